@@ -12,35 +12,35 @@ from marinenav_env.support.validation import ConfigError, require
 
 
 class StepKernel(Protocol):
-    """Computes ``World.advance`` for one configuration."""
+    """Kernel that computes ``World.advance`` for one configuration."""
 
     @property
     def advance(self) -> Any:
-        """As ``World.advance``, but that it starts an episode wherever one has ended."""
+        """Return a function like ``World.advance``, which starts an episode wherever one has ended."""
 
 
 class MakeKernel(Protocol):
-    """Makes a kernel, and knows for which configurations it can."""
+    """Factory of kernels."""
 
     def __call__(self, config: WorldConfig, quantiles: Tensor, continuous: bool) -> StepKernel:
         """Make a kernel; raises ConfigError where it cannot run.
 
         Args:
-            config: of the world.
+            config: configuration of the world.
             quantiles: von Mises quantile table of the radius noise.
             continuous: whether actions are continuous or indices of pairs of thrust changes.
         """
 
     def covers(self, config: WorldConfig) -> str:
-        """Return what the kernel lacks of a configuration, in words; empty if nothing."""
+        """Return what a configuration needs and the kernel lacks, in words; empty if nothing."""
 
 
 KERNELS: dict[str, MakeKernel] = {}
-"""Kernels by name. The module ``NAME_world`` of this package registers its own when imported."""
+"""Kernels by name. The module ``NAME_world`` of this package registers its kernel when imported."""
 
 
 def find_kernel(name: str, config: WorldConfig) -> MakeKernel | None:
-    """Return what makes a kernel; None for ``compiled``, that is PyTorch's operators.
+    """Return the factory of a kernel; None for ``compiled``, which uses PyTorch's operators.
 
     Raises:
         ConfigError: when it cannot be imported or lacks something that the configuration asks for.

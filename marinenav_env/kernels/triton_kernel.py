@@ -1,11 +1,12 @@
-"""The world's step as one Triton kernel, in parts.
+"""Triton kernel of the world's step, in parts.
 
-A program has a block of environments, and a lane for each of their robots. All substeps are in
-registers. Lanes tell each other where their robots are, and what has ended, by memory, with a
-barrier between. Each part names the function that computes the same with PyTorch's operators.
+A program has a block of environments, and one lane per robot. All substeps run in registers.
+Lanes exchange poses and endings through memory, with a barrier between. The docstrings name the
+function that computes the same with PyTorch's operators.
 
-``given``, ``numbers`` and ``made`` are the pointers of kernels.triton_operator; ``place``
-says which robot a lane has, and ``sizes`` how many there are of what (see _place and kernel).
+``inputs``, ``numbers`` and ``result`` are the pointers of kernels.triton_operator; ``place`` holds
+the robot of a lane and its offsets (see _locate_lane), ``sizes`` the sizes E, R, M, C and width (see
+kernel).
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, assignment, misc"
@@ -24,7 +25,7 @@ from marinenav_env.kernels.triton_math import (
     load,
     normal,
     store,
-    turned,
+    to_body_frame,
     uniform,
     where,
     words,
@@ -32,52 +33,52 @@ from marinenav_env.kernels.triton_math import (
     wrap_to_two_pi,
 )
 from marinenav_env.kernels.triton_reward import role_terms, step_reward
-from marinenav_env.kernels.triton_weather import chance_of_a_miss, delayed, missed, weather_force
+from marinenav_env.kernels.triton_weather import delayed, is_missed, miss_probability, weather_force
 
 _NAN = tl.constexpr(tl.PropagateNan.ALL)
 _PERCEPTION = tl.constexpr(1)
-"""Kind and purpose of the noise, see philox.RandomSource: plain words, for perception."""
+"""Kind and purpose of the noise, see philox.RandomSource: words, for perception."""
 
 
 # Motion -----------------------------------------------------------------------------------------
 
 
 @triton.jit
-def _rates(given, numbers, own, each, mine, at, width, lefts, rights, CONTINUOUS: tl.constexpr):
-    """dynamics.continuous_rates or discrete_rates."""
+def _rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS: tl.constexpr):
+    """Return the thrust rates, as dynamics.continuous_rates or discrete_rates."""
     if CONTINUOUS:
-        most = tl.load(numbers.max_thrust_rate + mine)
-        left = tl.clamp(tl.load(given.action + own), -1.0, 1.0, _NAN) * most
-        right = tl.clamp(tl.load(given.action + own + each), -1.0, 1.0, _NAN) * most
+        most = tl.load(numbers.max_thrust_rate + parameter)
+        left = tl.clamp(tl.load(inputs.action + offset), -1.0, 1.0, _NAN) * most
+        right = tl.clamp(tl.load(inputs.action + offset + stride), -1.0, 1.0, _NAN) * most
     else:
-        index = tl.load(given.action + own).to(tl.int32)
-        index = tl.minimum(tl.maximum(index, 0), lefts * rights - 1)
-        left = tl.load(given.left_thrust_change + (index // rights) * width + at)
-        right = tl.load(given.right_thrust_change + (index % rights) * width + at)
+        index = tl.load(inputs.action + offset).to(tl.int32)
+        index = tl.minimum(tl.maximum(index, 0), num_left * num_right - 1)
+        left = tl.load(inputs.left_thrust_change + (index // num_right) * width + column)
+        right = tl.load(inputs.right_thrust_change + (index % num_right) * width + column)
     return left, right
 
 
 @triton.jit
-def _thruster_forces(left, right, given, numbers, own, each, mine):
-    """dynamics.thruster_forces."""
-    left_angle = tl.load(given.thruster_angle + own)
-    right_angle = tl.load(given.thruster_angle + own + each)
+def _thruster_forces(left, right, inputs, numbers, offset, stride, parameter):
+    """Return force and moment of the thrusters, as dynamics.thruster_forces."""
+    left_angle = tl.load(inputs.thruster_angle + offset)
+    right_angle = tl.load(inputs.thruster_angle + offset + stride)
     left_along, right_along = left * tl.cos(left_angle), right * tl.cos(right_angle)
     surge = left_along + right_along
     sway = left * tl.sin(left_angle) + right * tl.sin(right_angle)
-    wide = 0.5 * tl.load(numbers.width + mine) * (left_along - right_along)
-    return surge, sway, wide - 0.5 * tl.load(numbers.length + mine) * sway
+    wide = 0.5 * tl.load(numbers.width + parameter) * (left_along - right_along)
+    return surge, sway, wide - 0.5 * tl.load(numbers.length + parameter) * sway
 
 
 @triton.jit
-def _current(x, y, given, e, E, C, radius):
-    """current.current_velocity."""
+def _current(x, y, inputs, e, E, C, radius):
+    """Return the velocity of the water, as current.current_velocity."""
     vx, vy = tl.zeros_like(x), tl.zeros_like(y)
     for core in range(C):
         place = core * E + e
-        dx = tl.load(given.core_position + place) - x
-        dy = tl.load(given.core_position + place + C * E) - y
-        strength = tl.load(given.core_circulation + place) / (TURN * tl.maximum(dx * dx + dy * dy, radius * radius))
+        dx = tl.load(inputs.core_position + place) - x
+        dy = tl.load(inputs.core_position + place + C * E) - y
+        strength = tl.load(inputs.core_circulation + place) / (TURN * tl.maximum(dx * dx + dy * dy, radius * radius))
         vx -= dy * strength
         vy += dx * strength
     return vx, vy
@@ -85,7 +86,7 @@ def _current(x, y, given, e, E, C, radius):
 
 @triton.jit
 def _acceleration(u, v, u_r, v_r, r, surge, sway, yaw, hull):
-    """dynamics.acceleration."""
+    """Return the body-frame acceleration, as dynamics.acceleration."""
     (m, Izz, xDotU, yDotV, yDotR, nDotR, nDotV, xU, xUU, yV, yVV, yR, yRV, yVR, yRR, nR, nRR, nV, nVV, nRV, nVR) = hull
     abs_v, abs_r = tl.abs(v_r), tl.abs(r)
     surge += m * r * v - (yDotV * v_r + yDotR * r) * r + (xU + xUU * tl.abs(u_r)) * u_r
@@ -106,18 +107,18 @@ def _acceleration(u, v, u_r, v_r, r, surge, sway, yaw, hull):
 
 
 @triton.jit
-def _moved(given, pose, water, tau, hull, radius, dt, substeps, e, E, C):
-    """The substeps of dynamics.control_step: pose, velocity through water and over ground."""
+def _integrate(inputs, pose, water, tau, hull, radius, dt, substeps, e, E, C):
+    """Return pose and velocities through water and over ground after the substeps of dynamics.control_step."""
     x, y, theta = pose
     wx, wy, r = water
     gx, gy, gr = wx, wy, r
     for _ in range(substeps):
-        cx, cy = _current(x, y, given, e, E, C, radius)
+        cx, cy = _current(x, y, inputs, e, E, C, radius)
         gx, gy, gr = wx + cx, wy + cy, r
         x, y, theta = x + dt * gx, y + dt * gy, theta + dt * r
         cos, sin = tl.cos(theta), tl.sin(theta)
-        u, v = turned(gx, gy, cos, sin)
-        u_r, v_r = turned(wx, wy, cos, sin)
+        u, v = to_body_frame(gx, gy, cos, sin)
+        u_r, v_r = to_body_frame(wx, wy, cos, sin)
         du, dv, dr = _acceleration(u, v, u_r, v_r, r, tau[0], tau[1], tau[2], hull)
         u_r, v_r, r = u_r + dt * du, v_r + dt * dv, r + dt * dr
         wx, wy = cos * u_r - sin * v_r, sin * u_r + cos * v_r
@@ -128,33 +129,33 @@ def _moved(given, pose, water, tau, hull, radius, dt, substeps, e, E, C):
 
 
 @triton.jit
-def _object(number, given, numbers, made, e, E, R, M, at, width):
-    """perception._objects: one of them, a robot or an obstacle, with its radius of contact."""
+def _object(number, inputs, numbers, result, e, E, R, M, column, width):
+    """Return one object, a robot or an obstacle, as perception._objects, with its radius of contact."""
     is_robot = number < R
     robot = number * E + e
-    vessel = number * width + at
+    vessel = number * width + column
     obstacle = (number - R) * E + e
 
-    x = tl.load(made.new_pose + robot, mask=is_robot, other=0.0)
-    y = tl.load(made.new_pose + robot + R * E, mask=is_robot, other=0.0)
-    vx = tl.load(made.new_velocity_ground + robot, mask=is_robot, other=0.0)
-    vy = tl.load(made.new_velocity_ground + robot + R * E, mask=is_robot, other=0.0)
+    x = tl.load(result.new_pose + robot, mask=is_robot, other=0.0)
+    y = tl.load(result.new_pose + robot + R * E, mask=is_robot, other=0.0)
+    vx = tl.load(result.new_velocity_ground + robot, mask=is_robot, other=0.0)
+    vy = tl.load(result.new_velocity_ground + robot + R * E, mask=is_robot, other=0.0)
     measured = tl.load(numbers.detect_radius + vessel, mask=is_robot, other=0.0)
     touching = tl.load(numbers.radius + vessel, mask=is_robot, other=0.0)
-    there = tl.load(given.active + robot, mask=is_robot, other=0)
+    exists = tl.load(inputs.active + robot, mask=is_robot, other=0)
 
     is_obstacle = number >= R
-    x += tl.load(given.obstacle_position + obstacle, mask=is_obstacle, other=0.0)
-    y += tl.load(given.obstacle_position + obstacle + (M - R) * E, mask=is_obstacle, other=0.0)
-    radius = tl.load(given.obstacle_radius + obstacle, mask=is_obstacle, other=0.0)
-    there = there | tl.load(given.obstacle_mask + obstacle, mask=is_obstacle, other=0)
-    return x, y, vx, vy, measured + radius, touching + radius, there
+    x += tl.load(inputs.obstacle_position + obstacle, mask=is_obstacle, other=0.0)
+    y += tl.load(inputs.obstacle_position + obstacle + (M - R) * E, mask=is_obstacle, other=0.0)
+    radius = tl.load(inputs.obstacle_radius + obstacle, mask=is_obstacle, other=0.0)
+    exists = exists | tl.load(inputs.obstacle_mask + obstacle, mask=is_obstacle, other=0)
+    return x, y, vx, vy, measured + radius, touching + radius, exists
 
 
 @triton.jit
-def _noise(number, robot, given, e, R):
-    """perception.draw_noise for one object."""
-    source = given.seed, given.environment, given.step, e
+def _noise(number, robot, inputs, e, R):
+    """Draw the noise of one object, as perception.draw_noise."""
+    source = inputs.seed, inputs.environment, inputs.step, e
     a, b, c, d = words(source, number * R + robot, _PERCEPTION)
     x, y = normal(a, b)
     vx, vy = normal(c, d)
@@ -164,7 +165,7 @@ def _noise(number, robot, given, e, R):
 
 @triton.jit
 def _look_up_quantile(quantiles, points, row, uniform):
-    """perception.look_up_quantile."""
+    """Read a quantile table, as perception.look_up_quantile."""
     position = uniform * (points - 1)
     lower = tl.minimum(position.to(tl.int32), points - 2)
     place = quantiles + row.to(tl.int32) * points + lower
@@ -173,26 +174,26 @@ def _look_up_quantile(quantiles, points, row, uniform):
 
 
 @triton.jit
-def _measured(seen, noise, x, y, cos, sin, numbers, quantiles, points, mine):
-    """perception._measured: an object as a robot measures it."""
-    pos_std, vel_std = tl.load(numbers.pos_std + mine), tl.load(numbers.vel_std + mine)
+def _measure(seen, noise, x, y, cos, sin, numbers, quantiles, points, parameter):
+    """Return an object as a robot measures it, as perception._measure."""
+    pos_std, vel_std = tl.load(numbers.pos_std + parameter), tl.load(numbers.vel_std + parameter)
     dx = seen[0] - x + pos_std * noise[0]
     dy = seen[1] - y + pos_std * noise[1]
     vx = seen[2] + vel_std * noise[2]
     vy = seen[3] + vel_std * noise[3]
-    row = tl.load(numbers.table_row + mine)
+    row = tl.load(numbers.table_row + parameter)
     turn = _look_up_quantile(quantiles, points, row, noise[4])
-    ratio = tl.load(numbers.r_mean_ratio + mine)
-    dx, dy = turned(dx, dy, cos, sin)
-    vx, vy = turned(vx, vy, cos, sin)
+    ratio = tl.load(numbers.r_mean_ratio + parameter)
+    dx, dy = to_body_frame(dx, dy, cos, sin)
+    vx, vy = to_body_frame(vx, vy, cos, sin)
     return dx, dy, vx, vy, seen[4] * (ratio + (1.0 - ratio) * (turn / PI))
 
 
 @triton.jit
-def _inserted(gaps, nearest, gap, number, K: tl.constexpr):
-    """perception._nearest: sorted gaps and numbers of K objects with one more in its place.
+def _insert(gaps, nearest, gap, number, K: tl.constexpr):
+    """Insert an object into the sorted gaps and numbers of the K nearest, as perception._nearest.
 
-    Of equal gaps the one that comes first stays first. The last one falls out.
+    Of equal gaps the earlier one stays first. The last object is dropped.
     """
     passed = gap < gaps[0]
     new_gaps, new_nearest = (), ()
@@ -210,7 +211,7 @@ def _inserted(gaps, nearest, gap, number, K: tl.constexpr):
 
 @triton.jit
 def _required_turn(seen, u, v, own_radius, zones):
-    """colregs.required_turn for one object."""
+    """Return whether a rule applies to one object and the turn angle, as colregs.required_turn."""
     px, py, vx, vy, radius = seen
     (
         min_speed,
@@ -255,69 +256,69 @@ def _required_turn(seen, u, v, own_radius, zones):
 
 
 @triton.jit
-def _place(E, R, width, envs, LANES: tl.constexpr):
-    """Which robot a lane has: whether it is one of its own, its number and environment.
+def _locate_lane(E, R, width, envs, LANES: tl.constexpr):
+    """Return the place of a lane's robot.
 
-    Then where its number is in [R, E], how far apart the numbers of a vector are, where its
-    parameter is in [R, width], and the column of its environment there.
+    This is: whether the lane stores results, robot, environment, offset in [R, E], stride between
+    the numbers of a vector, offset of the parameters in [R, width], and column in [..., width].
     """
     lane = tl.arange(0, LANES)
     environment = tl.program_id(0) * envs + lane % envs
-    here = (lane // envs < R) & (environment < E)
-    # Lanes without a robot of their own repeat another and store nothing.
+    valid = (lane // envs < R) & (environment < E)
+    # Lanes beyond the last robot repeat another lane's robot and store nothing.
     robot, e = tl.minimum(lane // envs, R - 1), tl.minimum(environment, E - 1)
-    at = tl.minimum(e, width - 1)
-    return here, robot, e, robot * E + e, R * E, robot * width + at, at
+    column = tl.minimum(e, width - 1)
+    return valid, robot, e, robot * E + e, R * E, robot * width + column, column
 
 
 @triton.jit
 def _move(
-    given,
+    inputs,
     hull,
     numbers,
-    made,
+    result,
     place,
     sizes,
-    lefts,
-    rights,
+    num_left,
+    num_right,
     dt,
     substeps,
     active,
-    steers,
+    present,
     CONTINUOUS: tl.constexpr,
     SCRIPTED: tl.constexpr,
     WEATHER: tl.constexpr,
 ):
-    """dynamics.control_step: pose, velocity over ground and thrust after it, which are stored."""
-    here, _robot, e, own, each, mine, at = place
+    """Store and return pose, velocity over ground and thrust after dynamics.control_step."""
+    valid, _robot, e, offset, stride, parameter, column = place
     E, _R, _M, C, width = sizes
-    rates = _rates(given, numbers, own, each, mine, at, width, lefts, rights, CONTINUOUS)
+    rates = _rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS)
     if SCRIPTED:
-        nothing = tl.zeros_like(rates[0])
-        rates = where(steers, rates, (nothing, nothing))
+        zero = tl.zeros_like(rates[0])
+        rates = where(present, rates, (zero, zero))
     if WEATHER:
-        rates = delayed(rates, given, made, place, width)
-    low, high = tl.load(numbers.min_thrust + mine), tl.load(numbers.max_thrust + mine)
-    was = load(given.thrust, own, each, 2)
+        rates = delayed(rates, inputs, result, place, width)
+    low, high = tl.load(numbers.min_thrust + parameter), tl.load(numbers.max_thrust + parameter)
+    was = load(inputs.thrust, offset, stride, 2)
     left = tl.clamp(was[0] + dt * substeps * rates[0], low, high, _NAN)
     right = tl.clamp(was[1] + dt * substeps * rates[1], low, high, _NAN)
-    tau = _thruster_forces(left, right, given, numbers, own, each, mine)
+    tau = _thruster_forces(left, right, inputs, numbers, offset, stride, parameter)
     if WEATHER:
-        seconds = tl.load(given.steps + e).to(tl.float32) * (dt * substeps)
-        mass = tl.load(hull[0] + mine)
-        force = weather_force(seconds, mass, given, numbers, place, width)
+        seconds = tl.load(inputs.steps + e).to(tl.float32) * (dt * substeps)
+        mass = tl.load(hull[0] + parameter)
+        force = weather_force(seconds, mass, inputs, numbers, place, width)
         if SCRIPTED:
-            force = where(steers, force, (nothing, nothing, nothing))
+            force = where(present, force, (zero, zero, zero))
         tau = tau[0] + force[0], tau[1] + force[1], tau[2] + force[2]
-    pose = load(given.pose, own, each, 3)
-    water = load(given.velocity_water, own, each, 3)
-    new = _moved(
-        given,
+    pose = load(inputs.pose, offset, stride, 3)
+    water = load(inputs.velocity_water, offset, stride, 3)
+    new = _integrate(
+        inputs,
         pose,
         water,
         tau,
-        [tl.load(pointer + mine) for pointer in hull],
-        tl.load(numbers.core_radius + mine),
+        [tl.load(pointer + parameter) for pointer in hull],
+        tl.load(numbers.core_radius + parameter),
         dt,
         substeps,
         e,
@@ -325,12 +326,12 @@ def _move(
         C,
     )
     pose = where(active, new[0:3], pose)
-    ground = where(active, new[6:9], load(given.velocity_ground, own, each, 3))
+    ground = where(active, new[6:9], load(inputs.velocity_ground, offset, stride, 3))
     thrust = where(active, (left, right), was)
-    store(made.new_pose, own, each, here, pose)
-    store(made.new_velocity_water, own, each, here, where(active, new[3:6], water))
-    store(made.new_velocity_ground, own, each, here, ground)
-    store(made.new_thrust, own, each, here, thrust)
+    store(result.new_pose, offset, stride, valid, pose)
+    store(result.new_velocity_water, offset, stride, valid, where(active, new[3:6], water))
+    store(result.new_velocity_ground, offset, stride, valid, ground)
+    store(result.new_thrust, offset, stride, valid, thrust)
     return pose, ground, thrust
 
 
@@ -340,60 +341,60 @@ def _perceive(
     cos,
     sin,
     active,
-    given,
+    inputs,
     numbers,
     quantiles,
     points,
-    made,
+    result,
     place,
     sizes,
     LANES: tl.constexpr,
     K: tl.constexpr,
     WEATHER: tl.constexpr,
 ):
-    """perception.observe: the nearest objects, and how many fill slots; contact.touching."""
-    _here, robot, e, _own, _each, mine, at = place
+    """Return the nearest objects, the number of slots they fill, and contact (perception.observe, contact.touching)."""
+    _valid, robot, e, _offset, _stride, parameter, column = place
     E, R, M, _C, width = sizes
     x, y, _theta = pose
-    reach, view = tl.load(numbers.range + mine), 0.5 * tl.load(numbers.angle + mine)
-    radius = tl.load(numbers.radius + mine)
+    reach, view = tl.load(numbers.range + parameter), 0.5 * tl.load(numbers.angle + parameter)
+    radius = tl.load(numbers.radius + parameter)
     touching, count = active & ~active, tl.zeros_like(robot)
     if WEATHER:
-        chance = chance_of_a_miss(given, at, width)
+        chance = miss_probability(inputs, column, width)
     gaps, nearest = (), ()
     for _ in tl.static_range(K):
         gaps = gaps + (tl.full([LANES], float("inf"), tl.float32),)
         nearest = nearest + (tl.zeros_like(robot),)
     for i in range(M):
         number = tl.zeros_like(robot) + i
-        other = _object(number, given, numbers, made, e, E, R, M, at, width)
-        noise = _noise(number, robot, given, e, R)
-        sx, sy, _svx, _svy, sr = _measured(other, noise, x, y, cos, sin, numbers, quantiles, points, mine)
-        there = active & other[6] & (number != robot)
+        other = _object(number, inputs, numbers, result, e, E, R, M, column, width)
+        noise = _noise(number, robot, inputs, e, R)
+        sx, sy, _svx, _svy, sr = _measure(other, noise, x, y, cos, sin, numbers, quantiles, points, parameter)
+        exists = active & other[6] & (number != robot)
         dx, dy, apart = other[0] - x, other[1] - y, other[5] + radius
-        touching = touching | (there & (dx * dx + dy * dy <= apart * apart))
+        touching = touching | (exists & (dx * dx + dy * dy <= apart * apart))
         distance = length(sx, sy)
-        seen = there & (distance <= reach + sr) & (tl.abs(atan2(sy, sx)) <= view)
+        seen = exists & (distance <= reach + sr) & (tl.abs(atan2(sy, sx)) <= view)
         if WEATHER:
-            seen = seen & ~missed(number, robot, chance, given, e, R, M)
+            seen = seen & ~is_missed(number, robot, chance, inputs, e, R, M)
         count += seen.to(tl.int32)
         gap = tl.where(seen, distance - sr, float("inf"))
-        gaps, nearest = _inserted(gaps, nearest, gap, number, K)
-    count = tl.minimum(count, tl.load(numbers.max_objects + mine).to(tl.int32))
+        gaps, nearest = _insert(gaps, nearest, gap, number, K)
+    count = tl.minimum(count, tl.load(numbers.max_objects + parameter).to(tl.int32))
     return nearest, count, touching
 
 
 @triton.jit
-def _own_state(pose, cos, sin, ground, thrust, goal, active, made, place):
-    """perception.own_state of active robots, else 0; it is stored."""
-    here, _robot, _e, own, each, _mine, _at = place
-    goal_x, goal_y = turned(goal[0] - pose[0], goal[1] - pose[1], cos, sin)
-    u, v = turned(ground[0], ground[1], cos, sin)
+def _own_state(pose, cos, sin, ground, thrust, goal, active, result, place):
+    """Store and return perception.own_state of active robots, else 0."""
+    valid, _robot, _e, offset, stride, _parameter, _column = place
+    goal_x, goal_y = to_body_frame(goal[0] - pose[0], goal[1] - pose[1], cos, sin)
+    u, v = to_body_frame(ground[0], ground[1], cos, sin)
     state = (goal_x, goal_y, u, v, ground[2], thrust[0], thrust[1])
-    nothing = tl.zeros_like(u)
-    empty = (nothing, nothing, nothing, nothing, nothing, nothing, nothing)
+    zero = tl.zeros_like(u)
+    empty = (zero, zero, zero, zero, zero, zero, zero)
     state = where(active, state, empty)
-    store(made.self_state, own, each, here, state)
+    store(result.self_state, offset, stride, valid, state)
     return state
 
 
@@ -407,103 +408,103 @@ def _fill_slots(
     u,
     v,
     zones,
-    given,
+    inputs,
     numbers,
     quantiles,
     points,
-    made,
+    result,
     place,
     sizes,
     K: tl.constexpr,
 ):
-    """Store the objects in slots, measured once more rather than kept; colregs.required_turn."""
-    here, robot, e, own, each, mine, at = place
+    """Measure the objects again, store them in slots, and return the angle of colregs.required_turn."""
+    valid, robot, e, offset, stride, parameter, column = place
     E, R, M, _C, width = sizes
     x, y, _theta = pose
-    radius, nothing = tl.load(numbers.radius + mine), tl.zeros_like(u)
-    colregs, phi = count < 0, nothing
+    radius, zero = tl.load(numbers.radius + parameter), tl.zeros_like(u)
+    colregs, phi = count < 0, zero
     for slot in range(K):
         number = nearest[0]
         nearest = nearest[1:] + (number,)
-        other = _object(number, given, numbers, made, e, E, R, M, at, width)
-        noise = _noise(number, robot, given, e, R)
-        seen = _measured(other, noise, x, y, cos, sin, numbers, quantiles, points, mine)
-        kept, start = slot < count, slot * each + own
-        column = where(kept, seen, (nothing, nothing, nothing, nothing, nothing))
-        store(made.objects_state, start, K * each, here, column)
-        tl.store(made.objects_mask + start, kept, mask=here)
+        other = _object(number, inputs, numbers, result, e, E, R, M, column, width)
+        noise = _noise(number, robot, inputs, e, R)
+        seen = _measure(other, noise, x, y, cos, sin, numbers, quantiles, points, parameter)
+        kept, start = slot < count, slot * stride + offset
+        values = where(kept, seen, (zero, zero, zero, zero, zero))
+        store(result.objects_state, start, K * stride, valid, values)
+        tl.store(result.objects_mask + start, kept, mask=valid)
         applies, angle = _required_turn(seen, u, v, radius, zones)
         applies = applies & kept & ~colregs
         phi = tl.where(applies, angle, phi)
         colregs = colregs | applies
-    tl.store(made.colregs + own, colregs, mask=here)
-    tl.store(made.phi + own, phi, mask=here)
+    tl.store(result.colregs + offset, colregs, mask=valid)
+    tl.store(result.phi + offset, phi, mask=valid)
     return phi
 
 
 @triton.jit
-def _end_robots(collided, arrived, active, steers, given, made, place):
-    """endings.endings of robots; whether each is terminated."""
-    here, _robot, _e, own, _each, _mine, _at = place
-    has_collided = tl.load(given.collided + own) | collided
-    has_arrived = tl.load(given.arrived + own) | arrived
-    terminated = has_collided | has_arrived | ~steers
-    tl.store(made.new_collided + own, has_collided, mask=here)
-    tl.store(made.new_arrived + own, has_arrived, mask=here)
-    tl.store(made.new_active + own, active & ~collided & ~arrived, mask=here)
-    tl.store(made.terminated + own, terminated, mask=here)
+def _end_robots(collided, arrived, active, present, inputs, result, place):
+    """Store the endings of robots, as endings.endings; return which robots are terminated."""
+    valid, _robot, _e, offset, _stride, _parameter, _column = place
+    has_collided = tl.load(inputs.collided + offset) | collided
+    has_arrived = tl.load(inputs.arrived + offset) | arrived
+    terminated = has_collided | has_arrived | ~present
+    tl.store(result.new_collided + offset, has_collided, mask=valid)
+    tl.store(result.new_arrived + offset, has_arrived, mask=valid)
+    tl.store(result.new_active + offset, active & ~collided & ~arrived, mask=valid)
+    tl.store(result.terminated + offset, terminated, mask=valid)
     return terminated
 
 
 @triton.jit
-def _end_episodes(terminated, max_steps, given, made, place, sizes, ENDS_AT_FIRST_COLLISION: tl.constexpr):
-    """endings.endings of episodes; whether each is over."""
-    here, robot, e, own, _each, _mine, _at = place
+def _end_episodes(terminated, max_steps, inputs, result, place, sizes, ENDS_AT_FIRST_COLLISION: tl.constexpr):
+    """Store the endings of episodes, as endings.endings; return which episodes are over."""
+    valid, robot, e, offset, _stride, _parameter, _column = place
     E, R, _M, _C, _width = sizes
     over, any_collided = robot >= 0, robot < 0
     for i in range(R):
-        over = over & tl.load(made.terminated + i * E + e)
-        any_collided = any_collided | tl.load(made.new_collided + i * E + e)
+        over = over & tl.load(result.terminated + i * E + e)
+        any_collided = any_collided | tl.load(result.new_collided + i * E + e)
     if ENDS_AT_FIRST_COLLISION:
         over = over | any_collided
-    steps = tl.load(given.steps + e) + 1
+    steps = tl.load(inputs.steps + e) + 1
     done = over | (steps >= max_steps)
-    tl.store(made.truncated + own, done & ~terminated, mask=here)
-    first = here & (robot == 0)
-    tl.store(made.new_steps + e, steps, mask=first)
-    tl.store(made.episode_terminated + e, over, mask=first)
-    tl.store(made.episode_done + e, done, mask=first)
+    tl.store(result.truncated + offset, done & ~terminated, mask=valid)
+    first = valid & (robot == 0)
+    tl.store(result.new_steps + e, steps, mask=first)
+    tl.store(result.episode_terminated + e, over, mask=first)
+    tl.store(result.episode_done + e, done, mask=first)
     return done
 
 
 @triton.jit
 def _start_episodes(done, starts, place, sizes):
-    """restart.restart of scenario, state and observation.
+    """Start new episodes where the old ones are over, as scenarios.restart.restart.
 
-    Tensors are [rows, E], in the pool [rows, entries]. In what this step made, there are R rows, or
-    a multiple, of which each R-th is the same robot's, or a single row, which the first robot's
-    lane has stored: a lane reads only what it has stored itself, and there is no barrier.
+    Tensors are [rows, E], in the pool [rows, entries]. Results of this step have a multiple of R
+    rows, of which every R-th belongs to the same robot, or a single row, stored by the lane of the
+    first robot: a lane reads only what it has stored itself, so that no barrier is needed.
     """
-    here, robot, e, _own, _each, _mine, _at = place
+    valid, robot, e, _offset, _stride, _parameter, _column = place
     E, R, _M, _C, _width = sizes
     following, latest, pool, rows, entries, index = starts
     entry = tl.load(index + e).to(tl.int32)
     for i in tl.static_range(len(following)):
         for start in range(0, rows[i], R):
             row = start + robot
-            one = here & (row < rows[i])
-            old = tl.load(latest[i] + row * E + e, mask=one)
-            new = tl.load(pool[i] + row * entries + entry, mask=one & done)
-            tl.store(following[i] + row * E + e, tl.where(done, new, old), mask=one)
+            stored = valid & (row < rows[i])
+            old = tl.load(latest[i] + row * E + e, mask=stored)
+            new = tl.load(pool[i] + row * entries + entry, mask=stored & done)
+            tl.store(following[i] + row * E + e, tl.where(done, new, old), mask=stored)
 
 
 @triton.jit
 def kernel(
-    given,
+    inputs,
     hull,
     numbers,
     quantiles,
-    made,
+    result,
     zones,
     penalties,
     dt,
@@ -515,8 +516,8 @@ def kernel(
     C,
     width,
     points,
-    lefts,
-    rights,
+    num_left,
+    num_right,
     envs,
     starts,
     LANES: tl.constexpr,
@@ -528,39 +529,39 @@ def kernel(
     WEATHER: tl.constexpr,
     STARTS: tl.constexpr,
 ):
-    """World.advance, with STARTS also with new episodes.
+    """Make a step, as World.advance; with STARTS also start new episodes.
 
-    E environments, ``envs`` of them a program, R robots, M objects, C cores; parameters are
-    [R, width], width being E or 1, and there are so many commands of the left and the right.
+    Sizes: E environments, ``envs`` per program, R robots, M objects, C cores, ``num_left`` and
+    ``num_right`` discrete commands; parameters are [R, width], where width is E or 1.
     """
-    place, sizes = _place(E, R, width, envs, LANES), (E, R, M, C, width)
-    here, _robot, _e, own, each, mine, _at = place
-    active = tl.load(given.active + own)
-    steers, controlled = tl.load(given.robot_mask + own), active
+    place, sizes = _locate_lane(E, R, width, envs, LANES), (E, R, M, C, width)
+    valid, _robot, _e, offset, stride, parameter, _column = place
+    active = tl.load(inputs.active + offset)
+    present, controlled = tl.load(inputs.robot_mask + offset), active
     if SCRIPTED:
-        steers = steers & ~tl.load(given.scripted + own)
-        controlled = active & steers
-    was, goal = load(given.pose, own, each, 2), load(given.goal, own, each, 2)
+        present = present & ~tl.load(inputs.scripted + offset)
+        controlled = active & present
+    was, goal = load(inputs.pose, offset, stride, 2), load(inputs.goal, offset, stride, 2)
     before = length(goal[0] - was[0], goal[1] - was[1])
 
     pose, ground, thrust = _move(
-        given,
+        inputs,
         hull,
         numbers,
-        made,
+        result,
         place,
         sizes,
-        lefts,
-        rights,
+        num_left,
+        num_right,
         dt,
         substeps,
         active,
-        steers,
+        present,
         CONTINUOUS,
         SCRIPTED,
         WEATHER,
     )
-    tl.debug_barrier()  # from here on the others' poses and velocities are read
+    tl.debug_barrier()  # the poses and velocities of other lanes are read from here on
 
     cos, sin = tl.cos(pose[2]), tl.sin(pose[2])
     nearest, count, touching = _perceive(
@@ -568,18 +569,18 @@ def kernel(
         cos,
         sin,
         active,
-        given,
+        inputs,
         numbers,
         quantiles,
         points,
-        made,
+        result,
         place,
         sizes,
         LANES,
         K,
         WEATHER,
     )
-    own_state = _own_state(pose, cos, sin, ground, thrust, goal, active, made, place)
+    own_state = _own_state(pose, cos, sin, ground, thrust, goal, active, result, place)
     phi = _fill_slots(
         nearest,
         count,
@@ -589,11 +590,11 @@ def kernel(
         own_state[2],
         own_state[3],
         zones,
-        given,
+        inputs,
         numbers,
         quantiles,
         points,
-        made,
+        result,
         place,
         sizes,
         K,
@@ -601,8 +602,8 @@ def kernel(
 
     after = length(goal[0] - pose[0], goal[1] - pose[1])
     collided = touching & controlled
-    arrived = (after <= tl.load(numbers.goal_distance + mine)) & active & ~collided
-    reward = step_reward(before, after, phi, collided, arrived, numbers, mine)
+    arrived = (after <= tl.load(numbers.goal_distance + parameter)) & active & ~collided
+    reward = step_reward(before, after, phi, collided, arrived, numbers, parameter)
     if BY_ROLE:
         reward += role_terms(
             pose,
@@ -613,20 +614,20 @@ def kernel(
             count,
             active,
             penalties,
-            given,
+            inputs,
             numbers,
-            made,
+            result,
             place,
             sizes,
         )
-    tl.store(made.reward + own, tl.where(controlled, reward, 0.0), mask=here)
-    tl.store(made.collided + own, collided, mask=here)
-    tl.store(made.arrived + own, arrived, mask=here)
-    energy = tl.load(numbers.power_coefficient + mine) * (tl.abs(thrust[0]) + tl.abs(thrust[1]))
-    tl.store(made.energy + own, tl.where(active, energy * (dt * substeps), 0.0), mask=here)
+    tl.store(result.reward + offset, tl.where(controlled, reward, 0.0), mask=valid)
+    tl.store(result.collided + offset, collided, mask=valid)
+    tl.store(result.arrived + offset, arrived, mask=valid)
+    energy = tl.load(numbers.power_coefficient + parameter) * (tl.abs(thrust[0]) + tl.abs(thrust[1]))
+    tl.store(result.energy + offset, tl.where(active, energy * (dt * substeps), 0.0), mask=valid)
 
-    terminated = _end_robots(collided, arrived, active, steers, given, made, place)
-    tl.debug_barrier()  # from here on the others' flags are read
-    done = _end_episodes(terminated, max_steps, given, made, place, sizes, ENDS_AT_FIRST_COLLISION)
+    terminated = _end_robots(collided, arrived, active, present, inputs, result, place)
+    tl.debug_barrier()  # the flags of other lanes are read from here on
+    done = _end_episodes(terminated, max_steps, inputs, result, place, sizes, ENDS_AT_FIRST_COLLISION)
     if STARTS:
         _start_episodes(done, starts, place, sizes)

@@ -15,7 +15,7 @@ TURN = tl.constexpr(2.0 * math.pi)
 
 @triton.jit
 def wrap_to_two_pi(angle):
-    """dynamics.wrap_to_two_pi."""
+    """Wrap angles to [0, 2 pi), as dynamics.wrap_to_two_pi."""
     wrapped = angle - TURN * tl.floor(angle / TURN)
     wrapped = tl.where(wrapped < 0.0, wrapped + TURN, wrapped)
     return tl.where(wrapped < TURN, wrapped, 0.0)
@@ -23,13 +23,13 @@ def wrap_to_two_pi(angle):
 
 @triton.jit
 def wrap_to_pi(angle):
-    """dynamics.wrap_to_pi."""
+    """Wrap angles to [-pi, pi), as dynamics.wrap_to_pi."""
     return wrap_to_two_pi(angle + PI) - PI
 
 
 @triton.jit
 def atan2(y, x):
-    """Angle of (x, y) in [-pi, pi], to 3e-7: libdevice cannot be interpreted.
+    """Return the angle of (x, y) in [-pi, pi], to 3e-7: the interpreter lacks libdevice.
 
     The arc tangent on [0, 1] is an odd polynomial; octants follow from symmetry.
     """
@@ -53,29 +53,29 @@ def atan2(y, x):
 
 @triton.jit
 def asin(x):
-    """Angle in [-pi/2, pi/2] whose sine is x."""
+    """Return the angle in [-pi/2, pi/2] whose sine is x."""
     return atan2(x, tl.sqrt((1.0 - x) * (1.0 + x)))
 
 
 @triton.jit
-def load(pointer, own, each, count: tl.constexpr):
-    """A vector of so many numbers, ``each`` apart."""
+def load(pointer, offset, stride, count: tl.constexpr):
+    """Load a vector of ``count`` numbers that are ``stride`` apart."""
     values = ()
     for i in tl.static_range(count):
-        values = values + (tl.load(pointer + own + i * each),)
+        values = values + (tl.load(pointer + offset + i * stride),)
     return values
 
 
 @triton.jit
-def store(pointer, own, each, here, values):
-    """Store a vector likewise."""
+def store(pointer, offset, stride, valid, values):
+    """Store a vector of numbers that are ``stride`` apart."""
     for i in tl.static_range(len(values)):
-        tl.store(pointer + own + i * each, values[i], mask=here)
+        tl.store(pointer + offset + i * stride, values[i], mask=valid)
 
 
 @triton.jit
 def where(mask, new, old):
-    """``tl.where`` of vectors."""
+    """Select vectors as ``tl.where`` selects numbers."""
     values = ()
     for i in tl.static_range(len(new)):
         values = values + (tl.where(mask, new[i], old[i]),)
@@ -84,24 +84,24 @@ def where(mask, new, old):
 
 @triton.jit
 def length(x, y):
-    """Length of a vector of two numbers."""
+    """Return the length of a vector of two numbers."""
     return tl.sqrt(x * x + y * y)
 
 
 @triton.jit
-def turned(x, y, cos, sin):
-    """A vector of the world frame in the body frame of a vessel."""
+def to_body_frame(x, y, cos, sin):
+    """Turn a vector of the world frame into the body frame of a vessel."""
     return cos * x + sin * y, cos * y - sin * x
 
 
 @triton.jit
 def words(source, number, use):
-    """philox.RandomSource.words: four words of 32 bits.
+    """Draw four words of 32 bits, as philox.RandomSource.words.
 
     Args:
         source: pointers to seed, environment and step of a RandomSource; the lane's environment.
-        number: of the call, int32.
-        use: kind and purpose.
+        number: number of the call, int32.
+        use: kind and purpose of the numbers.
     """
     seed, environment, step, e = source
     return tl.philox_impl(
@@ -117,13 +117,13 @@ def words(source, number, use):
 
 @triton.jit
 def uniform(word):
-    """philox.uniform."""
+    """Convert words to uniform numbers, as philox.uniform."""
     return (word >> 8).to(tl.float32) * 2.0**-24
 
 
 @triton.jit
 def normal(first, second):
-    """philox.normal."""
+    """Convert words to normal numbers, as philox.normal."""
     far = tl.sqrt(-2.0 * tl.log(uniform(first) + 2.0**-24))
     angle = TURN * uniform(second)
     return far * tl.cos(angle), far * tl.sin(angle)

@@ -1,7 +1,7 @@
-"""The world's step as an operator that calls the Triton kernel; it can be part of compiled code.
+"""Operator that calls the Triton kernel of the world's step; it can be part of compiled code.
 
-What is computed is in kernels.triton_kernel. Here tensors become pointers: everything in
-memory has environments innermost, see marinenav_env.runtime.layout.
+The computation is in kernels.triton_kernel. Here tensors become pointers: in memory the
+environments are innermost, see marinenav_env.runtime.layout.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
 
 LANES = 32
-"""Lanes of a program, unless an environment has more robots."""
+"""Lanes of a program, more if an environment has more robots."""
 _REGISTERS = 112
-"""Of a lane at most, where a program has as many: ptxas of CUDA 12.8 else spills two."""
+"""Most registers of a lane in a program of LANES lanes: with fewer, ptxas of CUDA 12.8 spills two."""
 
 STATE = ("pose", "velocity_water", "velocity_ground", "thrust", "active", "collided", "arrived", "steps")
 SCENARIO = (
@@ -89,21 +89,21 @@ OUTCOME = (
     "episode_done",
 )
 FLAGS = ("CONTINUOUS", "SCRIPTED", "ENDS_AT_FIRST_COLLISION", "BY_ROLE", "WEATHER")
-"""Whether actions are continuous, any robot is scripted, an episode ends with the first collision,
+"""Flags of the kernel: actions are continuous, a robot is scripted, an episode ends with the first collision,
 there are penalties by role, and there is weather."""
 _named: Any = namedtuple  # of computed names, which mypy does not follow
-_Given = _named("_Given", (*STATE, *SCENARIO, *COMMANDS, "scripted", "pending", "weather", "action", *SOURCE))
-"""What a step is computed from besides parameters."""
+_Inputs = _named("_Inputs", (*STATE, *SCENARIO, *COMMANDS, "scripted", "pending", "weather", "action", *SOURCE))
+"""Inputs of a step besides parameters."""
 _Numbers = _named("_Numbers", (*VESSEL, *SENSOR, *RULES))
-Made = _named("Made", (*(f"new_{name}" for name in (*STATE, "pending")), *ENTRIES, *OUTCOME))
-"""What a step gives."""
+StepResult = _named("StepResult", (*(f"new_{name}" for name in (*STATE, "pending")), *ENTRIES, *OUTCOME))
+"""Outputs of a step."""
 _Starts = _named("_Starts", ("following", "latest", "pool", "rows", "entries", "index"))
-"""See triton_kernel._start_episodes."""
+"""Tensors that new episodes start from, see triton_kernel._start_episodes."""
 
 
 @torch.library.custom_op("marinenav::world_step", mutates_args=())
 def world_step(
-    given: list[Tensor],
+    inputs: list[Tensor],
     numbers: Tensor,
     quantiles: Tensor,
     zones: list[float],
@@ -111,45 +111,45 @@ def world_step(
     dt: float,
     sizes: list[int],
     flags: list[bool],
-    kept: list[Tensor],
+    scenario_leaves: list[Tensor],
     pool: list[Tensor],
     index: Tensor | None,
 ) -> list[Tensor]:
-    """Make a step; if there is a pool, start new episodes where it ended one.
+    """Make a step; with a pool, start new episodes where it ended one.
 
     Args:
-        given: see _Given, of the usual logical shapes.
+        inputs: fields of _Inputs, of the usual logical shapes.
         numbers: [N, R, E or 1] all parameters.
-        quantiles: see World.
-        zones: of ColregsConfig.
-        penalties: see ``triton_world._penalties``.
+        quantiles: von Mises quantile table of the radius noise.
+        zones: numbers of ColregsConfig, see ``triton_world._zones``.
+        penalties: numbers of the penalties by role, see ``triton_world._penalties``.
         dt: length of a substep (s).
-        sizes: substeps, steps of an episode, object slots.
-        flags: see FLAGS.
-        kept: [E, ...] scenarios, which a step leaves as they are.
+        sizes: substeps, most steps of an episode, object slots.
+        flags: values of FLAGS.
+        scenario_leaves: [E, ...] tensors of the scenarios, which a step does not change.
         pool: [P, ...] scenarios, states and observations that episodes start from.
         index: [E] int64 entries of the pool.
 
     Returns:
-        See Made; then scenarios, states and observations that the next step starts from.
+        The fields of StepResult; then scenarios, states and observations that the next step starts from.
     """
     substeps, max_steps, slots = sizes
-    memory = _Given(*map(_in_memory, given))
-    made, following = _blank(given, numbers, slots, flags[-1], pool)
+    memory = _Inputs(*map(_reversed, inputs))
+    result, following = _allocate(inputs, numbers, slots, flags[-1], pool)
     robots, envs = memory.active.shape
     lanes = triton.next_power_of_2(max(LANES, robots))
     share = lanes // robots
     rows = numbers.unbind()
     starts = _Starts((), (), (), (), 0, memory.steps)
     if index is not None:
-        states = len(pool) - len(kept) - len(ENTRIES)
-        latest = *map(_in_memory, kept), *made[:states], *(getattr(made, each) for each in ENTRIES)
-        counts = tuple(each.numel() // envs for each in following)
-        # Else a lane would read what another one stores, see _start_episodes.
-        assert all(count == 1 or count % robots == 0 for count in counts[len(kept) :])
-        starts = _Starts(tuple(following), latest, tuple(map(_in_memory, pool)), counts, len(pool[0]), index)
+        states = len(pool) - len(scenario_leaves) - len(ENTRIES)
+        latest = *map(_reversed, scenario_leaves), *result[:states], *(getattr(result, name) for name in ENTRIES)
+        counts = tuple(tensor.numel() // envs for tensor in following)
+        # Otherwise a lane would read what another one stores, see _start_episodes.
+        assert all(count == 1 or count % robots == 0 for count in counts[len(scenario_leaves) :])
+        starts = _Starts(tuple(following), latest, tuple(map(_reversed, pool)), counts, len(pool[0]), index)
     most = 2**31 - 1  # the kernel counts places in 32 bits
-    largest = max(tensor.numel() for tensor in (*memory, *made, *following, *starts.pool))
+    largest = max(tensor.numel() for tensor in (*memory, *result, *following, *starts.pool))
     require(largest <= most, "num_envs", envs, "less with execution.kernel=triton")
     with torch.cuda.device_of(numbers):
         kernel[(triton.cdiv(envs, share),)](
@@ -157,7 +157,7 @@ def world_step(
             tuple(rows[: len(HULL)]),
             _Numbers(*rows[len(HULL) :]),
             quantiles,
-            made,
+            result,
             tuple(zones),
             tuple(penalties),
             dt,
@@ -181,12 +181,12 @@ def world_step(
             enable_fp_fusion=True,
             maxnreg=min(_REGISTERS, 65_536 // lanes),
         )
-    return [*made, *following]
+    return [*result, *following]
 
 
 @world_step.register_fake
 def _(
-    given: list[Tensor],
+    inputs: list[Tensor],
     numbers: Tensor,
     quantiles: Tensor,
     zones: list[float],
@@ -194,37 +194,37 @@ def _(
     dt: float,
     sizes: list[int],
     flags: list[bool],
-    kept: list[Tensor],
+    scenario_leaves: list[Tensor],
     pool: list[Tensor],
     index: Tensor | None,
 ) -> list[Tensor]:
-    made, following = _blank(given, numbers, sizes[-1], flags[-1], pool)
-    return [*made, *following]
+    result, following = _allocate(inputs, numbers, sizes[-1], flags[-1], pool)
+    return [*result, *following]
 
 
-def _in_memory(tensor: Tensor) -> Tensor:
-    """A tensor [E, ...] with its dimensions in reverse order, as they are in memory."""
+def _reversed(tensor: Tensor) -> Tensor:
+    """Return a tensor [E, ...] with its dimensions in reverse order, contiguous."""
     return env_last(tensor).contiguous()
 
 
 def _empty(dtype: torch.dtype, *shape: int, device: torch.device) -> Tensor:
-    """Memory of a shape, given in reverse order."""
+    """Return an uninitialized tensor whose shape is given in reverse order."""
     return env_first(torch.empty(shape, dtype=dtype, device=device))
 
 
-def _blank(
-    given: list[Tensor], numbers: Tensor, slots: int, weather: bool, pool: list[Tensor]
+def _allocate(
+    inputs: list[Tensor], numbers: Tensor, slots: int, weather: bool, pool: list[Tensor]
 ) -> tuple[Any, list[Tensor]]:
-    """Memory for what a step gives, of the usual logical shapes, and for what the next starts from.
+    """Return uninitialized tensors for the result of a step, and for the start of the next one.
 
     Args:
-        given: see ``world_step``.
-        numbers: likewise.
-        slots: of objects.
-        weather: whether commands may be late.
-        pool: tensors of the shapes of the latter.
+        inputs: inputs of ``world_step``.
+        numbers: parameters of ``world_step``.
+        slots: number of object slots.
+        weather: whether commands may be delayed.
+        pool: tensors [P, ...] with the shapes that the next step starts from.
     """
-    active = given[_Given._fields.index("active")]
+    active = inputs[_Inputs._fields.index("active")]
     envs, robots = active.shape
     late = MOST_DELAY if weather else 0
     empty = partial(_empty, device=active.device)
@@ -235,7 +235,7 @@ def _blank(
     def flags(*shape: int) -> Tensor:
         return empty(torch.bool, *shape, envs)
 
-    made = Made(
+    result = StepResult(
         real(3),
         real(3),
         real(3),
@@ -254,4 +254,4 @@ def _blank(
         flags(),
         flags(),
     )
-    return made, [empty(each.dtype, *env_last(each).shape[:-1], envs) for each in pool]
+    return result, [empty(tensor.dtype, *env_last(tensor).shape[:-1], envs) for tensor in pool]

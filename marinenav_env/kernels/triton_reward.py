@@ -1,4 +1,4 @@
-"""Rewards in Triton: marinenav_env.rules.reward for the robot of each lane.
+"""Rewards in Triton: marinenav_env.rules.reward for the robot of every lane.
 
 Arguments are those of marinenav_env.kernels.triton_kernel.
 """
@@ -29,17 +29,17 @@ _ASTERN = tl.constexpr(reward.ASTERN)
 
 
 @triton.jit
-def step_reward(before, after, phi, collided, arrived, numbers, mine):
-    """reward.step_reward."""
-    event = tl.where(arrived, tl.load(numbers.goal_reward + mine), 0.0)
-    event = tl.where(collided, tl.load(numbers.collision_penalty + mine), event)
-    shaping = tl.load(numbers.timestep_penalty + mine) + (before - after)
-    return shaping + tl.load(numbers.COLREGs_penalty + mine) * phi + event
+def step_reward(before, after, phi, collided, arrived, numbers, parameter):
+    """Return the published reward, as reward.step_reward."""
+    event = tl.where(arrived, tl.load(numbers.goal_reward + parameter), 0.0)
+    event = tl.where(collided, tl.load(numbers.collision_penalty + parameter), event)
+    shaping = tl.load(numbers.timestep_penalty + parameter) + (before - after)
+    return shaping + tl.load(numbers.COLREGs_penalty + parameter) * phi + event
 
 
 @triton.jit
 def _role(bearing, aspect, course):
-    """roles.roles of two vessels that are apart."""
+    """Return the role of a vessel towards another, as roles.roles; they are apart."""
     to_port = bearing <= 0.0
     head_on = (tl.abs(course) > _RECIPROCAL) | (to_port & (aspect <= 0.0))
     role = tl.where(head_on, _HEAD_ON, tl.where(to_port, _STAND_ON, _GIVE_WAY))
@@ -48,21 +48,21 @@ def _role(bearing, aspect, course):
 
 
 @triton.jit
-def _pair(pose, cos, sin, ground, ahead, least, made, other, each):
-    """roles.pairs and roles.roles of a lane's robot and one other, after reward._under_way.
+def _pair(pose, cos, sin, ground, ahead, least, result, other, stride):
+    """Return role, distance, and time and distance of the closest approach of two robots.
 
-    ``ahead`` is the own speed ahead, and vessels that meet head-on make ``least`` at least, unless
-    that is 0. Returns the role, the distance, and time and distance of the closest approach.
+    As roles.pairs and roles.roles after reward._with_steerage: ``ahead`` is the own speed ahead,
+    and vessels that meet head-on make at least ``least``, unless that is 0.
     """
-    px, py, heading = load(made.new_pose, other, each, 3)
+    px, py, heading = load(result.new_pose, other, stride, 3)
     px, py = px - pose[0], py - pose[1]
     bearing = wrap_to_pi(atan2(py, px) - pose[2])
     aspect = wrap_to_pi(atan2(-py, -px) - heading)
     role = _role(bearing, aspect, wrap_to_pi(heading - pose[2]))
 
     other_cos, other_sin = tl.cos(heading), tl.sin(heading)
-    water_x, water_y = load(made.new_velocity_water, other, each, 2)
-    vx, vy = load(made.new_velocity_ground, other, each, 2)
+    water_x, water_y = load(result.new_velocity_water, other, stride, 2)
+    vx, vy = load(result.new_velocity_ground, other, stride, 2)
     chosen = (role == _HEAD_ON) & (least > 0.0)
     lacking = tl.where(chosen, tl.maximum(least - ahead, 0.0), 0.0)
     other_ahead = other_cos * water_x + other_sin * water_y
@@ -75,44 +75,44 @@ def _pair(pose, cos, sin, ground, ahead, least, made, other, each):
 
 
 @triton.jit
-def _missing(share, margin):
-    """reward._missing."""
+def _distance_penalty(share, margin):
+    """Return the penalty for a passing distance, as reward._distance_penalty."""
     whole = 1.0 - share
     steeper = 0.5 * (whole + tl.minimum(whole / tl.maximum(margin, 1e-6), 1.0))
     return tl.where(margin > 0.0, steeper, whole)
 
 
 @triton.jit
-def _unclear(share, role, margin):
-    """reward._unclear."""
-    wrong_side = tl.minimum(_missing(share, margin), 2.0 * (2.0 + share))
-    too_close = tl.maximum(_missing(tl.abs(share), margin), 0.0)
+def _passage_penalty(share, role, margin):
+    """Return the penalty for a passage, as reward._passage_penalty."""
+    wrong_side = tl.minimum(_distance_penalty(share, margin), 2.0 * (2.0 + share))
+    too_close = tl.maximum(_distance_penalty(tl.abs(share), margin), 0.0)
     to_starboard = (role == _HEAD_ON) | (role == _GIVE_WAY)
     clear = tl.where(to_starboard, tl.maximum(wrong_side, 0.0), 0.0)
     return tl.where(role == _OVERTAKING, too_close, clear)
 
 
 @triton.jit
-def _passages(pose, cos, sin, ground, ahead, active, terms, given, numbers, made, place, sizes):
-    """Of reward.role_terms what follows from the other robots.
+def _passages(pose, cos, sin, ground, ahead, active, terms, inputs, numbers, result, place, sizes):
+    """Return the parts of reward.role_terms that depend on the other robots.
 
-    Returns the penalty for keeping clear before its weight, and whether the robot must stand on,
+    They are the penalty for keeping clear before its weight, and whether the robot must stand on,
     meets one head-on or crossing, and meets one head-on that it would pass too close.
     """
-    _here, _robot, e, _own, each, mine, at = place
+    _valid, _robot, e, _offset, stride, parameter, column = place
     E, R, _M, _C, width = sizes
     least, passing, margin, horizon, stand_on_until = terms
-    reach = tl.load(numbers.range + mine)
+    reach = tl.load(numbers.range + parameter)
     give_way, held = tl.zeros_like(ahead), active & ~active
     meets, head_on = held, held
     for i in range(R):
         other = i * E + e
-        role, distance, time, miss = _pair(pose, cos, sin, ground, ahead, least, made, other, each)
-        sight, share = reach + tl.load(numbers.detect_radius + i * width + at), miss / passing
+        role, distance, time, miss = _pair(pose, cos, sin, ground, ahead, least, result, other, stride)
+        sight, share = reach + tl.load(numbers.detect_radius + i * width + column), miss / passing
         near = (distance <= sight) & (time > 0.0) & (time <= horizon)
-        near = near & active & tl.load(given.active + other)
+        near = near & active & tl.load(inputs.active + other)
         span = tl.maximum(sight - passing, 1e-3)
-        clear = _unclear(share, role, margin) * tl.clamp((sight - distance) / span, 0.0, 1.0)
+        clear = _passage_penalty(share, role, margin) * tl.clamp((sight - distance) / span, 0.0, 1.0)
         give_way = tl.maximum(give_way, tl.where(near, clear, 0.0))
         within = near & (tl.abs(share) < 1.0)
         stands = (role == _STAND_ON) | (role == _OVERTAKEN)
@@ -124,17 +124,17 @@ def _passages(pose, cos, sin, ground, ahead, active, terms, given, numbers, made
 
 
 @triton.jit
-def role_terms(pose, cos, sin, ground, goal, count, active, penalties, given, numbers, made, place, sizes):
-    """reward.role_terms; ``penalties`` are numbers of the configuration, see triton_world."""
-    _here, _robot, _e, own, each, _mine, _at = place
+def role_terms(pose, cos, sin, ground, goal, count, active, penalties, inputs, numbers, result, place, sizes):
+    """Return the sum of reward.role_terms; ``penalties`` are those of triton_world._penalties."""
+    _valid, _robot, _e, offset, stride, _parameter, _column = place
     give_way_penalty, stand_on_penalty, port_turn, slowing, astern, off_course = penalties[:6]
-    old_water = load(given.velocity_water, own, each, 2)
-    water = load(made.new_velocity_water, own, each, 2)
-    heading = tl.load(given.pose + own + 2 * each)
+    old_water = load(inputs.velocity_water, offset, stride, 2)
+    water = load(result.new_velocity_water, offset, stride, 2)
+    heading = tl.load(inputs.pose + offset + 2 * stride)
     old_ahead = tl.cos(heading) * old_water[0] + tl.sin(heading) * old_water[1]
     ahead = cos * water[0] + sin * water[1]
     give_way, held, meets, head_on = _passages(
-        pose, cos, sin, ground, ahead, active, penalties[6:], given, numbers, made, place, sizes
+        pose, cos, sin, ground, ahead, active, penalties[6:], inputs, numbers, result, place, sizes
     )
 
     turn = wrap_to_pi(pose[2] - heading) / _TURN  # to starboard

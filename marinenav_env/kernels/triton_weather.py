@@ -1,8 +1,8 @@
-"""Weather in Triton: physics.weather for the robot of each lane, and missed detections.
+"""Weather in Triton: physics.weather for the robot of every lane, and missed detections.
 
-Arguments are those of kernels.triton_kernel. ``given.weather`` has rows of ``width`` numbers:
+Arguments are those of kernels.triton_kernel. ``inputs.weather`` has rows of ``width`` numbers:
 height of hulls, delay, probability of a miss, direction of the waves, wind x and y, then frequency,
-amplitude and phase of each wave.
+amplitude and phase of the waves.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, assignment, misc"
@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from marinenav_env.config import MOST_DELAY
-from marinenav_env.kernels.triton_math import length, load, store, turned, uniform, words
+from marinenav_env.kernels.triton_math import length, load, store, to_body_frame, uniform, words
 from marinenav_env.physics import weather
 
 _DELAY = tl.constexpr(1)
@@ -33,24 +33,24 @@ _MISSED = tl.constexpr(7)
 
 
 @triton.jit
-def delayed(rates, given, made, place, width):
-    """weather.delayed: the commands that take effect now; those that still have to are stored."""
-    here, _robot, _e, own, each, _mine, at = place
-    delay = tl.load(given.weather + _DELAY * width + at).to(tl.int32)
-    late = delay > 0
+def delayed(rates, inputs, result, place, width):
+    """Return the commands that take effect now and store the pending ones, as weather.delayed."""
+    valid, _robot, _e, offset, stride, _parameter, column = place
+    delay = tl.load(inputs.weather + _DELAY * width + column).to(tl.int32)
+    is_delayed = delay > 0
     effective = ()
     for side in tl.static_range(2):
-        start = own + side * _MOST_DELAY * each
-        before = tl.load(given.pending + start + (delay - 1) * each, mask=late, other=0.0)
-        effective = effective + (tl.where(late, before, rates[side]),)
-        queue = (rates[side],) + load(given.pending, start, each, _MOST_DELAY - 1)
-        store(made.new_pending, start, each, here, queue)
+        start = offset + side * _MOST_DELAY * stride
+        before = tl.load(inputs.pending + start + (delay - 1) * stride, mask=is_delayed, other=0.0)
+        effective = effective + (tl.where(is_delayed, before, rates[side]),)
+        queue = (rates[side],) + load(inputs.pending, start, stride, _MOST_DELAY - 1)
+        store(result.new_pending, start, stride, valid, queue)
     return effective
 
 
 @triton.jit
 def _wind_force(x, y, pressure, long, wide):
-    """weather.wind_force of a wind relative to the vessel (m/s, body frame)."""
+    """Return weather.wind_force of a wind relative to the vessel (m/s, body frame)."""
     speed = length(x, y)
     return (
         _SURGE * pressure * wide * speed * x,
@@ -61,20 +61,20 @@ def _wind_force(x, y, pressure, long, wide):
 
 @triton.jit
 def _sinc(x):
-    """Sine of a number over the number."""
+    """Return sin(x) / x."""
     return tl.where(x == 0.0, 1.0, tl.sin(x) / tl.where(x == 0.0, 1.0, x))
 
 
 @triton.jit
-def _wave_force(along, seconds, cos, sin, mass, long, wide, given, at, width):
-    """weather.wave_force.
+def _wave_force(along, seconds, cos, sin, mass, long, wide, inputs, column, width):
+    """Return force and moment of the waves, as weather.wave_force.
 
-    ``along`` is the position in the direction of the waves (m); ``cos`` and ``sin`` are of that
-    direction from the bow.
+    ``along`` is the position in the direction of the waves (m); ``cos`` and ``sin`` are those of
+    that direction relative to the bow.
     """
     surge, sway, yaw = tl.zeros_like(along), tl.zeros_like(along), tl.zeros_like(along)
     for i in range(_COUNT):
-        row = given.weather + (_WAVES + i) * width + at
+        row = inputs.weather + (_WAVES + i) * width + column
         frequency = tl.load(row)
         number = frequency * frequency / _GRAVITY
         phase = number * along - frequency * seconds + tl.load(row + 2 * _COUNT * width)
@@ -93,34 +93,34 @@ def _wave_force(along, seconds, cos, sin, mass, long, wide, given, at, width):
 
 
 @triton.jit
-def weather_force(seconds, mass, given, numbers, place, width):
-    """weather.weather_force at the beginning of the step."""
-    _here, _robot, _e, own, each, mine, at = place
-    hull_height, _delay, _chance, direction, wind_x, wind_y = load(given.weather, at, width, 6)
-    x, y, heading = load(given.pose, own, each, 3)
-    ground = load(given.velocity_ground, own, each, 2)
-    long, wide = tl.load(numbers.length + mine), tl.load(numbers.width + mine)
-    wind = turned(wind_x - ground[0], wind_y - ground[1], tl.cos(heading), tl.sin(heading))
+def weather_force(seconds, mass, inputs, numbers, place, width):
+    """Return weather.weather_force at the beginning of the step."""
+    _valid, _robot, _e, offset, stride, parameter, column = place
+    hull_height, _delay, _chance, direction, wind_x, wind_y = load(inputs.weather, column, width, 6)
+    x, y, heading = load(inputs.pose, offset, stride, 3)
+    ground = load(inputs.velocity_ground, offset, stride, 2)
+    long, wide = tl.load(numbers.length + parameter), tl.load(numbers.width + parameter)
+    wind = to_body_frame(wind_x - ground[0], wind_y - ground[1], tl.cos(heading), tl.sin(heading))
     wind = _wind_force(wind[0], wind[1], 0.5 * _AIR * hull_height, long, wide)
     along, ahead = tl.cos(direction) * x + tl.sin(direction) * y, direction - heading
-    waves = _wave_force(along, seconds, tl.cos(ahead), tl.sin(ahead), mass, long, wide, given, at, width)
+    waves = _wave_force(along, seconds, tl.cos(ahead), tl.sin(ahead), mass, long, wide, inputs, column, width)
     return wind[0] + waves[0], wind[1] + waves[1], wind[2] + waves[2]
 
 
 @triton.jit
-def chance_of_a_miss(given, at, width):
-    """Probability that a robot does not detect an object."""
-    return tl.load(given.weather + _CHANCE * width + at)
+def miss_probability(inputs, column, width):
+    """Return the probability that a robot does not detect an object."""
+    return tl.load(inputs.weather + _CHANCE * width + column)
 
 
 @triton.jit
-def missed(number, robot, chance, given, e, R, M):
-    """Whether a robot misses an object: World.draw_noise, whose numbers are [M, R] in a row.
+def is_missed(number, robot, chance, inputs, e, R, M):
+    """Return whether a robot misses an object, with the numbers [M, R] of World.draw_noise.
 
-    A call of Philox gives one number to each of four equal parts of the row.
+    A call of Philox gives one number to every quarter of the flattened numbers.
     """
     calls, position = (M * R + 3) // 4, number * R + robot
-    source = given.seed, given.environment, given.step, e
+    source = inputs.seed, inputs.environment, inputs.step, e
     a, b, c, d = words(source, position % calls, _MISSED)
     part = position // calls
     word = tl.where(part == 0, a, tl.where(part == 1, b, tl.where(part == 2, c, d)))

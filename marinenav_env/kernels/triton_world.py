@@ -1,7 +1,7 @@
-"""The world's step as one Triton kernel: what ``World`` computes, with the same noise.
+"""Step of the world by one Triton kernel, with the results and the noise of ``World``.
 
-It runs on a GPU in float32, or in Triton's interpreter; sensors besides perception, and rewards of
-the user's, are left to ``World.advance``.
+It runs on a GPU in float32, or in Triton's interpreter, without sensors besides perception and
+without the user's own rewards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from marinenav_env.kernels.triton_operator import (
     SOURCE,
     STATE,
     VESSEL,
-    Made,
+    StepResult,
     world_step,
 )
 from marinenav_env.rules.episode_statistics import updated_statistics
@@ -65,12 +65,12 @@ _WEATHER = (
 
 
 class TritonWorld:
-    """The kernel in place of PyTorch's operators.
+    """World that steps by the Triton kernel instead of PyTorch's operators.
 
     Args:
-        config: see MakeKernel.
-        quantiles: see MakeKernel.
-        continuous: see MakeKernel.
+        config: configuration of the world.
+        quantiles: von Mises quantile table of the radius noise.
+        continuous: whether actions are continuous or indices of pairs of thrust changes.
 
     Raises:
         ConfigError: on a CPU, and in float64.
@@ -79,8 +79,7 @@ class TritonWorld:
     def __init__(self, config: WorldConfig, quantiles: Tensor, continuous: bool) -> None:
         runs = quantiles.is_cuda or triton.knobs.runtime.interpret
         require(runs, "execution.kernel", "triton", "compiled where there is no GPU")
-        fine = quantiles.dtype == torch.float32
-        require(fine, "execution.kernel", "triton", "compiled in float64")
+        require(quantiles.dtype == torch.float32, "execution.kernel", "triton", "compiled in float64")
         self._config, self._quantiles, self._continuous = config, quantiles, continuous
         self._zones, self._penalties = _zones(config.colregs), _penalties(config)
         self._sizes = [config.substeps, config.max_steps, config.sensor.slots]
@@ -88,7 +87,7 @@ class TritonWorld:
 
     @staticmethod
     def covers(config: WorldConfig) -> str:
-        """See MakeKernel: perception and the rewards of the package are covered."""
+        """Return what a configuration needs beyond perception and the rewards of the package."""
         lacks = bool(config.reward.function or entry_sensors(config))
         return "further observation entries or a reward of your own" if lacks else ""
 
@@ -103,14 +102,14 @@ class TritonWorld:
         entry: Any = None,
         allowed: Tensor | None = None,
     ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
-        """See World.advance; parameters that new episodes have are no part of the kernel."""
+        """Make a step, as World.advance; the parameters of new episodes are selected outside of the kernel."""
         assert allowed is None  # the kernel starts an episode wherever one has ended
         batch, entries = now.batch_size, None
         if pool is not None:
             entries = NewEpisodes(WorldState(pool, parameters), entry).entries()
-        made = self._made(now.state, now.scenario, parameters, action, noise, pool, entries)
+        result = self._run_kernel(now.state, now.scenario, parameters, action, noise, pool, entries)
         state, seen, outcome = self._with_statistics(
-            now.statistics, now.state, now.scenario, parameters, *_step(made, now.state)
+            now.statistics, now.state, now.scenario, parameters, *_step(result, now.state)
         )
         observation = TensorDict(seen, batch)
         after = ResetState(
@@ -122,12 +121,12 @@ class TritonWorld:
         )
         if pool is None:
             return after, None, observation, controlled(after), outcome
-        following = _unflattened(pool, made[len(Made._fields) :], batch)
+        following = _unflatten(pool, result[len(StepResult._fields) :], batch)
         if outcome.statistics is not None:
             over = outcome.episode_done[:, None]
             following.statistics = torch.where(over, 0.0, outcome.statistics)
-        own = None if others is None else where(outcome.episode_done, others[entries], parameters)
-        return following, own, observation, controlled(after), outcome
+        next_parameters = None if others is None else where(outcome.episode_done, others[entries], parameters)
+        return following, next_parameters, observation, controlled(after), outcome
 
     def _with_statistics(
         self,
@@ -139,7 +138,7 @@ class TritonWorld:
         entries: dict[str, Tensor],
         outcome: Outcome,
     ) -> tuple[State, dict[str, Tensor], Outcome]:
-        """Add the statistics of episodes, which are no part of the kernel, to a step."""
+        """Add the statistics of episodes to a step, since the kernel does not compute them."""
         if statistics is None:
             return after, entries, outcome
         progress = goal_distance(before, scenario) - goal_distance(after, scenario)
@@ -166,7 +165,7 @@ class TritonWorld:
         )
         return after, entries, outcome
 
-    def _made(
+    def _run_kernel(
         self,
         state: State,
         scenario: Scenario,
@@ -176,17 +175,17 @@ class TritonWorld:
         pool: ResetState | None = None,
         index: Tensor | None = None,
     ) -> list[Tensor]:
-        """See ``world_step``."""
+        """Return the outputs of ``world_step``."""
         scripted, weather = scenario.scripted is not None, parameters.weather
         dtype = self._quantiles.dtype
-        given = [
+        inputs = [
             *(state.get(name) for name in STATE),
             *(scenario.get(name) for name in SCENARIO),
             *(parameters.vessel.get(name) for name in COMMANDS),
             scenario.scripted if scripted else state.active,
             state.active if weather is None else state.pending,
             state.active if weather is None else _rows(weather),
-            # The policy has another layout; here compiled code can give it this one.
+            # Actions come from the policy in another layout; here compiled code can change it.
             environments_innermost(action.to(dtype) if self._continuous else action),
             *(getattr(noise, name) for name in SOURCE),
         ]
@@ -197,47 +196,47 @@ class TritonWorld:
             self._reward is reward_by_role,
             weather is not None,
         ]
-        kept: list[Tensor] = []
+        scenario_leaves: list[Tensor] = []
         starts: list[Tensor] = []
         if pool is not None:
-            kept += _leaves(scenario).values()
-            starts += [each for part in _parts(pool) for each in part.values()]
-        made: list[Tensor] = world_step(
-            given,
-            _stacked(parameters, state.active.shape[1], dtype),
+            scenario_leaves += _leaves(scenario).values()
+            starts += [tensor for part in _parts(pool) for tensor in part.values()]
+        result: list[Tensor] = world_step(
+            inputs,
+            _stack_parameters(parameters, state.active.shape[1], dtype),
             self._quantiles,
             self._zones,
             self._penalties,
             self._config.dt,
             self._sizes,
             flags,
-            kept,
+            scenario_leaves,
             starts,
             index,
         )
-        return made
+        return result
 
 
 KERNELS["triton"] = TritonWorld
 
 
-# From tensors to lists, and back ----------------------------------------------------------------
+# Conversion of tensor classes to lists and back -------------------------------------------------
 
 
 def _leaves(part: Scenario | State) -> dict[str, Tensor]:
-    """The tensors of a part by name, but for those that are None, in the order of its fields."""
-    every = {name: getattr(part, name) for name in type(part).__annotations__}
-    return {name: value for name, value in every.items() if value is not None}
+    """Return the tensors of a part by name, without those that are None, in the order of its fields."""
+    fields = {name: getattr(part, name) for name in type(part).__annotations__}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _parts(now: ResetState) -> tuple[dict[str, Tensor], ...]:
-    """Scenario, state and observation by name."""
+    """Return scenario, state and observation as dictionaries of tensors."""
     observation = {name: now.observation.get(name) for name in ENTRIES}
     return _leaves(now.scenario), _leaves(now.state), observation
 
 
-def _unflattened(pool: ResetState, leaves: list[Tensor], batch: torch.Size) -> ResetState:
-    """Scenario, state and observation from their tensors, in the order of the pool's."""
+def _unflatten(pool: ResetState, leaves: list[Tensor], batch: torch.Size) -> ResetState:
+    """Return scenario, state and observation from their tensors, in the order of those of the pool."""
     remaining = iter(leaves)
     scenario, state, observation = ({name: next(remaining) for name in part} for part in _parts(pool))
     return ResetState(
@@ -248,17 +247,17 @@ def _unflattened(pool: ResetState, leaves: list[Tensor], batch: torch.Size) -> R
     )
 
 
-def _step(made: list[Tensor], state: State) -> tuple[State, dict[str, Tensor], Outcome]:
-    """A step from its tensors; ``state`` is that before it."""
-    found, batch = Made(*made[: len(Made._fields)]), state.batch_size
-    new = {name: getattr(found, f"new_{name}") for name in _leaves(state)}
-    entries = {name: getattr(found, name) for name in ENTRIES}
-    outcome = {name: getattr(found, name) for name in OUTCOME}
+def _step(tensors: list[Tensor], state: State) -> tuple[State, dict[str, Tensor], Outcome]:
+    """Return state, observation and outcome of a step from its tensors; ``state`` is that before it."""
+    result, batch = StepResult(*tensors[: len(StepResult._fields)]), state.batch_size
+    new = {name: getattr(result, f"new_{name}") for name in _leaves(state)}
+    entries = {name: getattr(result, name) for name in ENTRIES}
+    outcome = {name: getattr(result, name) for name in OUTCOME}
     return State(**new, batch_size=batch), entries, Outcome(**outcome, batch_size=batch)
 
 
-def _stacked(parameters: Parameters, robots: int, dtype: torch.dtype) -> Tensor:
-    """All parameters [N, R, E or 1] in the order of ``world_step``."""
+def _stack_parameters(parameters: Parameters, robots: int, dtype: torch.dtype) -> Tensor:
+    """Return all parameters [N, R, E or 1] in the order of ``world_step``."""
     parts = ((parameters.vessel, (*HULL, *VESSEL)), (parameters.sensor, SENSOR), (parameters.rules, RULES))
     envs = parameters.batch_size[0]
     values = [part.get(name).view(envs, -1) for part, names in parts for name in names]
@@ -266,7 +265,7 @@ def _stacked(parameters: Parameters, robots: int, dtype: torch.dtype) -> Tensor:
 
 
 def _rows(weather: Weather) -> Tensor:
-    """Numbers [E or 1, N] of the weather, see triton_weather."""
+    """Return the weather as numbers [E or 1, N], in the order of triton_weather."""
     envs, dtype = weather.batch_size[0], weather.wind.dtype
     rows = [env_last(weather.get(name).view(envs, -1)).to(dtype) for name in _WEATHER]
     return env_first(torch.cat(rows))
@@ -276,7 +275,7 @@ def _rows(weather: Weather) -> Tensor:
 
 
 def _zones(rules: ColregsConfig) -> list[float]:
-    """Numbers of the rules of the sea, see triton_kernel._required_turn."""
+    """Return the zones of the rules of the sea as numbers, in the order of triton_kernel._required_turn."""
     return [
         rules.min_speed,
         *rules.crossing_x,
@@ -292,7 +291,7 @@ def _zones(rules: ColregsConfig) -> list[float]:
 
 
 def _penalties(config: WorldConfig) -> list[float]:
-    """Numbers of the penalties by role, see triton_reward.role_terms."""
+    """Return the penalties by role as numbers, in the order of triton_reward.role_terms."""
     weights, rules = config.reward, config.colregs
     passing = weights.passing_distance or rules.domain
     return [

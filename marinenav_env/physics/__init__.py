@@ -1,1 +1,1 @@
-"""How vessels move: thrust, dynamics, current, weather and contact."""
+"""Motion of vessels: thrust, dynamics, current, weather and contact."""

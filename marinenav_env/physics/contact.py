@@ -1,4 +1,4 @@
-"""Contact of hulls and obstacles: physical and the same for both, whatever sensors perceive."""
+"""Contact of hulls with each other and with obstacles, computed from true positions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from marinenav_env.state import Scenario, State, Vessel
 
 
 def touching(state: State, scenario: Scenario, vessel: Vessel) -> Tensor:
-    """Tell which active robots touch another active robot or an obstacle; all are discs.
+    """Return which active robots touch another active robot or an obstacle; all are discs.
 
     Args:
         state: batch [E].
@@ -20,12 +20,12 @@ def touching(state: State, scenario: Scenario, vessel: Vessel) -> Tensor:
     Returns:
         [E, R] bool.
     """
-    # Everything of the own robot is [R, E], of another disc [M, 1, E].
+    # Tensors of the own robot are [R, E], those of the other discs [M, 1, E].
     x, y, _ = env_last(state.pose)
     radius = env_last(vessel.radius).expand_as(x)
-    # What is not there is infinitely far away: compiled code handles bool slowly on a CPU.
+    # Absent discs are infinitely far away: compiled code handles bool slowly on a CPU.
     away, obstacle_away = (
-        torch.where(env_last(there), 0.0, torch.inf) for there in (state.active, scenario.obstacle_mask)
+        torch.where(env_last(exists), 0.0, torch.inf) for exists in (state.active, scenario.obstacle_mask)
     )
     obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
     pairs = (

@@ -13,7 +13,7 @@ from marinenav_env.runtime.layout import env_first, env_last
 def current_velocity(
     x: Tensor, y: Tensor, core_position: Tensor, core_circulation: Tensor, core_radius: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Velocity of the water.
+    """Return the velocity of the water.
 
     A core at distance d turns the water at G d / (2 pi r_c^2) inside its radius r_c and at
     G / (2 pi d) outside. The tangent of a clockwise core is the direction towards it turned by
@@ -21,14 +21,14 @@ def current_velocity(
     offset_turned * G / (2 pi max(d, r_c)^2), which has no singularity.
 
     Args:
-        x: [E, R] query points (m).
-        y: [E, R].
+        x: [E, R] x of the query points (m).
+        y: [E, R] y of the query points (m).
         core_position: [E, C, 2] centres (m).
         core_circulation: [E, C] circulation (m^2/s), positive for clockwise, 0 for no core.
-        core_radius: [E or 1] (m).
+        core_radius: [E or 1] radius of all cores (m).
 
     Returns:
-        Water velocity along x and along y (m/s), each [E, R].
+        Water velocity along x and along y (m/s), both [E, R].
     """
     if core_position.shape[-2] == 0:
         return torch.zeros_like(x), torch.zeros_like(y)

@@ -28,10 +28,10 @@ def wrap_to_pi(angle: Tensor) -> Tensor:
 
 
 def continuous_rates(action: Tensor, vessel: Vessel) -> Tensor:
-    """Thrust rates of continuous actions.
+    """Return the thrust rates of continuous actions.
 
     Args:
-        action: [E, R, 2] in [-1, 1], left and right; clipped to it.
+        action: [E, R, 2] left and right command; clipped to [-1, 1].
         vessel: parameters.
 
     Returns:
@@ -41,10 +41,10 @@ def continuous_rates(action: Tensor, vessel: Vessel) -> Tensor:
 
 
 def discrete_rates(action: Tensor, vessel: Vessel) -> Tensor:
-    """Thrust rates of discrete actions.
+    """Return the thrust rates of discrete actions.
 
     Args:
-        action: [E, R] int64 in [0, A B), left-major; clipped to it.
+        action: [E, R] int64, left-major index of a pair; clipped to [0, A B).
         vessel: parameters.
 
     Returns:
@@ -61,14 +61,14 @@ def discrete_rates(action: Tensor, vessel: Vessel) -> Tensor:
 
 
 def steady_thrust(velocity: Tensor, vessel: Vessel) -> Tensor:
-    """Thrust of both sides that keeps the speed of vessels that go straight ahead.
+    """Return the thrust that keeps the speed of vessels that go straight ahead.
 
     Args:
-        velocity: [E, R, 3] relative to the water (m/s).
+        velocity: [E, R, 3] velocity relative to the water (m/s).
         vessel: parameters.
 
     Returns:
-        [E, R, 2] (N).
+        [E, R, 2] left and right thrust (N).
     """
     speed = torch.linalg.vector_norm(velocity[..., :2], dim=-1)
     drag = -(vessel.xU + vessel.xUU * speed) * speed
@@ -76,7 +76,7 @@ def steady_thrust(velocity: Tensor, vessel: Vessel) -> Tensor:
 
 
 def thruster_forces(thrust: Tensor, angle: Tensor, vessel: Vessel) -> tuple[Tensor, Tensor, Tensor]:
-    """Force and moment of the two thrusters, tau of the world specification.
+    """Return the force and moment of the two thrusters, tau of the world specification.
 
     Args:
         thrust: [E, R, 2] left and right thrust (N).
@@ -84,7 +84,7 @@ def thruster_forces(thrust: Tensor, angle: Tensor, vessel: Vessel) -> tuple[Tens
         vessel: parameters.
 
     Returns:
-        Surge force (N), sway force (N), yaw moment (N m), each [E, R].
+        Surge force (N), sway force (N), yaw moment (N m), all [E, R].
     """
     thrust, angle = env_last(thrust), env_last(angle)
     left_along, right_along = thrust * angle.cos()
@@ -102,17 +102,17 @@ def acceleration(
     tau: tuple[Tensor, Tensor, Tensor],
     vessel: Vessel,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Body-frame acceleration M^-1 (-C_RB nu - (C_A + D + D_n) nu_r + tau).
+    """Return the body-frame acceleration M^-1 (-C_RB nu - (C_A + D + D_n) nu_r + tau).
 
     Args:
-        ground: u, v over ground (m/s), each [E, R].
-        water: u_r, v_r relative to the water (m/s), each [E, R].
+        ground: u, v over ground (m/s), both [E, R].
+        water: u_r, v_r relative to the water (m/s), both [E, R].
         r: [E, R] yaw rate (rad/s).
-        tau: surge force, sway force, yaw moment, each [E, R].
-        vessel: parameters; with the environments last if those of the others are.
+        tau: surge force, sway force (N), yaw moment (N m), all [E, R].
+        vessel: parameters; environments last if they are last in the other arguments.
 
     Returns:
-        Surge, sway (m/s^2) and yaw (rad/s^2) acceleration, each [E, R].
+        Surge, sway (m/s^2) and yaw (rad/s^2) acceleration, all [E, R].
     """
     u, v = ground
     u_r, v_r = water
@@ -163,10 +163,10 @@ def control_step(
         rates: [E, R, 2] commanded thrust rates (N/s).
         scenario: batch [E].
         vessel: parameters.
-        core_radius: [E or 1] (m).
+        core_radius: [E or 1] radius of the vortex cores (m).
         dt: length of a substep (s).
-        substeps: substeps of the control step.
-        weather: surge force, sway force (N), yaw moment (N m) of wind and waves, each [E, R].
+        substeps: number of substeps of the control step.
+        weather: surge force, sway force (N), yaw moment (N m) of wind and waves, all [E, R].
 
     Returns:
         pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], thrust [E, R, 2].
@@ -177,7 +177,7 @@ def control_step(
     if weather is not None:
         forces = forces[0] + weather[0], forces[1] + weather[1], forces[2] + weather[2]
     tau = (env_last(forces[0]), env_last(forces[1]), env_last(forces[2]))
-    turned = vessel.apply(env_last, batch_size=[])
+    vessel_last = vessel.apply(env_last, batch_size=[])
     x, y, theta = env_last(state.pose)
     wx, wy, r = env_last(state.velocity_water)
     for _ in range(substeps):
@@ -193,7 +193,7 @@ def control_step(
         cos, sin = theta.cos(), theta.sin()
         u, v = cos * gx + sin * gy, cos * gy - sin * gx
         u_r, v_r = cos * wx + sin * wy, cos * wy - sin * wx
-        du, dv, dr = acceleration((u, v), (u_r, v_r), r, tau, turned)
+        du, dv, dr = acceleration((u, v), (u_r, v_r), r, tau, vessel_last)
         u_r, v_r, r = u_r + dt * du, v_r + dt * dv, r + dt * dr
         wx, wy = cos * u_r - sin * v_r, sin * u_r + cos * v_r
     return (

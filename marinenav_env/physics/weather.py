@@ -1,4 +1,4 @@
-"""Wind and waves as forces on the hull, and commands that take effect late.
+"""Forces of wind and waves on the hull, and delayed commands.
 
 Wind after Fossen, Handbook of Marine Craft (2nd ed. 2021), ch. 10.1: the pressure of the wind
 relative to the vessel on its frontal and lateral area, with the coefficients of a hull that is
@@ -33,11 +33,11 @@ RATIOS = (0.7, 0.85, 1.0, 1.2, 1.5, 1.9)
 
 
 def _shares() -> tuple[float, ...]:
-    """Amplitudes of the frequencies over the significant height; squares add up to 1 / 8."""
+    """Return the amplitudes of the frequencies over the significant height; their squares sum to 1 / 8."""
     middles = [0.5 * (low + high) for low, high in pairwise(RATIOS)]
     widths = [high - low for low, high in pairwise([RATIOS[0], *middles, RATIOS[-1]])]
     energy = [ratio**-5 * math.exp(-1.25 * ratio**-4) * width for ratio, width in zip(RATIOS, widths, strict=True)]
-    return tuple(math.sqrt(each / sum(energy) / 8.0) for each in energy)
+    return tuple(math.sqrt(share / sum(energy) / 8.0) for share in energy)
 
 
 SHARES = _shares()
@@ -45,7 +45,7 @@ SHARES = _shares()
 
 
 def build_weather(configs: Sequence[WeatherConfig], device: torch.device, dtype: torch.dtype) -> Weather | None:
-    """Turn configurations into tensors, batch [len(configs)]; None if all are calm."""
+    """Return configurations as tensors, batch [len(configs)]; None if all are calm."""
     if all(config.calm for config in configs):
         return None
 
@@ -78,9 +78,9 @@ def make_weather(
     delay: Tensor,
     missed: Tensor,
 ) -> Weather:
-    """Weather [P] from the numbers of WeatherConfig [P] each; ``chance``: [P, W], of the phases."""
+    """Return the weather [P] from numbers of WeatherConfig, all [P]; ``chance`` [P, W] gives the phases."""
     direction = torch.stack((wind_direction.cos(), wind_direction.sin()), -1)
-    ratios, shares = (chance.new_tensor(each) for each in (RATIOS, SHARES))
+    ratios, shares = chance.new_tensor(RATIOS), chance.new_tensor(SHARES)
     return Weather(
         wind=wind_speed[:, None] * direction,
         wave_direction=wave_direction,
@@ -95,11 +95,11 @@ def make_weather(
 
 
 def wind_force(ground: Tensor, heading: Tensor, vessel: Vessel, weather: Weather) -> tuple[Tensor, Tensor, Tensor]:
-    """Force and moment of the wind.
+    """Return the force and moment of the wind.
 
     Args:
         ground: [E, R, 2] velocity over ground (m/s, world frame).
-        heading: [E, R] (rad).
+        heading: [E, R] yaw (rad).
         vessel: parameters.
         weather: batch [E or 1].
 
@@ -120,11 +120,11 @@ def wind_force(ground: Tensor, heading: Tensor, vessel: Vessel, weather: Weather
 
 
 def wave_force(pose: Tensor, seconds: Tensor, vessel: Vessel, weather: Weather) -> tuple[Tensor, Tensor, Tensor]:
-    """Force and moment of the waves.
+    """Return the force and moment of the waves.
 
     Args:
         pose: [E, R, 3] x, y (m), yaw (rad).
-        seconds: [E] time.
+        seconds: [E] time since the start of the episode (s).
         vessel: parameters.
         weather: batch [E or 1].
 
@@ -153,7 +153,7 @@ def wave_force(pose: Tensor, seconds: Tensor, vessel: Vessel, weather: Weather) 
 
 
 def weather_force(state: State, vessel: Vessel, weather: Weather, step: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Force and moment of wind and waves, each [E, R].
+    """Return surge and sway force (N) and yaw moment (N m) of wind and waves, all [E, R].
 
     Args:
         state: batch [E].
@@ -167,15 +167,15 @@ def weather_force(state: State, vessel: Vessel, weather: Weather, step: float) -
 
 
 def delayed(rates: Tensor, pending: Tensor, delay: Tensor) -> tuple[Tensor, Tensor]:
-    """Commands that take effect now, and those that still have to.
+    """Return the commands that take effect now, and those that are still pending.
 
     Args:
-        rates: [E, R, 2] commanded now (N/s).
-        pending: [E, R, MOST_DELAY, 2] commanded before, the latest first.
-        delay: [E or 1] control steps, at most MOST_DELAY.
+        rates: [E, R, 2] thrust rates commanded now (N/s).
+        pending: [E, R, MOST_DELAY, 2] thrust rates commanded earlier, the latest first.
+        delay: [E or 1] delay in control steps, at most MOST_DELAY.
     """
     now = env_last(rates)[:, None]
     queue = torch.cat((now, env_last(pending)), 1)
     index = delay.view(1, 1, 1, -1).expand_as(now)
-    # Of one layout always, for which compiled code is made.
+    # Always in the same layout, for which the code was compiled.
     return env_first(queue.gather(1, index)[:, 0]), env_first(queue[:, :MOST_DELAY].contiguous())

@@ -1,7 +1,7 @@
-"""Pictures of vessels in their world, to scale: what films, overviews and ``render`` share.
+"""Drawing of vessels in their world, to scale, for films, overviews and ``render``.
 
-North is up and east to the right. Colours are those of Okabe and Ito, told apart by colour-blind
-readers; numbers and line styles tell vessels apart in grey, too.
+North is up and east to the right. Colours are those of Okabe and Ito, which colour-blind readers can
+distinguish; numbers and line styles distinguish vessels in grey, too.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 MARGIN = 4.0
 """Room around everything that is drawn on a map (m)."""
 STRONG_CURRENT = 1.0
-"""Water this fast or faster has the darkest colour (m/s)."""
+"""Speed of the water from which it has the darkest colour (m/s)."""
 THRUST_SCALE = 0.0025
 """Length of an arrow of thrust (m/N)."""
 LABEL_DISTANCE = 11.0
-"""From a goal to its number, and from what else stands there to the number of a start (points)."""
+"""Distance from a goal to its number, and from other marks to the number of a start (points)."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Voyage:
     thrust: Floats
     """[T+1, R, 2] left and right (N)."""
     active: Flags
-    """[T+1, R] neither arrived nor collided yet."""
+    """[T+1, R] the vessel has neither arrived nor collided yet."""
     collided: Flags
-    """[T+1, R] ended by a collision, in this frame or before."""
+    """[T+1, R] the vessel has collided, in this frame or earlier."""
     goals: Floats
     """[R, 2] (m)."""
     hulls: Floats
@@ -62,21 +62,21 @@ class Voyage:
     cores: Floats
     """[C, 4] x, y (m), circulation (m^2/s), radius (m)."""
     map_size: tuple[float, float]
-    """Along x and y (m)."""
+    """Size of the map along x and y (m)."""
 
     @property
     def frames(self) -> int:
-        """T + 1."""
+        """Number of frames T + 1."""
         return len(self.poses)
 
     @property
     def vessels(self) -> int:
-        """R."""
+        """Number of vessels R."""
         return len(self.goals)
 
 
 def new_figure(width: float, height: float, layout: Any = None) -> Figure:
-    """An empty figure (inches) that is drawn in memory.
+    """Return an empty figure (inches) that is drawn in memory.
 
     Raises:
         ConfigError: when matplotlib is not installed.
@@ -88,23 +88,23 @@ def new_figure(width: float, height: float, layout: Any = None) -> Figure:
 
 
 def pixels(figure: Figure) -> NDArray[np.uint8]:
-    """A drawn figure as pixels [height, width, 3]."""
+    """Return a drawn figure as pixels [height, width, 3]."""
     canvas: Any = figure.canvas
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def colour(vessel: int) -> str:
-    """The colour of a vessel."""
+    """Return the colour of a vessel."""
     return COLOURS[vessel % len(COLOURS)]
 
 
 def on_page(points: Floats) -> Floats:
-    """From x north, y east to across and up, [..., 2]."""
+    """Convert points from x north, y east to across and up, [..., 2]."""
     return points[..., ::-1]
 
 
 def hull_outline(pose: Floats, size: Floats) -> Floats:
-    """Corners [5, 2] in the world (m) of a hull with a pointed bow.
+    """Return the corners [5, 2] in the world (m) of a hull with a pointed bow.
 
     Args:
         pose: [3] x, y (m), yaw (rad).
@@ -115,14 +115,14 @@ def hull_outline(pose: Floats, size: Floats) -> Floats:
 
 
 def from_body(pose: Floats, points: NDArray[Any]) -> Floats:
-    """From a body frame to the world, [N, 2] (m)."""
+    """Convert points [N, 2] (m) from a body frame to the world."""
     cos, sin = math.cos(pose[2]), math.sin(pose[2])
     turned = points @ np.array([[cos, sin], [-sin, cos]])
     return np.asarray(turned + pose[:2], np.float32)
 
 
 def map_limits(*views: Voyage) -> Limits:
-    """The part of the world that holds the maps and tracks of all views, with a margin."""
+    """Return the part of the world that holds the maps and tracks of all views, with a margin."""
     points = np.concatenate(
         [
             part
@@ -135,23 +135,23 @@ def map_limits(*views: Voyage) -> Limits:
 
 
 def current_field(view: Voyage, x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Velocity of the water (m/s) along x and y at points of any shape."""
+    """Return the velocity of the water (m/s) along x and y at points of any shape."""
     cores = torch.as_tensor(view.cores)
     if len(cores) == 0:
         return np.zeros_like(x), np.zeros_like(x)
-    north, east = (torch.as_tensor(each, dtype=cores.dtype).reshape(1, -1) for each in (x, y))
+    north, east = (torch.as_tensor(axis, dtype=cores.dtype).reshape(1, -1) for axis in (x, y))
     flow = current_velocity(north, east, cores[None, :, :2], cores[None, :, 2], cores[:1, 3])
     return flow[0].numpy().reshape(x.shape), flow[1].numpy().reshape(x.shape)
 
 
 def draw_current(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
-    """Draw the water's speed as colour and its velocity as arrows; nothing where it is still."""
+    """Draw the speed of the water as colour and its velocity as arrows; nothing without currents."""
     if len(view.cores) == 0:
         return None
     x_low, x_high, y_low, y_high = limits
-    fine = np.mgrid[x_low:x_high:200j, y_low:y_high:200j]
+    dense = np.mgrid[x_low:x_high:200j, y_low:y_high:200j]
     image = axes.imshow(
-        np.hypot(*current_field(view, *fine)),
+        np.hypot(*current_field(view, *dense)),
         cmap="Blues",
         alpha=0.6,
         vmin=0.0,
@@ -160,12 +160,12 @@ def draw_current(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
         extent=(y_low, y_high, x_low, x_high),
         zorder=0,
     )
-    coarse = np.mgrid[x_low + 2.0 : x_high : 4.0, y_low + 2.0 : y_high : 4.0]
-    north, east = current_field(view, *coarse)
+    sparse = np.mgrid[x_low + 2.0 : x_high : 4.0, y_low + 2.0 : y_high : 4.0]
+    north, east = current_field(view, *sparse)
     shortened = np.minimum(1.0, 0.6 / np.maximum(np.hypot(north, east), 1e-6))
     axes.quiver(
-        coarse[1],
-        coarse[0],
+        sparse[1],
+        sparse[0],
         east * shortened,
         north * shortened,
         color="0.35",
@@ -180,13 +180,13 @@ def draw_current(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
 
 
 def label_distance(axes: Axes, limits: Limits) -> float:
-    """LABEL_DISTANCE on a map (m)."""
+    """Return LABEL_DISTANCE on a map (m)."""
     height = 72.0 * axes.bbox.height / axes.figure.dpi
     return LABEL_DISTANCE * (limits[1] - limits[0]) / height
 
 
 def label_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
-    """Where the numbers of goals go: beside them, as far as can be from what else stands there."""
+    """Return the places of the numbers of goals: beside them, as far as possible from other marks."""
     ends = view.poses[[0, -1], :, :2].reshape(-1, 2)
     taken = [*view.goals, *ends, *view.obstacles[:, :2]]
     places: list[NDArray[Any]] = []
@@ -196,7 +196,7 @@ def label_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
 
 
 def start_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
-    """Where the numbers of starts go: on them, or beside them where something else stands there."""
+    """Return the places of the numbers of starts: on them, or beside them if another mark is near."""
     taken = [*view.goals, *view.poses[-1, :, :2], *view.obstacles[:, :2], *label_places(view, distance)]
     starts: list[NDArray[Any]] = list(view.poses[0, :, :2])
     for vessel, start in enumerate(starts):
@@ -207,39 +207,39 @@ def start_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
 
 
 def _ring(distance: float) -> NDArray[Any]:
-    """Places [16, 2] around something where its number may go."""
-    around = np.linspace(0.0, 2.0 * math.pi, 16, endpoint=False) + math.pi / 4
-    return distance * np.stack((np.cos(around), np.sin(around)), -1)
+    """Return offsets [16, 2] around a mark where its number may go."""
+    angles = np.linspace(0.0, 2.0 * math.pi, 16, endpoint=False) + math.pi / 4
+    return distance * np.stack((np.cos(angles), np.sin(angles)), -1)
 
 
 def _clearest(places: NDArray[Any], taken: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """That of places [N, 2] which is farthest from what is taken."""
+    """Return the one of places [N, 2] that is farthest from the taken places."""
     gaps = np.linalg.norm(places[:, None] - np.stack(taken), axis=-1)
     return np.asarray(places[gaps.min(-1).argmax()])
 
 
-def draw_disc(axes: Axes, x: float, y: float, radius: float, **look: Any) -> Artist:
+def draw_disc(axes: Axes, x: float, y: float, radius: float, **style_options: Any) -> Artist:
     """Draw a disc around a point of the world (m)."""
     from matplotlib.patches import Circle
 
-    return axes.add_artist(Circle((y, x), radius, **look))
+    return axes.add_artist(Circle((y, x), radius, **style_options))
 
 
-def draw_number(axes: Axes, x: float, y: float, text: str, **look: Any) -> Artist:
+def draw_number(axes: Axes, x: float, y: float, text: str, **style_options: Any) -> Artist:
     """Write a vessel's number at a point of the world (m), legible on anything."""
     from matplotlib.patheffects import withStroke
 
     outline = [withStroke(linewidth=2.0, foreground="white")]
     return axes.text(
-        y, x, text, fontsize=9, ha="center", va="center", zorder=7, clip_on=True, path_effects=outline, **look
+        y, x, text, fontsize=9, ha="center", va="center", zorder=7, clip_on=True, path_effects=outline, **style_options
     )
 
 
 def draw_map(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
-    """Draw what does not move: map, currents, obstacles, goals.
+    """Draw the fixed parts: map, currents, obstacles, goals.
 
     Returns:
-        The field of the current, for a colour bar, if there is any.
+        The image of the current, for a colour bar, if there is any.
     """
     from matplotlib.patches import Rectangle
 
@@ -259,9 +259,9 @@ def draw_map(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
 
 
 def draw_track(axes: Axes, view: Voyage, vessel: int, last: int) -> list[Artist]:
-    """Draw where a vessel went up to a frame; -1: the last one."""
+    """Draw the track of a vessel up to a frame; -1: the last one."""
     track = view.poses[: last % view.frames + 1, vessel]
-    # With the colour it is unique among 42.
+    # Colour and style together distinguish 42 vessels.
     style = STYLES[vessel % len(STYLES)]
     return list(axes.plot(track[:, 1], track[:, 0], color=colour(vessel), linestyle=style, linewidth=1.3, zorder=4))
 
@@ -316,20 +316,20 @@ def draw_arrow(axes: Axes, start: NDArray[Any], end: NDArray[Any], linestyle: An
 
 
 class Stage:
-    """A figure in which little moves: the rest is drawn once.
+    """A figure of which only a few parts move: the rest is drawn once.
 
     Args:
-        figure: drawn in memory.
+        figure: figure that is drawn in memory.
     """
 
     def __init__(self, figure: Figure) -> None:
         self._figure, self._still = figure, None
 
     def image(self, moving: Sequence[Artist]) -> NDArray[np.uint8]:
-        """The figure as pixels [height, width, 3].
+        """Return the figure as pixels [height, width, 3].
 
         Args:
-            moving: what differs from one picture to the next.
+            moving: artists that differ from one picture to the next.
         """
         for artist in moving:
             artist.set_animated(True)
@@ -338,6 +338,6 @@ class Stage:
             canvas.draw()
             self._still = canvas.copy_from_bbox(self._figure.bbox)
         canvas.restore_region(self._still)
-        for artist in sorted(moving, key=lambda each: each.get_zorder()):
+        for artist in sorted(moving, key=lambda artist: artist.get_zorder()):
             artist.draw(canvas.get_renderer())
         return pixels(self._figure)

@@ -26,26 +26,26 @@ from marinenav_env.support.extras import need
 from marinenav_env.support.validation import require
 
 MODES = ("rgb_array", "human")
-"""Pixels, or a window."""
+"""Render modes: pixels, or a window."""
 FPS = 10.0
-"""Frames a second of a window: five times real time in the published world."""
+"""Default frames per second of a window: five times real time in the published world."""
 MOST_FPS = 20.0
-"""Frames a second of a window that never waits, at most."""
+"""Most frames per second of a window that never waits."""
 REST = 3.0
-"""Such a window draws nothing for this many times as long as the last picture took."""
+"""Pause of such a window between pictures, as a multiple of the time that the last picture took."""
 SIZE = 6.4
-"""Of a picture (hundreds of pixels)."""
+"""Width and height of a picture (hundreds of pixels)."""
 
 
 class Renderer:
-    """Draws one environment of a world, with the tracks since its episode began.
+    """Renderer of one environment of a world, with the tracks since the start of its episode.
 
-    It needs matplotlib, of the extra ``plot``.
+    It needs matplotlib, from the extra ``plot``.
 
     Args:
-        config: the world.
-        levels: of its scenarios, which may have maps of their own.
-        row: of the environment.
+        config: configuration of the world.
+        levels: levels of its scenarios, which may have maps of their own.
+        row: index of the environment.
 
     Raises:
         ConfigError: when matplotlib is not installed.
@@ -62,16 +62,16 @@ class Renderer:
         need("matplotlib", "plot")
 
     def image(self, world: WorldState) -> NDArray[np.uint8]:
-        """The world now, as pixels [height, width, 3]."""
+        """Return the current state of the world as pixels [height, width, 3]."""
         self._follow(world)
         return self._draw(world)
 
     def show(self, world: WorldState, fps: float | None) -> None:
-        """Show the world now in a window; nothing happens once the user has closed it.
+        """Show the current state in a window; do nothing once the user has closed it.
 
         Args:
-            world: the world.
-            fps: see Window; only that of the first call counts.
+            world: state of the world.
+            fps: pictures per second, as in Window; only the value of the first call counts.
         """
         self._window = self._window or Window(fps)
         self._follow(world)
@@ -85,11 +85,11 @@ class Renderer:
         self._window = None
 
     def _follow(self, world: WorldState) -> None:
-        """Lengthen the tracks, or begin new ones in a new episode."""
+        """Append to the tracks, or start new ones in a new episode."""
         state, scenario = world.now.state[self._row], world.now.scenario[self._row]
         pose, steps = state.pose.float().cpu(), int(state.steps)
         places = torch.cat((scenario.start, scenario.goal, scenario.obstacle_position, scenario.core_position)).cpu()
-        # Who draws rarely may miss that a new episode began.
+        # A caller that draws rarely may miss the first steps of a new episode.
         same = torch.equal(places, self._places)
         if same and steps == self._steps and torch.equal(pose, self._poses[-1]):
             return
@@ -111,10 +111,10 @@ class Renderer:
         return pixels
 
     def _voyage(self, world: WorldState) -> Voyage:
-        """The tracks up to now; thrust and flags are those of now."""
+        """Return the tracks up to now, with the current thrust and flags."""
         row, shared = self._row, world.parameters.batch_size[0] == 1
         now, constants = world.now[row].cpu(), world.parameters[0 if shared else row].cpu()
-        state, scenario, there = now.state, now.scenario, now.scenario.robot_mask
+        state, scenario, exists = now.state, now.scenario, now.scenario.robot_mask
         cores, obstacles = scenario.core_circulation != 0.0, scenario.obstacle_mask
         hulls = torch.stack((constants.vessel.length, constants.vessel.width), -1)
         circulation = scenario.core_circulation[cores][:, None]
@@ -124,12 +124,12 @@ class Renderer:
             return tensor.numpy(force=True)
 
         return Voyage(
-            poses=array(torch.stack(self._poses)[:, there]),
-            thrust=array(state.thrust[None, there]),
-            active=array(state.active[None, there]),
-            collided=array(state.collided[None, there]),
-            goals=array(scenario.goal[there]),
-            hulls=array(hulls.expand(len(there), 2)[there]),
+            poses=array(torch.stack(self._poses)[:, exists]),
+            thrust=array(state.thrust[None, exists]),
+            active=array(state.active[None, exists]),
+            collided=array(state.collided[None, exists]),
+            goals=array(scenario.goal[exists]),
+            hulls=array(hulls.expand(len(exists), 2)[exists]),
             obstacles=array(torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)[obstacles]),
             cores=array(
                 torch.cat(
@@ -144,8 +144,8 @@ class Window:
     """A window of matplotlib that shows pictures; without a display it shows nothing.
 
     Args:
-        fps: pictures a second, for which ``show`` waits; None: it never waits, and pictures that
-            come too fast are left out.
+        fps: pictures per second, for which ``show`` waits; None: it never waits, and pictures that
+            come too fast are skipped.
 
     Raises:
         ConfigError: when fps is not above 0.
@@ -159,13 +159,13 @@ class Window:
         self._next = self._began = time.monotonic()
 
     def due(self) -> bool:
-        """Whether a picture would be shown now: the window is open, and none has just been."""
-        there: bool = self._pyplot.fignum_exists(self._figure.number)
+        """Return whether to show a picture now: the window is open, and the last one is old enough."""
+        is_open: bool = self._pyplot.fignum_exists(self._figure.number)
         self._began = time.monotonic()
-        return there and (self._fps is not None or self._began >= self._next)
+        return is_open and (self._fps is not None or self._began >= self._next)
 
     def show(self, pixels: NDArray[np.uint8]) -> None:
-        """Show a picture [height, width, 3], once the one before has been shown long enough."""
+        """Show a picture [height, width, 3] once the last one has been shown long enough."""
         if self._picture is None:
             axes = self._figure.add_axes((0.0, 0.0, 1.0, 1.0), xticks=[], yticks=[])
             self._picture = axes.imshow(pixels)
@@ -181,7 +181,7 @@ class Window:
         self._next = now + (1.0 / self._fps if self._fps else rest)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the window."""
         self._pyplot.close(self._figure)
 
 

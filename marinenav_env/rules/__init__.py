@@ -1,1 +1,1 @@
-"""What counts: roles, rules of the road, reward, endings and their statistics."""
+"""Rules of the world: roles, rules of the sea, reward, endings and statistics of episodes."""

@@ -1,4 +1,4 @@
-"""The rules of the sea: how far a robot should turn to starboard for another vessel."""
+"""Rules of the sea: the angle that a robot should turn to starboard for another vessel."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from marinenav_env.state import Observation
 
 
 def required_turn(observation: Observation, own_radius: Tensor, config: ColregsConfig) -> tuple[Tensor, Tensor]:
-    """Turn angle that the first applicable object asks for (the specification, "COLREGs term").
+    """Return the turn that the rules ask for (the world specification, "COLREGs term").
 
     Args:
-        observation: batch [E]; its objects are sorted, the nearest first.
+        observation: batch [E]; the objects are sorted, the nearest first.
         own_radius: [E or 1, R or 1] collision radius (m).
-        config: the zones.
+        config: zones of the rules.
 
     Returns:
-        Whether a rule applies, [E, R] bool, and the turn angle phi (rad), [E, R], 0 if none does.
+        [E, R] bool, a rule applies; [E, R] turn angle phi (rad) for the nearest object to which
+        one applies, 0 if none does.
     """
-    # [R, E] of the own vessel, [K, R, E] of the others.
+    # Tensors of the own vessel are [R, E], those of the others [K, R, E].
     u, v = env_last(observation.self_state)[2:4]
     px, py, vx, vy, radius = env_last(observation.objects_state)
     # Stacked, so that compiled code computes them once a robot, not once a slot.
@@ -30,8 +31,8 @@ def required_turn(observation: Observation, own_radius: Tensor, config: ColregsC
     other_speed = torch.sqrt(vx * vx + vy * vy)
     fast = (own_speed >= config.min_speed) & (other_speed >= config.min_speed)
 
-    # Own position and velocity in the frame at the object with x along its velocity. Where the
-    # other is slow the direction is meaningless, but then no rule applies either.
+    # Own position and velocity in the frame at the object with x along its velocity. The direction
+    # of a slow object is meaningless, but no rule applies to it either.
     speed = other_speed.clamp_min(1e-6)
     cos, sin = vx / speed, vy / speed
     x, y = -(cos * px + sin * py), -(cos * py - sin * px)
@@ -70,7 +71,7 @@ def required_turn(observation: Observation, own_radius: Tensor, config: ColregsC
 
 
 def _first(applies: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
-    """Whether any of [K, R, E] applies, and the angle of the first that does, else 0; [E, R]."""
+    """Return whether any of [K, R, E] applies, and the angle of the first that does, else 0; [E, R]."""
     # Numbers, since compiled code handles bool and int64 slowly on a CPU.
     count = applies.shape[0]
     slot = torch.arange(count, dtype=angle.dtype, device=angle.device)[:, None, None]

@@ -1,4 +1,4 @@
-"""When a robot and when an episode ends (the world specification, "Reward, endings")."""
+"""Endings of robots and of episodes (the world specification, "Reward, endings")."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Endings(NamedTuple):
-    """Flags of robots [E, R] and of episodes [E]; see Outcome."""
+    """Flags of robots [E, R] and of episodes [E], as in Outcome."""
 
     terminated: Tensor
     truncated: Tensor
@@ -24,13 +24,13 @@ def endings(
     max_steps: int,
     ends_at_first_collision: bool,
 ) -> Endings:
-    """Tell what has ended. A robot that the scenario lacks has terminated from the start.
+    """Return which robots and episodes have ended; a robot that the scenario lacks is terminated.
 
     Args:
-        collided: [E, R] bool: the robot has collided, in this step or before.
-        arrived: [E, R] bool: likewise arrived.
+        collided: [E, R] bool: the robot has collided, in this step or earlier.
+        arrived: [E, R] bool: the robot has arrived, in this step or earlier.
         present: [E, R] bool: the robot exists in this scenario.
-        steps: [E] int64 control steps done.
+        steps: [E] int64 control steps since the start of the episode.
         max_steps: steps after which an episode is truncated.
         ends_at_first_collision: whether any collision ends the episode.
     """

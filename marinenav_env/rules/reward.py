@@ -1,6 +1,6 @@
-"""Reward of a control step: the published one, or a function of the user's.
+"""Reward of a control step: the published one, or the user's own function.
 
-A user's function is named by ``world.reward.function``, takes RewardInputs and returns the rewards
+The user's function is named by ``world.reward.function``, takes RewardInputs and returns the rewards
 [E, R] of all robots; those of robots that were not active are set to zero. It is compiled with the
 world, so it must be a pure function of tensors, without Python loops over environments, without
 random numbers and without reading values on the host.
@@ -34,9 +34,9 @@ from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, require
 
 ASTERN = 0.5
-"""Going astern at this speed or faster costs most (m/s)."""
+"""Speed astern from which the penalty is full (m/s)."""
 TURN, CHANGE = 0.1, 0.5
-"""A step's change of course (rad) or of speed (m/s) that counts as leaving course and speed."""
+"""Change of course (rad) and of speed (m/s) in a step from which the penalty is full."""
 
 
 class RewardInputs(NamedTuple):
@@ -55,7 +55,7 @@ class RewardInputs(NamedTuple):
     before: State
     """Batch [E], before the step."""
     after: State
-    """Batch [E], after its motion; the flags of robots are those before the step."""
+    """Batch [E], after the motion of the step; the flags of robots are those before it."""
     scenario: Scenario
     """Batch [E]."""
     parameters: Parameters
@@ -63,17 +63,17 @@ class RewardInputs(NamedTuple):
     observation: dict[str, Tensor]
     """Every entry of the observation after the step by name, [E, R, ...]."""
     config: WorldConfig
-    """What is the same for all environments."""
+    """Configuration shared by all environments."""
 
 
 RewardFunction = Callable[[RewardInputs], Tensor]
 PUBLISHED_TERMS = ("timestep", "progress", "COLREGs", "collision", "goal")
 ROLE_TERMS = ("give_way", "stand_on", "port_turn", "slowing", "astern", "off_course")
-"""Each has a weight ``NAME_penalty`` in ``world.reward``."""
+"""Terms by role; ``world.reward.NAME_penalty`` is the weight of a term."""
 
 
 def reward_function(config: WorldConfig) -> RewardFunction:
-    """The reward that a configuration asks for.
+    """Return the reward function of a configuration.
 
     Raises:
         ConfigError: when it names a function that cannot be loaded or called.
@@ -82,12 +82,12 @@ def reward_function(config: WorldConfig) -> RewardFunction:
     if not name:
         return reward_by_role if by_role else published_reward
     require(not by_role, "world.reward.function", name, "left out with penalties by role")
-    found = plugins.resolve(plugins.REWARDS, name)
-    require(callable(found), "world.reward.function", name, "a function of RewardInputs")
-    function: RewardFunction = found
+    plugin = plugins.resolve(plugins.REWARDS, name)
+    require(callable(plugin), "world.reward.function", name, "a function of RewardInputs")
+    function: RewardFunction = plugin
 
-    def of_every_robot(step: RewardInputs) -> Tensor:
-        """The function's rewards, unless they are fewer than robots."""
+    def checked_function(step: RewardInputs) -> Tensor:
+        """Return the user's rewards; refuse fewer numbers than robots."""
         reward: Any = function(step)
         if not isinstance(reward, Tensor) or reward.numel() < step.active.numel():
             shape = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
@@ -97,11 +97,11 @@ def reward_function(config: WorldConfig) -> RewardFunction:
             )
         return reward
 
-    return of_every_robot
+    return checked_function
 
 
 def goal_distance(state: State, scenario: Scenario) -> Tensor:
-    """Distance of every robot to its goal (m), [E, R]."""
+    """Return the distance of every robot to its goal (m), [E, R]."""
     goal_x, goal_y = env_last(scenario.goal)
     x, y, _ = env_last(state.pose)
     return env_first(torch.sqrt((goal_x - x).square() + (goal_y - y).square()))
@@ -113,17 +113,17 @@ def _role_weights(config: WorldConfig) -> dict[str, float]:
 
 
 def term_names(config: WorldConfig) -> tuple[str, ...]:
-    """Return the names of the terms that the reward of a configuration is the sum of.
+    """Return the names of the terms that add up to the reward of a configuration.
 
-    A function of the user's has no known terms; role terms of weight 0 are left out.
+    The user's own function has no known terms; role terms of weight 0 are left out.
     """
     if config.reward.function:
         return ()
-    return (*PUBLISHED_TERMS, *(name for name, each in _role_weights(config).items() if each))
+    return (*PUBLISHED_TERMS, *(name for name, weight in _role_weights(config).items() if weight))
 
 
 def reward_and_terms(function: RewardFunction, step: RewardInputs) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the rewards [E, R] by a function, and their terms by name, see ``term_names``."""
+    """Return the rewards [E, R] of a function, and their terms by name, as in ``term_names``."""
     if function not in (published_reward, reward_by_role):
         return function(step), {}
     terms = published_terms(step.progress, step.phi, step.collided, step.arrived, step.parameters.rules)
@@ -135,12 +135,12 @@ def reward_and_terms(function: RewardFunction, step: RewardInputs) -> tuple[Tens
 
 
 def published_reward(step: RewardInputs) -> Tensor:
-    """The published reward [E, R]; see ``step_reward``."""
+    """Return the published reward [E, R], see ``step_reward``."""
     return reward_and_terms(published_reward, step)[0]
 
 
 def reward_by_role(step: RewardInputs) -> Tensor:
-    """The published reward and the penalties by role [E, R]."""
+    """Return the published reward plus the penalties by role, [E, R]."""
     return reward_and_terms(reward_by_role, step)[0]
 
 
@@ -150,44 +150,46 @@ def _total(terms: dict[str, Tensor]) -> Tensor:
 
 
 def role_terms(step: RewardInputs) -> dict[str, Tensor]:
-    """Penalties for breaking the rules by role, for going astern and off course, [E, R] each.
+    """Return the penalties by role, for going astern and off course, by name, all [E, R].
 
-    In force between vessels in sensor range that come closest within ``colregs.horizon``. Who must
-    keep clear pays for the passage that the present courses lead to: from 0 at a distance of d
-    (``passing_distance``; ``colregs.domain`` where that is 0) or more on the required side, through
-    1 at a collision, to 2 at d on the wrong side, and 0 again at twice that; overtaking, from 0 to
-    1 on either side; times a factor that rises from 0 at first sight to 1 where they are d apart.
-    With a ``passing_margin`` the rise is the mean of that and of a steeper one, from 0 at d to 1 so
-    far within d and 1 from there on (1.5 at d on the wrong side): keeping clear pays, and so does
-    every metre where that is not possible.
-    The other one pays for changes of course and speed while they are farther apart than
-    ``stand_on_until``, unless it must keep clear of a third. Meeting head-on or crossing, either
-    one pays for turns to port while they come closer and would pass within 2 d (rules 14, 15,
-    17 c). Meeting head-on, they pay for slowing down without a turn to starboard where they
-    would pass within d: else they stop at first sight, and there is no passage to pay for. With a
-    ``steerage_speed`` there is one: each is taken to make at least this speed ahead.
+    They apply between vessels in sensor range whose closest approach is within ``colregs.horizon``;
+    d is ``passing_distance``, or ``colregs.domain`` where that is 0. Positions and velocities are
+    the true ones.
 
-    A vessel that detects nothing pays for its speed across the line to its goal: else one may leave
-    its course before it sees anybody, so that no rule ever applies. Positions and velocities
-    are the true ones.
+    - give_way, for a vessel that must keep clear: the passage that the current courses lead to.
+      The penalty rises from 0 at a distance of d or more on the required side, through 1 at a
+      collision, to 2 at d on the wrong side, and falls to 0 at twice that; for overtaking, it rises
+      from 0 to 1 on either side. It is multiplied by a factor that rises from 0 at the edge of the
+      sensor range to 1 at a distance of d. With a ``passing_margin``, the rise is the mean of this
+      one and of a steeper one, from 0 at d to 1 at this margin within d (1.5 at d on the wrong
+      side): passing clear pays off, and so does every metre where that is not possible.
+    - stand_on, for the other vessel: changes of course and speed while they are farther apart than
+      ``stand_on_until``, unless it must keep clear of a third vessel.
+    - port_turn, for both, head-on or crossing: turns to port while they come closer and would pass
+      within 2 d (rules 14, 15, 17 c).
+    - slowing, for both, head-on: slowing down without a turn to starboard where they would pass
+      within d. Otherwise they would stop as soon as they detect each other, which leaves no passage
+      to penalize. With a ``steerage_speed`` both are assumed to make at least this speed ahead.
+    - off_course, for a vessel that detects nothing: speed across the line to its goal. Otherwise it
+      could leave its course before it detects another, so that no rule ever applies.
     """
     weights, rules = step.config.reward, step.config.colregs
     seen = pairs(step.after.pose, step.after.velocity_ground)
     role = roles(seen)
     if weights.steerage_speed:
-        seen = _under_way(step.after, seen, role == HEAD_ON, weights.steerage_speed)
+        seen = _with_steerage(step.after, seen, role == HEAD_ON, weights.steerage_speed)
     passing = weights.passing_distance or rules.domain
     share = seen.miss / passing
     active = env_last(step.active)
     sensor, vessel = step.parameters.sensor, step.parameters.vessel
-    # As in perception: the own sensor's range, and the other's radius.
+    # As in perception: the range of the own sensor, and the radius of the other vessel.
     reach = env_last(sensor.range)[:, None] + env_last(vessel.detect_radius)
     near = (seen.distance <= reach) & (seen.time > 0.0) & (seen.time <= rules.horizon)
     near = near & active & active[:, None]
 
-    clear = _unclear(share, role, min(weights.passing_margin, passing) / passing)
-    # Nothing is due at first sight: else vessels would keep clear of those that they cannot see.
-    span = (reach - passing).clamp_min(1e-3)  # sensors may reach less far than that
+    clear = _passage_penalty(share, role, min(weights.passing_margin, passing) / passing)
+    # 0 at the edge of the sensor range: otherwise vessels would keep clear of those they cannot detect.
+    span = (reach - passing).clamp_min(1e-3)  # the sensor range may be below the passing distance
     clear = clear * ((reach - seen.distance) / span).clamp(0.0, 1.0)
     give_way = torch.where(near, clear, 0.0).amax(1)
 
@@ -209,49 +211,49 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
         "astern": weights.astern_penalty * astern,
         "off_course": weights.off_course_penalty * _off_course(step),
     }
-    return {name: env_first(each) for name, each in terms.items()}
+    return {name: env_first(term) for name, term in terms.items()}
 
 
-def _under_way(state: State, seen: Pairs, chosen: Tensor, least: float) -> Pairs:
-    """Pairs in which vessels slower ahead than ``least`` (m/s) are taken to make it.
+def _with_steerage(state: State, seen: Pairs, chosen: Tensor, least: float) -> Pairs:
+    """Return pairs in which slower vessels are assumed to make at least ``least`` (m/s) ahead.
 
     Args:
-        state: of the vessels.
-        seen: the pairs as they are, [R, R, E] each.
-        chosen: [R, R, E] bool, of which pairs; the others stay as they are.
-        least: speed ahead (m/s).
+        state: state of the vessels.
+        seen: the actual pairs, all [R, R, E].
+        chosen: [R, R, E] bool: pairs to change; the others stay as they are.
+        least: smallest speed ahead (m/s).
     """
     heading = env_last(state.pose)[2]
     vx, vy, turn = env_last(state.velocity_ground)
     lacking = (least - _ahead(state)).clamp_min(0.0)
     velocity = torch.stack((vx + lacking * heading.cos(), vy + lacking * heading.sin(), turn))
-    there = pairs(state.pose, env_first(velocity))
-    time, miss = (torch.where(chosen, new, old) for new, old in ((there.time, seen.time), (there.miss, seen.miss)))
+    assumed = pairs(state.pose, env_first(velocity))
+    time, miss = (torch.where(chosen, new, old) for new, old in ((assumed.time, seen.time), (assumed.miss, seen.miss)))
     return seen._replace(time=time, miss=miss)
 
 
-def _unclear(share: Tensor, role: Tensor, margin: float) -> Tensor:
-    """What who must keep clear pays for a passage, [R, R, E], before its rise with nearness.
+def _passage_penalty(share: Tensor, role: Tensor, margin: float) -> Tensor:
+    """Return the penalty for a passage, [R, R, E], before the factor for the current distance.
 
     Args:
         share: signed distance at the closest approach over the passing distance.
-        role: of the vessels; 0 for roles that need not keep clear.
+        role: roles of the vessels; the penalty is 0 for those that need not keep clear.
         margin: steeper part of the rise, as a share of the passing distance.
     """
-    wrong_side = torch.minimum(_missing(share, margin), 2.0 * (2.0 + share)).clamp_min(0.0)
-    too_close = _missing(share.abs(), margin).clamp_min(0.0)
+    wrong_side = torch.minimum(_distance_penalty(share, margin), 2.0 * (2.0 + share)).clamp_min(0.0)
+    too_close = _distance_penalty(share.abs(), margin).clamp_min(0.0)
     clear = torch.where((role == HEAD_ON) | (role == GIVE_WAY), wrong_side, 0.0)
     return torch.where(role == OVERTAKING, too_close, clear)
 
 
-def _missing(share: Tensor, margin: float) -> Tensor:
-    """Penalty for passing at this share of the passing distance; ``margin`` is a share, too."""
+def _distance_penalty(share: Tensor, margin: float) -> Tensor:
+    """Return the penalty for passing at a share of the passing distance; ``margin`` is a share, too."""
     whole = 1.0 - share
     return 0.5 * (whole + (whole / margin).clamp_max(1.0)) if margin else whole
 
 
 def _off_course(step: RewardInputs) -> Tensor:
-    """Speed across the line to the goal (m/s) of vessels that detect nothing, at most 1, [R, E]."""
+    """Return the speed across the line to the goal (m/s) of vessels that detect nothing, at most 1, [R, E]."""
     (x, y, _), (vx, vy, _) = env_last(step.after.pose), env_last(step.after.velocity_ground)
     goal_x, goal_y = env_last(step.scenario.goal)
     dx, dy = goal_x - x, goal_y - y
@@ -261,32 +263,32 @@ def _off_course(step: RewardInputs) -> Tensor:
 
 
 def _manoeuvre(before: State, after: State) -> Tensor:
-    """How much vessels change course and speed in a step, from 0 to 1, [R, E]."""
+    """Return the change of course and speed in a step as a number from 0 to 1, [R, E]."""
     turn = _turn(before, after)
     change = _speed(after) - _speed(before)
     return (turn.abs() / TURN + change.abs() / CHANGE).clamp_max(1.0)
 
 
 def _turn(before: State, after: State) -> Tensor:
-    """Change of heading in a step (rad), positive to starboard, [R, E]."""
+    """Return the change of heading in a step (rad), positive to starboard, [R, E]."""
     return wrap_to_pi(env_last(after.pose)[2] - env_last(before.pose)[2])
 
 
 def _ahead(state: State) -> Tensor:
-    """Speed ahead through the water (m/s), [R, E]."""
+    """Return the speed ahead through the water (m/s), [R, E]."""
     heading = env_last(state.pose)[2]
     vx, vy = env_last(state.velocity_water)[:2]
     return heading.cos() * vx + heading.sin() * vy
 
 
 def _speed(state: State) -> Tensor:
-    """Speed through the water in any direction (m/s), [R, E]."""
+    """Return the speed through the water in any direction (m/s), [R, E]."""
     vx, vy = env_last(state.velocity_water)[:2]
     return torch.sqrt(vx * vx + vy * vy)
 
 
 def step_reward(progress: Tensor, phi: Tensor, collided: Tensor, arrived: Tensor, rules: Rules) -> Tensor:
-    """Reward [E, R] of robots that were active before the step; see ``published_terms``."""
+    """Return the reward [E, R] of robots that were active before the step, see ``published_terms``."""
     return _total(published_terms(progress, phi, collided, arrived, rules))
 
 
@@ -300,7 +302,7 @@ def published_terms(
         phi: [E, R] turn angle that the rules of the sea ask for (rad).
         collided: [E, R] bool.
         arrived: [E, R] bool; a collision in the same step outweighs it.
-        rules: [E or 1].
+        rules: penalties and goal reward, batch [E or 1].
     """
     # One of the last two is 0, so that their sum with the others is rounded once.
     return {

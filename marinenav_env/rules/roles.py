@@ -1,8 +1,8 @@
-"""Pairs of vessels: how they meet, and what the rules of the sea ask of each.
+"""Pairs of vessels: their encounters, and their roles under the rules of the sea.
 
 International Regulations for Preventing Collisions at Sea, 1972: overtaking (rule 13), head-on
-(14), crossing (15), the give-way vessel (16), the stand-on vessel (17). Roles are told from where
-the vessels are and head, without memory, as a policy without memory has to tell them.
+(14), crossing (15), the give-way vessel (16), the stand-on vessel (17). Roles follow from the current
+positions and headings only, as for a policy without memory.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ RECIPROCAL = math.radians(157.5)
 
 
 class Pairs(NamedTuple):
-    """Every vessel (first axis, own) with every vessel (second axis, other); each [R, R, E]."""
+    """Every vessel (first axis, own) with every vessel (second axis, other); all [R, R, E]."""
 
     distance: Tensor
-    """Between the centres (m)."""
+    """Distance between the centres (m)."""
     time: Tensor
-    """Until the closest approach if both keep course and speed (s); at most 0: moving apart."""
+    """Time until the closest approach if both keep course and speed (s); at most 0: moving apart."""
     miss: Tensor
-    """Distance at the closest approach (m): above 0 if the line of sight turns to port, as when
-    vessels meet port to port, and when one from starboard passes ahead; the same for both."""
+    """Distance at the closest approach (m), the same for both: above 0 if the line of sight turns to
+    port, as when vessels meet port to port, or when one from starboard passes ahead."""
     bearing: Tensor
-    """Of the other vessel from the own bow (rad, positive to starboard)."""
+    """Bearing of the other vessel from the own bow (rad, positive to starboard)."""
     aspect: Tensor
-    """Of the own vessel from the other's bow (rad)."""
+    """Bearing of the own vessel from the bow of the other (rad)."""
     course: Tensor
-    """Heading of the other less the own one (rad)."""
+    """Heading of the other minus the own one (rad)."""
 
 
 def pairs(pose: Tensor, velocity: Tensor) -> Pairs:
-    """How all vessels of each environment meet.
+    """Return the encounters of all pairs of vessels of every environment.
 
     Args:
         pose: [E, R, 3] x, y (m), yaw (rad).
-        velocity: [E, R, 3] over ground: x, y (m/s) and yaw rate.
+        velocity: [E, R, 3] velocity over ground: x, y (m/s) and yaw rate (rad/s).
     """
 
-    def other_less_own(each: Tensor) -> Tensor:
-        return each[None] - each[:, None]
+    def difference(values: Tensor) -> Tensor:
+        return values[None] - values[:, None]
 
     x, y, heading = env_last(pose)
-    px, py = other_less_own(x), other_less_own(y)
-    wx, wy = (other_less_own(each) for each in env_last(velocity)[:2])
+    px, py = difference(x), difference(y)
+    wx, wy = (difference(component) for component in env_last(velocity)[:2])
     speed = torch.sqrt(wx * wx + wy * wy).clamp_min(1e-6)
     direction = torch.atan2(py, px)
     bearing = wrap_to_pi(direction - heading[:, None])
@@ -66,18 +66,18 @@ def pairs(pose: Tensor, velocity: Tensor) -> Pairs:
         miss=(py * wx - px * wy) / speed,
         bearing=bearing,
         aspect=bearing.transpose(0, 1),
-        course=wrap_to_pi(other_less_own(heading)),
+        course=wrap_to_pi(difference(heading)),
     )
 
 
 def roles(seen: Pairs) -> Tensor:
-    """Role of every vessel towards every other, as if there were a risk of collision.
+    """Return the role of every vessel towards every other, as if there were a risk of collision.
 
     A vessel that comes from astern is overtaking. Vessels on nearly reciprocal courses, or that
-    both have the other to port, are head-on. Else who has the other to starboard gives way.
+    both have the other to port, are head-on. Otherwise, the one that has the other to starboard gives way.
 
     Args:
-        seen: [R, R, E] each.
+        seen: pairs of vessels, all [R, R, E].
 
     Returns:
         [R, R, E] int64: HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING or OVERTAKEN; 0 on the diagonal.

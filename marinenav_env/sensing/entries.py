@@ -1,4 +1,4 @@
-"""Entries of an observation: their description, and the sensors that measure one each.
+"""Descriptions of the entries of an observation, and the base class of the sensors that measure them.
 
 An observation is a set of named tensors. The vessel's own state and the objects around it come
 from ``perception``, since collisions and the rules of the sea depend on them. Every other entry
@@ -36,7 +36,7 @@ class Entry:
     shape: tuple[int, ...]
     """Shape for one robot."""
     meaning: str = ""
-    """Content, with units."""
+    """Content and units, for people."""
     scale: tuple[float, ...] = ()
     """Typical magnitude, one number for all or one for each of the last dimension; none: 1."""
     limits: tuple[tuple[float, float], ...] = ((-LIMIT, LIMIT),)
@@ -45,25 +45,25 @@ class Entry:
     """For objects: the entry of kind mask that says which rows are real."""
 
     def dtype(self, floating: torch.dtype) -> torch.dtype:
-        """The tensor's type in a world of a floating-point type."""
+        """Return the type of the tensor in a world with a floating-point type."""
         return torch.bool if self.kind == "mask" else floating
 
 
 class Scene(NamedTuple):
-    """What a sensor may read: the world after the motion of a control step, or at its start."""
+    """Input of a sensor: the world after the motion of a control step, or at the start of an episode."""
 
     state: State
-    """Batch [E]; its active robots observe and are observed, those that end in this step too."""
+    """Batch [E]; active robots observe and are observed, also those that end in this step."""
     scenario: Scenario
     """Batch [E]."""
     parameters: Parameters
     """Batch [E], or [1] when shared by all environments."""
     config: WorldConfig
-    """What is the same for all environments."""
+    """Configuration shared by all environments."""
 
 
 class EntrySensor:
-    """Measures one entry of every robot; the base class of users' own sensors.
+    """Base class of sensors that measure one entry of every robot.
 
     A sensor is created without arguments. ``observe`` is compiled with the world: it must be a
     pure function of tensors, without Python loops over environments, without random numbers of
@@ -73,22 +73,22 @@ class EntrySensor:
     name: str
     """Key of the entry."""
     kind: Kind = "vector"
-    """See Entry."""
+    """Kind of the entry."""
     meaning: str = ""
-    """See Entry."""
+    """Content and units, for people."""
     mask: str = ""
-    """See Entry."""
+    """For objects: the entry of kind mask that says which rows are real."""
 
     def shape(self, config: WorldConfig) -> tuple[int, ...]:
-        """Shape for one robot."""
+        """Return the shape of the entry for one robot."""
         raise NotImplementedError
 
     def scale(self, config: WorldConfig) -> tuple[float, ...]:
-        """See Entry."""
+        """Return the typical magnitude of the numbers, as in ``Entry.scale``."""
         return ()
 
     def limits(self, config: WorldConfig) -> tuple[tuple[float, float], ...]:
-        """See Entry."""
+        """Return the smallest and largest value, as in ``Entry.limits``."""
         return ((-LIMIT, LIMIT),)
 
     def noise(self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype) -> Tensor | None:
@@ -96,21 +96,21 @@ class EntrySensor:
 
         Args:
             shape: ``[E, R, *shape]``.
-            source: its methods ``normal`` and ``uniform`` give tensors of a shape and type. Each
-                gives the same numbers when called again.
+            source: random source; its methods ``normal`` and ``uniform`` return tensors of a shape
+                and type, and the same numbers when called again.
             dtype: floating-point type.
 
         Returns:
-            What ``observe`` is given as noise; None if it needs none.
+            The noise that ``observe`` receives; None if it needs none.
         """
         return None
 
     def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
-        """The entry of all robots.
+        """Return the entry of all robots.
 
         Args:
-            scene: the world.
-            noise: one draw of ``noise``.
+            scene: state of the world.
+            noise: random numbers returned by ``noise``.
 
         Returns:
             ``[E, R, *shape]``; the world sets the rows of inactive robots to zero.
@@ -118,7 +118,7 @@ class EntrySensor:
         raise NotImplementedError
 
     def entry(self, config: WorldConfig) -> Entry:
-        """The description of what it measures."""
+        """Return the description of the entry that it measures."""
         return Entry(
             self.name,
             self.kind,

@@ -1,4 +1,4 @@
-"""The observation of a world: its entries, and the sensors besides perception."""
+"""Entries of the observation of a world, and the sensors besides perception."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from marinenav_env.support.validation import ConfigError, require
 
 
 def observation_entries(config: WorldConfig) -> dict[str, Entry]:
-    """Every entry of an observation by name, in the order of the keys.
+    """Return every entry of an observation by name, in the order of the keys.
 
     Raises:
         ConfigError: when a sensor that the configuration names cannot be used.
     """
-    return described(config, entry_sensors(config))
+    return describe_entries(config, entry_sensors(config))
 
 
 def flattened(observation: Any, entries: Mapping[str, Entry]) -> Tensor:
-    """All entries of observations [..., D], one after another; masks are 0 or 1.
+    """Return observations as one tensor [..., D], entry after entry; masks become 0 or 1.
 
     Args:
-        observation: every entry by name, [..., *shape].
-        entries: their descriptions.
+        observation: entries by name, [..., *shape].
+        entries: descriptions of the entries.
     """
     parts = [observation[name].flatten(-len(entry.shape)) for name, entry in entries.items()]
     return torch.cat([part.to(parts[0].dtype) for part in parts], -1)
 
 
-def described(config: WorldConfig, sensors: tuple[EntrySensor, ...]) -> dict[str, Entry]:
-    """The entries of perception and of further sensors by name.
+def describe_entries(config: WorldConfig, sensors: tuple[EntrySensor, ...]) -> dict[str, Entry]:
+    """Return the entries of perception and of further sensors by name.
 
     Raises:
         ConfigError: when two have the same name.
@@ -50,35 +50,35 @@ def described(config: WorldConfig, sensors: tuple[EntrySensor, ...]) -> dict[str
 
 
 def entry_sensors(config: WorldConfig) -> tuple[EntrySensor, ...]:
-    """The sensors besides perception, in the order of the purposes of their noise.
+    """Return the sensors besides perception, in the order of the purposes of their noise.
 
     Raises:
         ConfigError: when one that the configuration names cannot be loaded or used.
     """
     scan = (RangeScan(),) if config.sensor.scan_beams else ()
-    return (*scan, *(_loaded(reference, config) for reference in config.sensor.entries))
+    return (*scan, *(_load_sensor(reference, config) for reference in config.sensor.entries))
 
 
-def _loaded(reference: str, config: WorldConfig) -> EntrySensor:
-    """A user's sensor.
+def _load_sensor(reference: str, config: WorldConfig) -> EntrySensor:
+    """Load a user's sensor.
 
     Raises:
         ConfigError: when it is not a usable EntrySensor.
     """
-    found = plugins.resolve(plugins.OBSERVATIONS, reference)
+    plugin = plugins.resolve(plugins.OBSERVATIONS, reference)
     key = f"world.sensor.entries: {reference}"
     try:
-        sensor = found() if isinstance(found, type) else found
-        fine = isinstance(sensor, EntrySensor)
-        require(fine, key, type(sensor).__name__, "an EntrySensor of marinenav_env")
+        sensor = plugin() if isinstance(plugin, type) else plugin
+        is_sensor = isinstance(sensor, EntrySensor)
+        require(is_sensor, key, type(sensor).__name__, "an EntrySensor of marinenav_env")
         entry = sensor.entry(config)
     except ConfigError:
         raise
     except Exception as error:  # whatever the user's code raises
         raise ConfigError(f"{key}: {plugins.first_line(error)}") from error
-    fine = isinstance(entry.name, str) and entry.name.isidentifier()
-    require(fine, f"{key}.name", entry.name, "an identifier")
+    is_identifier = isinstance(entry.name, str) and entry.name.isidentifier()
+    require(is_identifier, f"{key}.name", entry.name, "an identifier")
     require(entry.kind in KINDS, f"{key}.kind", entry.kind, f"one of {', '.join(KINDS)}")
-    fine = all(isinstance(size, int) and size >= 1 for size in entry.shape)
-    require(fine, f"{key}.shape", entry.shape, "whole numbers, at least 1")
+    is_shape = all(isinstance(size, int) and size >= 1 for size in entry.shape)
+    require(is_shape, f"{key}.shape", entry.shape, "whole numbers, at least 1")
     return sensor

@@ -1,4 +1,4 @@
-"""What each robot sees: its own state and the nearest objects, measured with noise."""
+"""Perception of every robot: its own state and the nearest objects, measured with noise."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
 METRES, SPEED, TURN_RATE = 1e4, 1e2, 1e2
 """Limits of the entries (m, m/s, rad/s), wide enough that no vessel reaches them."""
 _FEW = 64
-"""Up to so many objects are counted, more are sorted; no observation has more slots."""
+"""Number of objects up to which they are ranked by counting, above which they are sorted; also the most slots."""
 
 
 def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
-    """The entries that ``observe`` measures."""
+    """Return the entries that ``observe`` measures."""
     vessel, slots = config.vessel, config.sensor.slots
     place, speed, turn = (-METRES, METRES), (-SPEED, SPEED), (-TURN_RATE, TURN_RATE)
     thrust = min(_numbers(vessel.min_thrust)), max(_numbers(vessel.max_thrust))
@@ -51,12 +51,12 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
 
 
 def with_thrusts(entries: dict[str, Entry], vessel: Vessel, spread: float) -> dict[str, Entry]:
-    """Entries whose limits hold for vessels that differ from the world's.
+    """Return the entries with limits that hold for vessels other than those of the configuration.
 
     Args:
-        entries: of an observation, by name.
+        entries: entries of an observation by name.
         vessel: parameters of the vessels.
-        spread: largest factor on their thrusts.
+        spread: largest factor on the thrusts.
     """
     own = entries["self_state"]
     thrust = float(vessel.min_thrust.min()) * spread, float(vessel.max_thrust.max()) * spread
@@ -68,10 +68,10 @@ def _numbers(value: PerRobot) -> tuple[float, ...]:
 
 
 class Noise(NamedTuple):
-    """Random numbers of one observation of every robot."""
+    """Random numbers for one observation of every robot."""
 
     normal: Sequence[Tensor]
-    """Standard normal: position x, y and velocity x, y of each object, [E, R, M] each."""
+    """Four tensors [E, R, M], standard normal: for position x, y and velocity x, y of every object."""
     uniform: Tensor
     """[E, R, M] uniform on [0, 1): quantile of the von Mises noise of the radius."""
 
@@ -80,27 +80,27 @@ def draw_noise(source: RandomSource, robots: int, objects: int, dtype: torch.dty
     """Draw the noise of one observation, by one call of Philox for each robot and object.
 
     Args:
-        source: of the random numbers, E environments.
-        robots: R.
-        objects: M.
+        source: random source of E environments.
+        robots: number of robots R.
+        objects: number of objects M.
         dtype: floating-point type.
     """
     a, b, c, d = (env_first(word) for word in source.words(objects, robots))
-    # Normal numbers take 24 bits of each word; the rest of three of them are as many.
+    # Normal numbers take 24 bits of a word; the remaining bits of three words make up 24 more.
     rest = (a & 0xFF) | (b & 0xFF) << 8 | (c & 0xFF) << 16
     normals = *normal(a, b, dtype), *normal(c, d, dtype)
     return Noise(normals, uniform(rest << 8, dtype))
 
 
 def von_mises_quantiles(kappas: list[float], points: int = 4097) -> Tensor:
-    """Quantile functions of von Mises distributions with mean 0, on an even grid of [0, 1].
+    """Return quantile functions of von Mises distributions with mean 0, on an even grid of [0, 1].
 
     The distribution function is summed on a fine grid of angles and inverted by interpolation;
     sampling by table lookup needs no rejection and thus no host read.
 
     Args:
-        kappas: concentrations, one per row, each at least 0.
-        points: grid points of a row.
+        kappas: concentrations, one per row, at least 0.
+        points: number of grid points of a row.
 
     Returns:
         [len(kappas), points] angles (rad) in [-pi, pi], float64.
@@ -125,8 +125,8 @@ def look_up_quantile(table: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
     """Read a quantile table by linear interpolation.
 
     Args:
-        table: [rows, points].
-        row: int64, broadcastable to ``uniform``.
+        table: [rows, points] quantile functions.
+        row: row of the table, int64, broadcastable to ``uniform``.
         uniform: quantiles in [0, 1).
 
     Returns:
@@ -141,7 +141,7 @@ def look_up_quantile(table: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
 
 
 def own_state(state: State, goal: Tensor) -> Tensor:
-    """A robot's own state, without noise.
+    """Return the own state of robots, without noise.
 
     Args:
         state: batch [E].
@@ -150,7 +150,7 @@ def own_state(state: State, goal: Tensor) -> Tensor:
     Returns:
         [E, R, 7] goal x, y in the body frame, u, v over ground, yaw rate, both thrusts.
     """
-    # [R, E] each.
+    # All tensors from here on are [R, E].
     x, y, theta = env_last(state.pose)
     vx, vy, r = env_last(state.velocity_ground)
     cos, sin = theta.cos(), theta.sin()
@@ -177,29 +177,29 @@ def observe(
     max_objects: int,
     missed: Tensor | None = None,
 ) -> Observation:
-    """Perceive every obstacle and every other active robot (the specification, "Perception").
+    """Return the observation of all robots (the world specification, "Perception").
 
     Args:
-        state: batch [E]; its active robots see and are seen.
+        state: batch [E]; active robots observe and are observed.
         scenario: batch [E].
         vessel: parameters.
         sensor: parameters.
         quantiles: [rows, points] von Mises quantile table.
-        noise: one draw.
-        max_objects: K, slots of the observation.
+        noise: random numbers of this observation.
+        max_objects: number of slots K of the observation.
         missed: [E, R, M] bool, detections that fail.
     """
-    # Everything of the own robot is [R, E], of an object [M, 1, E] or, as it is seen, [M, R, E].
+    # Tensors of the own robot are [R, E], true ones of objects [M, 1, E], measured ones [M, R, E].
     robots, device = state.active.shape[1], state.pose.device
-    known = _objects(state, scenario, vessel)
-    seen = _measured(known, state, sensor, quantiles, noise)
+    actual = _objects(state, scenario, vessel)
+    seen = _measure(actual, state, sensor, quantiles, noise)
     distance = torch.sqrt(seen.x.square() + seen.y.square())
     in_range = distance <= env_last(sensor.range) + seen.radius
     in_view = torch.atan2(seen.y, seen.x).abs() <= 0.5 * env_last(sensor.angle)
-    index = torch.arange(known.x.shape[0], device=device)[:, None, None]
+    index = torch.arange(actual.x.shape[0], device=device)[:, None, None]
     other = index != index[:robots, 0]
     gap = torch.where(other & in_range & in_view, distance - seen.radius, torch.inf)
-    gap = gap + known.absent + known.absent[:robots, 0]
+    gap = gap + actual.absent + actual.absent[:robots, 0]
     if missed is not None:
         gap = torch.where(env_last(missed), torch.inf, gap)
     objects, count = _nearest(seen, gap, max_objects)
@@ -214,21 +214,21 @@ def observe(
 
 
 class _Objects(NamedTuple):
-    """All objects, the robots first, then the obstacles; each [M, 1, E]."""
+    """All objects, first the robots, then the obstacles; all [M, 1, E]."""
 
     x: Tensor
     y: Tensor
     vx: Tensor
     vy: Tensor
     radius: Tensor
-    """That is measured (m): of a robot, its detection radius."""
+    """Radius that is measured (m): for robots, the detection radius."""
     absent: Tensor
-    """Infinite where there is no such object, else 0 (m). Flags become numbers early, since
-    compiled code handles bool slowly on a CPU: what is not there is infinitely far away."""
+    """Infinite where there is no such object, else 0 (m): a distance instead of a flag, since
+    compiled code handles bool slowly on a CPU."""
 
 
 class _Seen(NamedTuple):
-    """Objects in the body frame of who measures them; each [M, R, E]."""
+    """Objects as measured, in the body frame of the measuring robot; all [M, R, E]."""
 
     x: Tensor
     y: Tensor
@@ -238,7 +238,7 @@ class _Seen(NamedTuple):
 
 
 def _objects(state: State, scenario: Scenario, vessel: Vessel) -> _Objects:
-    """All robots and obstacles."""
+    """Return all robots and obstacles as objects."""
     x, y, _ = env_last(state.pose)
     vx, vy, _ = env_last(state.velocity_ground)
     obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
@@ -246,7 +246,7 @@ def _objects(state: State, scenario: Scenario, vessel: Vessel) -> _Objects:
     still = torch.zeros_like(obstacle_radius)
     detected = env_last(vessel.detect_radius).expand_as(x)
     away, obstacle_away = (
-        torch.where(env_last(there), 0.0, torch.inf) for there in (state.active, scenario.obstacle_mask)
+        torch.where(env_last(exists), 0.0, torch.inf) for exists in (state.active, scenario.obstacle_mask)
     )
     pairs = (
         (x, obstacle_x),
@@ -259,12 +259,12 @@ def _objects(state: State, scenario: Scenario, vessel: Vessel) -> _Objects:
     return _Objects(*(torch.cat(pair)[:, None] for pair in pairs))
 
 
-def _measured(objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor, noise: Noise) -> _Seen:
-    """Objects as every robot measures them, turned into its body frame."""
+def _measure(objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor, noise: Noise) -> _Seen:
+    """Return objects as every robot measures them, in its body frame."""
     x, y, theta = env_last(state.pose)
     parameters = (sensor.pos_std, sensor.vel_std, sensor.r_mean_ratio, sensor.table_row)
-    pos_std, vel_std, ratio, row = (env_last(each) for each in parameters)
-    noise_x, noise_y, noise_vx, noise_vy = (env_last(each) for each in noise.normal)
+    pos_std, vel_std, ratio, row = (env_last(parameter) for parameter in parameters)
+    noise_x, noise_y, noise_vx, noise_vy = (env_last(normal_noise) for normal_noise in noise.normal)
     dx, dy = objects.x - x + pos_std * noise_x, objects.y - y + pos_std * noise_y
     vx, vy = objects.vx + vel_std * noise_vx, objects.vy + vel_std * noise_vy
     turn = look_up_quantile(quantiles, row, env_last(noise.uniform))
@@ -280,18 +280,18 @@ def _measured(objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor
 
 
 def _nearest(columns: Sequence[Tensor], gap: Tensor, slots: int) -> tuple[Tensor, Tensor]:
-    """Put objects into slots, the one with the smallest gap first, then by their number.
+    """Put objects into slots in the order of their gaps, then of their numbers.
 
-    With few objects, counting for each how many come before it beats sorting, and needs no gather:
-    both are elementwise and run along environments. With many it takes too much memory.
+    With few objects, counting how many come before an object is faster than sorting and needs no
+    gather: the operations are elementwise along environments. With many it takes too much memory.
 
     Args:
-        columns: n of them, each [M, R, E].
+        columns: n tensors [M, R, E].
         gap: [M, R, E] (m), infinite where an object is not seen.
-        slots: K.
+        slots: number of slots K.
 
     Returns:
-        [n, K, R, E], and how many objects are seen, [R, E], of the same type.
+        The columns in slots [n, K, R, E], and the number of objects seen [R, E], of the same type.
     """
     count = (gap < torch.inf).to(gap.dtype).sum(0)
     if gap.shape[0] > _FEW:

@@ -1,4 +1,4 @@
-"""A range scan: distances to the nearest hull along beams, as a lidar measures them."""
+"""Range scan: distances to the nearest disc along beams, as a lidar measures them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from marinenav_env.sensing.entries import EntrySensor, Kind, Scene
 from marinenav_env.state import Scenario, State
 
 _NOWHERE = 1e12
-"""Coordinates of what is not there, in radii."""
+"""Coordinate of absent discs, in radii."""
 
 
 class RangeScan(EntrySensor):
-    """The entry ``scan`` [E, R, n]; SensorConfig says how many beams, how wide and how far.
+    """Sensor of the entry ``scan`` [E, R, n]; SensorConfig has the beams, their field and range.
 
-    The beams share the field evenly: each points along the middle of its sector, the first to port.
+    The beams divide the field evenly: a beam points along the middle of its sector, the first to port.
     """
 
     name = "scan"
@@ -26,23 +26,23 @@ class RangeScan(EntrySensor):
     meaning = "distance to the nearest hull along each beam, from port to starboard (m)"
 
     def shape(self, config: WorldConfig) -> tuple[int, ...]:
-        """One distance a beam."""
+        """Return the shape: one distance per beam."""
         return (config.sensor.scan_beams,)
 
     def scale(self, config: WorldConfig) -> tuple[float, ...]:
-        """The longest distance."""
+        """Return the longest distance."""
         return (config.sensor.scan_range,)
 
     def limits(self, config: WorldConfig) -> tuple[tuple[float, float], ...]:
-        """Up to the longest distance."""
+        """Return 0 and the longest distance."""
         return ((0.0, config.sensor.scan_range),)
 
     def noise(self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype) -> Tensor | None:
-        """[E, R, n] standard normal."""
+        """Draw standard normal numbers [E, R, n]."""
         return source.normal(shape, dtype)
 
     def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
-        """[E, R, n] measured distances; the longest one, without noise, where nothing is hit."""
+        """Return the measured distances [E, R, n]; the longest one, without noise, where nothing is hit."""
         sensor, radius = scene.config.sensor, scene.parameters.vessel.radius
         angles = beam_angles(sensor.scan_beams, sensor.scan_angle, radius.device)
         distance = cast_rays(scene.state, scene.scenario, radius, angles, sensor.scan_range)
@@ -52,37 +52,37 @@ class RangeScan(EntrySensor):
 
 
 def beam_angles(beams: int, field: float, device: torch.device | None = None) -> Tensor:
-    """Direction of each beam from the bow, clockwise (rad).
+    """Return the directions of beams from the bow, clockwise (rad).
 
     Args:
-        beams: n.
+        beams: number of beams n.
         field: total angle, centred on the bow (rad).
-        device: where the directions are made.
+        device: device of the result.
 
     Returns:
         [n] float64.
     """
-    # Not from a list of Python numbers, which a GPU would wait for.
+    # A list of Python numbers would make the CPU wait for the GPU.
     beam = torch.arange(beams, dtype=torch.float64, device=device)
     return field * ((beam + 0.5) / beams - 0.5)
 
 
 def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, longest: float) -> Tensor:
-    """Distance from every robot's centre to the nearest disc along beams.
+    """Return the distance from every robot's centre to the nearest disc along beams.
 
     Discs are the obstacles and the other active robots, with their true radii.
 
     Args:
         state: batch [E].
         scenario: batch [E].
-        radius: [E or 1, R or 1] of the robots (m).
-        angles: [n] direction of each beam from the bow (rad).
-        longest: what is returned where nothing nearer is hit (m).
+        radius: [E or 1, R or 1] radius of the robots (m).
+        angles: [n] directions of the beams from the bow (rad).
+        longest: distance where nothing nearer is hit (m).
 
     Returns:
         [E, R, n] (m); 0 within a disc.
     """
-    # [R, E] of a robot, [M, 1, R, E] of a disc, [n, R, E] of a beam. The distances [M, n, R, E] are
+    # Robots are [R, E], discs [M, 1, R, E], beams [n, R, E]. The distances [M, n, R, E] are
     # reduced as they are computed, without being stored, which compiled code only does while an
     # intermediate result reads at most four tensors: hence lengths in radii of the disc.
     theta = env_last(state.pose)[2]
@@ -98,19 +98,19 @@ def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, 
 
 
 def _discs(state: State, scenario: Scenario, radius: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Position of each disc relative to each robot in radii, and the radii (m), [M, 1, R, E].
+    """Return the discs' positions relative to the robots in radii, and the radii (m), [M, 1, R, E].
 
-    What is not there, the robot itself included, is too far away to be hit.
+    Absent discs, and the robot itself, are too far away to be hit.
     """
     x, y, _ = env_last(state.pose)
     obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
-    there = torch.cat((env_last(state.active), env_last(scenario.obstacle_mask)))[:, None]
+    exists = torch.cat((env_last(state.active), env_last(scenario.obstacle_mask)))[:, None]
     radii = torch.cat((env_last(radius).expand_as(x), env_last(scenario.obstacle_radius)))[:, None]
     radii = radii.clamp_min(1e-6)
     index = torch.arange(radii.shape[0], device=x.device)[:, None, None]
-    there = there & (index != index[: x.shape[0], 0])
+    exists = exists & (index != index[: x.shape[0], 0])
     away_x, away_y = (
-        torch.where(there, (torch.cat(pair)[:, None] - pair[0]) / radii, _NOWHERE)
+        torch.where(exists, (torch.cat(pair)[:, None] - pair[0]) / radii, _NOWHERE)
         for pair in ((x, obstacle_x), (y, obstacle_y))
     )
     # Stacked, so that compiled code stores them.

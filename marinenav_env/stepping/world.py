@@ -38,7 +38,7 @@ from marinenav_env.runtime.layout import environments_innermost, stored
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.restart import NewEpisodes, controlled, restarted
 from marinenav_env.sensing.entries import Scene
-from marinenav_env.sensing.observation import described, entry_sensors
+from marinenav_env.sensing.observation import describe_entries, entry_sensors
 from marinenav_env.sensing.perception import Noise, draw_noise, observe
 from marinenav_env.state import (
     Observation,
@@ -174,7 +174,7 @@ class World:
         """Names of the statistics of an episode, if they are accumulated."""
         self.weather = weather
         self.sensors = entry_sensors(config)
-        self.entries = described(config, self.sensors)
+        self.entries = describe_entries(config, self.sensors)
         self.reward = reward_function(config)
         self._advance: Any = self.advance
         if kernel is not None:
