@@ -1,4 +1,4 @@
-"""A batched world of autonomous surface vessels in torch, with a TorchRL environment around it."""
+"""Batched world of autonomous surface vessels in torch, and its TorchRL environment."""
 
 import gymnasium
 

@@ -1,4 +1,4 @@
-"""Typed configuration of the world: every number of the simulator, with its unit and meaning.
+"""Typed configuration of the world: all numbers of the simulator, with unit and meaning.
 
 The defaults are those of Lin, Szenher, Huang and Englot, "Distributional RL based integrated
 decision making and control for autonomous surface vehicles", RA-L 2025 (arXiv 2412.09466).
@@ -44,9 +44,9 @@ class VesselConfig:
     radius: PositivePerRobot = 0.5 * math.hypot(5.0, 2.5)
     """Collision radius (m)."""
     detect_radius: PositivePerRobot = 0.5 * math.hypot(5.0, 2.5)
-    """Radius that the others' sensors measure (m)."""
+    """Radius that the sensors of other vessels measure (m)."""
     goal_distance: PositivePerRobot = 2.0
-    """The goal is reached within this distance (m)."""
+    """Distance to the goal within which it is reached (m)."""
     power_coefficient: NonNegativePerRobot = 1.0
     """Energy per newton-second of thrust (1)."""
     min_thrust: Annotated[PerRobot, at_most(0.0)] = -500.0
@@ -107,7 +107,7 @@ class VesselConfig:
 
     @property
     def num_actions(self) -> int:
-        """Discrete actions: pairs of a left and a right command."""
+        """Return the number of discrete actions: pairs of a left and a right command."""
         return len(self.left_thrust_change) * len(self.right_thrust_change)
 
 
@@ -120,7 +120,7 @@ class SensorConfig:
     angle: PositivePerRobot = 2.0 * math.pi
     """Field of view, centred on the bow (rad)."""
     max_objects: Annotated[int | Annotated[tuple[int, ...], NOT_EMPTY], at_least(1), at_most(64)] = 5
-    """Objects kept, the closest first; the largest number sets the slots of an observation."""
+    """Most objects in an observation, the closest first; the largest number sets the slots."""
     pos_std: NonNegativePerRobot = 0.05
     """Standard deviation of a measured position, per axis (m)."""
     vel_std: NonNegativePerRobot = 0.05
@@ -130,7 +130,7 @@ class SensorConfig:
     r_kappa: Annotated[PerRobot, at_least(0.0), at_most(500.0)] = 1.0
     """Concentration of the von Mises noise of a measured radius (1)."""
     scan_beams: Annotated[int, at_least(0), at_most(1024)] = 0
-    """Beams of the range scan, the observation entry ``scan``; 0: there is none."""
+    """Number of beams of the range scan, the observation entry ``scan``; 0: no scan."""
     scan_angle: Annotated[float, above(0.0), at_most(2.0 * math.pi)] = 2.0 * math.pi
     """Field of the range scan, centred on the bow and divided evenly among the beams (rad)."""
     scan_range: Positive = 20.0
@@ -145,7 +145,7 @@ class SensorConfig:
 
     @property
     def slots(self) -> int:
-        """Object slots K of an observation."""
+        """Return the number of object slots K of an observation."""
         return max(self.max_objects) if isinstance(self.max_objects, tuple) else self.max_objects
 
 
@@ -154,46 +154,43 @@ class RewardConfig:
     """Terms of the reward of a control step."""
 
     timestep_penalty: float = -0.1
-    """Added every step."""
+    """Reward of every step."""
     COLREGs_penalty: float = -0.1
-    """Times the turn angle phi (rad) that the rules ask for."""
+    """Weight of the turn angle phi (rad) that the rules ask for."""
     collision_penalty: float = -5.0
-    """Added on collision."""
+    """Reward of a collision."""
     goal_reward: float = 10.0
-    """Added on arrival (unless the vessel collides in the same step)."""
+    """Reward of an arrival, unless the vessel collides in the same step."""
     give_way_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Times how badly a vessel is about to pass another that it must keep clear of, from 0 to 2
-    (see rules.reward.role_terms); 0: not computed. Training takes training.reward.give_way_penalty
-    where that is stated."""
+    """Weight of a passage too close to a vessel to keep clear of, from 0 to 2 (see
+    rules.reward.role_terms); 0: not computed. Overridden by training.reward.give_way_penalty if set."""
     stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Times how much a vessel that must stand on changes course and speed, from 0 to 1. Training
-    takes training.reward.stand_on_penalty where that is stated."""
+    """Weight of changes of course and speed by a vessel that must stand on, from 0 to 1.
+    Overridden by training.reward.stand_on_penalty if set."""
     port_turn_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Times how fast a vessel turns to port for another that it meets, from 0 to 1. Training takes
-    training.reward.port_turn_penalty where that is stated."""
+    """Weight of the rate of turns to port when vessels meet, from 0 to 1. Overridden by
+    training.reward.port_turn_penalty if set."""
     slowing_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Times how fast a vessel slows down without turning to starboard for another that it meets
-    head-on, from 0 to 1: rule 14 asks for a turn. Training takes training.reward.slowing_penalty
-    where that is stated."""
+    """Weight of slowing down without a turn to starboard when vessels meet head-on, from 0 to 1:
+    rule 14 asks for a turn. Overridden by training.reward.slowing_penalty if set."""
     steerage_speed: NonNegative = 0.0
-    """Where vessels meet head-on, the penalties for keeping clear, turning to port and slowing down
-    take each to make at least this speed ahead (m/s): stopping does not replace the turn of rule
-    14. Training takes training.reward.steerage_speed where that is stated."""
+    """Least speed ahead (m/s) that the penalties give_way, port_turn and slowing assume of vessels
+    that meet head-on: stopping does not replace the turn of rule 14. Overridden by
+    training.reward.steerage_speed if set."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Times how fast a vessel goes astern, from 0 to 1 at 0.5 m/s. Training takes
-    training.reward.astern_penalty where that is stated."""
+    """Weight of the speed astern, from 0 to 1 at 0.5 m/s. Overridden by
+    training.reward.astern_penalty if set."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Times how fast a vessel that detects nothing leaves the line to its goal, from 0 to 1 at 1
-    m/s. Training takes training.reward.off_course_penalty where that is stated."""
+    """Weight of the speed across the line to the goal while a vessel detects nothing, from 0 to 1
+    at 1 m/s. Overridden by training.reward.off_course_penalty if set."""
     passing_distance: NonNegative = 0.0
-    """Distance (m) that these penalties ask vessels to pass at; 0: colregs.domain. Training takes
-    training.reward.passing_distance where that is stated."""
+    """Passing distance that these penalties ask for (m); 0: colregs.domain. Overridden by
+    training.reward.passing_distance if set."""
     passing_margin: NonNegative = 0.0
-    """Half of the penalty for keeping clear rises within this part of that distance (m), the rest
-    over all of it; 0: the whole penalty does. Training takes training.reward.passing_margin where
-    that is stated."""
+    """Part of the passing distance (m) over which half of the give_way penalty rises, the other half
+    rising over all of it; 0: the whole penalty does. Overridden by training.reward.passing_margin if set."""
     function: str = ""
-    """A reward of your own as package.module:function (see marinenav_env.rules.reward); none: the
+    """Your own reward as package.module:function (see marinenav_env.rules.reward); empty: the
     published one."""
 
     def __post_init__(self) -> None:
@@ -205,7 +202,7 @@ class ColregsConfig:
     """Zones of the rules of the sea, in the frame of the other vessel's velocity (x ahead)."""
 
     min_speed: NonNegative = 0.5
-    """Both vessels must move at least this fast (m/s)."""
+    """Speed that both vessels must have at least for a rule to apply (m/s)."""
     crossing_x: Range = (-9.0, 12.0)
     """Crossing zone, along the other's course (m)."""
     crossing_y: Range = (-17.0, 0.0)
@@ -213,23 +210,23 @@ class ColregsConfig:
     crossing_corner_y: float = -7.0
     """The crossing zone's forward corner is cut along y - this > -slope (x - crossing_x[1]) (m)."""
     crossing_corner_slope: float = 7.0 / 12.0
-    """Slope of that cut (1)."""
+    """Slope in the cut of the crossing zone (1)."""
     crossing_heading: Range = (math.pi / 4, 3 * math.pi / 4)
-    """Own course relative to the other's, for crossing (rad)."""
+    """Own course relative to the other's for crossing (rad)."""
     head_on_x: Range = (0.0, 17.0)
     """Head-on zone, along the other's course (m)."""
     head_on_half_width: NonNegative = 4.5
-    """Head-on zone, half its width (m)."""
+    """Half width of the head-on zone (m)."""
     head_on_heading: float = 3 * math.pi / 4
-    """Own course differs from the other's by more than this, for head-on (rad)."""
+    """Difference of the courses above which vessels are head-on (rad)."""
     clearance: NonNegative = 1.0
-    """Added to the other's radius when the tangent to pass it is drawn (m)."""
+    """Margin added to the other's radius for the tangent on which to pass it (m)."""
     domain: Positive = 8.0
-    """Vessels should pass no closer than this, from centre to centre (m)."""
+    """Smallest passing distance that vessels should keep, from centre to centre (m)."""
     horizon: Positive = 20.0
-    """There is no risk of collision while the closest approach is farther off than this (s)."""
+    """Time to the closest approach above which there is no risk of collision (s)."""
     stand_on_until: NonNegative = 10.0
-    """A vessel that stands on may act by itself when the other is closer than this (m)."""
+    """Distance below which a stand-on vessel may act (m)."""
 
     def __post_init__(self) -> None:
         check_fields(self, "world.colregs")
@@ -237,31 +234,31 @@ class ColregsConfig:
 
 @dataclass(frozen=True)
 class ScenarioConfig:
-    """How scenarios are drawn."""
+    """Sampling of scenarios."""
 
     width: Positive = 55.0
     """Map size along x (m)."""
     height: Positive = 55.0
     """Map size along y (m)."""
     start_margin: NonNegative = 2.0
-    """Starts and goals keep this distance to the edge of the map (m)."""
+    """Least distance of starts and goals to the edge of the map (m)."""
     obstacle_margin: NonNegative = 5.0
-    """Obstacle centres keep this distance to the edge of the map (m)."""
+    """Least distance of obstacle centres to the edge of the map (m)."""
     clear_r: NonNegative = 10.0
-    """Starts keep this distance to starts, goals to goals, obstacles and cores to both (m)."""
+    """Least distance of starts to starts, goals to goals, and obstacles and cores to both (m)."""
     core_radius: Positive = 0.5
     """Radius r_c of a vortex core (m)."""
     v_rel_max: Positive = 1.0
-    """Cores that turn the same way keep apart so that their currents meet below this (m/s)."""
+    """Largest current speed where the currents of two cores that turn the same way meet (m/s)."""
     p: Positive = 0.8
-    """For cores that turn opposite ways: largest share of the weaker one's edge speed (1)."""
+    """Largest share of the weaker core's edge speed for cores that turn opposite ways (1)."""
     v_range: Annotated[Range, at_least(0.0)] = (3.0, 3.0)
     """Current speed at the edge of a core, drawn uniformly (m/s)."""
     obs_r_range: Annotated[Range, at_least(0.0)] = (1.0, 1.0)
     """Obstacle radius, drawn uniformly (m)."""
     draws: Annotated[int, at_least(1), at_most(50_000)] = 500
-    """Draws that the robots, the cores and the obstacles of a scenario each may use up; more for
-    levels of which most scenarios would run out."""
+    """Most draws for the robots, the cores and the obstacles of a scenario; automatically increased
+    for levels of which most scenarios would run out."""
 
     def __post_init__(self) -> None:
         section = "world.scenario"
@@ -273,33 +270,33 @@ class ScenarioConfig:
 
 
 MOST_DELAY = 4
-"""Control steps by which commands may be late."""
+"""Largest delay of commands (control steps)."""
 
 
 @dataclass(frozen=True)
 class WeatherConfig:
-    """Wind, waves, late commands and missed detections; none in the published world.
+    """Wind, waves, delayed commands and missed detections; none in the published world.
 
-    Directions are those that wind and waves go to, clockwise from north. Equations: see
+    Directions are those that wind and waves move towards, clockwise from north. For the equations see
     marinenav_env.physics.weather.
     """
 
     wind_speed: NonNegative = 0.0
     """Speed of the steady wind (m/s)."""
     wind_direction: float = 0.0
-    """Where it blows to (rad)."""
+    """Direction that the wind blows towards (rad)."""
     wave_height: NonNegative = 0.0
     """Significant height of the waves (m)."""
     wave_period: Positive = 3.0
-    """Period of the peak of their spectrum (s)."""
+    """Peak period of the wave spectrum (s)."""
     wave_direction: float = 0.0
-    """Where they run to (rad)."""
+    """Direction that the waves run towards (rad)."""
     wave_seed: Whole = 0
-    """Seed of their phases."""
+    """Seed of the phases of the waves."""
     hull_height: Positive = 1.0
     """Height of hulls above the water (m)."""
     delay: Annotated[int, at_least(0), at_most(MOST_DELAY)] = 0
-    """Control steps until a command takes effect."""
+    """Delay until a command takes effect (control steps)."""
     missed: Fraction = 0.0
     """Probability that a robot does not detect an object in a step."""
 
@@ -308,26 +305,26 @@ class WeatherConfig:
 
     @property
     def calm(self) -> bool:
-        """Whether all of it is off."""
+        """Return whether there is no wind, no waves, no delay and no missed detection."""
         return not (self.wind_speed or self.wave_height or self.delay or self.missed)
 
 
 MODERATE = WeatherConfig(wind_speed=8.0, wave_height=0.4, delay=1, missed=0.1)
-"""Moderate strength: a fresh breeze (Beaufort 4 to 5) with the short waves of sheltered water."""
+"""Weather of moderate strength: a fresh breeze (Beaufort 4 to 5) with the short waves of sheltered water."""
 
 
 @dataclass(frozen=True)
 class WorldConfig:
-    """The whole world."""
+    """Configuration of the whole world."""
 
     dt: Annotated[float, at_least(1e-4), at_most(1.0)] = 0.05
     """Length of a substep (s)."""
     substeps: Annotated[int, at_least(1), at_most(1000)] = 10
-    """Substeps of a control step."""
+    """Number of substeps of a control step."""
     max_steps: Annotated[int, at_least(1), at_most(1_000_000)] = 1000
     """Control steps after which an episode is truncated."""
     ends_at_first_collision: bool = False
-    """Whether an episode ends with the first collision of any robot, as in evaluation."""
+    """End an episode with the first collision of any robot, as in evaluation."""
     vessel: VesselConfig = field(default_factory=VesselConfig)
     """Hull, thrusters, hydrodynamics."""
     sensor: SensorConfig = field(default_factory=SensorConfig)
@@ -337,7 +334,7 @@ class WorldConfig:
     colregs: ColregsConfig = field(default_factory=ColregsConfig)
     """Rules of the sea."""
     scenario: ScenarioConfig = field(default_factory=ScenarioConfig)
-    """Drawing of scenarios."""
+    """Sampling of scenarios."""
     weather: WeatherConfig = field(default_factory=WeatherConfig)
     """Wind, waves and faults."""
 
@@ -350,47 +347,50 @@ class Level:
     """Size and difficulty of a scenario."""
 
     num_robots: Annotated[int, at_least(1), at_most(1000)] = 5
-    """Robots."""
+    """Number of robots."""
     num_cores: Annotated[int, at_least(0), at_most(1000)] = 0
-    """Vortex cores."""
+    """Number of vortex cores."""
     num_obstacles: Annotated[int, at_least(0), at_most(1000)] = 4
-    """Static obstacles."""
+    """Number of static obstacles."""
     min_start_goal_dis: NonNegative = 40.0
     """Smallest distance between a robot's start and its goal (m)."""
     encounter: bool = False
-    """Whether the courses of all robots (at most 6) meet at the centre of the map. They start 15 to
-    25 m from there, farther on nearly parallel courses, where clear_r asks for it: then outside of
-    a small map, too."""
+    """Let the courses of all robots (at most 6) meet at the centre of the map. They start 15 to 25 m
+    from it, or farther on nearly parallel courses if clear_r requires it, even outside of a small
+    map."""
     map_size: NonNegative = 0.0
-    """Side of the map (m); 0: as the world's."""
+    """Side of the map (m); 0: that of the world."""
     core_speed: NonNegative = 0.0
     """Current speed at the edge of a core (m/s); 0: drawn from the world's v_range."""
     traffic: Fraction = 0.0
-    """Of an encounter: share of the robots beside the first that keep course and speed, as vessels
-    do that are not trained. Above 0, all start in motion, and one may be overtaken."""
+    """Share of the robots besides the first that keep course and speed, in encounters only. Above 0,
+    all start in motion, and one may be overtaken."""
     separation: Annotated[float, at_least(0.0), at_most(1.5)] = 0.0
-    """Of an encounter: by which the courses differ at least (rad), where the draws allow; 0: 20
-    degrees."""
+    """Least difference of the courses in an encounter (rad), where the draws allow; 0: 20 degrees."""
     slow_vessel: bool = False
-    """Of an encounter with traffic: whether the second robot steers a slow vessel that the first
-    overtakes: 0.4 of the speed, 0.12 of the thrust ahead, nearly the first one's course."""
+    """Make the second robot of an encounter with traffic a slow vessel that the first overtakes: 0.4
+    of the speed, 0.12 of the thrust ahead, on nearly the same course."""
     noise: NonNegative = 1.0
     """Factor on the standard deviations of measured positions and velocities (1)."""
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0
-    """Mass (with inertia) and thrust of every robot are drawn, each by itself, from those of the
-    world divided by this to those times this (1)."""
+    """Largest factor on mass (with inertia) and on thrust, drawn for every robot independently from 1
+    over this to this (1)."""
     weather: NonNegative = 0.0
-    """Strength of wind, waves and faults: each is drawn for every scenario, from none to this times
-    that of MODERATE (1); 0: as the world's."""
+    """Largest strength of wind, waves and faults, drawn for every scenario from 0 to this times that
+    of MODERATE (1); 0: the weather of the world."""
 
     def __post_init__(self) -> None:
         check_fields(self, "level")
-        fine = not self.encounter or self.num_robots <= 6
-        require(fine, "level.num_robots", self.num_robots, "at most 6 in an encounter")
-        fine = self.encounter or not self.traffic
-        require(fine, "level.traffic", self.traffic, "0 but in an encounter")
-        fine = (self.traffic > 0.0 and self.num_robots > 1) or not self.slow_vessel
-        require(fine, "level.slow_vessel", self.slow_vessel, "false without traffic and a second robot")
+        few_robots = not self.encounter or self.num_robots <= 6
+        require(few_robots, "level.num_robots", self.num_robots, "at most 6 in an encounter")
+        require(self.encounter or not self.traffic, "level.traffic", self.traffic, "0 but in an encounter")
+        has_traffic = self.traffic > 0.0 and self.num_robots > 1
+        require(
+            has_traffic or not self.slow_vessel,
+            "level.slow_vessel",
+            self.slow_vessel,
+            "false without traffic and a second robot",
+        )
 
 
 LEVELS: tuple[Level, ...] = (

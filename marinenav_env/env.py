@@ -222,7 +222,7 @@ class MarineNavEnv(EnvBase):
         except Exception as error:
             if not named:
                 raise
-            raise ConfigError(f"{named}: failed in a world ({plugins.described(error, modules)})") from error
+            raise ConfigError(f"{named}: failed in a world ({plugins.describe_error(error, modules)})") from error
 
     def _make_world(self, compile_step: bool, statistics: bool, kernel: str) -> None:
         """Make what does not depend on the seed: source of scenarios, their parameters, rules."""

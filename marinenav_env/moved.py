@@ -1,6 +1,6 @@
-"""Documented import paths from before the package was divided into rooms.
+"""Import paths of earlier versions, in which these modules were not in subpackages.
 
-``import marinenav_env.validation`` gives ``marinenav_env.support.validation``, the same module.
+``import marinenav_env.validation`` imports ``marinenav_env.support.validation``, the same module.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ ROOMS = {
     "validation": "support",
     "world": "stepping",
 }
-"""The room of each of those modules."""
+"""Subpackages of these modules by name."""
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Finds a module by its earlier path and loads it from its present one."""
+    """Finder that loads a module from its new path when it is imported by an earlier one."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Return a specification for an earlier path; None for every other name."""
         package, _, module = name.rpartition(".")
-        known = package == __package__ and module in ROOMS
-        return ModuleSpec(name, self) if known else None
+        is_moved = package == __package__ and module in ROOMS
+        return ModuleSpec(name, self) if is_moved else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Import the module by its present path and return it."""
+        """Import the module by its new path and return it."""
         package, _, name = spec.name.rpartition(".")
         module = import_module(f"{package}.{ROOMS[name]}.{name}")
         spec.loader_state = module.__spec__  # the import system replaces it
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore the specification of the module, which has been executed."""
+        """Restore the specification of the module, which has been executed already."""
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 
 
 def install() -> None:
-    """Let the import system know; first, as an editable install of another checkout finds more."""
+    """Register the finder, before the finder of an editable install of another checkout."""
     sys.meta_path.insert(0, _Moved())

@@ -1,4 +1,4 @@
-"""Specifications of the keys of MarineNavEnv, for TorchRL."""
+"""TorchRL specs of the keys of MarineNavEnv."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATISTICS = "episode_statistics"
 
 
 class Specs(NamedTuple):
-    """Of every key, by kind."""
+    """Specs of all keys, by kind."""
 
     observation: Composite
     action: Composite
@@ -35,36 +35,36 @@ def make_specs(
     dtype: torch.dtype,
     statistics: int = 0,
 ) -> Specs:
-    """Specifications for E environments x R robots.
+    """Return the specs for E environments and R robots.
 
     Args:
         shape: E and R.
-        entries: of the observation, by name.
+        entries: entries of the observation by name.
         flat: whether observations are one vector per robot.
-        pairs: number of thrust-change pairs that actions are indices of; None: actions are
-            continuous.
-        device: of the tensors.
+        pairs: number of thrust-change pairs that discrete actions choose from; None: continuous
+            actions.
+        device: device of the tensors.
         dtype: floating-point type of the tensors.
-        statistics: number of statistics of an episode; 0: not asked for.
+        statistics: number of statistics of an episode; 0: not requested.
     """
 
-    def measured(entry: Entry) -> Any:
+    def entry_spec(entry: Entry) -> Any:
         if entry.kind == "mask":
             return Binary(shape=(*shape, *entry.shape), device=device, dtype=torch.bool)
         return Unbounded((*shape, *entry.shape), device=device, dtype=dtype)
 
-    def grouped(**specs: Any) -> Composite:
+    def group_spec(**specs: Any) -> Composite:
         group = Composite(specs, shape=shape, device=device)
         return Composite({GROUP: group}, shape=shape[:1], device=device)
 
-    def flags(*batch: int) -> dict[str, Binary]:
+    def flag_specs(*batch: int) -> dict[str, Binary]:
         names = ("done", "terminated", "truncated")
         options: Any = {"device": device, "dtype": torch.bool}
         return {name: Binary(shape=(*batch, 1), **options) for name in names}
 
     size = sum(math.prod(entry.shape) for entry in entries.values())
-    measurements = {name: measured(entry) for name, entry in entries.items()}
-    observation = grouped(
+    measurements = {name: entry_spec(entry) for name, entry in entries.items()}
+    observation = group_spec(
         observation=Unbounded((*shape, size), device=device, dtype=dtype)
         if flat
         else Composite(measurements, shape=shape, device=device),
@@ -73,12 +73,12 @@ def make_specs(
     if statistics:
         numbers = Unbounded((shape[0], statistics), device=device, dtype=dtype)
         observation[STATISTICS] = numbers
-    action = grouped(
+    action = group_spec(
         action=Bounded(-1.0, 1.0, shape=(*shape, 2), device=device, dtype=dtype)
         if pairs is None
         else Categorical(pairs, shape=shape, device=device, dtype=torch.int64)
     )
-    reward = grouped(reward=Unbounded((*shape, 1), device=device, dtype=dtype))
-    done = grouped(**flags(*shape))
-    done.update(flags(shape[0]))
+    reward = group_spec(reward=Unbounded((*shape, 1), device=device, dtype=dtype))
+    done = group_spec(**flag_specs(*shape))
+    done.update(flag_specs(shape[0]))
     return Specs(observation, action, reward, done)

@@ -1,7 +1,7 @@
-"""The tensors that the world is made of: state, scenario, parameters, observation, outcome.
+"""Tensor classes of the world: state, scenario, parameters, observation, outcome.
 
-Shapes: E environments, R robot slots, O obstacle slots, C vortex-core slots, M = R + O objects
-that may be seen, K objects kept in an observation. Slots that a scenario lacks are masked.
+Shapes: E environments, R robot slots, O obstacle slots, C vortex-core slots, M = R + O objects,
+K object slots of an observation. Slots that a scenario does not use are masked.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ class State(TensorClass):
     velocity_water: Tensor
     """[E, R, 3] velocity relative to the water: x, y (m/s, world frame), yaw rate (rad/s)."""
     velocity_ground: Tensor
-    """[E, R, 3] velocity over ground, likewise; as published, one substep older than the rest."""
+    """[E, R, 3] velocity over ground: x, y (m/s, world frame), yaw rate (rad/s); as published, one
+    substep older than the rest."""
     thrust: Tensor
     """[E, R, 2] left and right thrust (N)."""
     active: Tensor
-    """[E, R] bool: present and not ended."""
+    """[E, R] bool: the robot is present and has not ended."""
     collided: Tensor
-    """[E, R] bool: ended by a collision."""
+    """[E, R] bool: the robot has collided."""
     arrived: Tensor
-    """[E, R] bool: ended at its goal."""
+    """[E, R] bool: the robot has arrived at its goal."""
     steps: Tensor
     """[E] int64: control steps since the start of the episode."""
     pending: Tensor | None = None
-    """[E, R, MOST_DELAY, 2] commands of the last steps, the latest first (N/s); None: there is no
-    weather, in which they might be late."""
+    """[E, R, MOST_DELAY, 2] commands of the last steps, the latest first (N/s); None without
+    weather, which may delay them."""
 
 
 class Scenario(TensorClass):
@@ -67,10 +68,10 @@ class Scenario(TensorClass):
     core_circulation: Tensor
     """[E, C] circulation (m^2/s), positive for a clockwise core, 0 where there is none."""
     level: Tensor
-    """[E] int64: which level it was drawn for."""
+    """[E] int64: index of the level that it was drawn for."""
     scripted: Tensor | None = None
-    """[E, R] bool: the robot keeps course and speed, has no collisions of its own and is not
-    learned from; None: there is no such robot."""
+    """[E, R] bool: the robot keeps course and speed, never collides itself and yields no training
+    data; None: there is no such robot."""
 
 
 class Vessel(TensorClass):
@@ -91,9 +92,9 @@ class Sensor(TensorClass):
     vel_std: Tensor
     r_mean_ratio: Tensor
     max_objects: Tensor
-    """int64: how many of the K slots this robot may use."""
+    """int64: number of the K slots that this robot may use."""
     table_row: Tensor
-    """int64: the row of the von Mises quantile table for this robot's concentration."""
+    """int64: row of the von Mises quantile table for this robot's concentration."""
 
 
 class Rules(TensorClass):
@@ -108,24 +109,24 @@ class Rules(TensorClass):
 
 
 class Weather(TensorClass):
-    """WeatherConfig as tensors; W frequencies."""
+    """WeatherConfig as tensors; W wave frequencies."""
 
     wind: Tensor
-    """[E or 1, 2] velocity (m/s, world frame)."""
+    """[E or 1, 2] velocity of the wind (m/s, world frame)."""
     wave_direction: Tensor
-    """[E or 1] (rad)."""
+    """[E or 1] direction that the waves run towards (rad)."""
     wave_frequency: Tensor
-    """[E or 1, W] (rad/s)."""
+    """[E or 1, W] angular frequencies (rad/s)."""
     wave_amplitude: Tensor
-    """[E or 1, W] (m)."""
+    """[E or 1, W] amplitudes (m)."""
     wave_phase: Tensor
-    """[E or 1, W] (rad)."""
+    """[E or 1, W] phases (rad)."""
     hull_height: Tensor
-    """[E or 1] (m)."""
+    """[E or 1] height of hulls above the water (m)."""
     delay: Tensor
-    """[E or 1] int64: control steps."""
+    """[E or 1] int64: delay of commands (control steps)."""
     missed: Tensor
-    """[E or 1] probability."""
+    """[E or 1] probability that an object is not detected."""
 
 
 class Parameters(TensorClass):
@@ -135,7 +136,7 @@ class Parameters(TensorClass):
     sensor: Sensor
     rules: Rules
     weather: Weather | None = None
-    """None: it is calm everywhere."""
+    """Weather; None if it is calm everywhere."""
 
 
 class Observation(TensorClass):
@@ -153,19 +154,19 @@ class Outcome(TensorClass):
     """Outcome of a control step; batch [E]; zeros for a robot that was not active before it."""
 
     reward: Tensor
-    """[E, R], zero for a robot that keeps course and speed."""
+    """[E, R] reward, zero for a robot that keeps course and speed."""
     collided: Tensor
-    """[E, R] bool: collided in this step."""
+    """[E, R] bool: the robot collided in this step."""
     arrived: Tensor
-    """[E, R] bool: arrived in this step (and did not collide)."""
+    """[E, R] bool: the robot arrived in this step and did not collide."""
     colregs: Tensor
     """[E, R] bool: the rules of the sea ask for a turn after this step."""
     phi: Tensor
     """[E, R] angle of that turn (rad), 0 if there is none."""
     energy: Tensor
-    """[E, R] thrust spent (N s, times the power coefficient)."""
+    """[E, R] energy: time integral of the thrust times the power coefficient (N s)."""
     terminated: Tensor
-    """[E, R] bool: the robot has collided or arrived, in this step or before, is absent, or keeps
+    """[E, R] bool: the robot has collided or arrived, in this step or earlier, is absent, or keeps
     course and speed."""
     truncated: Tensor
     """[E, R] bool: the episode is over before the robot has ended."""
@@ -174,19 +175,19 @@ class Outcome(TensorClass):
     episode_done: Tensor
     """[E] bool: the episode is over."""
     statistics: Tensor | None = None
-    """[E, S] of the episode up to this step, see rules.episode_statistics; None: not asked
-    for."""
+    """[E, S] statistics of the episode up to this step, see rules.episode_statistics; None: not
+    requested."""
 
 
 class ResetState(TensorClass):
-    """A scenario with its first state and observation, which an episode is reset to; batch [E]."""
+    """Scenario, state and observation that an episode is reset to; batch [E]."""
 
     scenario: Scenario
     state: State
     observation: TensorDict
     """Every entry of the observation by name, [E, R, ...]; see sensing.observation."""
     statistics: Tensor | None = None
-    """[E, S] of the episode so far, see rules.episode_statistics; None: not asked for."""
+    """[E, S] statistics of the episode so far, see rules.episode_statistics; None: not requested."""
 
 
 class WorldState(NamedTuple):

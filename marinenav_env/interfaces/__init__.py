@@ -1,1 +1,1 @@
-"""The world for other libraries, and vessels that follow a script."""
+"""Interfaces of the world to other libraries, and scripted vessels."""

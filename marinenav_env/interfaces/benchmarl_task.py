@@ -1,4 +1,4 @@
-"""The world as a task of BenchMARL, which is not a dependency."""
+"""Task of BenchMARL, which is not a dependency, for the world."""
 
 from __future__ import annotations
 
@@ -25,61 +25,61 @@ except ImportError as error:
 
 
 class MarineNavTask(TaskClass):
-    """All vessels as the group ``robots``, with flat observations and either kind of actions.
+    """Task with all vessels as the group ``robots``, flat observations and either kind of actions.
 
     Args:
-        name: of the task, for logs.
+        name: name of the task, for logs.
         config: arguments of MarineNavEnv, such as ``config`` and ``scenarios``.
     """
 
     def get_env_fun(
         self, num_envs: int, continuous_actions: bool, seed: int | None, device: Any
     ) -> Callable[[], EnvBase]:
-        """What makes the environment."""
+        """Return a function that makes the environment."""
         return lambda: MarineNavEnv(
             num_envs=num_envs, continuous=continuous_actions, flat=True, seed=seed, device=device, **self.config
         )
 
     def supports_continuous_actions(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def supports_discrete_actions(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def max_steps(self, env: EnvBase) -> int:
-        """Control steps of an episode."""
+        """Return the most control steps of an episode."""
         return int(env.config.max_steps)
 
     def has_render(self, env: EnvBase) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def group_map(self, env: EnvBase) -> dict[str, list[str]]:
-        """Robots by group."""
+        """Return the robots by group."""
         return dict(env.group_map)
 
     def observation_spec(self, env: EnvBase) -> Composite:
-        """Of one world, without the mask of active robots, which is no input of a network."""
-        seen = env.observation_spec[GROUP, "observation"]
-        one = Unbounded(seen.shape[1:], device=env.device, dtype=seen.dtype)
-        return Composite({GROUP: Composite({"observation": one}, shape=seen.shape[1:2])})
+        """Return the spec of one world, without the mask of active robots, which is no network input."""
+        batched = env.observation_spec[GROUP, "observation"]
+        single = Unbounded(batched.shape[1:], device=env.device, dtype=batched.dtype)
+        return Composite({GROUP: Composite({"observation": single}, shape=batched.shape[1:2])})
 
     def action_spec(self, env: EnvBase) -> Composite:
-        """Of one world; see MarineNavEnv."""
+        """Return the spec of one world."""
         return env.full_action_spec_unbatched
 
     def info_spec(self, env: EnvBase) -> None:
-        """There is none."""
+        """Return None: there is no information."""
 
     def state_spec(self, env: EnvBase) -> None:
-        """There is none: critics see all observations."""
+        """Return None: critics receive all observations."""
 
     def action_mask_spec(self, env: EnvBase) -> None:
-        """There is none: every action is allowed."""
+        """Return None: every action is allowed."""
 
     @staticmethod
     def env_name() -> str:
-        """Of the world, for logs."""
+        """Return the name of the world, for logs."""
         return "marinenav"

@@ -31,28 +31,28 @@ Policy = Callable[[TensorDictBase], TensorDictBase]
 
 
 class _FirstVessels:
-    """The first vessel of each world is the agent; the others follow a policy of their own."""
+    """Worlds in which the first vessel is the agent and the others follow another policy."""
 
     def __init__(self, worlds: NumpyWorlds, others: str | Policy) -> None:
-        known = callable(others) or others in SCRIPTED
-        require(known, "others", others, f"a policy, or one of {', '.join(SCRIPTED)}")
+        is_policy = callable(others) or others in SCRIPTED
+        require(is_policy, "others", others, f"a policy, or one of {', '.join(SCRIPTED)}")
         self.worlds, self._others = worlds, others
 
-    def restart(self, seed: Any) -> None:
-        """Begin the next episodes; see NumpyWorlds."""
-        self.worlds.restart(seed)
+    def reset(self, seed: Any) -> None:
+        """Start new episodes in all worlds, as NumpyWorlds.reset."""
+        self.worlds.reset(seed)
         self._require_agents(np.ones(self.worlds.env.num_envs, np.bool_))
 
     def begin_next(self, over: NDArray[np.bool_]) -> None:
-        """Begin the next episode where ``over`` [E] is true."""
+        """Start a new episode where ``over`` [E] is true."""
         self.worlds.begin_next(over)
         self._require_agents(over)
 
     def _require_agents(self, begun: NDArray[np.bool_]) -> None:
-        """Refuse episodes that begin without an agent.
+        """Refuse new episodes without an agent.
 
         Args:
-            begun: [E] bool: the worlds in which one begins.
+            begun: [E] bool: worlds in which an episode begins.
 
         Raises:
             ConfigError: when the first vessel is missing, or keeps course and speed.
@@ -64,37 +64,37 @@ class _FirstVessels:
             )
 
     def step(self, actions: Tensor) -> Results:
-        """Make a control step with actions [E, ...]; see NumpyWorlds.result."""
+        """Make a control step with actions [E, ...] and return its NumpyWorlds.result."""
         worlds = self.worlds
         if callable(self._others):
             joint = self._others(worlds.now)
         else:
             joint = write_actions(worlds.now, worlds.env, self._others)
-        given: Any = None if joint is None else joint.get((GROUP, "action"), None)
+        policy_actions: Any = None if joint is None else joint.get((GROUP, "action"), None)
         env = worlds.env
-        check_form(given, env.state.active.shape, env.continuous)
-        # The policy's type may hold whole numbers only.
-        both = given.to(env.dtype if env.continuous else torch.int64, copy=True)
-        both[:, 0] = actions
-        worlds.act(both)
+        check_form(policy_actions, env.state.active.shape, env.continuous)
+        # The policy's actions may be of an integer type.
+        all_actions = policy_actions.to(env.dtype if env.continuous else torch.int64, copy=True)
+        all_actions[:, 0] = actions
+        worlds.act(all_actions)
         return worlds.result(0)
 
 
 class MarineNavGymEnv(gymnasium.Env[Any, Any]):
-    """The first vessel of a scenario is the agent; the others follow a policy of their own.
+    """Environment in which the first vessel is the agent and the others follow another policy.
 
     The episode ends for the agent when its vessel arrives or collides, whatever the others do.
 
     Args:
-        config: the world; the published one by default.
-        scenarios: see MarineNavEnv; by default a fresh draw from all levels for every episode.
-            ``Curriculum((Level(1, 0, 4, 40.0),))`` is a vessel alone among four obstacles.
+        config: configuration of the world; by default the published one.
+        scenarios: scenarios as of MarineNavEnv; by default a new one of any level for every
+            episode. ``Curriculum((Level(1, 0, 4, 40.0),))`` is one vessel among four obstacles.
         others: ``straight`` (to their goals, without avoidance), ``idle``, or a policy that writes
-            ``robots/action`` for all robots; the agent's is written over.
+            ``robots/action`` for all robots; that of the agent is replaced.
         continuous: whether actions are continuous or indices of thrust-change pairs.
         flat: whether an observation is one vector instead of a dictionary.
         render_mode: ``rgb_array``, ``human`` or None.
-        render_fps: frames a second of the window; see MarineNavEnv.render.
+        render_fps: frames per second of the window, as of MarineNavEnv.render.
 
     Raises:
         ConfigError: for a setting that cannot be used.
@@ -120,18 +120,18 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
         self.render_mode = render_mode
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; there are no options."""
+        """Start an episode; ``options`` are ignored."""
         seed = None if seed is None else as_seed(seed)
         super().reset(seed=seed)
-        self._fleet.restart(seed)
+        self._fleet.reset(seed)
         return self._worlds.only(self._worlds.observation(0)), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Make a control step."""
-        return self._worlds.only(self._fleet.step(self._worlds.actions(action, one=True)))
+        return self._worlds.only(self._fleet.step(self._worlds.actions(action, unbatched=True)))
 
     def render(self) -> Any:
-        """Pixels [height, width, 3], if the mode is rgb_array."""
+        """Return pixels [height, width, 3] if the mode is rgb_array."""
         return self._worlds.render()
 
     def close(self) -> None:
@@ -140,25 +140,25 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
 
 
 class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
-    """The same as MarineNavGymEnv in many worlds that are stepped as one batch.
+    """MarineNavGymEnv in many worlds that are stepped as one batch.
 
-    Where the agent's episode is over, the next one starts as Gymnasium's AutoresetMode says: in the
-    same step, with the last observation in ``info["final_obs"]``; in the next step, whose action is
-    then ignored; or by ``reset(options={"reset_mask": [E] bool})``.
+    Where the episode of the agent is over, the next one starts according to Gymnasium's
+    AutoresetMode: in the same step, with the last observation in ``info["final_obs"]``; in the next
+    step, whose action is then ignored; or by ``reset(options={"reset_mask": [E] bool})``.
 
     Args:
-        num_envs: worlds.
-        config: see MarineNavGymEnv, as for what follows.
-        scenarios: see there.
-        others: see there.
-        continuous: see there.
-        flat: see there.
-        render_mode: see there; the first world is drawn.
-        render_fps: see there.
-        device: where the worlds are; arrays are on the host.
-        max_episode_steps: control steps after which episodes are truncated, if these are fewer than
+        num_envs: number of worlds E.
+        config: as of MarineNavGymEnv, like the following arguments.
+        scenarios: scenarios of the episodes.
+        others: policy of the other vessels.
+        continuous: whether actions are continuous or indices of thrust-change pairs.
+        flat: whether an observation is one vector instead of a dictionary.
+        render_mode: ``rgb_array``, ``human`` or None; the first world is drawn.
+        render_fps: frames per second of the window.
+        device: device of the worlds; arrays are on the host.
+        max_episode_steps: control steps after which episodes are truncated, if fewer than
             ``config.max_steps``.
-        autoreset_mode: when the next episodes start.
+        autoreset_mode: time at which the next episodes start.
 
     Raises:
         ConfigError: for a setting that cannot be used.
@@ -182,16 +182,16 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
         modes = {name: mode for mode in AutoresetMode for name in (mode.name, mode.value)}
-        named: Any = getattr(autoreset_mode, "value", autoreset_mode)
-        known = isinstance(named, str) and named in modes
+        mode_name: Any = getattr(autoreset_mode, "value", autoreset_mode)
+        is_mode = isinstance(mode_name, str) and mode_name in modes
         values = ", ".join(mode.value for mode in AutoresetMode)
-        require(known, "autoreset_mode", autoreset_mode, f"one of {values}")
-        fine = isinstance(num_envs, Integral) and not isinstance(num_envs, bool) and num_envs > 0
-        require(fine, "num_envs", num_envs, "a whole number, at least 1")
-        config = _shorter(config or WorldConfig(), max_episode_steps)
+        require(is_mode, "autoreset_mode", autoreset_mode, f"one of {values}")
+        is_count = isinstance(num_envs, Integral) and not isinstance(num_envs, bool) and num_envs > 0
+        require(is_count, "num_envs", num_envs, "a whole number, at least 1")
+        config = _limit_steps(config or WorldConfig(), max_episode_steps)
         self._worlds = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps, num_envs, device)
         self._fleet = _FirstVessels(self._worlds, others)
-        self._mode = modes[named]
+        self._mode = modes[mode_name]
         self.metadata = METADATA | {"autoreset_mode": self._mode}
         self._over = np.zeros(num_envs, np.bool_)
         self.num_envs, self.render_mode = num_envs, render_mode
@@ -202,25 +202,25 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
 
     @property
     def entries(self) -> dict[str, Entry]:
-        """The entries of an observation by name, see MarineNavEnv."""
+        """Entries of an observation by name, as of MarineNavEnv."""
         return self._worlds.env.entries
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin episodes.
+        """Start episodes.
 
         Args:
-            seed: one for all worlds, or a list with one for each, from which the one stream of all
-                of them follows.
-            options: ``reset_mask``: [E] bool, worlds in which an episode begins; by default in all.
+            seed: seed of all worlds, or a list with one seed per world, from which one common seed
+                is derived.
+            options: ``reset_mask``: [E] bool, worlds in which an episode starts; by default all.
         """
         mask = (options or {}).get("reset_mask")
         if mask is None:
-            self._fleet.restart(seed)
+            self._fleet.reset(seed)
             self._over[:] = False
         else:
-            fine = isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and seed is None
+            is_mask = isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and seed is None
             require(
-                fine and mask.shape == self._over.shape,
+                is_mask and mask.shape == self._over.shape,
                 "reset_mask",
                 mask,
                 f"an array of {self.num_envs} truth values, without a seed",
@@ -231,18 +231,18 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> Results:
         """Make a control step in all worlds."""
-        given, begin = self._worlds.actions(actions, "actions"), self._over.copy()
-        fine = self._mode != AutoresetMode.DISABLED or not begin.any()
-        require(fine, "reset", f"of worlds {np.flatnonzero(begin).tolist()}", "called where an episode is over")
-        given[torch.from_numpy(begin)] = 0
-        last, reward, terminated, truncated, info = self._fleet.step(given)
+        action, begin = self._worlds.actions(actions, "actions"), self._over.copy()
+        can_step = self._mode != AutoresetMode.DISABLED or not begin.any()
+        require(can_step, "reset", f"of worlds {np.flatnonzero(begin).tolist()}", "called where an episode is over")
+        action[torch.from_numpy(begin)] = 0
+        last, reward, terminated, truncated, info = self._fleet.step(action)
         if begin.any():
             self._fleet.begin_next(begin)
             last = self._worlds.observation(0)
             reward, terminated, truncated = (
-                np.where(begin, np.zeros_like(each), each) for each in (reward, terminated, truncated)
+                np.where(begin, np.zeros_like(values), values) for values in (reward, terminated, truncated)
             )
-            info = _where(~begin, info)
+            info = _mask_info(~begin, info)
         info |= {f"_{name}": ~begin for name in info}
         over = terminated | truncated
         if self._mode != AutoresetMode.SAME_STEP:
@@ -254,15 +254,16 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         return last, reward, terminated, truncated, info
 
     def _final(self, last: Any, info: dict[str, Any], over: NDArray[np.bool_]) -> dict[str, Any]:
-        """What ``info`` has of the episodes that are over, under Gymnasium's keys."""
+        """Return the ``info`` of the episodes that are over, under Gymnasium's keys."""
         final: NDArray[Any] = np.full(self.num_envs, None, object)
         for row in np.flatnonzero(over):
-            final[row] = last[row] if isinstance(last, np.ndarray) else {name: each[row] for name, each in last.items()}
-        own = _where(over, info)
-        return {"final_obs": final, "final_info": own, "_final_obs": over, "_final_info": over}
+            is_flat = isinstance(last, np.ndarray)
+            final[row] = last[row] if is_flat else {name: values[row] for name, values in last.items()}
+        final_info = _mask_info(over, info)
+        return {"final_obs": final, "final_info": final_info, "_final_obs": over, "_final_info": over}
 
     def render(self) -> Any:
-        """Pixels [height, width, 3] of the first world in a tuple, if the mode is rgb_array."""
+        """Return pixels [height, width, 3] of the first world in a tuple if the mode is rgb_array."""
         pixels = self._worlds.render()
         return None if pixels is None else (pixels,)
 
@@ -271,13 +272,13 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         self._worlds.close()
 
 
-def _where(mask: NDArray[np.bool_], info: dict[str, Any]) -> dict[str, Any]:
-    """Values [E] of some worlds, and 0 or false elsewhere."""
-    return {name: np.where(mask, each, np.zeros_like(each)) for name, each in info.items()}
+def _mask_info(mask: NDArray[np.bool_], info: dict[str, Any]) -> dict[str, Any]:
+    """Return the values [E] of the worlds in the mask, and 0 or false elsewhere."""
+    return {name: np.where(mask, values, np.zeros_like(values)) for name, values in info.items()}
 
 
-def _shorter(config: WorldConfig, steps: int | None) -> WorldConfig:
-    """A configuration whose episodes end after so many control steps; None: as they are."""
+def _limit_steps(config: WorldConfig, steps: int | None) -> WorldConfig:
+    """Return a configuration whose episodes end after at most this many control steps; None: unchanged."""
     if steps is None:
         return config
     steps = int(steps) if isinstance(steps, np.integer) else steps

@@ -1,4 +1,4 @@
-"""Worlds in numpy, one step at a time: what the interfaces to other libraries share."""
+"""Worlds that take and return numpy arrays: the common part of the interfaces to other libraries."""
 
 from __future__ import annotations
 
@@ -27,24 +27,25 @@ METADATA = {"render_modes": list(MODES), "render_fps": FPS}
 
 
 class NumpyWorlds:
-    """A MarineNavEnv that takes and gives arrays.
+    """MarineNavEnv that takes and returns arrays.
 
     Args:
-        config: the worlds.
-        scenarios: see MarineNavEnv. With a curriculum, one world draws a scenario for each episode.
+        config: configuration of the worlds.
+        scenarios: scenarios as of MarineNavEnv. With a curriculum, a single world draws a new
+            scenario for every episode.
         continuous: whether actions are continuous or indices of thrust-change pairs.
         flat: whether an observation is one vector instead of a dictionary.
-        render_mode: rgb_array, human or None.
-        render_fps: see ``MarineNavEnv.render``.
-        num_envs: E.
-        device: where the worlds are.
+        render_mode: ``rgb_array``, ``human`` or None.
+        render_fps: frames per second of the window, as of ``MarineNavEnv.render``.
+        num_envs: number of worlds E.
+        device: device of the worlds.
 
     Raises:
         ConfigError: for a setting that cannot be used.
     """
 
     now: TensorDictBase
-    """What the environment last gave."""
+    """Latest output of the environment."""
 
     def __init__(
         self,
@@ -58,20 +59,20 @@ class NumpyWorlds:
         device: torch.device | str = "cpu",
     ) -> None:
         require(render_mode in (None, *MODES), "render_mode", render_mode, " or ".join(MODES))
-        given = as_scenarios(scenarios)
-        if isinstance(given, Curriculum) and num_envs == 1:
-            # Elsewhere than on a CPU, what a level lacks is copied from others drawn with it.
+        source = as_scenarios(scenarios)
+        if isinstance(source, Curriculum) and num_envs == 1:
+            # Except on a CPU, incomplete scenarios are replaced by complete ones of the same draw.
             size = 1 if torch.device(device).type == "cpu" else 64
-            given = replace(given, pool_size=size, refresh_size=size, refresh_interval=1)
-        self.env = MarineNavEnv(config, num_envs, scenarios=given, continuous=continuous, device=device)
+            source = replace(source, pool_size=size, refresh_size=size, refresh_interval=1)
+        self.env = MarineNavEnv(config, num_envs, scenarios=source, continuous=continuous, device=device)
         self.flat, self._render_mode, self._fps = flat, render_mode, render_fps
         self._begun = False
 
-    def restart(self, seed: Any = None) -> None:
-        """Begin the next episodes; with a seed, or one for each world, the first of its stream.
+    def reset(self, seed: Any = None) -> None:
+        """Start new episodes; with a seed, or a list with one per world, the first after seeding.
 
         Raises:
-            ConfigError: when it is no seed, or there are not as many as worlds.
+            ConfigError: when it is no seed, or the list has not one per world.
         """
         if seed is not None:
             self.env.set_seed(joint_seed(seed, self.env.num_envs))
@@ -83,7 +84,7 @@ class NumpyWorlds:
         self._show()
 
     def begin_next(self, over: NDArray[np.bool_]) -> None:
-        """Begin the next episode where ``over`` [E] is true."""
+        """Start a new episode where ``over`` [E] is true."""
         done = torch.from_numpy(over).to(self.env.device)[:, None]
         self.now = self.env.maybe_reset(TensorDict({"done": done}, [len(over)]))
 
@@ -96,45 +97,45 @@ class NumpyWorlds:
         if not self._begun:
             raise ConfigError("step: must come after reset")
 
-    def actions(self, given: Any, key: str = "action", one: bool = False) -> Tensor:
-        """Actions of a robot in each world as a tensor [E, ...]; the step checks their values.
+    def actions(self, values: Any, key: str = "action", unbatched: bool = False) -> Tensor:
+        """Return the actions of one robot of every world as a tensor [E, ...]; the step checks values.
 
         Args:
-            given: an array, or what becomes one.
-            key: what they are called in messages.
-            one: whether they are of the only world, without its dimension.
+            values: array, or a value that converts to one.
+            key: name of the actions in messages.
+            unbatched: whether they are those of a single world, without the dimension of worlds.
 
         Raises:
             ConfigError: when they are of another shape or type.
         """
         self.require_begun()
-        continuous, array = self.env.continuous, _array(given)
-        shape = [1 if one else self.env.num_envs, 2][one : 2 if continuous else 1]
+        continuous, array = self.env.continuous, _to_array(values)
+        shape = [1 if unbatched else self.env.num_envs, 2][unbatched : 2 if continuous else 1]
         require(list(array.shape) == shape, f"{key}.shape", list(array.shape), f"{shape}")
         allowed = "numbers" if continuous else "whole numbers"
         require(
             array.dtype.kind in ("iuf" if continuous else "iu"), f"{key}.dtype", array.dtype, f"a type of {allowed}"
         )
         if array.dtype.kind == "f":
-            # Before a smaller type would make infinities of them; what is not finite is refused.
+            # Clipped before a smaller type turns them into infinities; the step refuses non-finite values.
             array = np.where(np.isfinite(array), array.clip(-1.0, 1.0), array)
         tensor = torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else np.int64))
-        return tensor[None] if one else tensor
+        return tensor[None] if unbatched else tensor
 
     def act(self, actions: Tensor) -> None:
         """Make a step with the actions [E, R, ...] of all robots.
 
         Raises:
-            ConfigError: when one of a robot that is active cannot be used.
+            ConfigError: when an action of an active robot cannot be used.
         """
-        # The last reward is no part of the next step's input.
+        # The last reward is no input of the next step.
         step = self.now.exclude((GROUP, "reward")).set((GROUP, "action"), actions)
         self.now = self.env.step(step).get("next")
         self.env.check_actions()  # results are read on the host, too
         self._show()
 
     def render(self) -> NDArray[np.uint8] | None:
-        """The first world as pixels, if the mode is rgb_array."""
+        """Return the first world as pixels if the mode is rgb_array."""
         return self.env.render() if self._render_mode == "rgb_array" else None
 
     def close(self) -> None:
@@ -147,7 +148,7 @@ class NumpyWorlds:
         if isinstance(batched, tuple):
             return tuple(map(NumpyWorlds.only, batched))
         if isinstance(batched, dict):
-            return {name: NumpyWorlds.only(each) for name, each in batched.items()}
+            return {name: NumpyWorlds.only(values) for name, values in batched.items()}
         return batched[0] if batched.ndim > 1 else batched[0].item()
 
     def _show(self) -> None:
@@ -155,15 +156,15 @@ class NumpyWorlds:
             self.env.render("human", self._fps)
 
     def observation(self, robot: int) -> Any:
-        """Observation of a robot of each world, arrays [E, ...]; see observation_space."""
-        seen = self.now.get((GROUP, "observation"))[:, robot]
+        """Return the observations of one robot of every world, arrays [E, ...], as in observation_space."""
+        tensors = self.now.get((GROUP, "observation"))[:, robot]
         if self.flat:
-            return flattened(seen, self.env.entries).numpy(force=True).astype(np.float32)
+            return flattened(tensors, self.env.entries).numpy(force=True).astype(np.float32)
         kinds = {name: np.int8 if entry.kind == "mask" else np.float32 for name, entry in self.env.entries.items()}
-        return {name: seen.get(name).numpy(force=True).astype(kind) for name, kind in kinds.items()}
+        return {name: tensors.get(name).numpy(force=True).astype(kind) for name, kind in kinds.items()}
 
     def result(self, robot: int) -> Results:
-        """Result of the last step for a robot of each world, as Gymnasium returns it; [E] each."""
+        """Return the result of the last step for one robot of every world, arrays [E], as Gymnasium does."""
         group, state = self.now.get(GROUP)[:, robot], self.env.state
 
         def array(tensor: Tensor) -> NDArray[Any]:
@@ -178,33 +179,33 @@ class NumpyWorlds:
         return self.observation(robot), reward, terminated, truncated, info
 
     def observation_space(self) -> spaces.Space[Any]:
-        """The observation of one robot; see MarineNavEnv.entries."""
-        found = {name: _space(entry) for name, entry in self.env.entries.items()}
+        """Return the space of the observations of one robot, with the entries of MarineNavEnv.entries."""
+        parts = {name: _space(entry) for name, entry in self.env.entries.items()}
         if not self.flat:
-            return spaces.Dict(found)
-        boxes = [spaces.flatten_space(each) for each in found.values()]
+            return spaces.Dict(parts)
+        boxes = [spaces.flatten_space(part) for part in parts.values()]
         low, high = (
             np.concatenate([getattr(box, side) for box in boxes], dtype=np.float32) for side in ("low", "high")
         )
         return spaces.Box(low, high)
 
     def action_space(self) -> spaces.Space[Any]:
-        """Left and right command in [-1, 1], or the index of a pair of thrust changes."""
+        """Return the space of left and right commands in [-1, 1], or of indices of thrust-change pairs."""
         if self.env.continuous:
             return spaces.Box(-1.0, 1.0, (2,))
         return spaces.Discrete(self.env.num_discrete_actions)
 
 
-def _array(given: Any) -> NDArray[Any]:
-    """An array; where rows differ in length, one of objects."""
+def _to_array(values: Any) -> NDArray[Any]:
+    """Convert values to an array; rows of different lengths become one object."""
     try:
-        return np.asarray(given)
+        return np.asarray(values)
     except ValueError:
         return np.array(None)
 
 
 def _space(entry: Entry) -> spaces.Space[Any]:
-    """The values of an entry for one robot; numbers within limits, as many libraries want them."""
+    """Return the space of an entry for one robot; numbers have limits, as many libraries require."""
     if entry.kind == "mask":
         return spaces.MultiBinary(entry.shape[0] if len(entry.shape) == 1 else entry.shape)
     low, high = (

@@ -1,4 +1,4 @@
-"""All vessels as a PettingZoo parallel environment; needs the extra ``pettingzoo``."""
+"""PettingZoo parallel environment of all vessels; it needs the extra ``pettingzoo``."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ except ImportError as error:
 
 
 class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
-    """Agents ``robot_0``, ``robot_1``, ...: those of the scenario that are active.
+    """Parallel environment with the active robots of a scenario as agents ``robot_0``, ``robot_1``, ....
 
-    An agent whose vessel arrives or collides gets its last observation and leaves; the episode
-    ends when none is left.
+    An agent whose vessel arrives or collides receives its last observation and is removed; the
+    episode ends when no agent is left.
 
     Args:
-        config: the world; the published one by default.
-        scenarios: see MarineNavEnv; by default a fresh draw from all levels for every episode.
+        config: configuration of the world; by default the published one.
+        scenarios: scenarios as of MarineNavEnv; by default a new one of any level for every episode.
         continuous: whether actions are continuous or indices of thrust-change pairs.
         flat: whether an observation is one vector instead of a dictionary.
         render_mode: ``rgb_array``, ``human`` or None.
-        render_fps: frames a second of the window; see MarineNavEnv.render.
+        render_fps: frames per second of the window, as of MarineNavEnv.render.
 
     Raises:
         ConfigError: for a setting that cannot be used.
@@ -59,38 +59,37 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         self.render_mode = render_mode
 
     def observation_space(self, agent: str) -> Any:
-        """An agent's observations; the same object every time."""
+        """Return the space of an agent's observations, always the same object."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """An agent's actions; the same object every time."""
+        """Return the space of an agent's actions, always the same object."""
         return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Begin an episode; there are no options."""
-        self._world.restart(seed)
-        there = self._world.now.get((GROUP, "mask"))[0].tolist()
-        self.agents = [name for name, robot in self._index.items() if there[robot]]
-        seen = {name: self._world.only(self._world.observation(self._index[name])) for name in self.agents}
-        return seen, {name: {} for name in self.agents}
+        """Start an episode; ``options`` are ignored."""
+        self._world.reset(seed)
+        active = self._world.now.get((GROUP, "mask"))[0].tolist()
+        self.agents = [name for name, robot in self._index.items() if active[robot]]
+        observations = {name: self._world.only(self._world.observation(self._index[name])) for name in self.agents}
+        return observations, {name: {} for name in self.agents}
 
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Any]]:
-        """Make a control step; every active agent must act, and others have no effect."""
+        """Make a control step; all active agents must act, and actions of others have no effect."""
         world, acting = self._world, self.agents
         world.require_begun()
-        known = ", ".join(self.possible_agents)
-        fine = isinstance(actions, Mapping) and actions.keys() <= self._index.keys()
-        require(fine, "actions", actions, f"a dictionary of actions by agent, of {known}")
+        names = ", ".join(self.possible_agents)
+        has_agents = isinstance(actions, Mapping) and actions.keys() <= self._index.keys()
+        require(has_agents, "actions", actions, f"a dictionary of actions by agent, of {names}")
         missing = [name for name in acting if name not in actions]
         require(not missing, "actions", sorted(actions), f"of all agents, also {missing}")
         joint: Any = world.env.action_spec.zero().get((GROUP, "action"))
         for name in acting:
-            given = world.actions(actions[name], f"actions[{name!r}]", one=True)
-            joint[:, self._index[name]] = given
+            joint[:, self._index[name]] = world.actions(actions[name], f"actions[{name!r}]", unbatched=True)
         world.act(joint)
         results = {name: world.only(world.result(self._index[name])) for name in acting}
         columns: Any = ({name: row[column] for name, row in results.items()} for column in range(5))
@@ -99,7 +98,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         return observations, rewards, terminated, truncated, infos
 
     def render(self) -> Any:
-        """Pixels [height, width, 3], if the mode is rgb_array."""
+        """Return pixels [height, width, 3] if the mode is rgb_array."""
         return self._world.render()
 
     def close(self) -> None:

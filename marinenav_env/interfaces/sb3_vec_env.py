@@ -1,4 +1,4 @@
-"""Many worlds as one VecEnv of stable-baselines3; needs the extra ``sb3``."""
+"""VecEnv of stable-baselines3 with many worlds; it needs the extra ``sb3``."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ Indices = int | Iterable[int] | None
 
 
 class MarineNavVecEnv(VecEnv):
-    """Worlds stepped as one batch; in each the first vessel learns, as in MarineNavGymEnv.
+    """Vectorized environment in which the first vessel of every world learns, as in MarineNavGymEnv.
 
-    Observations are divided by the scales of their entries, so that networks see numbers of about
-    1; ``scales`` has them. Attributes and methods of an environment are those of the whole batch.
+    Observations are divided by the scales of their entries, so that networks receive numbers of
+    about 1; ``scales`` has them. Attributes and methods of an environment are those of the batch.
 
     Args:
-        num_envs: worlds, one learning vessel each.
-        scaled: whether observations are divided.
-        options: others of MarineNavVectorEnv; ``autoreset_mode`` is SAME_STEP.
+        num_envs: number of worlds, with one learning vessel per world.
+        scaled: whether observations are divided by their scales.
+        options: further arguments of MarineNavVectorEnv; ``autoreset_mode`` is SAME_STEP.
 
     Raises:
         ConfigError: for a setting that cannot be used.
     """
 
     def __init__(self, num_envs: int = 64, *, scaled: bool = True, **options: Any) -> None:
-        wanted = AutoresetMode.SAME_STEP
-        mode = options.pop("autoreset_mode", wanted)
-        same = mode in (wanted, wanted.value, wanted.name)
-        require(same, "autoreset_mode", mode, f"{wanted.value}, as stable-baselines3 has it")
+        same_step = AutoresetMode.SAME_STEP
+        mode = options.pop("autoreset_mode", same_step)
+        is_same_step = mode in (same_step, same_step.value, same_step.name)
+        require(is_same_step, "autoreset_mode", mode, f"{same_step.value}, as stable-baselines3 has it")
         self.worlds = MarineNavVectorEnv(num_envs, **options)
         entries, space = self.worlds.entries, self.worlds.single_observation_space
-        self.scales = {name: _scale(each) for name, each in entries.items() if scaled and each.kind != "mask"}
-        """Divisors by entry, each of its shape, but for masks; of a flat observation under ""."""
+        self.scales = {name: _scale(entry) for name, entry in entries.items() if scaled and entry.kind != "mask"}
+        """Divisors of the shape of the entry, by entry, except masks; of a flat observation under ""."""
         if scaled and isinstance(space, spaces.Box):
-            joined = [_scale(each).ravel() for each in entries.values()]
+            joined = [_scale(entry).ravel() for entry in entries.values()]
             self.scales = {"": np.concatenate(joined)}
         self._actions: Any = None
         super().__init__(num_envs, self._scaled_space(space), self.worlds.single_action_space)
 
     def reset(self) -> Any:
-        """Begin episodes in all worlds, with the seeds of ``seed`` if it was called."""
+        """Start episodes in all worlds, with the seeds of ``seed`` if it was called."""
         seeds = None if None in self._seeds else self._seeds
         observation, _ = self.worlds.reset(seed=seeds)
         self.reset_infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
@@ -64,11 +64,11 @@ class MarineNavVecEnv(VecEnv):
         return self._scaled(observation)
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Take the actions of the next step, one for each world."""
+        """Store the actions of the next step, one per world."""
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, NDArray[Any], NDArray[Any], list[dict[str, Any]]]:
-        """Make the step; where an episode is over, the next one starts in it."""
+        """Make the step; where an episode is over, the next one starts in the same step."""
         observation, reward, terminated, truncated, info = self.worlds.step(self._actions)
         done = terminated | truncated
         columns = {name: info[name].tolist() for name in ("is_success", "is_collision", "energy")}
@@ -83,12 +83,12 @@ class MarineNavVecEnv(VecEnv):
         self.worlds.close()
 
     def get_images(self) -> Sequence[NDArray[Any]]:
-        """Pixels of the first world."""
+        """Return pixels of the first world."""
         images: Sequence[NDArray[Any]] = self.worlds.render() or ()
         return images
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """The batch's attribute, for each of the worlds."""
+        """Return an attribute of the batch, once per world."""
         return [getattr(self.worlds, attr_name)] * self._count(indices)
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
@@ -96,28 +96,29 @@ class MarineNavVecEnv(VecEnv):
         setattr(self.worlds, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Indices = None, **options: Any) -> list[Any]:
-        """Call a method of the batch once; its result is that of each of the worlds."""
+        """Call a method of the batch once, and return its result once per world."""
         return [getattr(self.worlds, method_name)(*args, **options)] * self._count(indices)
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
-        """No world is."""
+        """Return False for every world."""
         return [False] * self._count(indices)
 
     def _count(self, indices: Indices) -> int:
-        """Number of worlds that are meant."""
+        """Return the number of worlds that indices select."""
         return len(list(self._get_indices(indices)))
 
     def _scaled(self, observation: Any) -> Any:
-        """An observation, or a batch of them, divided by the scales."""
+        """Return an observation, or a batch of them, divided by the scales."""
         if isinstance(observation, dict):
             return {
-                name: each / self.scales[name] if name in self.scales else each for name, each in observation.items()
+                name: values / self.scales[name] if name in self.scales else values
+                for name, values in observation.items()
             }
         return observation / self.scales[""] if self.scales else observation
 
     def _scaled_space(self, space: Any) -> Any:
         if isinstance(space, spaces.Dict):
-            parts = {name: self._space(each, self.scales.get(name)) for name, each in space.items()}
+            parts = {name: self._space(part, self.scales.get(name)) for name, part in space.items()}
             return spaces.Dict(parts)
         return self._space(space, self.scales.get(""))
 
@@ -129,5 +130,5 @@ class MarineNavVecEnv(VecEnv):
 
 
 def _scale(entry: Entry) -> NDArray[np.float32]:
-    """The divisor of an entry for one robot; 1 where it has no scale, as masks."""
+    """Return the divisor of an entry for one robot; 1 where it has no scale, as masks."""
     return np.broadcast_to(np.array(entry.scale or (1.0,), np.float32), entry.shape)

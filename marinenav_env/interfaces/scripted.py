@@ -1,7 +1,7 @@
 """Scripted policies for vessels that are not trained: idle, or straight to the goal.
 
-A scripted policy gives continuous actions [E, R, 2]; ``write_actions`` turns them into what the
-environment takes.
+A scripted policy returns continuous actions [E, R, 2]; ``write_actions`` converts them to the
+actions of the environment.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from marinenav_env.physics.thrust import ThrustController, to_the_goal
 from marinenav_env.specs import GROUP
 
 SPEED = 2.5
-"""Speed over ground of those who head straight for their goal (m/s)."""
+"""Speed over ground of vessels that go straight to their goal (m/s)."""
 
 
 def idle(self_state: Tensor, env: MarineNavEnv) -> Tensor:
-    """No change of thrust, [E, R, 2], for states [E, R, 7]."""
+    """Return actions [E, R, 2] that do not change the thrust, for states [E, R, 7]."""
     return torch.zeros_like(self_state[..., :2])
 
 
 def straight(self_state: Tensor, env: MarineNavEnv) -> Tensor:
-    """Straight to the goal without avoidance: actions [E, R, 2] for states [E, R, 7]."""
+    """Return actions [E, R, 2] straight to the goal, without avoidance, for states [E, R, 7]."""
     seconds = env.config.dt * env.config.substeps
     controller = ThrustController(env.constants.vessel, seconds)
     return controller(self_state, to_the_goal(self_state, SPEED))
@@ -43,16 +43,16 @@ def write_actions(step: TensorDictBase, env: MarineNavEnv, name: str) -> TensorD
     """Write the actions of a scripted policy for all robots.
 
     Args:
-        step: what the environment gave.
+        step: output of the environment.
         env: the environment.
-        name: from SCRIPTED.
+        name: name of the policy in SCRIPTED.
     """
     action = SCRIPTED[name](step.get((GROUP, "observation", "self_state")), env)
     return step.set((GROUP, "action"), action if env.continuous else _nearest_pair(action, env))
 
 
 def _nearest_pair(action: Tensor, env: MarineNavEnv) -> Tensor:
-    """The discrete action [E, R] closest to a continuous one [E, R, 2], side by side."""
+    """Return the discrete action [E, R] closest to a continuous one [E, R, 2] on both sides."""
     vessel = env.constants.vessel
     rates = action * vessel.max_thrust_rate[..., None]
     left, right = (

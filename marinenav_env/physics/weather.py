@@ -41,7 +41,7 @@ def _shares() -> tuple[float, ...]:
 
 
 SHARES = _shares()
-"""Amplitude of each frequency over the significant height."""
+"""Amplitudes of the frequencies over the significant height."""
 
 
 def build_weather(configs: Sequence[WeatherConfig], device: torch.device, dtype: torch.dtype) -> Weather | None:
@@ -104,7 +104,7 @@ def wind_force(ground: Tensor, heading: Tensor, vessel: Vessel, weather: Weather
         weather: batch [E or 1].
 
     Returns:
-        Surge and sway force (N), yaw moment (N m), each [E, R].
+        Surge and sway force (N), yaw moment (N m), all [E, R].
     """
     x, y = (weather.wind[:, None] - ground).unbind(-1)
     cos, sin = heading.cos(), heading.sin()
@@ -129,7 +129,7 @@ def wave_force(pose: Tensor, seconds: Tensor, vessel: Vessel, weather: Weather) 
         weather: batch [E or 1].
 
     Returns:
-        Surge and sway force (N), yaw moment (N m), each [E, R].
+        Surge and sway force (N), yaw moment (N m), all [E, R].
     """
     x, y, heading = pose[..., None].unbind(-2)
     direction, frequency = weather.wave_direction[:, None, None], weather.wave_frequency[:, None]

@@ -1,1 +1,1 @@
-"""What robots observe."""
+"""Observations of robots: perception, range scan and user sensors."""

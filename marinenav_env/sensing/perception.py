@@ -77,7 +77,7 @@ class Noise(NamedTuple):
 
 
 def draw_noise(source: RandomSource, robots: int, objects: int, dtype: torch.dtype) -> Noise:
-    """Draw the noise of one observation, by one call of Philox for each robot and object.
+    """Draw the noise of one observation, by one call of Philox per robot and object.
 
     Args:
         source: random source of E environments.

@@ -1,4 +1,4 @@
-"""Packages that only some commands need."""
+"""Import of optional packages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from marinenav_env.support.validation import ConfigError
 
 
 def need(name: str, extra: str) -> Any:
-    """Import a package that an extra brings.
+    """Import a package that an extra installs.
 
     Args:
-        name: of the package or module.
-        extra: of setup.cfg.
+        name: name of the package or module.
+        extra: name of the extra in setup.cfg.
 
     Raises:
-        ConfigError: when it is not installed; the sentence says how to install it.
+        ConfigError: when it is not installed; the message says how to install it.
     """
     try:
         return import_module(name)

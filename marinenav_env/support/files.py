@@ -1,4 +1,4 @@
-"""Files that may be from elsewhere: opened only if that can neither block nor fill memory."""
+"""Safe reading and writing: files that may block or fill memory, and inputs, are refused."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, BinaryIO
 from marinenav_env.support.validation import ConfigError, brief, require
 
 _inputs: set[tuple[int, int]] | None = None
-"""Device and number of the files that were read; None outside kept_inputs."""
+"""Device and inode number of the files that were read; None outside of kept_inputs."""
 LARGEST_TEXT = 48 * 2**20
-"""Bytes that a text file may have; parsed, it takes up to 30 times as many."""
+"""Most bytes of a text file; parsed, it takes up to 30 times as many."""
 
 
 @contextmanager
 def kept_inputs() -> Iterator[None]:
-    """Within it, what is read is not written over, also by another name; see require_output."""
+    """Let require_output refuse files that were read within this context, also by another name."""
     global _inputs
     _inputs = set()
     try:
@@ -31,29 +31,29 @@ def kept_inputs() -> Iterator[None]:
         _inputs = None
 
 
-def keep(about: os.stat_result) -> None:
-    """Count a file as one that was read."""
+def keep(status: os.stat_result) -> None:
+    """Register a file as read, see kept_inputs."""
     if _inputs is not None:
-        _inputs.add((about.st_dev, about.st_ino))
+        _inputs.add((status.st_dev, status.st_ino))
 
 
 def require_output(path: Path) -> None:
-    """Refuse to write over what was read within kept_inputs, or what is not a regular file.
+    """Refuse to overwrite a file that was read within kept_inputs, or that is not a regular file.
 
     Raises:
         ConfigError: when this is such a file.
     """
     try:
-        about = path.stat()
-    except (OSError, ValueError):  # writing it will say what is wrong
+        status = path.stat()
+    except (OSError, ValueError):  # writing will raise the error
         return
-    require(stat.S_ISREG(about.st_mode), "output", str(path), "a new or a regular file")
-    read = (about.st_dev, about.st_ino) in (_inputs or ())
+    require(stat.S_ISREG(status.st_mode), "output", str(path), "a new or a regular file")
+    read = (status.st_dev, status.st_ino) in (_inputs or ())
     require(not read, "output", str(path), "another file than those that are read")
 
 
 def check_outputs(*paths: Path) -> None:
-    """Refuse files that cannot be written, before the work whose results they are to hold.
+    """Refuse output files that cannot be written, before their content is computed.
 
     Raises:
         ConfigError: when one cannot be written, or is named twice; see also require_output.
@@ -61,23 +61,23 @@ def check_outputs(*paths: Path) -> None:
     for number, path in enumerate(paths):
         require(path.name != "", "output", str(path), "the name of a file")
         require_output(path)
-        twice = path.resolve() in (each.resolve() for each in paths[:number])
+        twice = path.resolve() in (other.resolve() for other in paths[:number])
         require(not twice, "output", str(path), "given for one file only")
         _try_writing(path.parent, f"{path}: cannot be written")
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a folder that can neither be written to nor made.
+    """Refuse a folder that cannot be written to and cannot be made.
 
     Raises:
         ConfigError: when it is such a folder.
     """
-    there = next(each for each in (path, *path.absolute().parents) if each.exists())
-    _try_writing(there, f"{path}: the folder cannot be made, or not written to")
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    _try_writing(existing, f"{path}: the folder cannot be made, or not written to")
 
 
 def _try_writing(folder: Path, refusal: str) -> None:
-    """Refuse a folder that cannot be written to; ``refusal`` begins the sentence."""
+    """Refuse a folder that cannot be written to; ``refusal`` is the start of the message."""
     if not folder.exists():
         reason = f"there is no folder {folder}"
     else:
@@ -92,12 +92,12 @@ def _try_writing(folder: Path, refusal: str) -> None:
 
 
 def open_regular(path: str | Path, what: str, largest: float) -> BinaryIO:
-    """Open a file to read.
+    """Open a regular file for reading.
 
     Args:
-        path: the file.
-        what: it should be, for messages, as in "a scenario file".
-        largest: bytes that it may have.
+        path: path of the file.
+        what: kind of file for messages, as in "a scenario file".
+        largest: most bytes that it may have.
 
     Raises:
         ConfigError: when there is none, it is not a regular file, or it is too large.
@@ -113,12 +113,12 @@ def open_regular(path: str | Path, what: str, largest: float) -> BinaryIO:
         raise refusal(error.strerror) from error
     except ValueError as error:  # a null character
         raise refusal(error) from error
-    about = os.fstat(descriptor)
-    if stat.S_ISREG(about.st_mode) and about.st_size <= largest:
-        keep(about)
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= largest:
+        keep(status)
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
-    regular = stat.S_ISREG(about.st_mode)
+    regular = stat.S_ISREG(status.st_mode)
     raise refusal(f"it has more than {largest:,} bytes" if regular else "not a regular file")
 
 
@@ -149,8 +149,8 @@ def parse_json(text: Any, name: str, what: str) -> Any:
 
     Args:
         text: the JSON.
-        name: where it is from, for messages.
-        what: it should be, for messages.
+        name: source of the text, for messages.
+        what: kind of file, for messages.
 
     Raises:
         ConfigError: when it is no text, or no JSON, or an object has a key twice.
@@ -163,13 +163,13 @@ def parse_json(text: Any, name: str, what: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; Python itself would take the last of several values of a key.
+    """Return a JSON object, without repeated keys: Python would take the last of several values.
 
     Raises:
         ValueError: when a key is there twice.
     """
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         raise ValueError(f"{brief(counts.most_common(1)[0][0])} is there twice")
-    return found
+    return members

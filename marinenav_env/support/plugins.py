@@ -1,9 +1,9 @@
-"""Parts that users add without changing this program: rewards, observations, agents, ....
+"""Plugins: parts that users add without changing this program, such as rewards and agents.
 
 A part is named ``package.module:Name``, or by the name of an entry point that an installed package
-registers in the part's group. Importing a module runs its code, and configuration files and
-checkpoints name parts. A name that comes from a file is therefore imported only if an installed
-entry point registers it, or if the user named it on the command line (or called ``allow``).
+registers in the group of the part. Importing a module runs its code, and configuration files and
+checkpoints name parts. A name from a file is therefore imported only if an installed entry point
+registers it, or if the user named it on the command line (or called ``allow``).
 """
 
 from __future__ import annotations
@@ -28,48 +28,48 @@ SCENARIOS = "marinenav.scenarios"
 
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LONGEST = 120
-"""Characters of a reference, so that messages stay readable."""
+"""Most characters of a reference, so that messages stay readable."""
 _allowed: set[str] = set()
 
 
 def allow(*references: str) -> None:
-    """Let ``resolve`` import parts, because the user named them.
+    """Allow ``resolve`` to import parts that the user named.
 
     Args:
-        references: each ``package.module:Name``.
+        references: names of parts as ``package.module:Name``.
 
     Raises:
         ConfigError: when one is not of that form.
     """
     for reference in references:
         if not _is_reference(reference):
-            raise ConfigError(f"{_short(reference)}: must be package.module:Name")
+            raise ConfigError(f"{_shorten(reference)}: must be package.module:Name")
         _allowed.add(reference)
 
 
 def allowed() -> tuple[str, ...]:
-    """The references given to ``allow``, for processes that this one starts."""
+    """Return the references passed to ``allow``, for child processes."""
     return tuple(sorted(_allowed))
 
 
 def registered(group: str) -> tuple[str, ...]:
-    """Names of the entry points of installed packages in a group."""
+    """Return the names of the entry points of installed packages in a group."""
     return tuple(sorted(entry_points(group=group).names))
 
 
 def reference_of(group: str, name: str) -> str:
-    """``package.module:Name`` of an entry point's name; any other text as it is.
+    """Return ``package.module:Name`` of an entry point's name; any other text unchanged.
 
-    So a file says which package it needs, and not only how that registered the part.
+    Files thus name the package that they need, and not only the entry point.
     """
-    return next((_value(each) for each in entry_points(group=group) if each.name == name), name)
+    return next((_reference(point) for point in entry_points(group=group) if point.name == name), name)
 
 
 def resolve(group: str, reference: str) -> Any:
-    """The object that a reference names.
+    """Import and return the object that a reference names.
 
     Args:
-        group: where entry points may register it, e.g. ``marinenav.rewards``.
+        group: group of entry points, e.g. ``marinenav.rewards``.
         reference: ``package.module:Name``, or the name of an entry point.
 
     Raises:
@@ -77,14 +77,14 @@ def resolve(group: str, reference: str) -> Any:
     """
     registered = entry_points(group=group)
     for point in registered:
-        if reference in (point.name, _value(point)):
-            return _load(_value(point))
+        if reference in (point.name, _reference(point)):
+            return _load(_reference(point))
     if reference in _allowed:
         return _load(reference)
     if not _is_reference(reference):
         known = ", ".join(sorted(registered.names)[:8]) or "none"
         raise ConfigError(
-            f"{_short(reference)} is not registered in {group} (registered: {known}): install "
+            f"{_shorten(reference)} is not registered in {group} (registered: {known}): install "
             "the package that registers it, or give package.module:Name"
         )
     raise ConfigError(
@@ -94,40 +94,40 @@ def resolve(group: str, reference: str) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """An error of a user's code in one short line, with its type."""
+    """Return an error of the user's code as one short line with its type."""
     text = str(error).splitlines()
     return f"{type(error).__name__}: {text[0][:_LONGEST]}" if text else type(error).__name__
 
 
-def described(error: BaseException, modules: Collection[str]) -> str:
-    """An error of a user's code: its type and text, where it was raised, and what there is.
+def describe_error(error: BaseException, modules: Collection[str]) -> str:
+    """Return type, text and place of an error of the user's code, and the attributes that exist.
 
     Args:
-        error: what was raised.
+        error: the exception.
         modules: names of the modules of the user's parts.
     """
     files = {getattr(sys.modules.get(name), "__file__", None) for name in modules}
     frames = traceback.extract_tb(error.__traceback__)
-    place = next((each for each in reversed(frames) if each.filename in files), None)
+    place = next((frame for frame in reversed(frames) if frame.filename in files), None)
     where = f", {place.filename}, line {place.lineno}" if place else ""
     lacking = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
     names = getattr(lacking, "_fields", None) or getattr(lacking, "__dataclass_fields__", ())
-    there = f"; {type(lacking).__name__} has {', '.join(names)}" if names else ""
-    return f"{first_line(error)}{where}{there}"
+    existing = f"; {type(lacking).__name__} has {', '.join(names)}" if names else ""
+    return f"{first_line(error)}{where}{existing}"
 
 
-def _value(point: EntryPoint) -> str:
-    """``package.module:Name`` of an entry point, without extras."""
+def _reference(point: EntryPoint) -> str:
+    """Return ``package.module:Name`` of an entry point, without extras."""
     return f"{point.module}:{point.attr}"
 
 
 def _is_reference(text: object) -> bool:
-    known = isinstance(text, str) and len(text) <= _LONGEST
-    return known and _REFERENCE.fullmatch(str(text)) is not None
+    is_short = isinstance(text, str) and len(text) <= _LONGEST
+    return is_short and _REFERENCE.fullmatch(str(text)) is not None
 
 
-def _short(text: object) -> str:
-    """A text from a file as messages show it."""
+def _shorten(text: object) -> str:
+    """Return a text from a file as messages show it."""
     shown = repr(text)
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."
 

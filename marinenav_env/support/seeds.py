@@ -1,4 +1,4 @@
-"""Seeds: what is accepted as one, and drawing one where none is given."""
+"""Conversion of seeds, and random seeds where none is given."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def as_seed(seed: Any, key: str = "seed") -> int:
     """Convert a seed to an int, or draw one.
 
     Args:
-        seed: a whole number from 0 to 2^64 - 1, of Python, NumPy or torch; None draws one from the
+        seed: whole number from 0 to 2^64 - 1, of Python, NumPy or torch; None draws one from the
             operating system, so that no generator is advanced.
         key: name of the argument, for the message.
 
     Raises:
-        ConfigError: when it is anything else; truth values and floats are no seeds.
+        ConfigError: when it is anything else, such as a truth value or a float.
     """
     if seed is None:
         return secrets.randbits(63)
@@ -34,15 +34,15 @@ def as_seed(seed: Any, key: str = "seed") -> int:
 
 
 def joint_seed(seeds: Any, count: int) -> int:
-    """One seed that follows from a seed, or from a list of one for each of some worlds.
+    """Return one seed derived from a seed, or from a list with one seed per world.
 
     Raises:
-        ConfigError: when it is no seed, or there are more or fewer than worlds.
+        ConfigError: when it is no seed, or the list has not ``count`` seeds.
     """
     if not isinstance(seeds, list | tuple | np.ndarray) or getattr(seeds, "ndim", 1) == 0:
         return as_seed(seeds)
     require(len(seeds) == count, "seed", seeds, f"one, or a list of {count}")
     missing = [number for number, seed in enumerate(seeds) if seed is None]
     require(not missing, "seed", seeds, "given for all worlds or for none")
-    each = [as_seed(seed, f"seed[{number}]") for number, seed in enumerate(seeds)]
-    return int(np.random.SeedSequence(each).generate_state(1, np.uint64)[0])
+    entropy = [as_seed(seed, f"seed[{number}]") for number, seed in enumerate(seeds)]
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0])

@@ -1,4 +1,4 @@
-"""One way to refuse a bad value: name the key, show the value, say what is allowed.
+"""Validation of values: an error names the key, the value, and what is allowed.
 
 The fields of a configuration declare types and bounds in their annotations, as in
 ``Annotated[float, above(0.0)]``; ``check_fields`` enforces both.
@@ -27,17 +27,17 @@ from typing import (
 )
 
 _LONGEST_VALUE, _LONGEST_MESSAGE = 120, 380
-"""In characters."""
+"""Most characters of a value in a message, and of a message."""
 LARGEST_NUMBER, LARGEST_WHOLE = 1e30, 2**53
-"""In size: beyond them single precision, and whole numbers on a device, have none."""
+"""Largest magnitude of numbers, within single precision, and of whole numbers on a device."""
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class ConfigError(ValueError):
-    """A setting, file or argument that cannot be used; its text is one sentence for the user.
+    """Error of a setting, file or argument that cannot be used; its text is one sentence for the user.
 
     Args:
-        message: the sentence; put on one line, and cut in the middle where it is too long.
+        message: the sentence; it is put on one line, and shortened in the middle if it is too long.
     """
 
     def __init__(self, message: str) -> None:
@@ -46,13 +46,13 @@ class ConfigError(ValueError):
 
 
 def _cut(text: str, longest: int) -> str:
-    """A text without its middle, if it is too long."""
+    """Return a text, without its middle if it is too long."""
     half = (longest - 3) // 2
     return text if len(text) <= longest else f"{text[:half]}...{text[-half:]}"
 
 
 def brief(value: object) -> str:
-    """A value as messages show it: as Python writes it, cut in the middle where that is long."""
+    """Return the ``repr`` of a value for messages, shortened in the middle if it is long."""
     try:
         return _cut(repr(value), _LONGEST_VALUE)
     except (ValueError, RecursionError):  # thousands of digits, or of lists inside one another
@@ -63,10 +63,10 @@ def require(condition: bool, key: str, value: object, allowed: str) -> None:
     """Refuse a value.
 
     Args:
-        condition: whether the value is fine.
+        condition: whether the value is valid.
         key: dotted name of the setting.
-        value: what was given.
-        allowed: what would have been accepted, completing "must be ...".
+        value: the value.
+        allowed: description of valid values that completes "must be ...".
 
     Raises:
         ConfigError: when the condition is false.
@@ -76,7 +76,7 @@ def require(condition: bool, key: str, value: object, allowed: str) -> None:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite number (a truth value is not)."""
+    """Return whether a value is a finite number (a truth value is not)."""
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # a whole number of hundreds of digits
@@ -84,12 +84,12 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Whether a value is a whole number from 0 to 2^63 - 1 (a truth value is not)."""
+    """Return whether a value is a whole number from 0 to 2^63 - 1 (a truth value is not)."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Whether a value is text that can be shown and stored: no control characters, no halves."""
+    """Return whether a value is text that can be shown and stored: no control characters or surrogates."""
     return isinstance(value, str) and not _UNPRINTABLE.search(value)
 
 
@@ -98,16 +98,16 @@ def is_text(value: object) -> TypeGuard[str]:
 
 @dataclass(frozen=True)
 class Rule:
-    """A condition on a value beside its type; part of the ``Annotated`` of a field."""
+    """Condition on a value besides its type; part of the ``Annotated`` of a field."""
 
     words: str
-    """Completes "must be ..."."""
+    """Text that completes "must be ..."."""
     holds: Callable[[Any], bool]
-    """Whether a value of the declared type fulfils it."""
+    """Function that returns whether a value of the declared type fulfils the rule."""
 
 
-def _each(words: str, holds: Callable[[float], bool]) -> Rule:
-    """A rule for a number, or for each number of a tuple."""
+def _numbers_rule(words: str, holds: Callable[[float], bool]) -> Rule:
+    """Return a rule for a number, or for all numbers of a tuple."""
 
     def all_hold(value: Any) -> bool:
         return all(map(holds, value)) if isinstance(value, tuple) else holds(value)
@@ -116,24 +116,24 @@ def _each(words: str, holds: Callable[[float], bool]) -> Rule:
 
 
 def above(bound: float) -> Rule:
-    """Greater than a bound, each number of a tuple."""
-    return _each(f"above {bound:.10g}", lambda number: number > bound)
+    """Return the rule that a number, or all numbers of a tuple, are greater than a bound."""
+    return _numbers_rule(f"above {bound:.10g}", lambda number: number > bound)
 
 
 def at_least(bound: float) -> Rule:
-    """Greater than a bound or equal to it, each number of a tuple."""
-    return _each(f"at least {bound:.10g}", lambda number: number >= bound)
+    """Return the rule that a number, or all numbers of a tuple, are at least a bound."""
+    return _numbers_rule(f"at least {bound:.10g}", lambda number: number >= bound)
 
 
 def at_most(bound: float) -> Rule:
-    """Less than a bound or equal to it, each number of a tuple."""
-    return _each(f"at most {bound:.10g}", lambda number: number <= bound)
+    """Return the rule that a number, or all numbers of a tuple, are at most a bound."""
+    return _numbers_rule(f"at most {bound:.10g}", lambda number: number <= bound)
 
 
 NOT_EMPTY = Rule("one or more numbers", bool)
-"""Of a tuple."""
+"""Rule that a tuple is not empty."""
 ORDERED = Rule("a range, low <= high", lambda pair: bool(pair[0] <= pair[1]))
-"""Of a tuple (low, high)."""
+"""Rule that a tuple (low, high) is in order."""
 
 Count = Annotated[int, at_least(1)]
 Whole = Annotated[int, at_least(0)]
@@ -141,9 +141,9 @@ Positive = Annotated[float, above(0.0)]
 NonNegative = Annotated[float, at_least(0.0)]
 Fraction = Annotated[float, at_least(0.0), at_most(1.0)]
 Share = Annotated[float, above(0.0), at_most(1.0)]
-"""A fraction, but not none."""
+"""Fraction above 0."""
 Range = Annotated[tuple[float, float], ORDERED]
-"""(low, high)."""
+"""Range (low, high)."""
 
 
 # Fields -----------------------------------------------------------------------------------------
@@ -152,12 +152,13 @@ Range = Annotated[tuple[float, float], ORDERED]
 def check_fields(config: Any, section: str = "") -> None:
     """Convert every field of a dataclass to its declared type, and check its rules.
 
-    For ``__post_init__``. Lists become tuples, a float without a fraction, as 1e6, becomes a whole
-    number, and a single value a list of one where only a list will do. Numbers must be finite.
+    For ``__post_init__``. Lists become tuples; where the type asks for it, a float without a
+    fraction, as 1e6, becomes a whole number, and a single value a tuple of one. Numbers must be
+    finite.
 
     Args:
-        config: the dataclass; it may be frozen.
-        section: its dotted name, for the message.
+        config: instance of a dataclass, which may be frozen.
+        section: dotted name of the instance, for messages.
 
     Raises:
         ConfigError: for the first field that does not fit.
@@ -176,13 +177,13 @@ def check_fields(config: Any, section: str = "") -> None:
 
 @cache
 def _annotations(config_type: Any) -> dict[str, Any]:
-    """The annotation of each field, with its rules."""
+    """Return the annotations of all fields, with their rules."""
     hints = get_type_hints(config_type, include_extras=True)
     return {item.name: hints[item.name] for item in fields(config_type)}
 
 
 def _convert(annotation: Any, value: Any) -> Any:
-    """A value as a declared type.
+    """Convert a value to a declared type.
 
     Raises:
         TypeError: when it is of another type.
@@ -194,7 +195,7 @@ def _convert(annotation: Any, value: Any) -> Any:
             raise ValueError(words_of(annotation))
         return converted
     members = members_of(annotation)
-    if not isinstance(value, list | tuple) and all(get_origin(each) is tuple for each in members):
+    if not isinstance(value, list | tuple) and all(get_origin(member) is tuple for member in members):
         value = [value]
     if len(members) == 1:
         return _convert_one(annotation, value)
@@ -205,7 +206,7 @@ def _convert(annotation: Any, value: Any) -> Any:
 
 
 def _convert_one(kind: Any, value: Any) -> Any:
-    """See _convert; the type is no union, and has no rules."""
+    """Convert a value as ``_convert`` does to a type that is no union and has no rules."""
     if isinstance(kind, TypeVar):
         kind = kind.__bound__
     origin, arguments = get_origin(kind) or kind, get_args(kind)
@@ -220,13 +221,13 @@ def _convert_one(kind: Any, value: Any) -> Any:
             return value
     elif origin is str and isinstance(value, str) and not is_text(value):
         raise ValueError("text without control characters")
-    elif origin is not tuple and _is_of(value, origin):
+    elif origin is not tuple and _is_instance(value, origin):
         return value
     raise TypeError(value)
 
 
-def _is_of(value: Any, kind: Any) -> bool:
-    """Whether a value is of a class; also where that cannot be asked, as of a protocol."""
+def _is_instance(value: Any, kind: Any) -> bool:
+    """Return whether a value is of a class; true also if Python cannot check it, as for a protocol."""
     try:
         return isinstance(value, kind)
     except TypeError:
@@ -234,7 +235,7 @@ def _is_of(value: Any, kind: Any) -> bool:
 
 
 def _convert_number(kind: type[int | float], value: Any) -> int | float:
-    """See _convert; a truth value is no number."""
+    """Convert a value as ``_convert`` does to a number; a truth value is no number."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(value)
     if not is_number(value):
@@ -259,25 +260,25 @@ _NOUNS: dict[Any, tuple[str, str]] = {
 
 
 def bare(annotation: Any) -> Any:
-    """A type without its rules."""
+    """Return a type without its rules."""
     return annotation.__origin__ if get_origin(annotation) is Annotated else annotation
 
 
 def words_of(annotation: Any) -> str:
-    """The rules beside a type in words: ``above 0 and at most 1``."""
+    """Return the rules of a type in words, as ``above 0 and at most 1``."""
     words = [rule.words for rule in getattr(annotation, "__metadata__", ())]
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
-    """The types of a union, or the type itself."""
+    """Return the types of a union, or the type itself."""
     union = get_origin(annotation) in (Union, UnionType)
     return get_args(annotation) if union else (annotation,)
 
 
 def describe(annotation: Any) -> str:
-    """A type in words: ``a whole number or a list of whole numbers``."""
-    return " or ".join(_describe_one(bare(each)) for each in members_of(bare(annotation)))
+    """Return a type in words, as ``a whole number or a list of whole numbers``."""
+    return " or ".join(_describe_one(bare(member)) for member in members_of(bare(annotation)))
 
 
 def _describe_one(annotation: Any) -> str:

@@ -34,7 +34,7 @@ def test_spaces_are_those_of_the_entries() -> None:
 
 def test_results_of_steps_and_the_episode_that_follows() -> None:
     several = worlds(num_envs=3)
-    several.restart(seed=0)
+    several.reset(seed=0)
     for over in (False, True):
         several.act(torch.zeros(3, 2, 2))
         observation, reward, terminated, truncated, info = several.result(1)
@@ -52,7 +52,7 @@ def test_results_of_steps_and_the_episode_that_follows() -> None:
 
 def test_worlds_go_on_where_others_begin_the_next_episode() -> None:
     several = worlds(num_envs=2)
-    several.restart(0)
+    several.reset(0)
     before: Any = several.observation(0)
     several.begin_next(np.array([True, False]))
     after: Any = several.observation(0)
@@ -79,10 +79,10 @@ def starts(given: NumpyWorlds) -> list[list[float]]:
 
 def test_every_episode_of_one_world_has_a_scenario_of_its_own() -> None:
     one = NumpyWorlds(None, PAIR, True, False, None)
-    one.restart(seed=0)
+    one.reset(seed=0)
     seen = starts(one)
     for _ in range(12):
-        one.restart()
+        one.reset()
         seen += starts(one)
     assert len(set(map(tuple, seen))) == 13
     assert one.env.reset_pool.states.batch_size == (1,)
@@ -90,7 +90,7 @@ def test_every_episode_of_one_world_has_a_scenario_of_its_own() -> None:
 
 def test_several_worlds_share_the_pool_that_was_asked_for() -> None:
     several = worlds(num_envs=4)
-    several.restart(seed=0)
+    several.reset(seed=0)
     assert several.env.reset_pool.states.batch_size == (PAIR.pool_size,)
     assert len(set(map(tuple, starts(several)))) == 4
 
@@ -99,7 +99,7 @@ def test_a_seed_begins_its_stream_of_episodes_again() -> None:
     one = worlds()
     seen = []
     for seed in (3, None, 3, None, 4):
-        one.restart(seed)
+        one.reset(seed)
         seen += starts(one)
     assert seen[:2] == seen[2:4] and seen[0] != seen[1] and seen[4] not in seen[:4]
 
@@ -114,11 +114,11 @@ def test_restarts_without_a_seed_go_on_with_the_stream(monkeypatch: pytest.Monke
     monkeypatch.setattr("secrets.randbits", randbits)
     unseeded, seeded = worlds(), worlds()
     assert len(drawn) == 2
-    unseeded.restart()
-    seeded.restart(seed=7)
+    unseeded.reset()
+    seeded.reset(seed=7)
     assert starts(unseeded) == starts(seeded)
     for each in (unseeded, seeded):
-        each.restart()
+        each.reset()
     assert starts(unseeded) == starts(seeded) and len(drawn) == 2
 
 
@@ -132,7 +132,7 @@ def test_pictures_are_drawn_as_the_mode_says(mode: str | None, monkeypatch: pyte
         return np.zeros((2, 2, 3), np.uint8)
 
     monkeypatch.setattr(one.env, "render", render)
-    one.restart(seed=0)
+    one.reset(seed=0)
     one.act(torch.zeros(1, 2, 2))
     assert calls == ([("human", 12.0)] * 2 if mode == "human" else [])
     picture = one.render()
@@ -143,7 +143,7 @@ def test_pictures_are_drawn_as_the_mode_says(mode: str | None, monkeypatch: pyte
 def test_a_robot_that_collides_says_so() -> None:
     given = simple_episode([(20.0, 20.0, 0.0), (5.0, 5.0, 0.0)], [(50.0, 50.0), (6.0, 5.0)], [(21.0, 20.0, 1.0)])
     one = NumpyWorlds(None, [given], True, True, None)
-    one.restart(seed=0)
+    one.reset(seed=0)
     one.act(torch.ones(1, 2, 2))
     infos = [one.result(robot)[4] for robot in range(2)]
     assert [info["is_collision"].tolist() for info in infos] == [[True], [False]]

@@ -227,5 +227,5 @@ def test_every_interface_keeps_the_count_or_refuses_it(kind: str) -> None:
 def test_every_episode_of_a_world_is_complete() -> None:
     worlds = NumpyWorlds(WorldConfig(scenario=FEW_DRAWS), Curriculum(TIGHT[:1]), True, False, None)
     for seed in (0, *[None] * 40):
-        worlds.restart(seed)
+        worlds.reset(seed)
         assert worlds.env.scenario.robot_mask.all() and worlds.env.scenario.obstacle_mask.all()
