@@ -27,7 +27,7 @@ HEAVY = (
     "marinenav_env/rules/test_episode_statistics.py",
     "marinenav_env/runtime/test_compiling.py",
     "marinenav_env/scenarios/test_complete.py",
-    "marinenav_env/scenarios/test_restart.py",
+    "marinenav_env/scenarios/test_reset.py",
     "marinenav_env/scenarios/test_scenario.py",
     "marinenav_env/test_env.py",
     "marinenav_env/test_env_captured.py",

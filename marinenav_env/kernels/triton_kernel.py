@@ -299,9 +299,9 @@ def _move(
     if WEATHER:
         rates = delayed(rates, inputs, result, place, width)
     low, high = tl.load(numbers.min_thrust + parameter), tl.load(numbers.max_thrust + parameter)
-    was = load(inputs.thrust, offset, stride, 2)
-    left = tl.clamp(was[0] + dt * substeps * rates[0], low, high, _NAN)
-    right = tl.clamp(was[1] + dt * substeps * rates[1], low, high, _NAN)
+    old_thrust = load(inputs.thrust, offset, stride, 2)
+    left = tl.clamp(old_thrust[0] + dt * substeps * rates[0], low, high, _NAN)
+    right = tl.clamp(old_thrust[1] + dt * substeps * rates[1], low, high, _NAN)
     tau = _thruster_forces(left, right, inputs, numbers, offset, stride, parameter)
     if WEATHER:
         seconds = tl.load(inputs.steps + e).to(tl.float32) * (dt * substeps)
@@ -327,7 +327,7 @@ def _move(
     )
     pose = where(active, new[0:3], pose)
     ground = where(active, new[6:9], load(inputs.velocity_ground, offset, stride, 3))
-    thrust = where(active, (left, right), was)
+    thrust = where(active, (left, right), old_thrust)
     store(result.new_pose, offset, stride, valid, pose)
     store(result.new_velocity_water, offset, stride, valid, where(active, new[3:6], water))
     store(result.new_velocity_ground, offset, stride, valid, ground)
@@ -479,7 +479,7 @@ def _end_episodes(terminated, max_steps, inputs, result, place, sizes, ENDS_AT_F
 
 @triton.jit
 def _start_episodes(done, starts, place, sizes):
-    """Start new episodes where the old ones are over, as scenarios.restart.restart.
+    """Start new episodes where the old ones are over, as scenarios.reset.reset_environments.
 
     Tensors are [rows, E], in the pool [rows, entries]. Results of this step have a multiple of R
     rows, of which every R-th belongs to the same robot, or a single row, stored by the lane of the
@@ -541,8 +541,8 @@ def kernel(
     if SCRIPTED:
         present = present & ~tl.load(inputs.scripted + offset)
         controlled = active & present
-    was, goal = load(inputs.pose, offset, stride, 2), load(inputs.goal, offset, stride, 2)
-    before = length(goal[0] - was[0], goal[1] - was[1])
+    old_position, goal = load(inputs.pose, offset, stride, 2), load(inputs.goal, offset, stride, 2)
+    before = length(goal[0] - old_position[0], goal[1] - old_position[1])
 
     pose, ground, thrust = _move(
         inputs,

@@ -39,7 +39,7 @@ from marinenav_env.rules.reward import (
 )
 from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import NewEpisodes, controlled, where
+from marinenav_env.scenarios.reset import NewEpisodes, controlled, where
 from marinenav_env.sensing.observation import entry_sensors
 from marinenav_env.state import (
     Outcome,

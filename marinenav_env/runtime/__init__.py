@@ -1,1 +1,1 @@
-"""How functions of tensors are run: layout, random numbers, generated code, graphs."""
+"""Execution of tensor functions: memory layout, random numbers, compilation, CUDA graphs."""

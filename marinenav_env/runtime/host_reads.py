@@ -1,7 +1,7 @@
-"""What differs between a CPU and other devices: host reads, and what takes time.
+"""Differences between a CPU and other devices: host reads, and the cost of kernel launches.
 
-On a CPU a read is free: only the rows that matter are computed. On other devices it waits for all
-that was started before: every row is computed, and a mask selects. Both give the same.
+On a CPU a host read is free, so that only the rows that matter are computed. On other devices it
+waits for all earlier work, so that all rows are computed and a mask selects. Results are the same.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _library.define(
 
 
 def host_reads_are_free(device: torch.device) -> bool:
-    """Return whether reading a tensor's values on the host does not synchronise with its device."""
+    """Return whether reading the values of a tensor on the host does not wait for its device."""
     return device.type in FREE_HOST_READS
 
 
 def launches_dominate(device: torch.device) -> bool:
-    """Return whether starting a kernel takes longer than what it computes on small tensors."""
-    return not host_reads_are_free(device)  # as it is everywhere but on a CPU
+    """Return whether launching a kernel takes longer than its computation on small tensors."""
+    return not host_reads_are_free(device)  # true of all devices except a CPU
 
 
 def rows_where(mask: Tensor) -> Tensor | None:
@@ -38,7 +38,7 @@ def rows_where(mask: Tensor) -> Tensor | None:
 
 
 def may_hold(flags: Tensor) -> bool:
-    """Return whether a flag is true, as far as that can be read without waiting; else True."""
+    """Return whether a flag is true; True if reading them would wait for the device."""
     return not host_reads_are_free(flags.device) or bool(flags.any())  # host: free
 
 
@@ -47,7 +47,7 @@ def replaced_rows(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequ
 
     Args:
         mask: [E] bool.
-        index: [E] int64, the row of the pool that each row would take.
+        index: [E] int64, rows of the pool.
         pool: tensors [P, ...].
         old: tensors [E, ...]; they are not changed.
 
@@ -58,29 +58,29 @@ def replaced_rows(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequ
         new: list[Tensor] = torch.ops.marinenav.replaced_rows(mask, index, pool, old)
         return new
     kept = ~mask
-    # The old ones come first: the first operand decides the layout of the result.
+    # The old tensor comes first, since the first operand decides the layout of the result.
     return [
-        torch.where(kept.view(-1, *[1] * (ours.ndim - 1)), ours, theirs[index])
-        for theirs, ours in zip(pool, old, strict=True)
+        torch.where(kept.view(-1, *[1] * (tensor.ndim - 1)), tensor, source[index])
+        for source, tensor in zip(pool, old, strict=True)
     ]
 
 
 @torch.library.impl(_library, "replaced_rows", "CPU")
 def _replaced(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]) -> list[Tensor]:
-    """Gather only the rows that are replaced, which are few; generated code could not."""
+    """Replace rows by gathering only these few, which generated code cannot do."""
     rows = mask.nonzero().squeeze(-1)
-    if not len(rows):  # then the pool may be of another kind
-        return [each.clone() for each in old]
+    if not len(rows):  # the pool may then have other shapes
+        return [tensor.clone() for tensor in old]
     entries = index[rows]
     return [
-        ours.clone().index_copy_(0, rows, theirs.index_select(0, entries))
-        for theirs, ours in zip(pool, old, strict=True)
+        tensor.clone().index_copy_(0, rows, source.index_select(0, entries))
+        for source, tensor in zip(pool, old, strict=True)
     ]
 
 
 def _shapes(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]) -> list[Tensor]:
-    """Return tensors as ``replaced_rows`` does, without its values."""
-    return [torch.empty_like(each) for each in old]
+    """Return tensors with the shapes of ``replaced_rows``, without values."""
+    return [torch.empty_like(tensor) for tensor in old]
 
 
 torch.library.register_fake("marinenav::replaced_rows", _shapes)

@@ -1,10 +1,10 @@
 """Memory layout: kernels run fastest when neighbouring environments are adjacent in memory.
 
 A batch [E, R, ...] has few robots and objects and many environments, so the innermost dimension,
-which vector instructions run along and threads share, should be E. Functions take and return
-tensors of the usual logical shape, but compute on views with the dimensions in reverse order,
-[..., R, E]. Compiled code then stores intermediate results with environments innermost, too. Values
-never depend on the layout.
+along which vector instructions and threads run, should be E. Functions take and return tensors of
+the usual logical shape, but compute on views with the dimensions in reverse order, [..., R, E].
+Compiled code then stores intermediate results with environments innermost, too. Values never depend
+on the layout.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from torch import Tensor
 
 
 def env_last(tensor: Tensor) -> Tensor:
-    """A view [..., R, E] of a tensor [E, R, ...]: all dimensions in reverse order."""
-    # Written out because torch.compile mistakes range(n, -1, -1) here.
+    """Return a view [..., R, E] of a tensor [E, R, ...]: all dimensions in reverse order."""
+    # Written out because torch.compile misinterprets range(n, -1, -1) here.
     return tensor.permute([tensor.ndim - 1 - axis for axis in range(tensor.ndim)])
 
 
 def env_first(tensor: Tensor) -> Tensor:
-    """A view [E, R, ...] of a tensor [..., R, E]; the inverse of ``env_last``."""
+    """Return a view [E, R, ...] of a tensor [..., R, E]; the inverse of ``env_last``."""
     return env_last(tensor)
 
 
 def environments_innermost(tensor: Tensor) -> Tensor:
-    """A tensor [E, ...] of the same values with environments adjacent in memory."""
+    """Return a tensor [E, ...] of the same values with environments adjacent in memory."""
     return env_first(env_last(tensor).contiguous())
 
 
@@ -41,7 +41,7 @@ _VIEWS_AS_BOOL = torch.__version__ >= "2.15"
 
 
 def stored(value: Tensor) -> Tensor:
-    """A tensor [E, ...] such that compiled code stores it fast: on a CPU it stores bool slowly."""
+    """Return a tensor [E, ...] that compiled code stores fast: on a CPU it stores bool slowly."""
     slow = value.dtype == torch.bool and value.device.type == "cpu" and _VIEWS_AS_BOOL
     if not slow or not torch.compiler.is_compiling():
         return value
@@ -49,7 +49,7 @@ def stored(value: Tensor) -> Tensor:
 
 
 _SMALL = 32_768
-"""Numbers up to which tensors are copied together: that gives 65,536 of them to one block."""
+"""Size up to which tensors are copied together by one kernel, in blocks of 65,536 numbers."""
 
 
 def copy_all(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:

@@ -1,14 +1,15 @@
-"""Steps of a function, eager, compiled or captured, and the state between them.
+"""Repeated steps of a function, eager, compiled or captured, with the state between them.
 
-CUDA graphs: the many small kernels of a function, recorded once and launched together. A graph
-repeats the kernels of one call: same memory, same numbers. A step that may be captured therefore
+A CUDA graph is a record of the many small kernels of a function, which are launched together. It
+repeats the kernels of one call, with the same memory and the same numbers. A step that may be
+captured therefore
 
-- takes and gives tensors (in tuples, dicts or TensorDicts) whose shapes are the same in every call;
-- finds what varies from call to call (a step size, an epsilon) in tensors: Python scalars are
-  baked into the graph;
-- reads nothing on the host, and draws only from generators that ``Loop`` was given.
+- takes and returns tensors (in tuples, dicts or TensorDicts) whose shapes are the same in every call;
+- reads values that vary from call to call (a step size, an epsilon) from tensors: Python scalars
+  are constants of the graph;
+- reads nothing on the host, and draws only from generators that are arguments of ``Loop``.
 
-Its results are overwritten by the next call.
+The next call overwrites its results.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ from marinenav_env.runtime.layout import copy_all
 from marinenav_env.support.plugins import first_line
 
 WARM_UPS = 3
-"""Calls before the capture: they compile, choose kernels and allocate what stays."""
+"""Number of calls before the capture, which compile, choose kernels and allocate permanent memory."""
 
 
 class Recorder(Protocol):
     """Interface of ``Loop`` to a device; tests have one for the CPU."""
 
     def beside(self) -> Any:
-        """A context for calls that warm up."""
+        """Return a context for warm-up calls."""
 
     def record(self, call: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
-        """Record a call without making it; returns what makes it and gives its results."""
+        """Record a call without making it; return a function that makes it and returns its results."""
 
 
 class CudaRecorder:
-    """Records CUDA graphs.
+    """Recorder of CUDA graphs.
 
     Args:
-        device: of everything that the recorded functions touch.
+        device: device of all tensors of the recorded functions.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -56,7 +57,7 @@ class CudaRecorder:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """Work on the stream that is captured later: libraries keep workspaces for each stream."""
+        """Work on the stream that is captured later, since libraries keep one workspace per stream."""
         usual = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(usual)
         with torch.cuda.stream(self._stream):
@@ -64,28 +65,28 @@ class CudaRecorder:
         usual.wait_stream(self._stream)
 
     def record(self, call: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
-        """See Recorder."""
+        """Record a call as a CUDA graph; return a function that replays it."""
         gc.collect()  # nothing may be freed while a capture is active
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         usual, index = torch.cuda.current_stream(self._device), self._stream.device_index
-        # A capture takes the device's own generator as well.
-        every = [*generators, torch.cuda.default_generators[index]]
-        before = [each.clone_state() for each in every]
+        # A capture registers the default generator of the device as well.
+        all_generators = [*generators, torch.cuda.default_generators[index]]
+        states = [generator.clone_state() for generator in all_generators]
         try:
             with torch.cuda.device(self._device):
-                for each in generators:
-                    # Every replay then draws on from where the generator is, and moves it.
-                    graph.register_generator_state(each)
+                for generator in generators:
+                    # A replay then draws from the current state of the generator, and advances it.
+                    graph.register_generator_state(generator)
                 # Other threads may allocate meanwhile.
                 mode = "thread_local"
                 with torch.cuda.graph(graph, pool, self._stream, capture_error_mode=mode):
                     results = call()
         except BaseException:
             _end_allocation(index, pool)
-            # A capture that broke off leaves a generator refusing to draw outside of one. Graphs
-            # captured before keep the state that is replaced: see Loop.
-            for each, state in zip(every, before, strict=True):
-                each.graphsafe_set_state(state)
+            # After a failed capture a generator refuses to draw outside of captures. Graphs captured
+            # earlier keep the replaced state, see Loop.
+            for generator, state in zip(all_generators, states, strict=True):
+                generator.graphsafe_set_state(state)
             raise
         finally:
             # Before torch 2.12 a capture that fails leaves its own stream as the current one.
@@ -100,7 +101,7 @@ class CudaRecorder:
 
 def _end_allocation(index: int, pool: Any) -> None:
     """Stop allocating from the pool of a capture that failed, and release the pool."""
-    # From torch 2.12 on that is done (pytorch/pytorch#180395): the first call refuses.
+    # From torch 2.12 on this is done already (pytorch/pytorch#180395), and the first call raises.
     memory: Any = torch.cuda.memory
     with suppress(RuntimeError):
         memory._cuda_endAllocateToPool(index, pool)
@@ -108,20 +109,20 @@ def _end_allocation(index: int, pool: Any) -> None:
 
 
 def tensors_of(tree: Any) -> list[Tensor]:
-    """Return the tensors of nested tuples, dicts and TensorDicts; the latter by name."""
-    leaves: list[Tensor] = []
-    for each in tree_leaves(tree, is_leaf=is_tensor_collection):
-        if isinstance(each, Tensor):
-            leaves.append(each)
-        elif each is not None:
-            leaves += [each.get(name) for name in sorted(each.keys(True, True), key=str)]
-    return leaves
+    """Return the tensors of nested tuples, dicts and TensorDicts; those of the latter by name."""
+    tensors: list[Tensor] = []
+    for leaf in tree_leaves(tree, is_leaf=is_tensor_collection):
+        if isinstance(leaf, Tensor):
+            tensors.append(leaf)
+        elif leaf is not None:
+            tensors += [leaf.get(name) for name in sorted(leaf.keys(True, True), key=str)]
+    return tensors
 
 
 def copied(tree: Any) -> Any:
     """Return a copy of nested tuples, dicts and TensorDicts, bit for bit and by few kernels."""
     new = tree_map(
-        lambda each: each if each is None else torch.empty_like(each),
+        lambda leaf: leaf if leaf is None else torch.empty_like(leaf),
         tree,
         is_leaf=is_tensor_collection,
     )
@@ -130,47 +131,46 @@ def copied(tree: Any) -> Any:
 
 
 def _nothing() -> None:
-    """Return None, as a reference does to what is gone."""
+    """Return None, as a reference to a deleted object does."""
 
 
 def stateless(function: Callable[..., Any]) -> Callable[..., tuple[tuple[()], Any]]:
-    """Return a step for ``Loop`` that only calls a function: its state is ()."""
+    """Return a step for ``Loop`` that only calls a function, with () as its state."""
     return lambda state, *inputs: (state, function(*inputs))
 
 
 class Loop:
-    """Makes steps of a function, and owns the state between them.
+    """Loop that makes steps of a function and owns the state between them.
 
-    The function gets the state and the inputs, and returns the next state and its outputs, which
-    share no memory with the state before. It may also change tensors that it refers to, such as
+    The function takes the state and the inputs, and returns the next state and its outputs, which
+    share no memory with the old state. It may also change tensors that it refers to, such as
     counters or a replay buffer, in place.
 
-    On a GPU the first calls are made as they are, so nothing is done twice; from the fourth on
-    they are one CUDA graph. Then the state stays in the same tensors. Where there is nothing to
-    capture with (on the CPU, if not asked for, or after a capture that failed), a state takes the
-    place of the one before.
+    On a GPU the first calls run normally, so that nothing is computed twice; from the fourth on
+    they are one CUDA graph, and the state stays in the same tensors. Without captures (on a CPU, if
+    not requested, or after a failed capture), a new state replaces the old one.
 
-    After a capture that failed, its generators have other states than those in the graphs of other
-    loops that draw from them; these are captured again.
+    After a failed capture, its generators have other states than those in the graphs of other loops
+    that draw from them; these loops capture again.
 
     Args:
-        step: from the state, inputs and what ``draws`` gives to the next state and outputs; as the
-            module's text says.
-        state: the first state: tensors in tuples, dicts or TensorDicts.
-        device: of everything that the step touches.
-        draws: draws random numbers, as a tuple of further arguments; outside of generated code,
-            which cannot draw from generators.
-        generators: all that is drawn from.
-        compile: whether the step becomes one function of generated code where host reads are not
-            free. Where they are, its parts may be compiled.
-        capture: whether to capture, where that can be done.
-        name: of the step, for messages.
-        log: where to say so if the capture fails.
-        recorder: records; by default the device's, if it has one.
+        step: function from the state, inputs and the result of ``draws`` to the next state and
+            outputs, see the docstring of the module.
+        state: first state: tensors in tuples, dicts or TensorDicts.
+        device: device of all tensors of the step.
+        draws: function that draws random numbers, as a tuple of further arguments, outside of
+            compiled code, which cannot draw from generators.
+        generators: all generators that are drawn from.
+        compile: whether the step is compiled where host reads are not free; where they are, its
+            parts may be compiled.
+        capture: whether to capture where this is possible.
+        name: name of the step, for messages.
+        log: function that logs a failed capture.
+        recorder: recorder of graphs; by default that of the device, if it has one.
     """
 
-    _known: ClassVar[WeakSet[Loop]] = WeakSet()
-    """All that there are in this process."""
+    _loops: ClassVar[WeakSet[Loop]] = WeakSet()
+    """All loops of this process."""
 
     def __init__(
         self,
@@ -193,18 +193,18 @@ class Loop:
         self._recorder = recorder
         compile = compile and not host_reads_are_free(device)
         self._step = compiled(step, device) if compile else step
-        # Not in the same function: torch 2.11 generates wrong code for one that writes what it
-        # also reads.
+        # Not in the same function: torch 2.11 generates wrong code for a function that writes to
+        # tensors that it also reads.
         self._write: Any = compiled(copy_all, device) if compile and self._recorder else copy_all
         self._state = state if self._recorder is None else copied(state)
         self.captures = self._recorder is not None
-        """Whether calls are, or are going to be, a graph."""
+        """Whether calls are, or will be, a graph."""
         self._forget()
-        self._known.add(self)
+        self._loops.add(self)
 
     @property
     def state(self) -> Any:
-        """The state that the next call starts from; another may be set."""
+        """State that the next call starts from; it may be set."""
         return self._state
 
     @state.setter
@@ -216,7 +216,7 @@ class Loop:
                 copy_all(tensors_of(self._state), tensors_of(state))
 
     def reset(self) -> None:
-        """Forget the graph: needed after tensors that the step refers to were replaced.
+        """Discard the graph, as needed after tensors that the step refers to were replaced.
 
         The next calls warm up and capture again.
         """
@@ -232,99 +232,100 @@ class Loop:
         self._latest: list[Any] = []
         """References to the inputs of the latest call, which do not keep them in memory."""
         self._same: list[bool] = []
-        """Which of them were the same tensors in the call before."""
+        """Flags of these inputs: the same tensor as in the previous call."""
         self._kept: list[bool] = []
-        """Which were so in the last two calls before the graph, and are its own."""
+        """Flags of the inputs that the graph uses without a copy: the same in the last two calls
+        before the capture."""
         self._repeats = 0
-        """Calls in succession in which more inputs were the same than the graph has for its own."""
+        """Number of successive calls in which other inputs than these were the same."""
         self._static: list[Any] = []
-        """Inputs of the graph: those that are kept, and copies of the others."""
+        """Inputs of the graph: tensors used without a copy, and copies of the others."""
 
     def __call__(self, *inputs: Any) -> Any:
         """Make a step.
 
         Args:
-            inputs: arguments of the step. A graph works on copies of them, but for tensors that
-                are the same in every call, such as the outputs of another loop. When one of those
-                is another, or others are the same for some time, the graph is forgotten: see
+            inputs: arguments of the step. A graph works on copies of them, except tensors that are
+                the same in every call, such as the outputs of another loop. When one of those
+                changes, or others stay the same for some time, the graph is discarded, see
                 ``reset``.
 
         Returns:
             The outputs of the step.
 
         Raises:
-            TypeError: when there is something else than tensors among the inputs of a graph.
+            TypeError: when an input of a graph is no tensor.
             ValueError: when their number or shapes are not those of the first call.
         """
         if self._recorder is None or not self.captures:
             self._state, outputs = self._step(self._state, *inputs, *self._draws())
             return outputs
-        given, tree = tree_flatten(inputs)
-        self._compare(given, tree)
+        leaves, tree = tree_flatten(inputs)
+        self._compare(leaves, tree)
         if self._left:
             self._left -= 1
             with self._recorder.beside():
-                return self._stepped(*inputs)
+                return self._static_step(*inputs)
         if self._replay is None:
-            self._record(self._recorder, given, tree)
+            self._record(self._recorder, leaves, tree)
         if self._replay is None:
             return self(*inputs)
-        pairs = zip(self._static, given, self._kept, strict=True)
+        pairs = zip(self._static, leaves, self._kept, strict=True)
         copies = [(old, new) for old, new, kept in pairs if not kept and new is not None]
         copy_all([old for old, _ in copies], [new for _, new in copies])
         return self._replay()
 
-    def _compare(self, given: list[Any], tree: Any) -> None:
-        """Find which inputs are the same as before; forget a graph that does not fit them."""
-        for each in given:
-            if each is not None and not isinstance(each, Tensor):
-                raise TypeError(f"{self._name}: would freeze {each!r}; give a tensor")
-        shapes = [None if each is None else (each.shape, each.dtype) for each in given]
+    def _compare(self, leaves: list[Any], tree: Any) -> None:
+        """Find which inputs are the same as in the last call; discard a graph that does not fit them."""
+        for leaf in leaves:
+            if leaf is not None and not isinstance(leaf, Tensor):
+                raise TypeError(f"{self._name}: would freeze {leaf!r}; give a tensor")
+        shapes = [None if leaf is None else (leaf.shape, leaf.dtype) for leaf in leaves]
         if self._kinds is not None and tree != self._kinds[0]:
             self._forget()
         if self._kinds is not None and shapes != self._kinds[1]:
             raise ValueError(f"{self._name}: inputs must keep their shapes, {self._kinds[1]}")
-        before = self._latest or [_nothing] * len(given)
-        same = [each is None or each is old() for each, old in zip(given, before, strict=True)]
+        before = self._latest or [_nothing] * len(leaves)
+        same = [leaf is None or leaf is old() for leaf, old in zip(leaves, before, strict=True)]
         if self._replay is not None:
             self._repeats = self._repeats + 1 if same != self._kept else 0
-            lost = any(kept and not each for kept, each in zip(self._kept, same, strict=True))
+            lost = any(kept and not is_same for kept, is_same in zip(self._kept, same, strict=True))
             if lost or self._repeats > WARM_UPS:
                 self._forget()
         if self._replay is None:
             earlier = self._same or same
             self._kept = [now and then for now, then in zip(same, earlier, strict=True)]
-        self._latest = [_nothing if each is None else ref(each) for each in given]
+        self._latest = [_nothing if leaf is None else ref(leaf) for leaf in leaves]
         self._kinds, self._same = (tree, shapes), same
 
-    def _stepped(self, *inputs: Any) -> Any:
-        """Make a step in the static state; this is what is captured."""
+    def _static_step(self, *inputs: Any) -> Any:
+        """Make a step and write the next state into the static one; this function is captured."""
         state, outputs = self._step(self._state, *inputs, *self._draws())
         with torch.no_grad():
             self._write(tensors_of(self._state), tensors_of(state))
         return outputs
 
-    def _record(self, recorder: Recorder, given: list[Any], tree: Any) -> None:
-        """Try to make a graph; the error, which holds on to memory, is gone afterwards."""
+    def _record(self, recorder: Recorder, leaves: list[Any], tree: Any) -> None:
+        """Try to make a graph; an error is not kept, since it would keep memory allocated."""
         self._static = [
-            each if kept or each is None else each.detach().clone()
-            for each, kept in zip(given, self._kept, strict=True)
+            leaf if kept or leaf is None else leaf.detach().clone()
+            for leaf, kept in zip(leaves, self._kept, strict=True)
         ]
         inputs = tree_unflatten(self._static, tree)
         try:
-            self._replay = recorder.record(lambda: self._stepped(*inputs), self._generators)
+            self._replay = recorder.record(lambda: self._static_step(*inputs), self._generators)
         except RuntimeError as error:
-            self._give_up(error)
+            self._stop_capturing(error)
 
-    def _give_up(self, error: BaseException) -> None:
-        """Continue without a graph, and print the reason."""
+    def _stop_capturing(self, error: BaseException) -> None:
+        """Continue without a graph, and log the reason."""
         while error.__context__ is not None:
-            # Whatever went wrong, ending the capture fails after it.
+            # After the original error, ending the capture fails as well.
             error = error.__context__
         reason = first_line(error)
         self._log(f"{self._name} goes on without a CUDA graph: the capture failed ({reason})")
         self.captures = False
-        own = {id(each) for each in self._generators}
-        for other in list(self._known):
-            if other is self or own & {id(each) for each in other._generators}:
+        generators = {id(generator) for generator in self._generators}
+        for other in list(self._loops):
+            if other is self or generators & {id(generator) for generator in other._generators}:
                 other._forget()

@@ -1,4 +1,4 @@
-"""Matrix products of generated code by the faster library of a CPU.
+"""Matrix products of compiled code by the faster library of a CPU.
 
 PyTorch multiplies matrices in float32 by MKL. Where a processor with AVX-512 is not Intel's, MKL
 uses AVX2; oneDNN, which PyTorch has as well, uses AVX-512 and is twice as fast.
@@ -15,12 +15,12 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 from torch.fx import Graph, Node
 
 LEAST = 1 << 22
-"""Multiplications from which a product is large: a call of oneDNN takes 10 us longer than MKL's."""
+"""Number of multiplications from which oneDNN is used: its call takes 10 us longer than MKL's."""
 _PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
 _EXACT = ("none", "ieee")
-"""Values of PyTorch's setting that keep products exact to float32; none: it is not set."""
+"""Values of PyTorch's setting with products in float32; "none" is unset."""
 _setting = Lock()
-"""Held while that setting, which is one for the whole process, is changed."""
+"""Lock of that setting, which the whole process shares."""
 _library = torch.library.Library("marinenav", "FRAGMENT")
 _library.define(
     "product(Tensor left, Tensor right, Tensor? bias) -> Tensor",
@@ -29,19 +29,19 @@ _library.define(
 
 
 def onednn_is_faster() -> bool:
-    """Whether large products in float32 are faster by oneDNN, and as exact.
+    """Return whether large products in float32 are faster by oneDNN, and as exact.
 
-    Where there are AMX instructions, oneDNN would round to bfloat16, see ``product``.
+    With AMX instructions, oneDNN would round to bfloat16, see ``product``.
     """
-    known = torch.cpu.get_capabilities()
+    cpu = torch.cpu.get_capabilities()
     libraries = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
-    wide = known.get("avx512_f", False) and not known.get("amx_tile", False)
-    return libraries and wide and "AMD" in known.get("cpu_name", "")
+    wide = cpu.get("avx512_f", False) and not cpu.get("amx_tile", False)
+    return libraries and wide and "AMD" in cpu.get("cpu_name", "")
 
 
 @torch.library.impl(_library, "product", "CPU")
 def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
-    """The product of matrices by oneDNN.
+    """Return the product of matrices by oneDNN.
 
     PyTorch calls oneDNN only if its setting allows products to be computed in bfloat16. On a
     processor without AMX, oneDNN computes in float32 nevertheless. A value of the setting that
@@ -49,8 +49,8 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
 
     Args:
         left: [M, K] float32, of any strides.
-        right: [K, N], likewise.
-        bias: is added; expands to [M, N]. None for none.
+        right: [K, N] float32, of any strides.
+        bias: tensor to add, which expands to [M, N]; None: no bias.
 
     Returns:
         [M, N].
@@ -68,7 +68,7 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _shape(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
-    """What ``product`` gives, without its values."""
+    """Return a tensor with the shape of ``product``, without values."""
     return left.new_empty(left.shape[0], right.shape[1])
 
 
@@ -76,10 +76,10 @@ torch.library.register_fake("marinenav::product", _shape)
 
 
 class LargeProducts(CustomGraphPass):
-    """A pass over graphs that Inductor compiles: large products in float32 become ``product``."""
+    """Pass over graphs that Inductor compiles: it replaces large products in float32 by ``product``."""
 
     def __call__(self, graph: Graph) -> None:
-        """Change a graph in place."""
+        """Replace the large products of a graph in place."""
         for node in list(graph.nodes):
             if node.target in _PRODUCTS and not node.kwargs and _is_large(node):
                 *bias, left, right = node.args
@@ -91,12 +91,12 @@ class LargeProducts(CustomGraphPass):
                 graph.erase_node(node)
 
     def uuid(self) -> Any:
-        """Part of the key of Inductor's cache."""
+        """Return a part of the key of Inductor's cache."""
         return get_hash_for_files((__file__,))
 
 
 def _is_large(node: Node) -> bool:
-    """Whether a product is in float32, takes enough multiplications, and is not of a vector."""
+    """Return whether a product is in float32, takes enough multiplications, and is not of a vector."""
     left: Any = node.args[-2]
     if "val" not in node.meta or "val" not in left.meta:
         return False

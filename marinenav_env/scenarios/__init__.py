@@ -1,1 +1,1 @@
-"""Where episodes start, in which world, and what a new one begins with."""
+"""Scenarios: sampling, files, parameters, and resets to new episodes."""

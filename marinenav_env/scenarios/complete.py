@@ -1,7 +1,7 @@
-"""Scenarios with all the robots, cores and obstacles that their levels ask for.
+"""Sampling of scenarios with all the robots, cores and obstacles that their levels require.
 
-The published loops may run out of draws. A level that most of its scenarios cannot hold is refused
-before anything is drawn for it; where a few run out, these are drawn again.
+The published loops may run out of draws. A level for which most scenarios have no room is refused
+before anything is drawn; a few incomplete scenarios are drawn again.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from marinenav_env.config import Level, ScenarioConfig
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import make_draws
-from marinenav_env.scenarios.restart import where
+from marinenav_env.scenarios.reset import where
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
 
 KINDS = ("num_robots", "num_cores", "num_obstacles")
-"""What a level asks for, in the order in which it is drawn."""
+"""Counts that a level requires, in the order in which they are drawn."""
 PROBES, PROBED = 64, 2048
-"""Scenarios that a level is tried with; fewer where they would have more than so many objects."""
+"""Scenarios in a trial of a level, and most objects in all of them, which may reduce their number."""
 BUDGETS, MOST_DRAWS = (1, 4, 16, 64), 50_000
-"""Factors on the draws that are tried in turn, and the most draws."""
+"""Factors on the draws that are tried one after another, and the most draws."""
 ATTEMPTS = 200
-"""At a scenario; each gives all that is asked for with a probability of about a half or more."""
+"""Most attempts at a scenario; an attempt is complete with a probability of about a half or more."""
 LACKING = 0.02
-"""Share of a level's scenarios that lack something after the attempts made without host reads."""
+"""Share of a level's scenarios that are incomplete after the attempts made without host reads."""
 
 
 def counts_of(scenario: Scenario) -> Tensor:
     """Count robots, cores and obstacles of scenarios [P]: [P, 3] int64."""
-    there = scenario.robot_mask, scenario.core_circulation != 0.0, scenario.obstacle_mask
-    return torch.stack([each.sum(-1) for each in there], -1)
+    masks = scenario.robot_mask, scenario.core_circulation != 0.0, scenario.obstacle_mask
+    return torch.stack([mask.sum(-1) for mask in masks], -1)
 
 
 def _asked(config: ScenarioConfig, level: Level) -> list[int]:
-    """Counts of each of KINDS that can be told from the scenarios: a core at rest cannot."""
+    """Return the required counts of KINDS, without cores at rest, which scenarios do not show."""
     flows = level.core_speed or config.v_range[1]
     return [level.num_robots, level.num_cores if flows else 0, level.num_obstacles]
 
 
 @lru_cache(maxsize=1024)
 def _probe(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
-    """Counts [N, 3] of scenarios that are drawn as published, the same in each call."""
+    """Return the counts [N, 3] of scenarios drawn as published, the same in every call."""
     size = max(4, min(PROBES, PROBED // max(1, sum(_asked(config, level)))))
     cpu = torch.device("cpu")
     sampler = ScenarioSampler(replace(config, draws=draws), (level,), cpu, torch.float32)
@@ -57,12 +57,12 @@ def _probe(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
 
 
 def _budgets(config: ScenarioConfig) -> list[int]:
-    """Draws that are tried in turn, the fewest first."""
+    """Return the draws that are tried one after another, the fewest first."""
     return [min(factor * config.draws, MOST_DRAWS) for factor in BUDGETS]
 
 
 def _enough(config: ScenarioConfig, level: Level, tried: int = len(BUDGETS)) -> int:
-    """The fewest of the first ``_budgets`` that complete half the scenarios; 0 if none does."""
+    """Return the fewest of the first ``_budgets`` that complete half the scenarios; 0 if none does."""
     if _always_complete(level):
         return config.draws
     for draws in _budgets(config)[:tried]:
@@ -72,12 +72,12 @@ def _enough(config: ScenarioConfig, level: Level, tried: int = len(BUDGETS)) -> 
 
 
 def _always_complete(level: Level) -> bool:
-    """Whether nothing of a level is found by trying candidates."""
+    """Return whether scenarios of a level need no candidates."""
     return level.encounter and not level.num_cores + level.num_obstacles
 
 
 def _share_complete(config: ScenarioConfig, level: Level, draws: int) -> float:
-    """Share of a level's scenarios that so many draws complete."""
+    """Return the share of a level's scenarios that this number of draws completes."""
     if _always_complete(level):
         return 1.0
     complete = (_probe(config, level, draws) >= torch.tensor(_asked(config, level))).all(-1)
@@ -86,31 +86,31 @@ def _share_complete(config: ScenarioConfig, level: Level, draws: int) -> float:
 
 @lru_cache(maxsize=1024)
 def draws_for(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
-    """Return the draws that a scenario of these levels is given: as configured, if they do.
+    """Return the number of draws for scenarios of these levels: the configured one, or more if needed.
 
     Args:
         config: constraints.
-        levels: all that are drawn together.
+        levels: all levels that are drawn together.
 
     Raises:
-        ConfigError: for a level that there is no room for, with what there is room for.
+        ConfigError: for a level without enough room on the map, with the counts that have room.
     """
-    found = [_enough(config, level) for level in levels]
-    if 0 in found:
-        _refuse(config, levels, found.index(0))
-    return max(found)
+    budgets = [_enough(config, level) for level in levels]
+    if 0 in budgets:
+        _refuse(config, levels, budgets.index(0))
+    return max(budgets)
 
 
 @lru_cache(maxsize=1024)
 def attempts_for(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
-    """Return how often a scenario is drawn where what it lacks is not read: see LACKING.
+    """Return the number of attempts at a scenario without host reads, see LACKING.
 
     Args:
         config: constraints, with the draws of ``draws_for``.
-        levels: all that are drawn together.
+        levels: all levels that are drawn together.
     """
     lacking = max(1.0 - _share_complete(config, level, config.draws) for level in levels)
-    # A half or less for levels with room.
+    # At most a half for levels with room.
     return math.ceil(math.log(LACKING) / math.log(min(lacking, 0.5))) if lacking else 1
 
 
@@ -141,33 +141,33 @@ def _size(wide: float, high: float) -> str:
 
 
 def _room(config: ScenarioConfig, level: Level) -> dict[str, int]:
-    """How many of each of KINDS nine in ten scenarios have room for, up to what is asked for."""
-    found = {}
+    """Return the counts of KINDS that nine in ten scenarios have room for, up to the required ones."""
+    room = {}
     for column, (name, asked) in enumerate(zip(KINDS, _asked(config, level), strict=True)):
         counts = _probe(config, level, _budgets(config)[-1])[:, column].sort().values
-        found[name] = min(asked, int(counts[len(counts) // 10]))
-        if found[name] < asked:
+        room[name] = min(asked, int(counts[len(counts) // 10]))
+        if room[name] < asked:
             # There is more room for cores and obstacles without the robots that do not fit.
-            fits: dict[str, Any] = {name: max(found[name], int(name == "num_robots"))}
+            fits: dict[str, Any] = {name: max(room[name], int(name == "num_robots"))}
             level = replace(level, **fits)
-    return found
+    return room
 
 
 def _growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
-    """The factor on the sides of the map that makes room for a level; 0 if none is found.
+    """Return the factor on the sides of the map that makes room for a level; 0 if none is found.
 
     Args:
         config: constraints.
-        level: that there is no room for.
-        crowding: how many times as much is asked for as there is room for.
+        level: level without enough room.
+        crowding: largest ratio of a required count to the count that has room.
     """
     side = min(level.map_size or config.width, level.map_size or config.height)
-    # Whole metres of the shorter side, from less than the area per robot asks for.
+    # Whole metres of the shorter side, starting below what the area per robot requires.
     wanted = math.ceil(side * min(1.3, max(1.05, 0.9 * math.sqrt(crowding))))
     for _ in range(30):
         growth = wanted / side
         larger = replace(config, width=growth * config.width, height=growth * config.height)
-        # One on which few more draws are enough is found sooner, and leaves more room.
+        # Only the smaller budgets are tried: that is faster and leaves more room.
         if _enough(larger, replace(level, map_size=growth * level.map_size), 2):
             return growth
         wanted = math.ceil(1.1 * wanted)
@@ -175,20 +175,20 @@ def _growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
 
 
 class CompleteSampler(ScenarioSampler):
-    """Draws scenarios that have all that their levels ask for.
+    """Sampler of scenarios that have everything that their levels require.
 
-    One that is not complete is drawn again. Where host reads are not free, all are drawn equally
-    often, and one that is then not complete becomes a copy of a complete one that is drawn with it,
-    of the same level if there is any. If none is complete it stays as it is; see ``or_kept``.
+    Incomplete scenarios are drawn again. Where host reads are not free, all scenarios of a batch are
+    drawn equally often, and one that is then incomplete becomes a copy of a complete one of the
+    batch, of the same level if possible. If none is complete, it stays as it is; see ``or_kept``.
 
     Args:
-        config: constraints; where its draws are too few for a level, there are more of them.
-        levels: the levels that scenarios are drawn for.
-        device: where the scenarios live.
-        dtype: their floating-point type.
+        config: constraints; the draws are increased where they are too few for a level.
+        levels: levels that scenarios are drawn for.
+        device: device of the scenarios.
+        dtype: floating-point type of the scenarios.
 
     Raises:
-        ConfigError: for a level that there is no room for, with what there is room for.
+        ConfigError: for a level without enough room on the map, with the counts that have room.
     """
 
     def __init__(
@@ -203,18 +203,18 @@ class CompleteSampler(ScenarioSampler):
         self._asked = torch.tensor([_asked(config, level) for level in levels], device=device)
         self._levels = tuple(levels)
         self.asks = rows_where(self._asked[:, 0] < 0) is not None
-        """Whether the host is asked which scenarios lack something, as it waits for nothing."""
+        """Whether incomplete scenarios are found on the host, since host reads are free."""
 
     @cached_property
     def _attempts(self) -> int:
-        """How often all scenarios of a batch are drawn where which lack something is not read."""
+        """Number of attempts at all scenarios of a batch without host reads."""
         return attempts_for(self.config, self._levels)
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
-        """Draw one scenario per entry; see ScenarioSampler.
+        """Draw one complete scenario per entry, as ScenarioSampler.sample.
 
         Raises:
-            ConfigError: when one is still not complete after many attempts.
+            ConfigError: when a scenario is still incomplete after many attempts.
         """
         scenario = super().sample(level, generator)
         if self.asks:
@@ -223,7 +223,7 @@ class CompleteSampler(ScenarioSampler):
             draws = make_draws(generator, len(level), self._options["dtype"], attempt)
             again = self.draw(level, draws)
             scenario = where(self.is_complete(scenario), scenario, again)
-        return scenario[_complete_ones(level, self.is_complete(scenario))]
+        return scenario[_complete_rows(level, self.is_complete(scenario))]
 
     def completed(
         self,
@@ -232,17 +232,16 @@ class CompleteSampler(ScenarioSampler):
         generator: torch.Generator | RandomSource,
         attempts: int | None = None,
     ) -> Scenario:
-        """Draw those again that are not complete, in place; reads on the host which they are.
+        """Draw incomplete scenarios again, in place, with host reads.
 
         Args:
-            scenario: what ``sample`` gave, batch [P].
-            level: see ``sample``, as for generator.
-            generator: of the numbers that it was drawn from.
-            attempts: how often they were drawn; None: as often as ``sample`` does where which lack
-                something is not read.
+            scenario: scenarios from ``sample``, batch [P].
+            level: [P] int64, levels of ``sample``.
+            generator: random source of ``sample``.
+            attempts: number of attempts made before; None: that of ``sample`` without host reads.
 
         Raises:
-            ConfigError: when one is still not complete after many attempts.
+            ConfigError: when a scenario is still incomplete after many attempts.
         """
         for attempt in range(attempts or self._attempts, ATTEMPTS):
             complete = self.is_complete(scenario)
@@ -258,20 +257,20 @@ class CompleteSampler(ScenarioSampler):
         )
 
     def or_kept(self, scenario: Scenario, old: Scenario, kept: Tensor) -> Scenario:
-        """Keep old scenarios [P] where the new ones are not complete; ``kept`` counts them."""
+        """Return the new scenarios [P] where they are complete, else the old ones; ``kept`` counts these."""
         complete = self.is_complete(scenario)
         kept.add_((~complete).sum())
         return where(complete, scenario, old)
 
     def is_complete(self, scenario: Scenario) -> Tensor:
-        """Find the scenarios that have all that their levels ask for, [P] bool."""
+        """Return which scenarios have everything that their levels require, [P] bool."""
         return (counts_of(scenario) >= self._asked[scenario.level]).all(-1)
 
 
-def _complete_ones(level: Tensor, complete: Tensor) -> Tensor:
-    """Return for each scenario [P] its own number, or that of a complete one in its place.
+def _complete_rows(level: Tensor, complete: Tensor) -> Tensor:
+    """Return the numbers [P] of the scenarios, or of complete ones that replace them.
 
-    The next one of the same level is taken; if there is none, the next of any.
+    The replacement is the next complete one of the same level; if there is none, of any level.
 
     Args:
         level: [P] int64.

@@ -1,8 +1,8 @@
-"""Random numbers that scenarios are drawn from: of a generator, or by counter.
+"""Random numbers for scenarios: from a generator, or by counter.
 
-By counter, the numbers of a scenario depend neither on the other scenarios that are drawn with it
-nor on how many candidates are. So on a CPU a few candidates are examined at first, and more of them
-only for the scenarios for which these were not enough.
+By counter, the numbers of a scenario depend neither on the other scenarios of its batch nor on the
+number of candidates. So a CPU examines a few candidates first, and more of them only for scenarios
+for which these were not enough.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from marinenav_env.runtime.philox import RandomSource, uniform
 
 ROBOTS, COURSES, REACH, OFFSETS, MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
 VESSELS, WEATHER, LEVEL, START = range(2**16 + 8, 2**16 + 12)
-"""Purposes of random numbers; those of noise are counted from 0 on."""
+"""Purposes of random numbers; those of noise start at 0."""
 ATTEMPT = 2**12
-"""Between the purposes of one attempt at a scenario and of the next."""
+"""Difference between the purposes of successive attempts at a scenario."""
 FEW, FURTHER = 64, 4
-"""Candidates that are examined at first, and the factor from one try to the next."""
+"""Number of candidates that are examined first, and the factor from one try to the next."""
 
 Examine = Callable[["Draws", Tensor | slice, int], tuple[tuple[Tensor, ...], Tensor]]
-"""From the numbers of some scenarios, their rows and how many candidates to examine, to results,
-each [P, ...], and [P] bool: whether these candidates were enough."""
+"""Function from the numbers of some scenarios, their rows and the number of candidates to results,
+all [P, ...], and [P] bool: whether these candidates were enough."""
 
 
 class Draws(Protocol):
@@ -36,29 +36,29 @@ class Draws(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Floating-point type."""
+        """Floating-point type of the numbers."""
 
     @property
     def in_parts(self) -> bool:
-        """Whether some scenarios, or the first candidates, can be drawn alone."""
+        """Return whether some scenarios, or the first candidates, can be drawn alone."""
 
     def rows(self, rows: Tensor | slice) -> Draws:
-        """The numbers of some scenarios; only if ``in_parts``."""
+        """Return the numbers of some scenarios; only if ``in_parts``."""
 
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
-        """Numbers uniform on [0, 1), of the shape [*before, P, *after]."""
+        """Draw numbers uniform on [0, 1), of the shape [*before, P, *after]."""
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """Numbers of ``count`` candidates, uniform on [0, 1).
+        """Draw numbers of ``count`` candidates, uniform on [0, 1).
 
         Args:
-            purpose: what they are for.
-            count: B.
-            sizes: numbers of a candidate, in parts.
-            choices: if given, the first part has whole numbers below it.
+            purpose: purpose of the numbers.
+            count: number of candidates B.
+            sizes: sizes of the parts of a candidate's numbers.
+            choices: bound of the first part, which then has whole numbers below it; 0: none.
 
         Returns:
-            For each part [size, P, B].
+            One tensor [size, P, B] per part.
         """
 
 
@@ -68,29 +68,29 @@ class GeneratorDraws:
 
     generator: torch.Generator
     size: int
-    """P."""
+    """Number of scenarios P."""
     dtype: torch.dtype
     in_parts = False
 
     def rows(self, rows: Tensor | slice) -> Draws:
-        """See Draws."""
+        """Raise an error: numbers of a generator cannot be drawn in parts."""
         raise NotImplementedError
 
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
-        """See Draws."""
+        """See Draws; the purpose has no effect."""
         return self._uniform(*before, self.size, *after)
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """See Draws."""
-        generator, found = self.generator, []
+        """See Draws; the purpose has no effect."""
+        generator, parts = self.generator, []
         for number, size in enumerate(sizes):
             shape = self.size, count, size
             if choices and number == 0:
                 drawn = torch.randint(choices, shape, generator=generator, device=generator.device)
             else:
                 drawn = self._uniform(*shape)
-            found.append(drawn.movedim(-1, 0).contiguous())
-        return found
+            parts.append(drawn.movedim(-1, 0).contiguous())
+        return parts
 
     def _uniform(self, *shape: int) -> Tensor:
         generator = self.generator
@@ -99,51 +99,51 @@ class GeneratorDraws:
 
 @dataclass(frozen=True)
 class CounterDraws:
-    """Numbers by counter; each scenario counts as an environment of the source."""
+    """Numbers by counter; a scenario is an environment of the source."""
 
     source: RandomSource
     dtype: torch.dtype
     attempt: int = 0
-    """Each has other numbers."""
+    """Number of the attempt; every attempt has different numbers."""
 
     @property
     def in_parts(self) -> bool:
-        """See Draws; which scenarios need more is read on the host."""
+        """Return whether host reads are free, which tell the scenarios that need more candidates."""
         return rows_where(self.source.environment < 0) is not None
 
     def rows(self, rows: Tensor | slice) -> Draws:
-        """See Draws."""
+        """See Draws; return the numbers of some environments of the source."""
         return replace(self, source=self.source.rows(rows))
 
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
-        """See Draws."""
+        """See Draws; numbers depend on seed, purpose and attempt only."""
         numbers = self._numbers(purpose, 1, math.prod(before) * math.prod(after))
         return numbers.view(*before, *after, -1).movedim(-1, len(before)).contiguous()
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """See Draws."""
+        """See Draws; numbers depend on seed, purpose and attempt only."""
         first, *others = self._numbers(purpose, count, sum(sizes)).split(list(sizes))
         if choices:
             first = (first * choices).to(torch.int64)
         return [first, *others]
 
     def _numbers(self, purpose: int, count: int, size: int) -> Tensor:
-        """Numbers [size, P, count]: those of a candidate do not depend on how many there are."""
+        """Return numbers [size, P, count]; those of a candidate do not depend on ``count``."""
         calls = -(-size // 4)
         words = self.source.of(purpose + ATTEMPT * self.attempt).words(count, calls)
-        found = torch.stack([uniform(word, self.dtype) for word in words])
-        # [4, count, calls, P]: the words of a call follow one another.
-        return found.permute(2, 0, 3, 1).flatten(0, 1)[:size].contiguous()
+        numbers = torch.stack([uniform(word, self.dtype) for word in words])
+        # [4, count, calls, P]: the words of a call become adjacent.
+        return numbers.permute(2, 0, 3, 1).flatten(0, 1)[:size].contiguous()
 
 
 def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.dtype, attempt: int = 0) -> Draws:
-    """Numbers of so many scenarios.
+    """Return the random numbers for a batch of scenarios.
 
     Args:
-        source: a generator, or what they follow from, of as many environments.
-        size: P.
+        source: generator, or random source of P environments.
+        size: number of scenarios P.
         dtype: floating-point type.
-        attempt: how often these scenarios were drawn before.
+        attempt: number of earlier attempts at these scenarios.
     """
     if isinstance(source, torch.Generator):
         return GeneratorDraws(source, size, dtype)
@@ -151,15 +151,15 @@ def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.d
 
 
 def first_enough(draws: Draws, most: int, examine: Examine) -> tuple[Tensor, ...]:
-    """Examine as many candidates as are needed; the results are those of examining all.
+    """Examine as many candidates as needed; the results are those of examining all.
 
     Args:
-        draws: of P scenarios.
-        most: candidates there are at most.
-        examine: gives the same results for more candidates than were enough.
+        draws: random numbers of P scenarios.
+        most: most candidates.
+        examine: function whose results do not change with more candidates than enough.
 
     Returns:
-        Results, each [P, ...].
+        Results, all [P, ...].
     """
     count = min(FEW, most) if draws.in_parts else most
     results, enough = examine(draws, slice(None), count)
@@ -170,6 +170,6 @@ def first_enough(draws: Draws, most: int, examine: Examine) -> tuple[Tensor, ...
             break
         count = min(FURTHER * count, most)
         further, enough = examine(draws.rows(rows), rows, count)
-        for result, found in zip(results, further, strict=True):
-            result.index_copy_(0, rows, found)
+        for result, new in zip(results, further, strict=True):
+            result.index_copy_(0, rows, new)
     return results

@@ -10,25 +10,25 @@ from torch import Tensor
 from marinenav_env.scenarios.draws import COURSES, Draws, first_enough
 
 SEPARATION = math.radians(20.0)
-"""Courses of an encounter differ by at least this, where nothing else is said (rad)."""
+"""Default of the least difference of the courses in an encounter (rad)."""
 HEAD_ON_SPREAD = math.radians(10.0)
 """Largest deviation of a course that is head-on from the opposite one (rad)."""
 BEARINGS = (math.pi, -math.pi / 2, math.pi / 2)
-"""Courses of the others where the first heads north, head-on, from starboard and from port (rad);
-crossing courses deviate by up to 90 degrees less the separation."""
+"""Courses of the others when the first heads north: head-on, from starboard and from port (rad);
+crossing courses deviate by up to 90 degrees minus the separation."""
 CANDIDATES = 256
-"""Draws of an encounter, of which the first that keeps the separation is taken."""
+"""Number of candidates for an encounter, of which the first that keeps the separation is accepted."""
 
 
 def smallest_angle(course: Tensor, present: Tensor) -> Tensor:
-    """Smallest difference between the courses of vessels that are present (rad).
+    """Return the smallest difference between the courses of present vessels (rad).
 
     Args:
-        course: [..., R] (rad).
-        present: [..., R] bool.
+        course: [..., R] courses (rad).
+        present: [..., R] bool, vessels that are present.
 
     Returns:
-        [...], pi where there is only one.
+        [...], pi where there is only one vessel.
     """
     apart = torch.acos((course[..., None] - course[..., None, :]).cos().clamp(-1.0, 1.0))
     same = torch.eye(course.shape[-1], dtype=torch.bool, device=course.device)
@@ -37,15 +37,15 @@ def smallest_angle(course: Tensor, present: Tensor) -> Tensor:
 
 
 def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = SEPARATION) -> Tensor:
-    """Courses of vessels that meet; the first heads north.
+    """Draw the courses of vessels that meet; the first heads north.
 
     Args:
-        present: [P, R] bool, which vessels there are.
-        draws: source of randomness, of P scenarios.
-        separation: by which courses differ at least, where the draws allow; or [P] (rad).
+        present: [P, R] bool, vessels that are present.
+        draws: random numbers of P scenarios.
+        separation: least difference of the courses, where the draws allow, a number or [P] (rad).
 
     Returns:
-        [P, R] (rad, clockwise from north).
+        [P, R] courses (rad, clockwise from north).
     """
     size, robots = present.shape
     least = (torch.zeros(size, dtype=draws.dtype, device=present.device) + separation)[:, None]
@@ -63,15 +63,15 @@ def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = SEP
 
 
 def _candidates(kind: Tensor, turn: Tensor, least: Tensor) -> Tensor:
-    """Courses [P, B, R] of candidates (rad).
+    """Return the courses [P, B, R] of candidates (rad).
 
     Args:
-        kind: [R - 1, P, B] int64, which bearing the others have.
-        turn: [R - 1, P, B] uniform on [0, 1), of the deviation.
-        least: [P, 1] by which courses differ at least (rad).
+        kind: [R - 1, P, B] int64, index of the bearing of the other vessels.
+        turn: [R - 1, P, B] uniform on [0, 1), for the deviation.
+        least: [P, 1] least difference of the courses (rad).
     """
     middle = torch.zeros_like(turn)
-    # Filled with scalars, and the separation added: a GPU would wait for a tensor made of numbers.
+    # Filled with scalars, since making a tensor of Python numbers makes the CPU wait for a GPU.
     for number, course in enumerate(BEARINGS):
         middle.masked_fill_(kind == number, course)
     spread = torch.where(kind == 0, HEAD_ON_SPREAD, 0.5 * math.pi - least)
@@ -82,16 +82,16 @@ def _candidates(kind: Tensor, turn: Tensor, least: Tensor) -> Tensor:
 def meeting(
     course: Tensor, before: Tensor | float, beyond: Tensor | float, centre: Tensor | float
 ) -> tuple[Tensor, Tensor]:
-    """Where vessels start and where they are bound whose courses meet at a point.
+    """Return starts and goals of vessels whose courses meet at a point.
 
     Args:
-        course: [P, R] (rad).
+        course: [P, R] courses (rad).
         before: [P, R] distance from the start to the point (m).
         beyond: [P, R] distance from the point to the goal (m).
         centre: [P, 1, 2] the point (m).
 
     Returns:
-        Starts and goals, each [P, R, 2] (m).
+        Starts and goals, both [P, R, 2] (m).
     """
     ahead = torch.stack((course.cos(), course.sin()), -1)
     reach = torch.as_tensor(before, dtype=course.dtype, device=course.device)

@@ -1,4 +1,4 @@
-"""What is odd about a given scenario: where robots start and where they are bound for."""
+"""Implausible starts and goals of robots in a scenario."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def odd_starts(
     radius: Sequence[float],
     area: tuple[float, float],
 ) -> Counter[str]:
-    """Count the robots whose start or goal can hardly be meant, by what is odd about it.
+    """Count the robots with an implausible start or goal, by kind.
 
-    Vessels touch as in the world: where hulls, as circles of the collision radius, meet. Those of
-    an encounter, whose courses all cross the centre of the map, may start and end off a small map.
+    Vessels touch as in the world, as circles of the collision radius. Those of an encounter, whose
+    courses all cross the centre of the map, may start and end off a small map.
 
     Args:
-        start: x, y of each robot (m).
-        goal: x, y of each robot (m).
-        obstacles: x, y, radius of each (m).
-        radius: of each robot's hull (m).
+        start: x, y of the starts (m).
+        goal: x, y of the goals (m).
+        obstacles: x, y, radius of the obstacles (m).
+        radius: collision radii of the robots (m).
         area: sides of the map along x and y (m).
     """
     met = _is_encounter(start, goal, area)
 
-    def odd(number: int) -> dict[str, bool]:
+    def checks(number: int) -> dict[str, bool]:
         hull, begin, end = radius[number], start[number], goal[number]
         others = [other for other in range(len(start)) if other != number]
         return {
@@ -48,16 +48,16 @@ def odd_starts(
             GOALS_OFF: not met and _is_off(end, area),
         }
 
-    return Counter(kind for number in range(len(start)) for kind, found in odd(number).items() if found)
+    return Counter(kind for number in range(len(start)) for kind, applies in checks(number).items() if applies)
 
 
 def _is_off(point: Sequence[float], area: tuple[float, float]) -> bool:
-    """Whether a point is outside of the map."""
+    """Return whether a point is outside of the map."""
     return not all(0.0 <= place <= side for place, side in zip(point, area, strict=True))
 
 
 def _is_encounter(start: Points, goal: Points, area: tuple[float, float]) -> bool:
-    """Whether each way from start to goal crosses the centre of the map as in an encounter."""
+    """Return whether all lines from start to goal cross the centre of the map as in an encounter."""
     centre_x, centre_y = 0.5 * area[0], 0.5 * area[1]
     # Starts and goals deviate by up to the offset along either axis.
     farthest = 1.01 * math.sqrt(2.0) * ENCOUNTER_OFFSET

@@ -1,4 +1,4 @@
-"""From the typed configuration to the tensors that the kernels read."""
+"""Conversion of the typed configuration to tensors of parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from marinenav_env.state import Parameters, Rules, Sensor, Vessel
 from marinenav_env.support.validation import require
 
 COMMANDS = ("left_thrust_change", "right_thrust_change")
-"""Fields of VesselConfig that list what all robots may choose from."""
+"""Fields of VesselConfig with the discrete commands of all robots."""
 
 
 def _per_robot(worlds: Sequence[WorldConfig], section: str, name: str, robots: int, **options: Any) -> Tensor:
@@ -41,13 +41,13 @@ def _per_robot(worlds: Sequence[WorldConfig], section: str, name: str, robots: i
 def build_parameters(
     worlds: Sequence[WorldConfig], robots: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[Parameters, Tensor]:
-    """Turn configurations into parameter tensors.
+    """Convert configurations to parameter tensors.
 
     Args:
-        worlds: of each environment; a single one is shared by all environments.
-        robots: R, robot slots.
-        device: where the tensors live.
-        dtype: their floating-point type.
+        worlds: configurations of the environments; a single one is shared by all.
+        robots: number of robot slots R.
+        device: device of the tensors.
+        dtype: floating-point type of the tensors.
 
     Returns:
         Parameters, batch [len(worlds)], and the von Mises quantile table [rows, points].
@@ -59,28 +59,28 @@ def build_parameters(
     options: dict[str, Any] = {"device": device, "dtype": dtype}
     batch = [len(worlds)]
 
-    def sensed(name: str, **changes: Any) -> Tensor:
+    def sensor_values(name: str, **changes: Any) -> Tensor:
         return _per_robot(worlds, "sensor", name, robots, **options | changes)
 
-    def ruled(values: list[float]) -> Tensor:
+    def to_tensor(values: list[float]) -> Tensor:
         return torch.tensor(values, **options)
 
     names = [item.name for item in fields(VesselConfig)]
     tensors = {name: _per_robot(worlds, "vessel", name, robots, **options) for name in names}
     vessel = Vessel(**tensors, batch_size=batch)
-    kappas, table_row = torch.unique(sensed("r_kappa"), return_inverse=True)
+    kappas, table_row = torch.unique(sensor_values("r_kappa"), return_inverse=True)
     sensor = Sensor(
-        **{name: sensed(name) for name in ("range", "angle", "pos_std", "vel_std", "r_mean_ratio")},
-        max_objects=sensed("max_objects", dtype=torch.int64),
+        **{name: sensor_values(name) for name in ("range", "angle", "pos_std", "vel_std", "r_mean_ratio")},
+        max_objects=sensor_values("max_objects", dtype=torch.int64),
         table_row=table_row,
         batch_size=batch,
     )
     rules = Rules(
-        timestep_penalty=ruled([world.reward.timestep_penalty for world in worlds]),
-        COLREGs_penalty=ruled([world.reward.COLREGs_penalty for world in worlds]),
-        collision_penalty=ruled([world.reward.collision_penalty for world in worlds]),
-        goal_reward=ruled([world.reward.goal_reward for world in worlds]),
-        core_radius=ruled([world.scenario.core_radius for world in worlds]),
+        timestep_penalty=to_tensor([world.reward.timestep_penalty for world in worlds]),
+        COLREGs_penalty=to_tensor([world.reward.COLREGs_penalty for world in worlds]),
+        collision_penalty=to_tensor([world.reward.collision_penalty for world in worlds]),
+        goal_reward=to_tensor([world.reward.goal_reward for world in worlds]),
+        core_radius=to_tensor([world.scenario.core_radius for world in worlds]),
         batch_size=batch,
     )
     quantiles = von_mises_quantiles(kappas.tolist()).to(**options)

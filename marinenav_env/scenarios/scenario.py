@@ -1,10 +1,10 @@
-"""Drawing scenarios: the published rejection loops, for a whole batch at once.
+"""Sampling of scenarios: the published rejection loops, for a whole batch at once.
 
-Each loop (robots, cores, obstacles) draws candidates one after another, accepts a candidate that
-is compatible with all accepted before it, and stops when it has enough or when its draws are used
-up. Here all candidates of a loop are drawn first; then one pass per slot accepts the first
-candidate still compatible and strikes out those that clash with it. A struck candidate would have
-been rejected by the loop too, so the accepted ones are the same.
+The published loops (for robots, cores and obstacles) draw candidates one after another, accept a
+candidate that is compatible with all accepted before it, and stop when there are enough or the draws
+are used up. Here all candidates of a loop are drawn first; then one pass per slot accepts the first
+open candidate and closes those that clash with it. The loop would have rejected these, too, so the
+accepted candidates are the same.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 
 ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
-"""Range of the distance from a start, and from a goal, to where an encounter's courses meet, and
-largest deviation of both along either axis (m)."""
+"""Range of the distance from a start, and from a goal, to the point where the courses of an encounter
+meet, and largest deviation of both along either axis (m)."""
 SPEED, SPREAD = 2.0, 0.3
 """Speed of vessels that start in motion (m/s), and its largest variation (share)."""
 SLOW_SHARE, SLOW_CHANCE, SLOW_COURSE = 0.4, 0.25, math.radians(20.0)
-"""With this chance the second vessel makes this share of the speed, keeps course and speed, and
-heads as the first does but for this angle (rad): it is overtaken."""
+"""Share of the speed of a second vessel that is overtaken, probability that there is one, and largest
+difference of its course from that of the first (rad); it keeps course and speed."""
 LONGEST = 30.0
-"""Vessels that start in motion meet within this time (s)."""
+"""Longest time until vessels that start in motion meet (s)."""
 
 
 class _Meeting(NamedTuple):
@@ -53,25 +53,25 @@ class _Meeting(NamedTuple):
     ends: Tensor
     """[4, P, R] x and y of starts and goals (m)."""
     course: Tensor
-    """[P, R] (rad)."""
+    """[P, R] initial course (rad)."""
     speed: Tensor
-    """[P, R] at first (m/s)."""
+    """[P, R] initial speed (m/s)."""
     scripted: Tensor
-    """[P, R] bool: keeps course and speed."""
+    """[P, R] bool: the robot keeps course and speed."""
 
 
 def blank_scenarios(
     size: int, robots: int, obstacles: int, cores: int, device: torch.device, dtype: torch.dtype
 ) -> Scenario:
-    """Scenarios [size] with all numbers zero and all slots empty, to be filled by a sampler.
+    """Return scenarios [size] with all numbers zero and all slots empty, for a sampler to fill.
 
     Args:
-        size: P.
-        robots: R.
-        obstacles: O.
-        cores: C.
-        device: where the tensors live.
-        dtype: their floating-point type.
+        size: number of scenarios P.
+        robots: number of robot slots R.
+        obstacles: number of obstacle slots O.
+        cores: number of core slots C.
+        device: device of the tensors.
+        dtype: floating-point type of the tensors.
     """
 
     def zeros(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
@@ -96,32 +96,32 @@ def blank_scenarios(
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
-    """Distance between points, each [2, ...] (m)."""
-    # Coordinate by coordinate, as a sum over so short a dimension is slow.
+    """Return the distance between points, both [2, ...] (m)."""
+    # Written out, since a sum over such a short dimension is slow.
     dx, dy = a - b
     return dx.square_().add_(dy.square_()).sqrt_()
 
 
 def _last(coordinates: Tensor) -> Tensor:
-    """Points [2, P, N] as [P, N, 2]."""
+    """Return points [2, P, N] as [P, N, 2]."""
     return coordinates.movedim(0, -1).contiguous()
 
 
 def _to_nearest(points: Tensor, others: Tensor, present: Tensor) -> Tensor:
-    """Distance of points [2, P, B] to the nearest of others [2, P, N] (m), [P, B].
+    """Return the distance of points [2, P, B] to the nearest of others [2, P, N] (m), [P, B].
 
     Args:
         points: candidates.
-        others: what they are to stay away from.
-        present: [P, N] bool, which of the others count; infinite where none does.
+        others: points to stay away from.
+        present: [P, N] bool, the others that count; the distance is infinite if none does.
     """
-    # [2, P, N, B], so that neighbours in memory are handled together.
+    # [2, P, N, B], so that candidates are adjacent in memory.
     dx, dy = points[:, :, None] - torch.where(present, others, torch.inf)[..., None]
     return dx.square_().add_(dy.square_()).amin(1).sqrt_()
 
 
 def _between(unit: Tensor, ends: tuple[float, float]) -> Tensor:
-    """Numbers between two, from numbers on [0, 1)."""
+    """Scale numbers on [0, 1) to a range."""
     low, high = ends
     return low + (high - low) * unit
 
@@ -133,39 +133,39 @@ def _choose(
     slots: int,
     clash: Callable[[Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """Accept the first open candidate, slot by slot, and strike out those that clash with it.
+    """Accept the first open candidate, slot by slot, and close those that clash with it.
 
     Args:
-        candidates: [n, P, B], n numbers of each.
-        open_: [P, B] bool: which may be accepted.
-        wanted: [P] how many.
-        slots: N.
-        clash: from an accepted candidate [n, P, 1] to those that clash with it, [P, B] bool.
+        candidates: [n, P, B], n numbers per candidate.
+        open_: [P, B] bool: candidates that may be accepted.
+        wanted: [P] number of candidates to accept.
+        slots: number of slots N.
+        clash: function from an accepted candidate [n, P, 1] to those that clash with it, [P, B] bool.
 
     Returns:
-        The accepted ones [n, P, N], zero where there is none, and [P, N] bool: where there is one.
+        The accepted candidates [n, P, N], zero in empty slots, and [P, N] bool: the slot is filled.
     """
     number = torch.arange(open_.shape[-1], device=open_.device)
     accepted = candidates.new_zeros(*candidates.shape[:2], slots)
     mask = open_.new_zeros(len(open_), slots)
     for slot in range(slots):
         first = open_.to(torch.int8).argmax(-1, keepdim=True)
-        found = open_.gather(-1, first) & (slot < wanted)[:, None]
-        if not may_hold(found):
+        exists = open_.gather(-1, first) & (slot < wanted)[:, None]
+        if not may_hold(exists):
             break
-        one = candidates.gather(-1, first.expand(*candidates.shape[:2], 1))
-        open_ = open_ & (number > first) & ~(clash(one) & found)
-        accepted[..., slot : slot + 1], mask[:, slot : slot + 1] = one * found, found
+        candidate = candidates.gather(-1, first.expand(*candidates.shape[:2], 1))
+        open_ = open_ & (number > first) & ~(clash(candidate) & exists)
+        accepted[..., slot : slot + 1], mask[:, slot : slot + 1] = candidate * exists, exists
     return accepted, mask
 
 
 def _closing(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
-    """Smallest relative speed of two vessels that are both there (m/s), [P, 1].
+    """Return the smallest relative speed of two present vessels (m/s), [P, 1].
 
     Args:
-        course: [P, R] (rad).
-        speed: [P, R] (m/s).
-        both: [P, R, R] bool.
+        course: [P, R] courses (rad).
+        speed: [P, R] speeds (m/s).
+        both: [P, R, R] bool: both vessels are present.
     """
     velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
     relative = (velocity[:, :, None] - velocity[:, None]).norm(dim=-1)
@@ -176,13 +176,12 @@ def _closing(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
 def _check_room(config: ScenarioConfig, level: Level) -> None:
     """Refuse a level whose map is too small for its margins, or for a single start and goal."""
     margin = max(config.start_margin, config.obstacle_margin)
-    fine = not level.map_size or 2.0 * margin < level.map_size
-    require(fine, "level.map_size", level.map_size, f"above {2.0 * margin:g}, both margins")
+    has_room = not level.map_size or 2.0 * margin < level.map_size
+    require(has_room, "level.map_size", level.map_size, f"above {2.0 * margin:g}, both margins")
     sides = (level.map_size or side for side in (config.width, config.height))
     longest = math.hypot(*(side - 2.0 * config.start_margin for side in sides))
-    fine = level.encounter or level.min_start_goal_dis < longest
     require(
-        fine,
+        level.encounter or level.min_start_goal_dis < longest,
         "level.min_start_goal_dis",
         level.min_start_goal_dis,
         f"below {longest:g}, the diagonal of the map inside its margins",
@@ -190,16 +189,16 @@ def _check_room(config: ScenarioConfig, level: Level) -> None:
 
 
 class ScenarioSampler:
-    """Draws scenarios of mixed levels on a device, without reading anything back.
+    """Sampler of scenarios of mixed levels on a device, without host reads.
 
-    As published: one whose draws are used up has fewer robots, cores or obstacles than its level
-    asks for. See CompleteSampler for scenarios that have all of them.
+    As published, a scenario whose draws are used up has fewer robots, cores or obstacles than its
+    level requires. CompleteSampler draws scenarios that have all of them.
 
     Args:
         config: constraints.
-        levels: the levels that scenarios are drawn for.
-        device: where the scenarios live.
-        dtype: their floating-point type.
+        levels: levels that scenarios are drawn for.
+        device: device of the scenarios.
+        dtype: floating-point type of the scenarios.
     """
 
     def __init__(
@@ -215,7 +214,7 @@ class ScenarioSampler:
         self._options: dict[str, Any] = {"device": device, "dtype": dtype}
         counts = [[level.num_robots, level.num_cores, level.num_obstacles] for level in levels]
         sides = [[level.map_size or side for level in levels] for side in (config.width, config.height)]
-        # By level, to be indexed by the level of each scenario.
+        # One row per level, indexed by the levels of the scenarios.
         self._counts = torch.tensor(counts, device=device)
         self._sides = torch.tensor(sides, **self._options)
         self._distances, self._core_speeds = (
@@ -236,8 +235,7 @@ class ScenarioSampler:
 
         Args:
             level: [P] int64, index into the levels.
-            generator: source of randomness, on the sampler's device; or what the numbers follow
-                from, of P environments.
+            generator: generator on the sampler's device, or random source of P environments.
 
         Returns:
             Scenarios, batch [P].
@@ -245,25 +243,25 @@ class ScenarioSampler:
         return self.draw(level, make_draws(generator, len(level), self._options["dtype"]))
 
     def draw(self, level: Tensor, draws: Draws) -> Scenario:
-        """``sample`` from numbers at hand."""
+        """Return the scenarios of ``sample`` from the given random numbers."""
         ends, robot_mask = self._robots(level, draws)
-        met = None
+        encounters = None
         if self._has_encounters:
-            met, meets = self._meeting(level, draws), self._encounter[level][:, None]
-            ends = torch.where(meets, met.ends, ends)
-            robot_mask = torch.where(meets, self._present(level), robot_mask)
-        # [2, P, 2 R]: what cores and obstacles stay away from.
+            encounters, is_encounter = self._encounters(level, draws), self._encounter[level][:, None]
+            ends = torch.where(is_encounter, encounters.ends, ends)
+            robot_mask = torch.where(is_encounter, self._present(level), robot_mask)
+        # [2, P, 2 R]: starts and goals, from which cores and obstacles stay away.
         taken = torch.cat((ends[:2], ends[2:]), -1), torch.cat((robot_mask, robot_mask), -1)
         cores = self._cores(level, *taken, draws)
         obstacles, obstacle_mask = self._obstacles(level, *taken, cores, draws)
         heading = 2.0 * math.pi * draws.uniform(HEADINGS, (), robot_mask.shape[1:])
         start, goal = _last(ends[:2]), _last(ends[2:])
         velocity, scripted = start.new_zeros(*robot_mask.shape, 3), None
-        if met is not None:
-            heading = torch.where(meets, met.course, heading)
-        if met is not None and self._has_traffic:
+        if encounters is not None:
+            heading = torch.where(is_encounter, encounters.course, heading)
+        if encounters is not None and self._has_traffic:
             ahead = torch.stack((heading.cos(), heading.sin(), torch.zeros_like(heading)), -1)
-            velocity, scripted = met.speed[..., None] * ahead, met.scripted & robot_mask
+            velocity, scripted = encounters.speed[..., None] * ahead, encounters.scripted & robot_mask
         return Scenario(
             goal=goal,
             start=start,
@@ -283,19 +281,19 @@ class ScenarioSampler:
         )
 
     def _points(self, unit: Tensor, level: Tensor, margin: float) -> Tensor:
-        """Candidate points [2, P, B] from numbers on [0, 1): on the map less a margin (m)."""
+        """Scale numbers on [0, 1) to candidate points [2, P, B] on the map without a margin (m)."""
         return margin + unit * (self._sides[:, level, None] - 2.0 * margin)
 
-    def _accepted(
+    def _accept(
         self, draws: Draws, wanted: Tensor, choose: Callable[..., tuple[Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor]:
-        """Accept candidates; see _choose.
+        """Accept as many candidates as wanted, if possible, as ``_choose`` does.
 
         Args:
-            draws: source of randomness.
-            wanted: [P] how many.
-            choose: from the numbers, rows and how many are wanted of some scenarios, and the number
-                of candidates, to those that are accepted and where there is one.
+            draws: random numbers of the scenarios.
+            wanted: [P] number of candidates to accept.
+            choose: function from random numbers, rows and wanted numbers of some scenarios, and the
+                number of candidates, to the accepted candidates and the mask of filled slots.
         """
 
         def examine(draws: Draws, rows: Tensor | slice, count: int) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -306,25 +304,25 @@ class ScenarioSampler:
         return accepted.movedim(0, 1), mask
 
     def _is_free(self, points: Tensor, radius: Tensor | float, level: Tensor, ends: Tensor, present: Tensor) -> Tensor:
-        """Whether discs are on the map, with their edge clear_r off starts and goals, [P, B]."""
+        """Return whether discs are on the map, with their edge clear_r off starts and goals, [P, B]."""
         beyond = (points < radius) | (points > self._sides[:, level, None] - radius)
         near = _to_nearest(points, ends, present) < radius + self.config.clear_r
         return ~(beyond[0] | beyond[1] | near)
 
     def _present(self, level: Tensor) -> Tensor:
-        """[P, R] bool: which robots there are in an encounter."""
+        """Return which robots are present in an encounter, [P, R] bool."""
         return torch.arange(self.max_robots, device=level.device) < self._counts[level][:, :1]
 
-    def _meeting(self, level: Tensor, draws: Draws) -> _Meeting:
-        """Robots whose courses meet at the centre of the map, of every scenario."""
+    def _encounters(self, level: Tensor, draws: Draws) -> _Meeting:
+        """Draw robots whose courses meet at the centre of the map, for every scenario."""
         present = self._present(level)
         robots = present.shape[-1]
-        # Where there is no encounter, any courses will do.
+        # Courses of scenarios without an encounter are not used, so they need no separation.
         separation = self._separation[level] * self._encounter[level]
         course = draw_courses(present, draws, separation)
         near, far = ENCOUNTER_DISTANCE
         before, beyond = near + (far - near) * draws.uniform(REACH, (2,), (1,))
-        # On nearly parallel courses they start farther off, so as to keep apart.
+        # On nearly parallel courses they start farther off, to keep apart.
         chord = 2.0 * torch.sin(0.5 * smallest_angle(course, present))[:, None]
         apart = self.config.clear_r + 2.0 * ENCOUNTER_OFFSET
         reach = torch.maximum(before, apart / chord).expand(present.shape)
@@ -339,16 +337,16 @@ class ScenarioSampler:
             reach = torch.where(traffic > 0.0, travelled, reach)
         jitter = 2.0 * draws.uniform(OFFSETS, (2,), (robots, 2)) - 1.0
         centre = 0.5 * self._sides[:, level].T[:, None]
-        met = meeting(course, reach, beyond.expand(present.shape), centre)
-        ends = (torch.stack(met) + ENCOUNTER_OFFSET * jitter).movedim(-1, 1).flatten(0, 1)
+        start, goal = meeting(course, reach, beyond.expand(present.shape), centre)
+        ends = (torch.stack((start, goal)) + ENCOUNTER_OFFSET * jitter).movedim(-1, 1).flatten(0, 1)
         return _Meeting(ends, course, speed, scripted)
 
     def _in_motion(
         self, traffic: Tensor, controlled: Tensor, course: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Courses and speeds [P, R], and who keeps them, where ``traffic`` [P, 1] is above 0.
+        """Return courses, speeds and the mask of scripted robots, all [P, R], for ``traffic`` [P, 1] > 0.
 
-        Where ``controlled`` [P, 1] holds, the second vessel is slow and does not keep them.
+        Where ``controlled`` [P, 1] holds, the second vessel is slow and not scripted.
         """
         chance, vary, turn = draws.uniform(MOTION, (3,), course.shape[1:])
         slot = torch.arange(course.shape[-1], device=course.device)
@@ -359,7 +357,7 @@ class ScenarioSampler:
         return course, torch.where(traffic > 0.0, SPEED * share, 0.0), scripted
 
     def _robots(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Ends [4, P, R] of the robots, x and y of start and goal, and their mask [P, R]."""
+        """Draw starts and goals of the robots, x and y [4, P, R], and their mask [P, R]."""
         margin, clear_r = self.config.start_margin, self.config.clear_r
 
         def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -367,18 +365,18 @@ class ScenarioSampler:
                 self._points(unit, level[rows], margin) for unit in draws.candidates(ROBOTS, count, (2, 2))
             )
 
-            def clash(one: Tensor) -> Tensor:
-                return (_distance(starts, one[:2]) <= clear_r) | (_distance(goals, one[2:]) <= clear_r)
+            def clash(accepted: Tensor) -> Tensor:
+                return (_distance(starts, accepted[:2]) <= clear_r) | (_distance(goals, accepted[2:]) <= clear_r)
 
             far = _distance(starts, goals) >= self._distances[level[rows]][:, None]
             return _choose(torch.cat((starts, goals)), far, wanted, self.max_robots, clash)
 
-        # Those of an encounter are drawn otherwise.
+        # Robots of an encounter are drawn by _encounters.
         wanted = self._counts[level, 0] * ~self._encounter[level]
-        return self._accepted(draws, wanted, choose)
+        return self._accept(draws, wanted, choose)
 
     def _cores(self, level: Tensor, ends: Tensor, present: Tensor, draws: Draws) -> Tensor:
-        """Centres x, y and signed circulations [3, P, C] of the vortex cores."""
+        """Draw centres x, y and signed circulations [3, P, C] of the vortex cores."""
         if self._max_cores == 0:
             return ends.new_zeros(3, len(level), 0)
         config, turn = self.config, 2.0 * math.pi
@@ -386,17 +384,17 @@ class ScenarioSampler:
         def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
             unit, side, speed = draws.candidates(CORES, count, (2, 1, 1))
             points, clockwise = self._points(unit, level[rows], 0.0), side[0] < 0.5
-            given = self._core_speeds[level[rows]][:, None]
-            speed = torch.where(given > 0.0, given, _between(speed[0], config.v_range))
+            level_speed = self._core_speeds[level[rows]][:, None]
+            speed = torch.where(level_speed > 0.0, level_speed, _between(speed[0], config.v_range))
             strength = turn * config.core_radius * speed
 
-            def clash(one: Tensor) -> Tensor:
-                distance, other = _distance(points, one[:2]), one[2].abs()
+            def clash(accepted: Tensor) -> Tensor:
+                distance, other = _distance(points, accepted[:2]), accepted[2].abs()
                 apart = (strength + other) / (turn * config.v_rel_max)
                 stronger, weaker = torch.maximum(strength, other), torch.minimum(strength, other)
                 at_the_other = stronger / (turn * (distance - 2.0 * config.core_radius))
                 edge_speed = weaker / (turn * config.core_radius)
-                same = clockwise == (one[2] > 0.0)
+                same = clockwise == (accepted[2] > 0.0)
                 return torch.where(same, distance < apart, at_the_other > config.p * edge_speed)
 
             signed = torch.where(clockwise, strength, -strength)
@@ -405,12 +403,12 @@ class ScenarioSampler:
             candidates = torch.cat((points, signed[None]))
             return _choose(candidates, free, wanted, self._max_cores, clash)
 
-        return self._accepted(draws, self._counts[level, 1], choose)[0]
+        return self._accept(draws, self._counts[level, 1], choose)[0]
 
     def _obstacles(
         self, level: Tensor, ends: Tensor, present: Tensor, cores: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor]:
-        """Centres x, y and radii [3, P, O] of the obstacles, and their mask [P, O]."""
+        """Draw centres x, y and radii [3, P, O] of the obstacles, and their mask [P, O]."""
         if self._max_obstacles == 0:
             return ends.new_zeros(3, len(level), 0), present[:, :0]
         config = self.config
@@ -429,7 +427,7 @@ class ScenarioSampler:
                 free,
                 wanted,
                 self._max_obstacles,
-                lambda one: _distance(points, one[:2]) <= radii + one[2],
+                lambda accepted: _distance(points, accepted[:2]) <= radii + accepted[2],
             )
 
-        return self._accepted(draws, self._counts[level, 2], choose)
+        return self._accept(draws, self._counts[level, 2], choose)

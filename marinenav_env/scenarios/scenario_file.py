@@ -1,8 +1,8 @@
-"""Scenario files: a JSON list of episodes, or one alone, in the format that the field exchanges.
+"""Scenario files: a JSON list of episodes, or a single one, in the published format.
 
-Each episode has ``env`` (map, reward and current parameters, cores, obstacles) and ``robots`` (one
-list per vessel parameter, start, goal, initial motion, perception). Entries that carry the episode
-under ``config``, as recordings do, are read too.
+An episode has ``env`` (map, reward and current parameters, cores, obstacles) and ``robots`` (one
+list per vessel parameter, start, goal, initial motion, perception). Entries with the episode under
+``config``, as in recordings, are read too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from marinenav_env.support.files import read_json
 from marinenav_env.support.validation import ConfigError, is_count, is_number, require
 
 MOST, FARTHEST = 1000, 1e6
-"""Most robots, obstacles and cores of an episode, and largest size of a number of theirs."""
-# Settings of a world, not of an episode: files neither have nor set them.
+"""Most robots, obstacles and cores of an episode, and largest magnitude of their numbers."""
+# Settings of a world, which are no part of an episode in a file.
 _WORLD_ONLY = {
     "entries",
     "scan_beams",
@@ -57,7 +57,7 @@ _WORLD_ONLY = {
 
 
 def _names(config_type: type, **other: str) -> dict[str, str]:
-    """Fields of a config that files have, by their names there; ``other``: those that differ."""
+    """Return the fields of a config that files have, by their names in files; ``other`` has different ones."""
     names = [item.name for item in fields(config_type) if item.name not in _WORLD_ONLY]
     return {other.get(name, name): name for name in names}
 
@@ -66,9 +66,9 @@ _VESSEL = _names(VesselConfig, radius="r", detect_radius="detect_r", goal_distan
 _SENSOR = _names(SensorConfig, max_objects="max_obj_num")
 _REWARD = _names(RewardConfig)
 _MAP = _names(ScenarioConfig, core_radius="r")
-# Written and accepted for the sake of other readers; nothing here depends on them.
+# Written and accepted for other readers; nothing here depends on them.
 _UNUSED = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
-# Initial motion, and how many numbers each robot has of it (None: one, not in a list).
+# Initial motion, and the count of its numbers per robot (None: one, not in a list).
 _MOTION = {
     "start": 2,
     "goal": 2,
@@ -83,42 +83,41 @@ _MOTION = {
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One scenario with everything that a file says about it, in plain numbers."""
+    """One scenario with everything that a file has, in plain numbers."""
 
     start: list[list[float]]
-    """Per robot x, y (m)."""
+    """Per robot x, y of the start (m)."""
     goal: list[list[float]]
-    """Per robot x, y (m)."""
+    """Per robot x, y of the goal (m)."""
     heading: list[float]
-    """Per robot yaw (rad)."""
+    """Per robot initial yaw (rad)."""
     velocity: list[list[float]]
     """Per robot velocity relative to the water (m/s, m/s, rad/s; world frame)."""
     thruster_angle: list[list[float]]
-    """Per robot left and right (rad)."""
+    """Per robot angle of the left and right thruster (rad)."""
     thrust: list[list[float]]
-    """Per robot left and right (N)."""
+    """Per robot left and right thrust (N)."""
     obstacles: list[list[float]] = field(default_factory=list)
     """Per obstacle x, y, radius (m)."""
     cores: list[list[float]] = field(default_factory=list)
     """Per core x, y (m) and circulation (m^2/s), positive for clockwise."""
     world: WorldConfig = field(default_factory=WorldConfig)
-    """Vessels, sensors, reward, map and time step; files have nothing else of it."""
+    """Configuration, of which files have vessels, sensors, reward, map and time step."""
     seed: int = 0
     """Seed that the scenario was drawn from, for the record."""
     states_penalty: bool = field(default=True, compare=False)
-    """Whether the file states the penalty of a collision; else training has a default of its
-    own."""
+    """Whether the file states the penalty of a collision; otherwise training uses its own default."""
 
     def __eq__(self, other: object) -> bool:
-        """Compare; one number for all robots equals the same number for each, as files have it."""
+        """Compare episodes; one number for all robots equals a list of the same number, as in files."""
         if not isinstance(other, Episode):
             return NotImplemented
-        names = [each.name for each in fields(self) if each.compare and each.name != "world"]
+        names = [item.name for item in fields(self) if item.compare and item.name != "world"]
         same = all(getattr(self, name) == getattr(other, name) for name in names)
         return same and self._world_values() == other._world_values()
 
     def _world_values(self) -> dict[str, Any]:
-        """Return the world's values, with one for each robot wherever each may have its own."""
+        """Return the values of the world, with one per robot wherever they may differ."""
         world, count = self.world, len(self.start)
         vessel, sensor = (
             vars(config) | _listed(config, {name: name for name in names - set(COMMANDS)}, count)
@@ -128,8 +127,8 @@ class Episode:
 
 
 def _listed(config: Any, names: dict[str, str], count: int) -> dict[str, list[Any]]:
-    """List the values of fields, by other names, for each of ``count`` robots."""
-    values = {name: getattr(config, ours) for name, ours in names.items()}
+    """Return lists of the values of fields for ``count`` robots, by their names in files."""
+    values = {name: getattr(config, field_name) for name, field_name in names.items()}
     return {
         name: list(value[:count]) if isinstance(value, tuple) else [value] * count for name, value in values.items()
     }
@@ -139,57 +138,57 @@ def _listed(config: Any, names: dict[str, str], count: int) -> dict[str, list[An
 
 
 def _object(value: Any, key: str) -> dict[str, Any]:
-    """A copy of a JSON object."""
+    """Return a copy of a JSON object."""
     require(isinstance(value, dict), key, value, "a JSON object")
     return dict(value)
 
 
 def _rows(key: str, values: Any, count: int | None = None, width: int | None = None) -> list[Any]:
-    """The values, when they are ``count`` finite numbers or lists of ``width`` of them."""
+    """Return the values if they are ``count`` finite numbers or lists of ``width`` of them."""
 
-    def fine(value: Any) -> bool:
+    def is_item(value: Any) -> bool:
         if width is None:
             return is_number(value)
         return isinstance(value, list) and len(value) == width and all(map(is_number, value))
 
     items = "finite numbers" if width is None else f"lists of {width} finite numbers"
-    good = isinstance(values, list) and count in (None, len(values)) and all(map(fine, values))
-    require(good, key, values, f"a list of {items if count is None else f'{count} {items}'}")
+    has_items = isinstance(values, list) and count in (None, len(values)) and all(map(is_item, values))
+    require(has_items, key, values, f"a list of {items if count is None else f'{count} {items}'}")
     numbers = values if width is None else [number for value in values for number in value]
-    good = len(values) <= MOST and all(abs(number) <= FARTHEST for number in numbers)
-    require(good, key, values, f"at most {MOST}, of numbers up to {FARTHEST:g} in size")
+    is_small = len(values) <= MOST and all(abs(number) <= FARTHEST for number in numbers)
+    require(is_small, key, values, f"at most {MOST}, of numbers up to {FARTHEST:g} in size")
     return list(values)
 
 
 def _shared(key: str, values: list[Any]) -> Any:
-    """The value that all robots share."""
+    """Return the value that all robots share."""
     require(len({json.dumps(value) for value in values}) == 1, key, values, "equal for all robots")
     return values[0]
 
 
 def _take(config_type: type, names: dict[str, str], section: dict[str, Any]) -> Any:
-    """Build a config from the keys of a section that it has, and take them out."""
-    given = {names[name]: section.pop(name) for name in names if name in section}
-    return _config(config_type, json.dumps(given, default=float))
+    """Build a config from the keys of a section that it has, and remove them."""
+    values = {names[name]: section.pop(name) for name in names if name in section}
+    return _config(config_type, json.dumps(values, default=float))
 
 
 @lru_cache(maxsize=256)
-def _config(config_type: type, given: str, **parts: Any) -> Any:
-    """Build a config. Most episodes of a file share theirs, and checks take time."""
-    return config_type(**json.loads(given), **parts)
+def _config(config_type: type, values: str, **parts: Any) -> Any:
+    """Build a config; it is cached, since most episodes of a file share it and checks take time."""
+    return config_type(**json.loads(values), **parts)
 
 
 def _take_discs(env: dict[str, Any], name: str, size: str, key: str) -> tuple[list[Any], list[Any]]:
-    """Take obstacles or cores out of ``env``: [x, y, size] of each, and which are clockwise."""
+    """Remove obstacles or cores from ``env``; return their [x, y, size] and which are clockwise."""
     where = f"{key}.env.{name}"
-    given = _object(env.pop(name), where)
-    positions = _rows(f"{where}.positions", given["positions"], width=2)
-    sizes = _rows(f"{where}.{size}", given[size], len(positions))
+    discs = _object(env.pop(name), where)
+    positions = _rows(f"{where}.positions", discs["positions"], width=2)
+    sizes = _rows(f"{where}.{size}", discs[size], len(positions))
     require(all(value >= 0.0 for value in sizes), f"{where}.{size}", sizes, "at least 0")
-    turns = given["clockwise"] if name == "cores" else [True] * len(sizes)
-    fine = isinstance(turns, list) and len(turns) == len(sizes)
-    fine = fine and all(turn in (True, False) for turn in turns)
-    require(fine, f"{where}.clockwise", turns, f"a list of {len(sizes)} truth values")
+    turns = discs["clockwise"] if name == "cores" else [True] * len(sizes)
+    has_flags = isinstance(turns, list) and len(turns) == len(sizes)
+    has_flags = has_flags and all(turn in (True, False) for turn in turns)
+    require(has_flags, f"{where}.clockwise", turns, f"a list of {len(sizes)} truth values")
     return [[*position, value] for position, value in zip(positions, sizes, strict=True)], turns
 
 
@@ -199,18 +198,18 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     entry = _object(entry["config"], f"{key}.config") if "config" in entry else entry
     where = f"{key}.robots"
     env, robots = _object(entry["env"], f"{key}.env"), _object(entry["robots"], where)
-    seen = _object(robots.pop("perception"), f"{where}.perception")
-    fine = isinstance(robots["start"], list) and len(robots["start"]) > 0
-    require(fine, f"{where}.start", robots["start"], "a list with at least one robot")
+    perception = _object(robots.pop("perception"), f"{where}.perception")
+    has_robots = isinstance(robots["start"], list) and len(robots["start"]) > 0
+    require(has_robots, f"{where}.start", robots["start"], "a list with at least one robot")
     count = len(robots["start"])
     stated, allowed = env.pop("num_robots", count), f"{count}, the number of robots given"
     require(stated == count, f"{key}.env.num_robots", stated, allowed)
-    known = [(robots, [*_VESSEL, "dt", "N"], where), (seen, _SENSOR, f"{where}.perception")]
-    for section, names, place in known:
+    per_robot = [(robots, [*_VESSEL, "dt", "N"], where), (perception, _SENSOR, f"{where}.perception")]
+    for section, names, place in per_robot:
         for name in section.keys() & names:
-            fine = isinstance(section[name], list) and len(section[name]) == count
+            has_values = isinstance(section[name], list) and len(section[name]) == count
             allowed = f"a list with one value for each of {count}"
-            require(fine, f"{place}.{name}", section[name], allowed)
+            require(has_values, f"{place}.{name}", section[name], allowed)
     for name in COMMANDS:
         robots[name] = _shared(f"{where}.{name}", robots[name])
         _rows(f"{where}.{name}[0]", robots[name])
@@ -236,7 +235,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
             WorldConfig,
             json.dumps({"dt": dt, "substeps": substeps}, default=float),
             vessel=_take(VesselConfig, _VESSEL, robots),
-            sensor=_take(SensorConfig, _SENSOR, seen),
+            sensor=_take(SensorConfig, _SENSOR, perception),
             reward=_take(RewardConfig, _REWARD, env),
             scenario=_take(ScenarioConfig, _MAP, env),
         ),
@@ -245,20 +244,20 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     )
     # The remaining keys are unknown.
     unknown |= {f"robots.{name}" for name in robots}
-    unknown |= {f"robots.perception.{name}" for name in seen}
+    unknown |= {f"robots.perception.{name}" for name in perception}
     unknown |= {f"env.{name}" for name in env if name not in _UNUSED}
     return episode
 
 
 def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
-    """Read episodes from what a scenario file holds.
+    """Read episodes from the parsed content of a scenario file.
 
     Args:
-        entries: the parsed JSON, a list of episodes or a single one.
-        name: where it came from, for messages.
+        entries: parsed JSON, a list of episodes or a single one.
+        name: source of the content, for messages.
 
     Returns:
-        The episodes. Keys that are not known are left out, with one warning that names them.
+        The episodes. Unknown keys are ignored, with one warning that names them.
 
     Raises:
         ConfigError: when something is missing, of the wrong kind or out of range.
@@ -289,13 +288,13 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
 
 
 def read_scenarios(path: str | Path, strict: bool = False) -> list[Episode]:
-    """Read a scenario file; see parse_scenarios.
+    """Read the episodes of a scenario file, see parse_scenarios.
 
     Goals in obstacles, contact at the start and places off the map are counted in a warning.
 
     Args:
-        path: of the file.
-        strict: refuse them instead.
+        path: path of the file.
+        strict: refuse such scenarios instead of warning.
 
     Raises:
         ConfigError: when the file cannot be read, is not in the format or, if strict, is odd.
@@ -312,7 +311,7 @@ def read_scenarios(path: str | Path, strict: bool = False) -> list[Episode]:
 
 
 def _odd_starts(episode: Episode) -> Counter[str]:
-    """See odd_starts."""
+    """Count the implausible starts and goals of an episode, see odd_starts."""
     radius, area = episode.world.vessel.radius, episode.world.scenario
     count = len(episode.start)
     hulls = radius[:count] if isinstance(radius, tuple) else (radius,) * count
@@ -324,7 +323,7 @@ def _odd_starts(episode: Episode) -> Counter[str]:
 
 
 def _entry(episode: Episode) -> dict[str, Any]:
-    """The inverse of _episode."""
+    """Return an episode as a JSON object; the inverse of ``_episode``."""
     count, world = len(episode.start), episode.world
     columns: tuple[Any, ...] = (
         episode.start,
@@ -346,8 +345,8 @@ def _entry(episode: Episode) -> dict[str, Any]:
         "seed": episode.seed,
         "num_robots": count,
         **_UNUSED,
-        **{name: getattr(world.scenario, ours) for name, ours in _MAP.items()},
-        **{name: getattr(world.reward, ours) for name, ours in _REWARD.items()},
+        **{name: getattr(world.scenario, field_name) for name, field_name in _MAP.items()},
+        **{name: getattr(world.reward, field_name) for name, field_name in _REWARD.items()},
         "cores": {
             "positions": [core[:2] for core in episode.cores],
             "clockwise": [core[2] > 0.0 for core in episode.cores],
@@ -364,7 +363,7 @@ def _entry(episode: Episode) -> dict[str, Any]:
 def write_scenarios(path: str | Path, episodes: Sequence[Episode]) -> None:
     """Write a scenario file that read_scenarios reads back to the same episodes.
 
-    The format has one number for each robot, also where an episode has one for all of them.
+    The format has one number per robot, also where an episode has one for all robots.
     """
     Path(path).write_text(scenario_text(episodes), encoding="utf-8")
 
@@ -375,17 +374,17 @@ def scenario_text(episodes: Sequence[Episode]) -> str:
     Raises:
         ConfigError: when there is no episode, or something else.
     """
-    fine = isinstance(episodes, Sequence) and len(episodes) > 0
-    fine = fine and all(isinstance(each, Episode) for each in episodes)
-    require(fine, "episodes", episodes, "a list of one Episode or more")
+    has_episodes = isinstance(episodes, Sequence) and len(episodes) > 0
+    has_episodes = has_episodes and all(isinstance(episode, Episode) for episode in episodes)
+    require(has_episodes, "episodes", episodes, "a list of one Episode or more")
     return json.dumps([_entry(episode) for episode in episodes]) + "\n"
 
 
-# From and to tensors ----------------------------------------------------------------------------
+# Conversion from and to tensors -----------------------------------------------------------------
 
 
 def _per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tuple[float, ...]]) -> WorldConfig:
-    """The same world with every tuple of one number per robot changed."""
+    """Return a world with a change applied to every tuple that has one number per robot."""
 
     def changed(config: Any) -> Any:
         values = {
@@ -399,25 +398,25 @@ def _per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tuple[f
 
 
 def episodes_of(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list[Episode]:
-    """Turn scenario tensors into episodes that can be written.
+    """Convert scenario tensors to episodes that can be written.
 
     Args:
-        scenarios: batch [P]; masked slots are left out.
-        config: the world they were drawn for.
-        seed: for the record.
+        scenarios: batch [P]; masked slots are omitted.
+        config: configuration of the world that they were drawn for.
+        seed: seed of the scenarios, for the record.
     """
-    return [_episode_of(one, config, seed) for one in scenarios.cpu()]
+    return [_episode_of(scenario, config, seed) for scenario in scenarios.cpu()]
 
 
-def _episode_of(one: Scenario, config: WorldConfig, seed: int) -> Episode:
-    """The episode of one scenario, batch []."""
-    robot, obstacle, core = one.robot_mask, one.obstacle_mask, one.core_circulation != 0.0
+def _episode_of(scenario: Scenario, config: WorldConfig, seed: int) -> Episode:
+    """Convert one scenario, batch [], to an episode."""
+    robot, obstacle, core = scenario.robot_mask, scenario.obstacle_mask, scenario.core_circulation != 0.0
     kept = robot.nonzero().squeeze(-1).tolist()
-    circles = torch.cat((one.obstacle_position, one.obstacle_radius[:, None]), -1)
-    vortices = torch.cat((one.core_position, one.core_circulation[:, None]), -1)
+    circles = torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)
+    vortices = torch.cat((scenario.core_position, scenario.core_circulation[:, None]), -1)
     motion = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
     return Episode(
-        **{name: one.get(name)[robot].tolist() for name in motion},
+        **{name: scenario.get(name)[robot].tolist() for name in motion},
         obstacles=circles[obstacle].tolist(),
         cores=vortices[core].tolist(),
         world=_per_robot(config, lambda value: tuple(value[index] for index in kept)),
@@ -426,7 +425,7 @@ def _episode_of(one: Scenario, config: WorldConfig, seed: int) -> Episode:
 
 
 def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
-    """A configuration with the time step and the object slots that episodes of a batch ask for.
+    """Return a configuration with the time step and the object slots that a batch of episodes requires.
 
     Raises:
         ConfigError: when their time steps differ.
@@ -441,39 +440,39 @@ def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
 
 
 def replaced_by(episodes: Iterable[Episode], config: WorldConfig) -> list[str]:
-    """Return the settings of a world, other than the defaults, that episodes have otherwise.
+    """Return the settings of a world, other than the defaults, that episodes override.
 
-    Episodes have vessels, sensors, rewards and a time step of their own, which take the place of
-    the world's. How scenarios are drawn is left out, as none are.
+    Episodes have their own vessels, sensors, rewards and time step, which replace those of the
+    world. Settings of the sampling of scenarios are not considered.
     """
     sections = {"vessel": _VESSEL, "sensor": _SENSOR, "reward": _REWARD}
-    names = [f"{section}.{name}" for section, known in sections.items() for name in known.values()]
-    worlds, usual = {episode.world for episode in episodes}, WorldConfig()
+    names = [f"{section}.{name}" for section, fields_ in sections.items() for name in fields_.values()]
+    worlds, defaults = {episode.world for episode in episodes}, WorldConfig()
 
-    def differs(mine: Any, theirs: Any) -> bool:
-        if isinstance(theirs, tuple) and not isinstance(mine, tuple):
-            return set(theirs) != {mine}
-        one_for_each = isinstance(theirs, tuple) and len(theirs) < len(mine)
-        return bool((mine[: len(theirs)] if one_for_each else mine) != theirs)
+    def differs(value: Any, other: Any) -> bool:
+        if isinstance(other, tuple) and not isinstance(value, tuple):
+            return set(other) != {value}
+        has_fewer = isinstance(other, tuple) and len(other) < len(value)
+        return bool((value[: len(other)] if has_fewer else value) != other)
 
-    found = []
+    overridden = []
     for name in ("dt", "substeps", *names):
         read = attrgetter(name)
-        mine = read(config)
-        if mine != read(usual) and any(differs(mine, read(world)) for world in worlds):
-            found.append(name)
-    return found
+        value = read(config)
+        if value != read(defaults) and any(differs(value, read(world)) for world in worlds):
+            overridden.append(name)
+    return overridden
 
 
 def stack_episodes(
     episodes: Sequence[Episode], device: torch.device, dtype: torch.dtype
 ) -> tuple[Scenario, Parameters, Tensor]:
-    """Turn episodes into tensors, padded to the largest.
+    """Convert episodes to tensors, padded to the largest.
 
     Args:
         episodes: N episodes.
-        device: where the tensors live.
-        dtype: their floating-point type.
+        device: device of the tensors.
+        dtype: floating-point type of the tensors.
 
     Returns:
         Scenarios [N], parameters [N], and the von Mises quantile table.
@@ -509,7 +508,7 @@ def stack_episodes(
 
     @cache
     def filled(world: WorldConfig) -> WorldConfig:
-        # The last robot's values are repeated for the slots that an episode lacks.
+        # The values of the last robot fill the slots that an episode lacks.
         return _per_robot(world, lambda value: value + value[-1:] * (robots - len(value)))
 
     worlds = [filled(episode.world) for episode in episodes]

@@ -1,4 +1,4 @@
-"""Levels whose vessels and sensors differ from the world's: parameters drawn for every scenario."""
+"""Parameters drawn for every scenario, of levels whose vessels or sensors vary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marinenav_env.scenarios.draws import VESSELS, WEATHER, CounterDraws, Draws
 from marinenav_env.state import Parameters, Weather
 
 HEAVIER, STRONGER = ("m", "Izz"), ("min_thrust", "max_thrust")
-"""Parameters of the vessel that are drawn together."""
+"""Parameters of the vessel that are multiplied by the same factor."""
 SLOW_THRUST = 0.12
 """Factor on the thrust ahead of a slow vessel."""
 SPREAD = math.radians(30.0)
@@ -23,12 +23,12 @@ SPREAD = math.radians(30.0)
 
 
 class ParameterSampler:
-    """Draws parameters of scenarios, without reading anything back.
+    """Sampler of the parameters of scenarios, without host reads.
 
     Args:
-        shared: of the world, batch [1].
-        levels: say by how much they vary.
-        robots: R.
+        shared: parameters of the world, batch [1].
+        levels: levels with the ranges of the parameters.
+        robots: number of robot slots R.
     """
 
     def __init__(self, shared: Parameters, levels: tuple[Level, ...], robots: int) -> None:
@@ -39,7 +39,7 @@ class ParameterSampler:
         )
         """Whether any level differs from the world."""
         self.spread = max(level.vessel_spread for level in levels)
-        """Largest factor on a vessel's mass or thrust."""
+        """Largest factor on the mass or thrust of a vessel."""
         like: Any = {"dtype": shared.vessel.m.dtype, "device": shared.vessel.m.device}
         self._noise = torch.tensor([level.noise for level in levels], **like)
         self._weather = torch.tensor([level.weather for level in levels], **like)
@@ -54,10 +54,10 @@ class ParameterSampler:
 
         Args:
             level: [P] int64, index into the levels.
-            source: of the random numbers, P environments.
+            source: random source of P environments.
 
         Returns:
-            Batch [P]; factors of vessels are drawn evenly on a logarithmic scale.
+            Parameters, batch [P]; factors of vessels are uniform on a logarithmic scale.
         """
         draws = CounterDraws(source, self._noise.dtype)
         chance = draws.uniform(VESSELS, (2,), (self._robots,))
@@ -73,8 +73,8 @@ class ParameterSampler:
             drawn.weather = self._sample_weather(level, draws, drawn.weather)
         return drawn
 
-    def _sample_weather(self, level: Tensor, draws: Draws, own: Weather | None) -> Weather:
-        """Weather [P] of levels that have any; of the others that of the world."""
+    def _sample_weather(self, level: Tensor, draws: Draws, shared: Weather | None) -> Weather:
+        """Draw the weather [P] of levels with weather; other levels have that of the world."""
         strength = self._weather[level]
         chance = draws.uniform(WEATHER, (6 + len(RATIOS),), ())
         most, towards = MODERATE, 2.0 * math.pi * chance[0]
@@ -84,18 +84,18 @@ class ParameterSampler:
             wind_direction=towards,
             wave_height=strength * most.wave_height * chance[2],
             wave_period=torch.full_like(strength, most.wave_period),
-            # Waves run where the wind blows to, more or less.
+            # Waves run roughly in the direction of the wind.
             wave_direction=towards + SPREAD * (2.0 * chance[3] - 1.0),
             chance=chance[6:].T,
             hull_height=torch.full_like(strength, most.hull_height),
             delay=torch.floor(chance[4] * (largest + 1.0)).clamp_max(MOST_DELAY).to(torch.int64),
             missed=(strength * most.missed * chance[5]).clamp_max(1.0),
         )
-        if own is None:
+        if shared is None:
             return drawn
 
         def pick(new: Tensor, old: Tensor) -> Tensor:
-            kept = (strength > 0.0).view(-1, *[1] * (new.ndim - 1))
-            return torch.where(kept, new, old)
+            has_weather = (strength > 0.0).view(-1, *[1] * (new.ndim - 1))
+            return torch.where(has_weather, new, old)
 
-        return drawn.apply(pick, own)
+        return drawn.apply(pick, shared)

@@ -1,4 +1,4 @@
-"""Actions: which are accepted, and how others are refused.
+"""Checks of actions.
 
 Shapes and types are known on the host and are checked at every step. Values are on the device:
 where reading them is free they are checked before a step, elsewhere by flags that are read later.
@@ -16,7 +16,7 @@ from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.support.validation import ConfigError, brief, require
 
 BETWEEN = 1000
-"""Vector steps after which a flag is read at the latest when an episode may begin."""
+"""Most vector steps between reads of the flag when an episode may begin."""
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -24,15 +24,15 @@ def check_form(action: Any, robots: Sequence[int], continuous: bool) -> None:
     """Refuse actions of another shape or type; values are not read.
 
     Args:
-        action: of the robots; None: there is none.
-        robots: shape [E, R].
-        continuous: whether they are commands [E, R, 2], or else indices [E, R].
+        action: actions of the robots; None if there are none.
+        robots: shape [E, R] of the robots.
+        continuous: whether they are commands [E, R, 2] or indices [E, R].
 
     Raises:
         ConfigError: when there is none, or it is of another shape or type.
     """
     shape = (*robots, 2) if continuous else (*robots,)
-    # No text is made unless it is needed: code with this check is compiled.
+    # Messages are formatted only if needed, since code with this check is compiled.
     if not isinstance(action, Tensor):
         raise ConfigError(f"action={brief(action)}: must be a tensor under (robots, action)")
     if action.shape != shape:
@@ -43,10 +43,10 @@ def check_form(action: Any, robots: Sequence[int], continuous: bool) -> None:
 
 
 def unusable(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
-    """Find actions that are not finite, or are no index.
+    """Return which actions are not finite, or no index.
 
     Args:
-        action: [E, R, 2], or [E, R] indices.
+        action: [E, R, 2] commands, or [E, R] indices.
         acting: [E, R] bool: robots that are active and controlled; other actions have no effect.
         pairs: number of thrust-change pairs that actions are indices of; None: continuous.
 
@@ -59,14 +59,14 @@ def unusable(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
 
 
 class ActionChecks:
-    """Checks the actions of every step of an environment.
+    """Checks of the actions of every step of an environment.
 
     Where host reads are free, unusable values are refused before the step. Elsewhere a flag on the
-    device keeps whether there were any, until it is read.
+    device records whether there were any, until it is read.
 
     Args:
         pairs: number of thrust-change pairs that actions are indices of; None: continuous.
-        device: of the actions.
+        device: device of the actions.
         values: whether values are checked, too.
     """
 
@@ -74,13 +74,13 @@ class ActionChecks:
         none = torch.zeros(1, dtype=torch.bool, device=device)
         self._pairs, self._reads = pairs, values and rows_where(none) is not None
         self.flag: Tensor | None = None
-        """[] bool: whether there were unusable actions since ``read``; None: none is kept."""
+        """[] bool: whether there were unusable actions since ``read``; None if values are not checked so."""
         self._stepped, self._read_at = False, 0
         if values and not self._reads:
             self.flag = none[0]
 
     def before(self, action: Any, acting: Tensor) -> None:
-        """Check actions on the host, before a step; see ``unusable``.
+        """Check actions on the host before a step, see ``unusable``.
 
         Raises:
             ConfigError: for their form, or the first unusable one, with its environment and robot.
@@ -88,14 +88,14 @@ class ActionChecks:
         check_form(action, acting.shape, self._pairs is None)
         self._stepped = self.flag is not None
         if self._reads:
-            found = unusable(action, acting, self._pairs)
-            if found.any():  # host: free
-                env, robot = found.nonzero()[0].tolist()  # host: free
+            refused = unusable(action, acting, self._pairs)
+            if refused.any():  # host: free
+                env, robot = refused.nonzero()[0].tolist()  # host: free
                 value = action[env, robot].tolist()  # host: free
                 require(False, f"action[{env}, {robot}]", value, self._allowed)
 
     def within(self, action: Tensor, acting: Tensor) -> None:
-        """Set the flag, if there is one, within a step; can be captured."""
+        """Update the flag, if there is one, within a step; can be captured."""
         if self.flag is not None:
             self.flag.logical_or_(unusable(action, acting, self._pairs).any())
 
@@ -107,19 +107,19 @@ class ActionChecks:
         """
         if self.flag is not None and self._stepped:
             self._stepped = False
-            found = bool(self.flag)  # host: asked for
+            was_set = bool(self.flag)  # host: requested
             self.flag.zero_()
-            if found:
+            if was_set:
                 raise ConfigError(f"an action since the last check: must be {self._allowed}")
 
     def read_now_and_then(self, step: int) -> None:
-        """Read the flag when many steps were made since this last did.
+        """Read the flag if this has not been done for many steps.
 
         Args:
-            step: vector steps so far; of another state after one is restored.
+            step: number of vector steps so far; it may jump when a state is restored.
 
         Raises:
-            ConfigError: see ``read``.
+            ConfigError: when the flag was set.
         """
         if self.flag is not None and abs(step - self._read_at) >= BETWEEN:
             self._read_at = step
@@ -127,5 +127,5 @@ class ActionChecks:
 
     @property
     def _allowed(self) -> str:
-        """What values are accepted, for messages."""
+        """Return a description of accepted values, for messages."""
         return "finite" if self._pairs is None else f"an index from 0 to {self._pairs - 1}"

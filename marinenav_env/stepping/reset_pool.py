@@ -1,7 +1,7 @@
-"""The reset pool: states on the device, made in advance, that episodes are reset to.
+"""Reset pool: states on the device, made in advance, that episodes are reset to.
 
-A reset needs no rejection loop, no host read and no observation: the pool holds scenarios with
-their first state and observation. A sampled pool is refreshed a few entries at a time during the
+A reset needs no rejection loop, no host read and no new observation: the pool holds scenarios with
+their first state and observation. A sampled pool is refreshed by a few entries at a time during the
 run; a fixed pool is used in order.
 """
 
@@ -35,27 +35,27 @@ from marinenav_env.support.validation import (
 
 _SAMPLER = "curriculum.sampler"
 _POOL = 2**31
-"""Entries of a reset pool draw as environments from this number on."""
+"""First environment number of the random numbers of pool entries."""
 MOST, LEAST, PAIRS = 2048, 8, 2**22
-"""Entries of a reset pool whose size is not given, and pairs of a robot and an object in it: the
-first observations of so many take a few seconds."""
+"""Most and fewest entries of a default reset pool, and most pairs of a robot and an object in it, whose
+first observations take a few seconds."""
 REFRESH, PARTS = 256, 8
-"""Entries replaced by a refresh, and the share of a smaller pool, where it is not given."""
+"""Default number of entries replaced by a refresh, and the inverse of its share of a smaller pool."""
 
 
 class Sampler(Protocol):
-    """Draws scenarios on a device; ScenarioSampler is the published one, CompleteSampler ours."""
+    """Sampler of scenarios on a device, such as ScenarioSampler (as published) or CompleteSampler."""
 
     @property
     def max_robots(self) -> int:
-        """Robot slots R of every scenario."""
+        """Number of robot slots R of every scenario."""
 
     def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
         """Draw one scenario per entry.
 
         Args:
             level: [P] int64, index into the levels of the curriculum.
-            generator: source of randomness; its device is the scenarios'.
+            generator: generator on the device of the scenarios.
 
         Returns:
             Scenarios, batch [P]; the numbers of slots are the same in every call.
@@ -63,69 +63,69 @@ class Sampler(Protocol):
 
 
 MakeSampler = Callable[[ScenarioConfig, tuple[Level, ...], torch.device, torch.dtype], Sampler]
-"""From the constraints, the levels, a device and a floating-point type to a sampler."""
+"""Function from the constraints, the levels, a device and a floating-point type to a sampler."""
 
 MakeResetState = Callable[[Scenario, Tensor, RandomSource | None], ResetState]
-"""From scenarios [P], their pool index [P] and what random numbers follow from, if they were drawn,
-to reset states [P]: adds state and observation."""
+"""Function that adds state and observation to scenarios [P], from their pool index [P] and the random
+source, if they were drawn, and returns reset states [P]."""
 
 
 @dataclass(frozen=True)
 class Curriculum:
-    """Which levels scenarios are drawn from, and when.
+    """Levels that scenarios are drawn from, and their schedule.
 
     With ``timesteps`` the levels follow one another; without, they are mixed by ``weights``.
     """
 
     levels: tuple[Level, ...] = field(default=LEVELS)
-    """The levels."""
+    """Levels of the scenarios."""
     weights: Annotated[tuple[float, ...], at_least(0.0)] = ()
-    """Share of each level in a mixture (any scale); none: equal shares."""
+    """Shares of the levels in a mixture (any scale); empty: equal shares."""
     timesteps: tuple[int, ...] = ()
-    """Env-steps from which each level holds, the first 0; none: all levels at once."""
+    """Env-steps at which the levels start, the first 0; empty: all levels at once."""
     pool_size: Count = None  # type: ignore[assignment]
-    """Scenarios in the pool; by default 2048, fewer for fleets of more than about 40 robots."""
+    """Number of scenarios in the pool; by default 2048, fewer for fleets of more than about 40 robots."""
     refresh_size: Count = None  # type: ignore[assignment]
-    """Scenarios replaced by a refresh; by default 256, fewer where the default pool is smaller."""
+    """Number of scenarios replaced by a refresh; by default 256, fewer where the default pool is smaller."""
     refresh_interval: Count = 64
-    """Vector steps between refreshes."""
+    """Number of vector steps between refreshes."""
     sampler: str | MakeSampler | Sampler = ""
-    """What draws the scenarios: a sampler of your own as package.module:Class, its class, or an
-    object; none: CompleteSampler."""
+    """Your own sampler of scenarios as package.module:Class, its class, or an object; empty:
+    CompleteSampler."""
 
     def __post_init__(self) -> None:
         by_fleet = self.pool_size is None
-        left_open = [name for name in ("pool_size", "refresh_size") if getattr(self, name) is None]
-        self._fill(left_open, MOST)
+        unset = [name for name in ("pool_size", "refresh_size") if getattr(self, name) is None]
+        self._set_sizes(unset, MOST)
         check_fields(self, "curriculum")
         count = len(self.levels)
         require(count > 0, "curriculum.levels", self.levels, "at least one level")
-        self._fill(left_open, self._affordable() if by_fleet else MOST)
-        fine = not self.weights or (len(self.weights) == count and sum(self.weights) > 0.0)
-        require(fine, "curriculum.weights", self.weights, f"{count} numbers with a positive sum")
+        self._set_sizes(unset, self._default_size() if by_fleet else MOST)
+        are_shares = not self.weights or (len(self.weights) == count and sum(self.weights) > 0.0)
+        require(are_shares, "curriculum.weights", self.weights, f"{count} numbers with a positive sum")
         order = list(self.timesteps)
-        fine = not order or (len(order) == count and order[0] == 0 and order == sorted(order))
-        require(fine, "curriculum.timesteps", self.timesteps, f"{count} increasing, the first 0")
+        is_schedule = not order or (len(order) == count and order[0] == 0 and order == sorted(order))
+        require(is_schedule, "curriculum.timesteps", self.timesteps, f"{count} increasing, the first 0")
         require(not (order and self.weights), "curriculum.weights", self.weights, "left out when timesteps are given")
-        fine = self.pool_size % self.refresh_size == 0
-        require(fine, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
+        is_multiple = self.pool_size % self.refresh_size == 0
+        require(is_multiple, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
 
-    def _fill(self, names: list[str], size: int) -> None:
-        """Set what is not given, for a pool of a size; what is given is kept."""
+    def _set_sizes(self, names: list[str], size: int) -> None:
+        """Set the defaults of unset sizes, for a pool of a size."""
         pool, refresh = self.pool_size, self.refresh_size
         if "pool_size" in names:
-            given = "refresh_size" not in names and is_count(refresh) and refresh > 0
-            pool = -(-size // refresh) * refresh if given else size
+            has_refresh = "refresh_size" not in names and is_count(refresh) and refresh > 0
+            pool = -(-size // refresh) * refresh if has_refresh else size
             object.__setattr__(self, "pool_size", pool)
         if "refresh_size" in names:
-            given = "pool_size" not in names and is_count(pool) and pool % REFRESH == 0
+            has_pool = "pool_size" not in names and is_count(pool) and pool % REFRESH == 0
             most = max(1, min(REFRESH, pool // PARTS)) if is_count(pool) else 1
             parts = (part for part in range(most, 0, -1) if part == 1 or pool % part == 0)
-            refresh = REFRESH if given else next(parts)
+            refresh = REFRESH if has_pool else next(parts)
             object.__setattr__(self, "refresh_size", refresh)
 
-    def _affordable(self) -> int:
-        """The pool's default size, a power of two, by the size of the fleets."""
+    def _default_size(self) -> int:
+        """Return the default size of the pool, a power of two, by the size of the fleets."""
         robots, obstacles = (
             max(getattr(level, name) for level in self.levels) for name in ("num_robots", "num_obstacles")
         )
@@ -133,88 +133,88 @@ class Curriculum:
         return max(LEAST, min(MOST, 1 << (affordable.bit_length() - 1)))
 
     def level_at(self, env_steps: int) -> int:
-        """Index of the scheduled level after so many env-steps; -1 for a mixture."""
+        """Return the index of the level scheduled at an env-step; -1 for a mixture."""
         return sum(env_steps >= begin for begin in self.timesteps) - 1
 
 
 def as_scenarios(scenarios: Any) -> Any:
-    """What MarineNavEnv is given as scenarios, with a Curriculum for nothing or for a sampler."""
+    """Return a source of scenarios for MarineNavEnv: a Curriculum for None or a sampler, else the argument."""
     if scenarios is None:
         return Curriculum()
     return Curriculum(sampler=scenarios) if hasattr(scenarios, "sample") else scenarios
 
 
 def make_sampler(curriculum: Curriculum, config: ScenarioConfig, device: torch.device, dtype: torch.dtype) -> Sampler:
-    """The sampler of a curriculum.
+    """Make the sampler of a curriculum.
 
     Raises:
-        ConfigError: when it cannot be loaded or is none.
+        ConfigError: when it cannot be loaded or is no sampler.
     """
-    found: Any = curriculum.sampler or CompleteSampler
-    if isinstance(found, str):
-        found = plugins.resolve(plugins.SCENARIOS, found)
-    if isinstance(found, type) or not hasattr(found, "sample"):
-        require(callable(found), "curriculum.sampler", found, "a class with the method sample")
-        found = found(config, curriculum.levels, device, dtype)
-    fine = callable(getattr(found, "sample", None)) and isinstance(found.max_robots, int)
+    source: Any = curriculum.sampler or CompleteSampler
+    if isinstance(source, str):
+        source = plugins.resolve(plugins.SCENARIOS, source)
+    if isinstance(source, type) or not hasattr(source, "sample"):
+        require(callable(source), "curriculum.sampler", source, "a class with the method sample")
+        source = source(config, curriculum.levels, device, dtype)
+    is_sampler = callable(getattr(source, "sample", None)) and isinstance(source.max_robots, int)
     allowed = "a sampler: max_robots and sample(level, generator)"
-    require(fine, "curriculum.sampler", type(found).__name__, allowed)
-    sampler: Sampler = found
+    require(is_sampler, "curriculum.sampler", type(source).__name__, allowed)
+    sampler: Sampler = source
     return sampler
 
 
 def first_entry(scenarios: Any, source: RandomSource) -> Tensor:
-    """Number of a reset pool's first entry as an environment that draws, [] int64.
+    """Return the environment number of the first entry of a reset pool, for random numbers, [] int64.
 
-    All batches have the pool of the published sampler. Of other scenarios each has one of its own,
-    and those of the next batch follow, since numbers of environments end at 2^32.
+    Pools of the package's own samplers are the same for all batches of environments. Those of other
+    scenarios differ and are numbered one after another, since environment numbers end at 2^32.
 
     Args:
         scenarios: a Curriculum, or the scenarios.
-        source: of random numbers, E environments.
+        source: random source of E environments.
     """
     entries = (scenarios.pool_size if scenarios.sampler else 0) if isinstance(scenarios, Curriculum) else len(scenarios)
     return source.environment[0] // len(source.environment) * entries + _POOL
 
 
 class ResetPool(ABC):
-    """States that resets read from; see SampledPool and FixedPool."""
+    """Base class of pools of states that episodes are reset to."""
 
     states: ResetState
-    """batch [P]."""
+    """Reset states, batch [P]."""
     counter: Tensor
-    """What ``advance`` changes, in place; it changes nothing else."""
+    """Counter that ``advance`` changes in place; it changes nothing else."""
     kept: Tensor | None = None
-    """[] int64: entries that refreshes left as they were so far, see CompleteSampler.or_kept; None
-    where that does not happen."""
+    """[] int64: number of entries that refreshes did not replace so far, see
+    CompleteSampler.or_kept; None where this cannot happen."""
 
     @abstractmethod
     def next_index(self) -> Tensor | RandomSource:
-        """Return the entry of the pool that each environment would start from next.
+        """Return the entries of the pool that environments would start from next.
 
         Returns:
-            [E] int64; or what they follow from, see RandomSource.below.
+            [E] int64; or the random source of the entries, see RandomSource.below.
         """
 
     @abstractmethod
     def advance(self, done: Tensor | None) -> None:
-        """Be told, after each step or reset, that environments started from their entries.
+        """Advance the counter after environments have started from their entries.
 
         Args:
-            done: [E] bool, which environments; None for all.
+            done: [E] bool, environments that have started an episode; None: all.
         """
 
     def rewind(self) -> None:  # noqa: B027 (the order matters to one kind)
-        """Begin again, before all environments are reset."""
+        """Return to the first entries, before all environments are reset."""
 
     def due(self, env_steps: int) -> list[Tensor]:
-        """The scenarios that ``replace`` draws anew now; called once per vector step.
+        """Return the entries that ``replace`` should replace now; called once per vector step.
 
         Args:
-            env_steps: of the run so far, which a curriculum may depend on.
+            env_steps: env-steps of the run so far, which a curriculum may depend on.
 
         Returns:
-            For each call of ``replace`` the first entry, [] int64.
+            The first entry of every call of ``replace``, [] int64.
         """
         return []
 
@@ -222,22 +222,22 @@ class ResetPool(ABC):
         """Replace some entries in place; can be captured.
 
         Args:
-            begin: the first of them.
+            begin: first of these entries.
         """
         raise NotImplementedError
 
     def refresh(self, env_steps: int) -> None:
-        """Renew what is due; called once per vector step, in place of ``due``."""
+        """Replace the entries that are due; called once per vector step instead of ``due``."""
         for begin in self.due(env_steps):
             self.replace(begin)
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Everything that changes during a run."""
+        """Return everything that changes during a run."""
 
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what state_dict gave."""
+        """Restore a state from ``state_dict``."""
 
 
 def require_robots(scenarios: Scenario, source: str, waits: bool = True) -> None:
@@ -245,11 +245,11 @@ def require_robots(scenarios: Scenario, source: str, waits: bool = True) -> None
 
     Args:
         scenarios: batch [P].
-        source: what they are of, for the message.
-        waits: whether they are looked at on devices where reading waits, too.
+        source: source of the scenarios, for the message.
+        waits: whether to check also on devices where a host read waits.
 
     Raises:
-        ConfigError: when there are some.
+        ConfigError: when a scenario has no robot.
     """
     none = ~scenarios.robot_mask.any(-1)
     rows = none.nonzero() if waits else rows_where(none)  # host: at the start
@@ -262,15 +262,15 @@ class SampledPool(ResetPool):
     """Reset states of drawn scenarios, refreshed during the run.
 
     A few entries are replaced every few steps, and all of them when the level changes. Random
-    numbers follow from the seed, the number of the entry or environment, and how often
-    ``advance`` was called.
+    numbers follow from the seed, the number of the entry or environment, and the number of calls of
+    ``advance``.
 
     Args:
-        sampler: draws scenarios.
-        curriculum: which levels, and how large the pool is.
-        make_reset_state: adds state and observation.
-        source: of random numbers, E environments; it is not changed.
-        generator: source of randomness of the curriculum's own sampler, if it has one.
+        sampler: sampler of the scenarios.
+        curriculum: levels, schedule and size of the pool.
+        make_reset_state: function that adds state and observation.
+        source: random source of E environments; it is not changed.
+        generator: generator of the curriculum's own sampler, if it has one.
     """
 
     def __init__(
@@ -293,26 +293,26 @@ class SampledPool(ResetPool):
         self._rows = torch.arange(size, device=device)
         self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
-        # A user's sampler may give other numbers of robots than its levels ask for.
+        # A user's sampler may draw other numbers of robots than its levels require.
         self._complete = sampler if type(sampler) is CompleteSampler else None
         if self._complete is not None and not self._complete.asks:
             self.kept = torch.zeros((), dtype=torch.int64, device=device)
-        self.states = _in_memory(ResetState.cat([self._draw(begin) for begin in self._begins]))
+        self.states = _arrange(ResetState.cat([self._draw(begin) for begin in self._begins]))
         if curriculum.sampler:
             require_robots(self.states.scenario, _SAMPLER)
         self.counter = self._source.step
 
     def next_index(self) -> RandomSource:
-        """Any entry with equal probability."""
+        """Return the random source of entries, all with equal probability."""
         return self._source._replace(step=self._source.step + 1).of(START)
 
     def advance(self, done: Tensor | None) -> None:
-        """See ResetPool."""
+        """Advance the step of the random numbers; ``done`` has no effect."""
         # In place: a captured reset reads the memory of the step.
         self._source.step.add_(1)
 
     def due(self, env_steps: int) -> list[Tensor]:
-        """See ResetPool."""
+        """See ResetPool; all entries are due when the level changes, else some at every interval."""
         begins: list[Tensor] = []
         level = self._curriculum.level_at(env_steps)
         if level != self._level:
@@ -326,7 +326,7 @@ class SampledPool(ResetPool):
         return begins
 
     def replace(self, begin: Tensor) -> None:
-        """See ResetPool."""
+        """See ResetPool; ``refresh_size`` entries are drawn from the current level."""
         rows, drawn = begin + self._rows, self._draw(begin, refresh=True)
         if self._curriculum.sampler:
             require_robots(drawn.scenario, _SAMPLER, waits=False)
@@ -334,35 +334,35 @@ class SampledPool(ResetPool):
             self.states.get(name).index_copy_(0, rows, drawn.get(name))
 
     def state_dict(self) -> dict[str, Any]:
-        """Pool, level and counters."""
+        """Return pool, level and counters."""
         counters = {"level": self._level, "cursor": self._cursor, "ticks": self._ticks}
         tensors = {"step": self._source.step, "kept": self.kept}
-        counted = {name: each.clone() for name, each in tensors.items() if each is not None}
+        counted = {name: tensor.clone() for name, tensor in tensors.items() if tensor is not None}
         return {"starts": self.states.to_tensordict().to_dict(), **counters, **counted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them."""
+        """Restore pool, level and counters."""
         restore(self.states, state["starts"])
         level, cursor, ticks = (state[name] for name in ("level", "cursor", "ticks"))
-        size, given = self._curriculum.refresh_size, self._curriculum
-        require(level in range(-1, len(given.levels)), "saved level", level, "one that there is")
-        fine = cursor in range(0, given.pool_size, size)
-        require(fine, "saved cursor", cursor, f"a multiple of {size} below {given.pool_size}")
+        size, curriculum = self._curriculum.refresh_size, self._curriculum
+        require(level in range(-1, len(curriculum.levels)), "saved level", level, "one that there is")
+        is_begin = cursor in range(0, curriculum.pool_size, size)
+        require(is_begin, "saved cursor", cursor, f"a multiple of {size} below {curriculum.pool_size}")
         require(is_count(ticks), "saved ticks", ticks, "a whole number, at least 0")
         self._set_level(level)
         self._cursor, self._ticks = cursor, ticks
-        # States of earlier versions have no step: they go on with other scenarios.
+        # States of earlier versions have no step: they continue with other scenarios.
         restore({"step": self._source.step}, {"step": state.get("step", torch.tensor(ticks))})
         if self.kept is not None:
             restore({"kept": self.kept}, {"kept": state.get("kept", torch.tensor(0))})
 
     def _set_level(self, level: int) -> None:
-        """Draw from another level; also in a captured ``replace``, which reads the tensor."""
+        """Draw from another level from now on, also in a captured ``replace``, which reads the tensor."""
         self._level = level
         self._device_level.fill_(level)
 
     def _draw(self, begin: Tensor, refresh: bool = False) -> ResetState:
-        """Draw refresh_size reset states of the current level or mixture, for entries from one."""
+        """Draw refresh_size reset states of the current level or mixture, for entries from ``begin`` on."""
         size, rows = self._curriculum.refresh_size, begin + self._rows
         source = self._source._replace(environment=self._first + rows)
         if self._curriculum.timesteps:
@@ -371,7 +371,7 @@ class SampledPool(ResetPool):
             chance = source.of(LEVEL).uniform((size,), torch.float32)
             last = len(self._cumulative) - 1
             level = torch.searchsorted(self._cumulative, chance, right=True).clamp_max(last)
-        # Only the published sampler draws by counter.
+        # Only the package's own samplers draw by counter.
         numbers: Any = self._generator if self._curriculum.sampler else source
         scenario = self._sampler.sample(level, numbers)
         if self._complete is not None and self.kept is not None:
@@ -380,8 +380,8 @@ class SampledPool(ResetPool):
             else:
                 scenario = self._complete.completed(scenario, level, numbers)
         expected = [size, self._sampler.max_robots]
-        found = list(scenario.robot_mask.shape)
-        require(found == expected, f"{_SAMPLER}: robot_mask.shape", found, f"{expected}")
+        shape = list(scenario.robot_mask.shape)
+        require(shape == expected, f"{_SAMPLER}: robot_mask.shape", shape, f"{expected}")
         return self._make_reset_state(scenario, rows, source)
 
 
@@ -393,49 +393,49 @@ class FixedPool(ResetPool):
     the next one, so that in the long run every environment takes every scenario equally often.
 
     Args:
-        scenario: batch [P].
-        make_reset_state: adds state and observation.
-        num_envs: E.
+        scenario: scenarios, batch [P].
+        make_reset_state: function that adds state and observation.
+        num_envs: number of environments E.
     """
 
     def __init__(self, scenario: Scenario, make_reset_state: MakeResetState, num_envs: int) -> None:
         size, device = scenario.batch_size[0], scenario.goal.device
-        self.states = _in_memory(make_reset_state(scenario, torch.arange(size, device=device), None))
+        self.states = _arrange(make_reset_state(scenario, torch.arange(size, device=device), None))
         self._first = torch.arange(num_envs, device=device)
         self.counter = self._first.clone()
         self._round = math.lcm(size, num_envs)
 
     def next_index(self) -> Tensor:
-        """The next of each environment's scenarios."""
+        """Return the next scenarios of all environments."""
         number, size, stride = self.counter, self.states.batch_size[0], len(self._first)
-        # After a round an environment's scenarios repeat; shift them unless it took all P.
+        # After a round the scenarios of an environment repeat; shift them unless it used all P.
         shift = number // self._round if self._round < size * stride else 0
         return (number + shift) % size
 
     # In place: a captured reset reads the memory of the counter.
 
     def advance(self, done: Tensor | None) -> None:
-        """See ResetPool."""
+        """Advance the counters of environments that have started an episode."""
         self.counter.add_(1 if done is None else done, alpha=len(self._first))
 
     def rewind(self) -> None:
-        """See ResetPool."""
+        """Return to the first scenario of every environment."""
         self.counter.copy_(self._first)
 
     def state_dict(self) -> dict[str, Any]:
-        """The pool and the number of each environment's next episode."""
+        """Return the pool and the numbers of the next episodes."""
         return {"starts": self.states.to_tensordict().to_dict(), "next": self.counter.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them."""
+        """Restore the pool and the numbers of the next episodes."""
         restore(self.states, state["starts"])
         self.counter.copy_(state["next"])
 
 
-def _in_memory(states: ResetState) -> ResetState:
-    """The states, with entries adjacent in memory where a step reads them in its kernels.
+def _arrange(states: ResetState) -> ResetState:
+    """Return the states with entries adjacent in memory on devices whose kernels read them in a step.
 
-    On a CPU the few entries that episodes start from are gathered, one after another.
+    A CPU gathers only the few entries that episodes start from, one after another.
     """
     if not launches_dominate(states.scenario.goal.device):
         return states
@@ -450,17 +450,17 @@ def restore(target: Any, values: dict[Any, Any]) -> None:
             would convert or broadcast it), or is not finite.
     """
     if values.keys() != set(target.keys()):
-        odd = ", ".join(sorted(map(str, values.keys() ^ set(target.keys()))))
-        raise RuntimeError(f"{odd}: missing or unknown")
+        different = ", ".join(sorted(map(str, values.keys() ^ set(target.keys()))))
+        raise RuntimeError(f"{different}: missing or unknown")
     for name, value in values.items():
-        ours = target.get(name)
+        tensor = target.get(name)
         if isinstance(value, dict):
-            restore(ours, value)
+            restore(tensor, value)
             continue
-        if ours.shape != value.shape:
-            raise RuntimeError(f"{name} is {list(value.shape)}, here {list(ours.shape)}")
-        if ours.dtype != value.dtype:
-            raise RuntimeError(f"{name} is {value.dtype}, here {ours.dtype}")
+        if tensor.shape != value.shape:
+            raise RuntimeError(f"{name} is {list(value.shape)}, here {list(tensor.shape)}")
+        if tensor.dtype != value.dtype:
+            raise RuntimeError(f"{name} is {value.dtype}, here {tensor.dtype}")
         if value.is_floating_point() and not value.isfinite().all():  # host: loading a checkpoint
             raise RuntimeError(f"{name} is not finite")
-        ours.copy_(value)
+        tensor.copy_(value)

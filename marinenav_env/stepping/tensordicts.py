@@ -1,4 +1,4 @@
-"""The world under TorchRL's keys."""
+"""Conversion of the world to TorchRL's keys."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def as_tensordict(
     device: torch.device,
     statistics: Tensor | None = None,
 ) -> TensorDictBase:
-    """A step, or the start of one, under the keys of MarineNavEnv.
+    """Return a step, or the start of one, under the keys of MarineNavEnv.
 
     Args:
-        observation: of all robots, batch [E, R]; or [E, R, D].
-        active: [E, R] bool: the robots that are active and controlled by actions.
-        outcome: of the step; None at the start of one.
-        device: of all tensors.
-        statistics: [E, S] of the episodes so far; None: not asked for.
+        observation: observations of all robots, batch [E, R]; or [E, R, D].
+        active: [E, R] bool: robots that are active and controlled by actions.
+        outcome: outcome of the step; None at the start of one.
+        device: device of all tensors.
+        statistics: [E, S] statistics of the episodes so far; None: not requested.
     """
     group: dict[str, Any] = {"observation": observation, "mask": active}
     if outcome is None:
@@ -50,13 +50,13 @@ def as_tensordict(
         }
     if statistics is not None:
         root[STATISTICS] = statistics
-    # The device is named for every part: otherwise the whole is converted.
+    # The device is stated for every part: otherwise all tensors are converted.
     robots = TensorDict(group, active.shape, device)
     return TensorDict({GROUP: robots, **root}, active.shape[:1], device)
 
 
 def carry_over(before: TensorDictBase, after: TensorDictBase) -> None:
-    """Set what ``after`` lacks of ``before``, at any depth."""
+    """Copy entries that only ``before`` has to ``after``, at any depth."""
     for name, value in before.items():
         nested = is_tensor_collection(value)
         if name not in after.keys():  # noqa: SIM118

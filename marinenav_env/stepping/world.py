@@ -36,7 +36,7 @@ from marinenav_env.rules.reward import (
 from marinenav_env.runtime.compiling import compiled
 from marinenav_env.runtime.layout import environments_innermost, stored
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import NewEpisodes, controlled, restarted
+from marinenav_env.scenarios.reset import NewEpisodes, controlled, reset_environments
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.observation import describe_entries, entry_sensors
 from marinenav_env.sensing.perception import Noise, draw_noise, observe
@@ -270,7 +270,9 @@ class World:
         if pool is None:
             return after, None, observation, acting, outcome
         starts = WorldState(pool, parameters if others is None else others)
-        following = restarted(outcome.episode_done, NewEpisodes(starts, entry, allowed), WorldState(after, parameters))
+        following = reset_environments(
+            outcome.episode_done, NewEpisodes(starts, entry, allowed), WorldState(after, parameters)
+        )
         own = None if others is None else following.parameters
         return following.now, own, observation, acting, outcome
 
@@ -357,7 +359,7 @@ class World:
             done: [E] bool, which environments.
             episodes: what they go on with.
         """
-        return restarted(done, episodes, world)
+        return reset_environments(done, episodes, world)
 
     def _no_statistics(self, scenario: Scenario) -> Tensor:
         """Statistics [E, S] at the start of episodes."""

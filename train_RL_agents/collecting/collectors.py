@@ -17,7 +17,7 @@ from torch import Tensor
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import controlled
+from marinenav_env.scenarios.reset import controlled
 from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.graphs import GraphCollector

@@ -18,7 +18,7 @@ from marinenav_env.rules.reward import RewardInputs, reward_by_role, role_terms
 from marinenav_env.rules.roles import ROLES, pairs, roles
 from marinenav_env.runtime.layout import env_last
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import NewEpisodes
+from marinenav_env.scenarios.reset import NewEpisodes
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.sensing.perception import own_state
 from marinenav_env.state import (

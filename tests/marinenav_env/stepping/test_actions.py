@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv
-from marinenav_env.scenarios.restart import controlled
+from marinenav_env.scenarios.reset import controlled
 from marinenav_env.stepping.actions import unusable
 from tests.marinenav_env.env_helpers import ACTION, equal, make
 from tests.marinenav_env.helpers import simple_episode

@@ -24,7 +24,7 @@ from marinenav_env.physics.dynamics import control_step
 from marinenav_env.physics.weather import weather_force
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import NewEpisodes
+from marinenav_env.scenarios.reset import NewEpisodes
 from marinenav_env.scenarios.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.sensing import perception
 from marinenav_env.state import Observation, ResetState, WorldState

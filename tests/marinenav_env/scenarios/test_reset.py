@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from marinenav_env.scenarios.restart import where
+from marinenav_env.scenarios.reset import where
 from marinenav_env.stepping import world
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, equal, make
 from tests.marinenav_env.helpers import World, random_world
