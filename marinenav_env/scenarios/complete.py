@@ -247,7 +247,7 @@ class CompleteSampler(ScenarioSampler):
             complete = self.is_complete(scenario)
             if complete.all():  # host: where it is free, or when the pool is first filled
                 return scenario
-            rows = (~complete).nonzero().squeeze(-1)  # host: likewise
+            rows = (~complete).nonzero().squeeze(-1)  # host: as above
             source = generator.rows(rows) if isinstance(generator, RandomSource) else generator
             draws = make_draws(source, len(rows), self._options["dtype"], attempt)
             scenario[rows] = self.draw(level[rows], draws)

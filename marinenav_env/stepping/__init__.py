@@ -1,1 +1,1 @@
-"""A step of the batched world, and the pool that new episodes come from."""
+"""Steps of the batched world, and the pool of reset states."""
