@@ -48,7 +48,7 @@ def add_noise(greedy: Tensor, scale: Tensor, noise: Tensor) -> Tensor:
 
 
 def command_pairs(vessel: VesselConfig) -> Tensor:
-    """The discrete actions [A, 2] as continuous ones."""
+    """Return the discrete actions [A, 2] as continuous ones."""
     sides = (vessel.left_thrust_change, vessel.right_thrust_change)
     most = vessel.max_thrust_rate
     rates = torch.cartesian_prod(*map(torch.tensor, sides))
@@ -136,7 +136,7 @@ class PolicyWrapper(TensorDictModuleBase):
         return explore(self.agent, observation, noise)
 
     def draw_noise(self, batch: torch.Size) -> tuple[Any, tuple[Tensor, ...]]:
-        """Random numbers of one step: those of the agent, and those of added exploration.
+        """Return the random numbers of one step: those of the agent, and those of added exploration.
 
         Args:
             batch: [E, R].

@@ -238,12 +238,12 @@ class TorchRLTrainer:
             callback(self)
 
     def crossed(self, interval: int) -> bool:
-        """Whether the latest turn went past a multiple of an interval of env-steps (0: never)."""
+        """Return whether the latest turn went past a multiple of an interval of env-steps (0: never)."""
         return bool(interval) and self.env_steps // interval > self._before // interval
 
     @property
     def finished(self) -> bool:
-        """Whether the run has made all its env-steps."""
+        """Return whether the run has made all its env-steps."""
         return self.env_steps >= self.config.total_timesteps
 
     def stop(self) -> None:
@@ -344,7 +344,7 @@ class TorchRLTrainer:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Figures of the evaluations so far."""
+        """Return the figures of the evaluations so far."""
         return self.history.rows
 
     def log(self) -> None:
@@ -516,7 +516,7 @@ class TorchRLTrainer:
 
 
 def not_finite(values: dict[str, float]) -> list[str]:
-    """Names of the values that are infinite or NaN."""
+    """Return the names of the values that are infinite or NaN."""
     return [name for name, value in values.items() if not math.isfinite(value)]
 
 
@@ -548,7 +548,7 @@ DEFAULT_CALLBACKS: tuple[Callback, ...] = (log, evaluate_and_save, save_if_asked
 
 
 def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -> TorchRLTrainer:
-    """A trainer that resumes a run; with more env-steps if asked for.
+    """Return a trainer that resumes a run; with more env-steps if asked for.
 
     A run that was stopped before its first checkpoint, or before its turn, starts at 0.
     """

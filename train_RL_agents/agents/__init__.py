@@ -1,4 +1,4 @@
-"""The agents, by name. A new agent is one module here, one line below and one config."""
+"""The registry of agents. A new agent is one module here, one line below and one config."""
 
 from typing import Any
 
@@ -29,34 +29,33 @@ AGENTS: dict[str, type[Agent[Any]]] = {
     "A2C": A2C,
 }
 BASES: dict[str, Any] = {"off-policy": Agent, "on-policy": ActorCriticAgent}
-"""The class that agents of each algorithm are derived from."""
+"""Base classes of agents by algorithm."""
 
 
 def agent_class(name: str) -> type[Agent[Any]]:
-    """The class of an agent: one of ``AGENTS``, or a user's own (see support.plugins).
+    """Return the class of an agent: one of ``AGENTS``, or a user's own (see support.plugins).
 
     Args:
-        name: from the registry, of an entry point in ``marinenav.agents``, or
-            ``package.module:Class``.
+        name: name in the registry, name of an entry point in ``marinenav.agents``, or ``package.module:Class``.
 
     Raises:
-        ConfigError: when there is none, or it is no agent.
+        ConfigError: when there is no such class, or it is no agent.
     """
     require(isinstance(name, str), "agent_type", name, f"one of {', '.join(AGENTS)}")
     if name in AGENTS:
         return AGENTS[name]
-    own = ":" in name or name in plugins.registered(plugins.AGENTS)
-    known = f"one of {', '.join(AGENTS)}, or package.module:Class{did_you_mean(name, AGENTS)}"
-    require(own, "agent_type", name, known)
-    found = plugins.resolve(plugins.AGENTS, name)
-    fine = isinstance(found, type) and issubclass(found, Agent)
-    require(fine, "agent_type", name, "a class derived from train_RL_agents.agents.Agent")
-    kind: type[Agent[Any]] = found
-    there = kind.algorithm in BASES
-    require(there, f"{name}.algorithm", kind.algorithm, f"one of {', '.join(BASES)}")
+    is_plugin = ":" in name or name in plugins.registered(plugins.AGENTS)
+    allowed = f"one of {', '.join(AGENTS)}, or package.module:Class{did_you_mean(name, AGENTS)}"
+    require(is_plugin, "agent_type", name, allowed)
+    plugin = plugins.resolve(plugins.AGENTS, name)
+    is_agent = isinstance(plugin, type) and issubclass(plugin, Agent)
+    require(is_agent, "agent_type", name, "a class derived from train_RL_agents.agents.Agent")
+    kind: type[Agent[Any]] = plugin
+    algorithms = f"one of {', '.join(BASES)}"
+    require(kind.algorithm in BASES, f"{name}.algorithm", kind.algorithm, algorithms)
     base = BASES[kind.algorithm]
-    fine = issubclass(kind, base)
-    require(fine, "agent_type", name, f"derived from {base.__name__}, as it is {kind.algorithm}")
+    derived = f"derived from {base.__name__}, as it is {kind.algorithm}"
+    require(issubclass(kind, base), "agent_type", name, derived)
     return kind
 
 

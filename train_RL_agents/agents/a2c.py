@@ -17,7 +17,7 @@ class A2CConfig(ActorCriticConfig):
 
 
 class A2C(ActorCriticAgent[A2CConfig]):
-    """See the module."""
+    """Advantage actor-critic agent."""
 
     config_type = A2CConfig
     trainer_defaults: ClassVar[dict[str, Any]] = {
@@ -29,7 +29,7 @@ class A2C(ActorCriticAgent[A2CConfig]):
     }
 
     def loss(self, batch: RolloutBatch, noise: None) -> Losses:
-        """Policy gradient, value loss, and entropy."""
+        """Return the policy gradient loss and the value loss."""
         log_prob, entropy, value = self.evaluate(batch)
         gain = batch.mean(log_prob * batch.advantage)
         mean_entropy = batch.mean(entropy)

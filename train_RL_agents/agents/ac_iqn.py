@@ -20,7 +20,7 @@ from train_RL_agents.agents.base import Agent, Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber, td_target, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints, risk_level
 from train_RL_agents.networks.actors import Actor
-from train_RL_agents.networks.layers import each_of, squash
+from train_RL_agents.networks.layers import ensemble_outputs, squash
 from train_RL_agents.networks.observation import Observation
 
 
@@ -47,12 +47,12 @@ class ACIQNConfig(QuantileConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fine = 0 <= self.dropped < self.quantiles
-        require(fine, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
+        is_valid = 0 <= self.dropped < self.quantiles
+        require(is_valid, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
 
 
 class ACIQN(Agent[ACIQNConfig]):
-    """See the module."""
+    """Actor-critic agent with implicit quantile critics."""
 
     config_type = ACIQNConfig
     continuous = True
@@ -75,58 +75,58 @@ class ACIQN(Agent[ACIQNConfig]):
         self.register_buffer("neighbours", torch.cartesian_prod(steps, steps), persistent=False)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """The actor's action [B, 2], or its neighbour of the highest value."""
+        """Return the actor's action [B, 2], or its neighbour of the highest value."""
         action: Tensor = self.networks["actor"](observation)
         if risk is None and not self.config.refine:
             return {"action": action}
         level = risk_level(self.config, observation, risk)[..., None]
-        # An actor is smooth: where passing on either side is good, it also takes what is between.
-        near = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
+        # An actor is smooth: where passing on either side is good, it may also choose the course between.
+        choices = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
         critics: list[Any] = [self.networks[name] for name in self.critics]
-        better = best_choice(critics, observation, near, level * self.tau_midpoints)
+        better = best_choice(critics, observation, choices, level * self.tau_midpoints)
         if not self.config.refine:
             better = torch.where(level < 1.0, better, action)
         return {"action": better}
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """The action itself."""
+        """Return the action itself."""
         return outputs["action"]
 
     def output_networks(self) -> list[str]:
-        """The actor, and the critics if they refine its action."""
+        """Return the actor, and the critics if they refine its action."""
         return ["actor", *self.critics] if self.config.refine else ["actor"]
 
     def explore(self, observation: Observation, noise: None) -> tuple[Tensor, dict[str, Tensor]]:
-        """The actor's action."""
+        """Return the actor's action."""
         return self.networks["actor"](observation), {}
 
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
-        """See Agent."""
+        """Return the quantiles [C, ..., N] of actions at even fractions."""
         taus = self.tau_midpoints
         return torch.stack([self.networks[name](observation, action, taus) for name in self.critics])
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Fractions [2, N], one a stratum, and noise [B, 2] of next and [A, 2] of own actions."""
+        """Return fractions [2, N], one per stratum, and noise [B, 2] of next and [A, 2] of present actions."""
         rows = math.ceil(self.config.actor_share * batch_size)
         noise = torch.randn(batch_size + rows, 2, generator=generator, device=generator.device)
         return (draw_fractions(self.tau_midpoints, generator), *noise.split((batch_size, rows)))
 
     def part_of_noise(self, noise: tuple[Tensor, ...], rows: slice) -> tuple[Tensor, ...]:
-        """All fractions, and the noise of some rows; the actor's are the first of the batch."""
-        return (noise[0], *(each[rows] for each in noise[1:]))
+        """Return all fractions, and the noise of some rows; the actor's rows are the first of the batch."""
+        return (noise[0], *(part[rows] for part in noise[1:]))
 
     def loss(self, batch: Batch, noise: tuple[Tensor, ...]) -> Losses:
-        """Quantile regression of the critics; the actor maximises the lower one."""
+        """Return the quantile regression losses of the critics; the actor maximises the lower critic."""
         (taus, target_taus), smoothing, actor_noise = noise
-        critics, targets = ([each[name] for name in self.critics] for each in (self.networks, self.targets))
+        critics, targets = ([group[name] for name in self.critics] for group in (self.networks, self.targets))
         with torch.no_grad():
             smoothing = (self.config.target_noise * smoothing).clamp(-0.5, 0.5)
             action = (self.targets["actor"](batch.next_observation) + smoothing).clamp(-1.0, 1.0)
-            known = each_of(targets, batch.next_observation, action, target_taus)
-            next_quantiles = truncated_targets(torch.stack(known), self.config.dropped)
+            target_values = ensemble_outputs(targets, batch.next_observation, action, target_taus)
+            next_quantiles = truncated_targets(torch.stack(target_values), self.config.dropped)
             target = td_target(batch.reward, batch.discount, next_quantiles)
-        quantiles = each_of(critics, batch.observation, batch.action, taus)
-        errors = [quantile_huber(each, target, taus, self.config.kappa) for each in quantiles]
+        quantiles = ensemble_outputs(critics, batch.observation, batch.action, taus)
+        errors = [quantile_huber(values, target, taus, self.config.kappa) for values in quantiles]
         return {
             "loss_critic": torch.stack(errors).sum(),
             "loss_actor": self._actor_loss(critics, batch, actor_noise),
@@ -135,13 +135,13 @@ class ACIQN(Agent[ACIQNConfig]):
         }
 
     def _actor_loss(self, critics: list[nn.Module], batch: Batch, noise: Tensor) -> Tensor:
-        """What the actor minimises, on the first A rows; with noise [A, 2]."""
+        """Return the loss of the actor on the first A rows; noise is [A, 2]."""
         rows, actor = len(noise), cast(Actor, self.networks["actor"])
-        own = {name: each[:rows] for name, each in batch.observation.items()}
-        pre_activation = actor.pre_activation(own)
+        observation = {name: entry[:rows] for name, entry in batch.observation.items()}
+        pre_activation = actor.pre_activation(observation)
         action = squash(pre_activation + self.config.actor_noise * noise)
-        known = each_of(critics, batch.observation, action, self.tau_midpoints, rows, frozen=True)
-        value = torch.stack([each.mean(-1) for each in known]).amin(0)
+        values = ensemble_outputs(critics, batch.observation, action, self.tau_midpoints, rows, frozen=True)
+        value = torch.stack([quantiles.mean(-1) for quantiles in values]).amin(0)
         saturation = self.config.saturation_penalty * pre_activation.square().mean(-1)
-        # Not their mean: a part of a batch may have fewer of these rows than others, or none.
+        # Not the mean: a micro-batch may have fewer of these rows than others, or none.
         return (saturation - value).sum() / (self.config.actor_share * batch.size)

@@ -18,7 +18,7 @@ from train_RL_agents.agents.base import Agent, AgentConfig
 from train_RL_agents.agents.losses import critic_error, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
-from train_RL_agents.networks.layers import CosineEmbedding, each_of, side_by_side, to_float32
+from train_RL_agents.networks.layers import CosineEmbedding, concatenated_layer, ensemble_outputs, to_float32
 from train_RL_agents.networks.observation import Observation, ObservationSpec, repeat
 
 
@@ -38,26 +38,26 @@ class ActionCriticConfig(AgentConfig):
     critics: Annotated[int, at_least(1), at_most(10)] = 2
     """Independent critics; targets are low estimates over them."""
     action_input: Literal["early", "published"] = "early"
-    """Where the action enters: at the input, or as a factor after the first hidden layer."""
+    """Layer at which the action enters: at the input, or as a factor after the first hidden layer."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers of the critics."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fine = 0 <= self.dropped < self.quantiles
-        require(fine, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
+        is_valid = 0 <= self.dropped < self.quantiles
+        require(is_valid, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
 
 
 ConfigType = TypeVar("ConfigType", bound=ActionCriticConfig)
 
 
 def action_encoder(width: int) -> nn.Module:
-    """Features of an action, a factor after the first hidden layer as published."""
+    """Return the encoder of an action, whose features multiply the first hidden layer as published."""
     return nn.Sequential(nn.Linear(2, width), nn.ReLU())
 
 
 class ActionCritic(ObservationNetwork):
-    """Values of given actions: one, or quantiles at fractions (i + 1/2) / N."""
+    """Critic of given actions: one value, or quantiles at fractions (i + 1/2) / N."""
 
     def __init__(self, config: ActionCriticConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -68,7 +68,7 @@ class ActionCritic(ObservationNetwork):
         self.output_layer = nn.Linear(width, config.quantiles if config.critic == "quantile" else 1)
 
     def forward(self, observation: Observation, action: Tensor) -> Tensor:
-        """Values [B, N] of actions [B, 2]."""
+        """Return the values [B, N] of actions [B, 2]."""
         features = self.encode(observation)
         if self.action_encoder is None:
             features = self.trunk(torch.cat((features, action), -1), end=1)
@@ -78,35 +78,35 @@ class ActionCritic(ObservationNetwork):
 
 
 class ActionCriticAgent(Agent[ConfigType]):
-    """An agent with an actor and several critics."""
+    """Base class of agents with an actor and several critics."""
 
     critics: list[str]
     """Names of the critics among ``networks``."""
 
     def add_critics(self) -> None:
-        """Add the critics to the networks."""
+        """Add the critics to ``networks``."""
         self.critics = [f"critic_{index}" for index in range(self.config.critics)]
         self.networks.update({name: ActionCritic(self.config, self.spec) for name in self.critics})
 
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
-        """See Agent."""
+        """Return the quantiles [C, ..., N] of actions, or None for scalar critics."""
         if self.config.critic == "scalar":
             return None
         return torch.stack([self.networks[name](observation, action) for name in self.critics])
 
     def critics_error(self, values: list[Tensor], targets: Tensor) -> Tensor:
-        """Sum of the errors of the critics' values; see losses.critic_error."""
-        errors = [critic_error(each, targets, self.config.kappa) for each in values]
+        """Return the sum of the critics' losses; see losses.critic_error."""
+        errors = [critic_error(value, targets, self.config.kappa) for value in values]
         return torch.stack(errors).sum()
 
     def target_values(self, observation: Observation, action: Tensor) -> Tensor:
-        """Low estimates [B, M] by the target critics of the values of actions."""
-        values = each_of([self.targets[name] for name in self.critics], observation, action)
+        """Return low estimates [B, M] of the values of actions by the target critics."""
+        values = ensemble_outputs([self.targets[name] for name in self.critics], observation, action)
         return truncated_targets(torch.stack(values), self.config.dropped)
 
 
 class ImplicitQuantileCritic(ObservationNetwork):
-    """Quantiles of the return of a given action at any fractions (AC-IQN's critic)."""
+    """Critic that gives quantiles of the return of a given action at any fractions (AC-IQN)."""
 
     def __init__(self, config: QuantileConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -118,10 +118,10 @@ class ImplicitQuantileCritic(ObservationNetwork):
         self.output_layer = nn.Linear(width, 1)
 
     def forward(self, observation: Observation, action: Tensor, taus: Tensor, rows: int | None = None) -> Tensor:
-        """Quantiles [B, N] at fractions [N] or [B, N] of actions [B, 2].
+        """Return the quantiles [B, N] at fractions [N] or [B, N] of actions [B, 2].
 
-        With ``rows`` the observations are those of a larger batch, of which the first B count:
-        compiled code that encodes them all for something else does it once.
+        With ``rows`` only the first B observations of a larger batch are used, so that compiled code encodes the batch
+        once for several calls.
         """
         features, embedded = self.encode(observation), self.cos_embedding(taus)
         if self.action_encoder is None:
@@ -138,7 +138,7 @@ class ImplicitQuantileCritic(ObservationNetwork):
         return to_float32(self.output_layer(features)).squeeze(-1)
 
     def mean(self, observation: Observation, actions: Tensor, taus: Tensor) -> Tensor:
-        """Means [B, K] over fractions [B, N] of actions [B, K, 2]."""
+        """Return the means [B, K] over fractions [B, N] of actions [B, K, 2]."""
         count = actions.shape[-2]
         if not self.late:
             taus = taus[..., None, :].expand(*actions.shape[:-1], -1)
@@ -149,8 +149,8 @@ class ImplicitQuantileCritic(ObservationNetwork):
         return to_float32(self.output_layer(features * embedded)).squeeze(-1)
 
     def late_trunk(self, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
-        """Hidden layers before the product with the fractions, [B, 128]."""
-        first = torch.relu(side_by_side(self.hidden_layers[0], features, action, rows))
+        """Return the hidden layers before the product with the fractions, [B, 128]."""
+        first = torch.relu(concatenated_layer(self.hidden_layers[0], features, action, rows))
         return self.trunk(first, begin=1)
 
 
@@ -160,13 +160,13 @@ def best_choice(
     choices: Tensor,
     taus: Tensor,
 ) -> Tensor:
-    """Of K actions the one of the highest value by the lower critic, [B, 2].
+    """Return the action [B, 2] of K choices that has the highest value by the lower critic.
 
     Args:
-        critics: that rate them.
-        observation: [B].
-        choices: [B, K, 2].
-        taus: [B, N] fractions that the value is the mean over.
+        critics: critics that rate the choices.
+        observation: observations [B].
+        choices: actions [B, K, 2].
+        taus: fractions [B, N] that the value is the mean over.
     """
     values = [critic.mean(observation, choices, taus) for critic in critics]
     best = torch.stack(values).amin(0).argmax(-1)[..., None, None]

@@ -1,4 +1,4 @@
-"""Stochastic policies with a value: what PPO and A2C share beside the networks."""
+"""Stochastic policies with a value: the common part of PPO and A2C beside the networks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ConfigType = TypeVar("ConfigType", bound=ActorCriticConfig)
 
 
 class ActorCriticAgent(Agent[ConfigType]):
-    """An on-policy agent; subclasses add the loss."""
+    """Base class of on-policy agents; subclasses add the loss."""
 
     algorithm = "on-policy"
     adds_exploration = False
@@ -43,11 +43,11 @@ class ActorCriticAgent(Agent[ConfigType]):
 
     @property
     def joint(self) -> bool:
-        """Whether robots of an environment must be learned from together."""
+        """Return whether all robots of an environment are learned from together."""
         return self.config.critic == "fleet"
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Logits, or mean and log standard deviation; risk does not apply."""
+        """Return the logits, or mean and log standard deviation; risk does not apply."""
         network: Any = self.networks["policy"]
         outputs = network.policy(observation)
         if not self.continuous:
@@ -56,36 +56,36 @@ class ActorCriticAgent(Agent[ConfigType]):
         return {"mu": mean, "log_sigma": log_std}
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
-        """The logits, if actions are discrete."""
+        """Return the logits, if actions are discrete."""
         return outputs.get("logits")
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """The most probable action."""
-        return self._bounded(outputs["mu"]) if self.continuous else super().select(outputs)
+        """Return the most probable action."""
+        return self._to_action(outputs["mu"]) if self.continuous else super().select(outputs)
 
     def imitating_action(self, observation: Observation) -> Tensor:
-        """The mean; not clipped, since it would have no gradient beyond the bounds."""
+        """Return the mean; not clipped, since it would have no gradient beyond the bounds."""
         mean = self.outputs(observation)["mu"]
         return squash(mean) if self.config.actions == "gaussian" else mean
 
-    def _bounded(self, sample: Tensor) -> Tensor:
-        """A normal number as an action in [-1, 1]."""
+    def _to_action(self, sample: Tensor) -> Tensor:
+        """Return a normal number as an action in [-1, 1]."""
         return squash(sample) if self.config.actions == "gaussian" else sample.clamp(-1.0, 1.0)
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
-        """Standard normal [B, 2], or uniform [B, A]."""
+        """Return standard normal numbers [B, 2], or uniform ones [B, A]."""
         options: dict[str, Any] = {"generator": generator, "device": generator.device}
         if self.continuous:
             return torch.randn((*batch, 2), **options)
         return torch.rand((*batch, self.num_actions), **options)
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """A sample, with its log probability and the value; of a normal number also itself."""
+        """Return a sample, with its log probability and value; of a normal number also the number itself."""
         outputs, value = self.networks["policy"](observation)
         if self.continuous:
             mean, log_std = outputs.chunk(2, -1)
             sample = mean + log_std.exp() * noise
-            action, extras = self._bounded(sample), {"sample": sample}
+            action, extras = self._to_action(sample), {"sample": sample}
         else:
             # The Gumbel trick: the largest of perturbed logits is a sample of their softmax.
             uniform = noise.clamp(1e-7, 1.0 - 1e-7)
@@ -94,17 +94,17 @@ class ActorCriticAgent(Agent[ConfigType]):
         return action, {"log_prob": log_prob, "value": value, **extras}
 
     def evaluate(self, batch: RolloutBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Log probability, entropy and value [B] under the present weights."""
+        """Return the log probability, entropy and value [B] under the present weights."""
         observation = {**batch.observation, ACTIVE: batch.active}
         outputs, value = self.networks["policy"](observation)
         log_prob, entropy = self._density(outputs, batch.action, batch.extras)
         return log_prob, entropy, value
 
     def _density(self, outputs: Tensor, action: Tensor, extras: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Log probability (density) of actions, and entropy, [B] each.
+        """Return the log probability (density) of actions, and the entropy, [B] each.
 
         The entropy of a squashed number is estimated at the sample, which moves with the mean and
-        the spread, so that the gradient is that of the entropy.
+        the standard deviation, so that the gradient is that of the entropy.
         """
         if not self.continuous:
             log_probs = torch.log_softmax(outputs, -1)
@@ -115,11 +115,11 @@ class ActorCriticAgent(Agent[ConfigType]):
         entropy = (log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1)
         if self.config.actions == "gaussian":
             normal = ((extras["sample"] - mean) * torch.exp(-log_std)).detach()
-            moved = squash_log_slope(mean + log_std.exp() * normal).sum(-1)
-            return log_prob - squash_log_slope(extras["sample"]).sum(-1), entropy + moved
+            log_slope = squash_log_slope(mean + log_std.exp() * normal).sum(-1)
+            return log_prob - squash_log_slope(extras["sample"]).sum(-1), entropy + log_slope
         return log_prob, entropy
 
     def entropy_weight(self, progress: Tensor) -> Tensor:
-        """Weight of the entropy at a share of the run."""
+        """Return the weight of the entropy at a share of the run."""
         first, last = self.config.entropy, self.config.entropy_final
         return first + progress.clamp_max(1.0) * (last - first)

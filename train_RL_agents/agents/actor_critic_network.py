@@ -26,8 +26,8 @@ class ActorCriticConfig(AgentConfig):
     """Settings of policies with a value."""
 
     encoder: Literal["concat", "max", "attention"] = "max"
-    """How the encoded objects are joined: concatenated slot by slot, by their maximum, or by
-    attention; the latter two take any number of objects in any order."""
+    """Pooling of the encoded objects: concatenation slot by slot, maximum, or attention; the latter two take any number
+    of objects in any order."""
     self_width: Size = 32
     """Units of the encoder of the vessel's own state, and of further vectors."""
     object_width: Size = 32
@@ -40,52 +40,51 @@ class ActorCriticConfig(AgentConfig):
     state_dependent_std: bool = False
     """The standard deviation of normal numbers is an output of the network, not a parameter."""
     log_std: Annotated[float, at_least(-10.0), at_most(2.0)] = -0.5
-    """First log standard deviation of normal numbers."""
+    """Initial log standard deviation of normal numbers."""
     critic: Literal["own", "fleet"] = "own"
-    """What the value is estimated from: a robot's own observation, or those of all active robots of
-    its environment."""
+    """Input of the value: a robot's own observation, or those of all active robots of its environment."""
     normalize_observations: bool = False
-    """Shift and scale what encoders are given by its running mean and standard deviation."""
+    """Normalise the inputs of encoders by their running mean and standard deviation."""
     value_coef: NonNegative = 0.5
     """Weight of the value loss."""
     entropy: NonNegative = 0.001
     """Weight of the entropy at the start."""
     entropy_final: NonNegative = 0.0
-    """At the end of the run; it falls linearly."""
+    """Weight of the entropy at the end of the run; it falls linearly."""
 
 
 class ActorCriticNetwork(ObservationNetwork):
-    """Parameters of the action's distribution, and a value; the encoder is shared."""
+    """Network of the parameters of the action's distribution and of a value; the encoder is shared."""
 
     def __init__(self, config: ActorCriticConfig, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec, config.normalize_observations)
-        normal = config.actions != "categorical"
-        outputs = (4 if config.state_dependent_std else 2) if normal else num_actions
+        is_normal = config.actions != "categorical"
+        outputs = (4 if config.state_dependent_std else 2) if is_normal else num_actions
         width = self.add_hidden(self.encoded, config.hidden_sizes)
         self.output_layer, self.value_layer = nn.Linear(width, outputs), nn.Linear(width, 1)
-        fixed = normal and not config.state_dependent_std
-        self.log_std = nn.Parameter(torch.full((2,), config.log_std)) if fixed else None
+        has_fixed_std = is_normal and not config.state_dependent_std
+        self.log_std = nn.Parameter(torch.full((2,), config.log_std)) if has_fixed_std else None
         self.fleet = FleetTrunk(self.encoded, config) if config.critic == "fleet" else None
         orthogonal(self, math.sqrt(2.0))
         orthogonal(self.output_layer, 0.01)
         orthogonal(self.value_layer, 1.0)
-        self._state_dependent = config.state_dependent_std and normal
+        self._state_dependent = config.state_dependent_std and is_normal
         if self._state_dependent:
             nn.init.constant_(self.output_layer.bias[2:], config.log_std)
 
     def forward(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        """Outputs [B, N] and value [B] of observations [B]."""
+        """Return the outputs [B, N] and value [B] of observations [B]."""
         encoded = self.encode(observation)
         features = self.trunk(encoded)
-        valued = features if self.fleet is None else self.fleet(encoded, observation[ACTIVE])
-        return self._heads(features), to_float32(self.value_layer(valued)).squeeze(-1)
+        value_features = features if self.fleet is None else self.fleet(encoded, observation[ACTIVE])
+        return self._heads(features), to_float32(self.value_layer(value_features)).squeeze(-1)
 
     def policy(self, observation: Observation) -> Tensor:
-        """Outputs [B, N] of observations [B]."""
+        """Return the outputs [B, N] of observations [B]."""
         return self._heads(self.trunk(self.encode(observation)))
 
     def _heads(self, features: Tensor) -> Tensor:
-        """Logits, or mean and log standard deviation, [B, 4]."""
+        """Return the logits, or mean and log standard deviation, [B, 4]."""
         outputs = to_float32(self.output_layer(features))
         if self.log_std is not None:
             return torch.cat((outputs, self.log_std.expand_as(outputs)), -1)
@@ -96,18 +95,18 @@ class ActorCriticNetwork(ObservationNetwork):
 
 
 class FleetTrunk(nn.Module):
-    """Hidden layers on a robot's own features and the mean over the active robots."""
+    """Hidden layers on a robot's own features and their mean over the active robots."""
 
     def __init__(self, encoded: int, config: EncoderConfig) -> None:
         super().__init__()
         sizes = (2 * encoded, *config.hidden_sizes)
         layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
-        self.layers = nn.Sequential(*(each for layer in layers for each in (layer, nn.ReLU())))
+        self.layers = nn.Sequential(*(module for layer in layers for module in (layer, nn.ReLU())))
 
     def forward(self, encoded: Tensor, active: Tensor) -> Tensor:
-        """Features [..., R, H] of encoded observations [..., R, F]; active is [..., R]."""
-        there = active.to(encoded.dtype)[..., None]
-        count = there.sum(-2, keepdim=True).clamp_min(1.0)
-        mean = (encoded * there).sum(-2, keepdim=True) / count
+        """Return the features [..., R, H] of encoded observations [..., R, F]; active is [..., R]."""
+        present = active.to(encoded.dtype)[..., None]
+        count = present.sum(-2, keepdim=True).clamp_min(1.0)
+        mean = (encoded * present).sum(-2, keepdim=True) / count
         joined: Tensor = self.layers(torch.cat((encoded, mean.expand_as(encoded)), -1))
         return joined

@@ -23,18 +23,18 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 @dataclass(frozen=True)
 class AgentConfig(EncoderConfig):
-    """Base of the agents' own settings."""
+    """Base class of the settings of agents."""
 
     ADDED: ClassVar[dict[str, Any]] = {}
-    """Settings added later, with the values of the former behaviour: saved configurations that lack
-    them get these instead of the defaults."""
+    """Settings of later versions with the values that keep the earlier behaviour; saved configurations without them get
+    these values instead of the defaults."""
 
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 
 
 class Batch(NamedTuple):
-    """Transitions drawn from replay; B of them."""
+    """Transitions [B] drawn from replay."""
 
     observation: Observation
     action: Tensor
@@ -49,58 +49,58 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """B."""
+        """Return the number B of transitions."""
         return int(self.reward.shape[0])
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean of values [B]."""
+        """Return the mean of values [B]."""
         return values.mean()
 
     def part(self, rows: slice) -> Batch:
-        """Some of the transitions, without copies."""
-        chosen: Batch = tree_map_only(Tensor, lambda each: each[rows], self)
-        return chosen
+        """Return some of the transitions, without copies."""
+        part: Batch = tree_map_only(Tensor, lambda tensor: tensor[rows], self)
+        return part
 
 
 Losses = dict[str, Tensor]
-"""Scalars by name, each a mean over the batch, so that a batch may be taken in parts; those that
-start with ``loss`` are minimised, the rest is for the log. An agent that can prioritise replay adds
-``priority`` [B], the size of each transition's error."""
+"""Scalars by name, means over the batch, so that a batch may be processed in micro-batches. Those that start with
+``loss`` are minimised, the rest is logged. Agents with prioritised replay add ``priority`` [B], the sizes of the
+errors."""
 
 LossFunction = Callable[[Any, Any], Losses]
-"""From a batch and the noise for it to losses."""
+"""Maps a batch and its noise to losses."""
 
 
 class Agent(nn.Module, ABC, Generic[ConfigType]):
-    """A decision maker with shared weights for all robots.
+    """Base class of agents: networks with shared weights for all robots.
 
     Subclasses fill ``networks`` (learned) in ``build`` and call ``make_targets``.
 
     Args:
-        config: the agent's own settings.
+        config: settings of the agent.
         num_actions: number of discrete actions; not used by continuous agents.
         spec: what robots observe; the published observation by default.
     """
 
     config_type: ClassVar[type[AgentConfig]]
     algorithm: ClassVar[Literal["off-policy", "on-policy"]] = "off-policy"
-    """What it learns from: transitions of replay, or rollouts of the present policy."""
+    """Algorithm that trains the agent: on transitions of replay, or on rollouts of the present policy."""
     adds_exploration: ClassVar[bool] = True
-    """Whether exploration is added to the actions of ``explore``."""
+    """True if exploration noise is added to the actions of ``explore``."""
     continuous: bool
-    """Whether actions are continuous, [B, 2], or indices [B]."""
+    """True for continuous actions [B, 2], false for indices [B]."""
     trainer_defaults: ClassVar[dict[str, Any]] = {}
-    """Settings of ``trainer`` whose defaults are others for this agent."""
+    """Defaults of ``trainer`` that differ for this agent."""
     uses_priorities: ClassVar[bool] = False
-    """Whether ``loss`` uses importance weights and returns priorities."""
+    """True if ``loss`` uses importance weights and returns priorities."""
     supports_risk: ClassVar[bool] = False
-    """Whether ``outputs`` uses a risk level."""
+    """True if ``outputs`` uses a risk level."""
     scores_are_returns: ClassVar[bool] = True
-    """Whether ``scores`` are returns (scaled rewards), and not logits."""
+    """True if ``scores`` are returns (scaled rewards), false for logits."""
     output_meanings: ClassVar[dict[str, str]]
-    """Meaning of each tensor that ``outputs`` gives, by name."""
+    """Meanings of the tensors of ``outputs`` by name."""
     selection_rule: ClassVar[str]
-    """How ``select`` turns outputs into an action, in words."""
+    """Description of how ``select`` turns outputs into an action."""
 
     def __init__(self, config: ConfigType, num_actions: int = 25, spec: ObservationSpec | None = None) -> None:
         super().__init__()
@@ -111,10 +111,10 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         self.build()
 
     def build(self) -> None:
-        """Fill ``networks`` and ``targets``, as ``config`` and ``spec`` ask for."""
+        """Create ``networks`` and ``targets`` for ``config`` and ``spec``."""
 
     def make_targets(self, *names: str) -> None:
-        """Give the named networks target copies in ``targets``."""
+        """Add copies of the named networks to ``targets``."""
         for name in names:
             self.targets[name] = copy.deepcopy(self.networks[name]).requires_grad_(False)
 
@@ -122,11 +122,11 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
     @abstractmethod
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """What a deployed network computes.
+        """Return the outputs of the deployed network.
 
         Args:
-            observation: [B].
-            risk: [B] share of the worst outcomes to act on (CVaR level, 1: the mean); only
+            observation: observations [B].
+            risk: share [B] of the worst outcomes to act on (CVaR level, 1: the mean); only
                 agents with ``supports_risk`` use it. None: as configured.
 
         Returns:
@@ -134,14 +134,14 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
-        """Numbers [B, A] of which ``select`` takes the highest; None for continuous actions."""
+        """Return the numbers [B, A] of which ``select`` takes the highest; None for continuous actions."""
         return None
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """The best action for outputs, deterministic; continuous agents override this.
+        """Return the best action for outputs, deterministic; continuous agents override this.
 
         Returns:
-            [B, 2] in [-1, 1], or [B] int64.
+            Actions [B, 2] in [-1, 1], or [B] int64.
         """
         scores = self.scores(outputs)
         if scores is None:
@@ -149,33 +149,33 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return scores.argmax(-1)
 
     def act(self, observation: Observation, risk: Tensor | None = None) -> Tensor:
-        """The best action for observations [B]; see outputs and select."""
+        """Return the best action for observations [B]; see outputs and select."""
         return self.select(self.outputs(observation, risk))
 
     def imitating_action(self, observation: Observation) -> Tensor:
-        """What continuous agents are to do as their teachers do, [B, 2]; has a gradient.
+        """Return the action [B, 2] of a continuous agent that imitates its teacher; it has a gradient.
 
-        By default what ``explore`` gives with zeros as noise.
+        By default the action of ``explore`` with zeros as noise.
         """
-        given = next(iter(observation.values()))
-        return self.explore(observation, torch.zeros(len(given), 2, device=given.device))[0]
+        first = next(iter(observation.values()))
+        return self.explore(observation, torch.zeros(len(first), 2, device=first.device))[0]
 
     def explore(self, observation: Observation, noise: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        """Actions while training; for off-policy agents before exploration noise is added.
+        """Return the actions while training; for off-policy agents before exploration noise is added.
 
         It is compiled into one graph.
 
         Args:
-            observation: [B].
-            noise: what ``exploration_noise`` gave; see also ``imitating_action``.
+            observation: observations [B].
+            noise: result of ``exploration_noise``; see also ``imitating_action``.
 
         Returns:
-            The actions; and further tensors [B, ...] that ``loss`` needs of this moment, by name.
+            The actions, and further tensors [B, ...] of this step that ``loss`` needs, by name.
         """
         return self.act(observation), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Any:
-        """Random numbers that one call of ``explore`` needs, drawn outside compiled code.
+        """Return the random numbers that a call of ``explore`` needs, drawn outside compiled code.
 
         Args:
             batch: shape B of the observations.
@@ -185,7 +185,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
     @property
     def acts_at_random(self) -> bool:
-        """Whether ``explore`` draws random numbers, and so acts otherwise than ``act``."""
+        """Return whether ``explore`` draws random numbers, and so differs from ``act``."""
         generator = torch.Generator(next(self.parameters()).device)
         return self.exploration_noise(torch.Size([1]), generator) is not None
 
@@ -193,61 +193,61 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
     @abstractmethod
     def loss(self, batch: Any, noise: Any) -> Losses:
-        """Losses of a batch; each must send gradients only to the networks it trains.
+        """Return the losses of a batch; each must send gradients only to the networks it trains.
 
-        Together they must send one to every parameter that learns.
+        Together they must send a gradient to every learned parameter.
 
         Args:
-            batch: what the algorithm learns from; Batch, or RolloutBatch.
-            noise: what ``loss_noise`` gave.
+            batch: Batch or RolloutBatch, depending on the algorithm.
+            noise: result of ``loss_noise``.
         """
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Any:
-        """Random numbers that one call of ``loss`` needs, drawn outside compiled code."""
+        """Return the random numbers that a call of ``loss`` needs, drawn outside compiled code."""
         return None
 
     def part_of_noise(self, noise: Any, rows: slice) -> Any:
-        """What ``loss`` needs of its noise for some rows of its batch.
+        """Return the noise of ``loss`` for some rows of its batch.
 
-        All of it by default; an agent that draws numbers for every row selects those.
+        By default all of it; agents that draw numbers for every row select those.
         """
         return noise
 
     # Export and inspection ----------------------------------------------------------------------
 
     def output_networks(self) -> list[str]:
-        """Names of the networks that ``outputs`` uses: all by default."""
+        """Return the names of the networks that ``outputs`` uses: all by default."""
         return list(self.networks)
 
     def extra_inputs(self, observation: Observation) -> dict[str, Tensor]:
-        """Inputs of a deployed network beside the observation, [B, ...], as ``act`` uses them.
+        """Return the inputs of a deployed network beside the observation, [B, ...], as ``act`` uses them.
 
         They are keyword arguments of ``outputs``.
         """
         return {}
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
-        """Quantiles of the return (scaled rewards) of actions, at even and rising fractions.
+        """Return the quantiles of the return (scaled rewards) of actions, at even and rising fractions.
 
         Args:
-            observation: [...].
-            action: [..., 2] or [...] int64.
+            observation: observations [...].
+            action: actions [..., 2], or [...] int64.
 
         Returns:
-            [..., N], or None if the agent does not estimate them.
+            Quantiles [..., N], or None if the agent does not estimate them.
         """
-        each = self.critic_quantiles(observation, action)
-        return None if each is None else join_critics(each)
+        quantiles = self.critic_quantiles(observation, action)
+        return None if quantiles is None else join_critics(quantiles)
 
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
-        """Estimate the quantiles of the return by each of C critics of given actions.
+        """Return the quantiles of the return of actions by C critics.
 
         Returns:
-            [C, ..., N], not sorted; None if the agent has no such critics. See return_quantiles.
+            Quantiles [C, ..., N], not sorted; None if the agent has no such critics. See return_quantiles.
         """
         return None
 
 
 def join_critics(quantiles: Tensor) -> Tensor:
-    """Return the rising means [..., N] over critics of their quantiles [C, ..., N]."""
+    """Return the sorted means [..., N] over critics of their quantiles [C, ..., N]."""
     return quantiles.mean(0).sort(-1).values

@@ -17,7 +17,7 @@ from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCritic
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
 from train_RL_agents.networks.actors import Actor
-from train_RL_agents.networks.layers import call_without_grad, each_of, squash
+from train_RL_agents.networks.layers import call_without_grad, ensemble_outputs, squash
 from train_RL_agents.networks.observation import Observation
 
 
@@ -33,7 +33,7 @@ class DDPGConfig(ActionCriticConfig):
 
 
 class DDPG(ActionCriticAgent[DDPGConfig]):
-    """See the module."""
+    """Deep deterministic policy gradient agent."""
 
     config_type = DDPGConfig
     continuous = True
@@ -47,27 +47,27 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         self.make_targets(*self.networks)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """The actor's action [B, 2]; risk does not apply."""
+        """Return the actor's action [B, 2]; risk does not apply."""
         return {"action": self.networks["actor"](observation)}
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """The action itself."""
+        """Return the action itself."""
         return outputs["action"]
 
     def output_networks(self) -> list[str]:
-        """The actor."""
+        """Return the name of the actor."""
         return ["actor"]
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """The noise [B, 2] of target actions."""
+        """Return the noise [B, 2] of target actions."""
         return torch.randn(batch_size, 2, generator=generator, device=generator.device)
 
     def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:
-        """The noise of some rows."""
+        """Return the noise of some rows."""
         return noise[rows]
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
-        """Errors of the critics; the actor maximises the value of the first critic."""
+        """Return the losses of the critics and the actor; the actor maximises the value of the first critic."""
         with torch.no_grad():
             smoothing = (self.config.target_noise * noise).clamp(-0.5, 0.5)
             action = self.targets["actor"](batch.next_observation) + smoothing
@@ -75,7 +75,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
             next_values = self.target_values(batch.next_observation, action)
             targets = td_target(batch.reward, batch.discount, next_values)
         networks = [self.networks[name] for name in self.critics]
-        values = each_of(networks, batch.observation, batch.action)
+        values = ensemble_outputs(networks, batch.observation, batch.action)
         actor: Any = self.networks["actor"]
         pre_activation = actor.pre_activation(batch.observation)
         value = call_without_grad(self.networks[self.critics[0]], batch.observation, squash(pre_activation))

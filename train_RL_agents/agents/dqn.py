@@ -1,4 +1,4 @@
-"""DQN: one value per discrete action (Mnih et al. 2015), with the usual improvements as options.
+"""DQN: a value per discrete action (Mnih et al. 2015), with the usual improvements as options.
 
 Options: double targets (van Hasselt et al. 2016), dueling heads (Wang et al. 2016), the smaller
 of twin target values (Fujimoto et al. 2018).
@@ -16,7 +16,7 @@ from marinenav_env.support.validation import at_least, at_most
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.losses import squared_error, td_target
 from train_RL_agents.networks.encoders import ObservationNetwork
-from train_RL_agents.networks.layers import dueling_values, each_of
+from train_RL_agents.networks.layers import dueling_values, ensemble_outputs
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
@@ -35,7 +35,7 @@ class DQNConfig(AgentConfig):
 
 
 class ValueNetwork(ObservationNetwork):
-    """Values of all actions."""
+    """Network of the values of all actions."""
 
     def __init__(self, config: DQNConfig, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -44,12 +44,12 @@ class ValueNetwork(ObservationNetwork):
         self.value_layer = nn.Linear(width, 1) if config.dueling else None
 
     def forward(self, observation: Observation) -> Tensor:
-        """Values [B, A] of observations [B]."""
+        """Return the values [B, A] of observations [B]."""
         return dueling_values(self.trunk(self.encode(observation)), self.output_layer, self.value_layer)
 
 
 class DQN(Agent[DQNConfig]):
-    """See the module."""
+    """Deep Q-network agent."""
 
     config_type = DQNConfig
     continuous = False
@@ -63,27 +63,27 @@ class DQN(Agent[DQNConfig]):
         self.make_targets(*self.networks)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Values [B, A], averaged over the critics; risk does not apply."""
+        """Return the values [B, A], averaged over the critics; risk does not apply."""
         return {"values": self._mean_values(observation)}
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor:
-        """The values."""
+        """Return the values."""
         return outputs["values"]
 
     def loss(self, batch: Batch, noise: Any) -> Losses:
-        """Squared temporal-difference error of every critic."""
+        """Return the squared temporal-difference error of every critic."""
         with torch.no_grad():
-            target = torch.stack(each_of([*self.targets.values()], batch.next_observation))
+            target = torch.stack(ensemble_outputs([*self.targets.values()], batch.next_observation))
             chooser = self._mean_values(batch.next_observation) if self.config.double else target.mean(0)
             choice = chooser.argmax(-1, keepdim=True)
             next_value = target.amin(0).gather(-1, choice).squeeze(-1)
             targets = td_target(batch.reward, batch.discount, next_value)
         chosen = [
             values.gather(-1, batch.action[:, None]).squeeze(-1)
-            for values in each_of([*self.networks.values()], batch.observation)
+            for values in ensemble_outputs([*self.networks.values()], batch.observation)
         ]
         loss = torch.stack([squared_error(values, targets) for values in chosen]).sum()
         return {"loss": loss, "value": chosen[0].mean(), "target": targets.mean()}
 
     def _mean_values(self, observation: Observation) -> Tensor:
-        return torch.stack(each_of([*self.networks.values()], observation)).mean(0)
+        return torch.stack(ensemble_outputs([*self.networks.values()], observation)).mean(0)

@@ -40,7 +40,7 @@ class IQNConfig(QuantileConfig):
 
 
 class IQN(Agent[IQNConfig]):
-    """See the module."""
+    """Implicit quantile network agent."""
 
     config_type = IQNConfig
     continuous = False
@@ -64,54 +64,54 @@ class IQN(Agent[IQNConfig]):
     def outputs(
         self, observation: Observation, risk: Tensor | None = None, taus: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Quantiles [B, N, A], averaged over the networks.
+        """Return the quantiles [B, N, A], averaged over the networks.
 
         Args:
-            observation: [B].
-            risk: see Agent.
-            taus: [B, N] fractions; by default those below the risk level.
+            observation: observations [B].
+            risk: risk level [B]; see Agent.
+            taus: fractions [B, N]; by default those below the risk level.
         """
         taus = self._taus(observation, risk) if taus is None else taus
         quantiles = [net(observation, taus) for net in _all(self.networks)]
         return {"quantiles": torch.stack(quantiles).mean(0)}
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Means over the fractions."""
+        """Return the means over the fractions."""
         return outputs["quantiles"].mean(-2)
 
     def extra_inputs(self, observation: Observation) -> dict[str, Tensor]:
-        """The fractions."""
+        """Return the fractions."""
         return {"taus": self._taus(observation, None)}
 
     def _taus(self, observation: Observation, risk: Tensor | None) -> Tensor:
-        """Fractions [B, N] below the risk level."""
+        """Return the fractions [B, N] below the risk level."""
         return risk_level(self.config, observation, risk)[..., None] * self.acting_taus
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
-        """Mean of the networks' quantiles at the fractions that ``act`` averages over."""
+        """Return the mean of the networks' quantiles at the fractions that ``act`` averages over."""
         return (
-            torch.stack([net.of_action(observation, self.acting_taus, action) for net in _all(self.networks)])
+            torch.stack([net.action_quantiles(observation, self.acting_taus, action) for net in _all(self.networks)])
             .mean(0)
             .sort(-1)
             .values
         )
 
     def explore(self, observation: Observation, noise: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
-        """The action of the highest mean over the same quantiles, or over random ones."""
+        """Return the action of the highest mean over the acting fractions, or over random ones."""
         # The mean is taken before the heads, which are linear: a tenth of the work of outputs.
         taus = self.acting_taus if noise is None else noise
         mean = self._mean_values(observation, taus, self.networks)
         return self.select({"quantiles": mean[..., None, :]}), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor | None:
-        """Fractions [B, N], if they are to be random."""
+        """Return fractions [B, N] if they are random, else None."""
         if not self.config.random_fractions:
             return None
         shape = (*batch, self.config.acting_quantiles)
         return torch.rand(shape, generator=generator, device=generator.device)
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """Fractions [2, N], one from each stratum."""
+        """Return the fractions [2, N], one from each stratum."""
         return draw_fractions(self.tau_midpoints, generator)
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
@@ -120,10 +120,10 @@ class IQN(Agent[IQNConfig]):
         with torch.no_grad():
             chooser = self.networks if self.config.double else self.targets
             choice = self._mean_values(batch.next_observation, target_taus, chooser).argmax(-1)
-            target = [net.of_action(batch.next_observation, target_taus, choice) for net in _all(self.targets)]
+            target = [net.action_quantiles(batch.next_observation, target_taus, choice) for net in _all(self.targets)]
             targets = td_target(batch.reward, batch.discount, torch.stack(target).amin(0))
-        chosen = [net.of_action(batch.observation, taus, batch.action) for net in _all(self.networks)]
-        errors = [quantile_huber(each, targets, taus, self.config.kappa) for each in chosen]
+        chosen = [net.action_quantiles(batch.observation, taus, batch.action) for net in _all(self.networks)]
+        errors = [quantile_huber(quantiles, targets, taus, self.config.kappa) for quantiles in chosen]
         return {
             "loss": torch.stack(errors).sum(),
             "value": chosen[0].mean(),
@@ -132,7 +132,7 @@ class IQN(Agent[IQNConfig]):
 
     @staticmethod
     def _mean_values(observation: Observation, taus: Tensor, networks: nn.ModuleDict) -> Tensor:
-        """Means over fractions and networks, [B, A]."""
+        """Return the means over fractions and networks, [B, A]."""
         return torch.stack([net.mean(observation, taus) for net in _all(networks)]).mean(0)
 
 

@@ -32,15 +32,15 @@ class PPOConfig(ActorCriticConfig):
 
 
 class PPO(ActorCriticAgent[PPOConfig]):
-    """See the module."""
+    """Proximal policy optimisation agent."""
 
     config_type = PPOConfig
     trainer_defaults: ClassVar[dict[str, Any]] = {"num_envs": 512, "rollout_steps": 32, "epochs": 3}
 
     def loss(self, batch: RolloutBatch, noise: None) -> Losses:
-        """Clipped surrogate objective, value loss, and entropy."""
+        """Return the clipped surrogate loss and the value loss."""
         log_prob, entropy, value = self.evaluate(batch)
-        # Robots that were not active did not do what they drew.
+        # Robots that were not active did not execute the sampled action.
         difference = torch.where(batch.active, log_prob - batch.extras["log_prob"], 0.0)
         ratio = difference.exp()
         surrogate = clipped_surrogate(ratio, batch.advantage, self.config.clip)
@@ -67,12 +67,12 @@ class PPO(ActorCriticAgent[PPOConfig]):
 
 
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
-    """The smaller of the plain and the clipped objective, [B] (equation 7)."""
+    """Return the smaller of the plain and the clipped objective, [B] (equation 7)."""
     return torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage)
 
 
 def value_error(value: Tensor, batch: RolloutBatch, clip: float) -> Tensor:
-    """Squared error of values [B]; with a clip the larger of the plain and the clipped one."""
+    """Return the squared error of values [B]; with a clip the larger of the plain and the clipped one."""
     error = (value - batch.target).square()
     if not clip:
         return error

@@ -21,39 +21,39 @@ class QuantileConfig(AgentConfig):
 
     ADDED: ClassVar[dict[str, Any]] = {"kappa": 1.0, "risk": "neutral"}
     quantiles: Annotated[int, at_least(1), at_most(1024)] = 16
-    """Quantile fractions N per network and update."""
+    """Number N of quantile fractions per network and update."""
     critics: Annotated[int, at_least(1), at_most(10)] = 2
     """Independent networks that give values; targets take the lower ones."""
     embedding: Literal["late", "published"] = "late"
-    """Where the fractions enter: after the last hidden layer, or as published, before the first."""
+    """Layer at which the fractions enter: after the last hidden layer or, as published, before the first."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers of the networks that give values."""
     kappa: Positive = 10.0
     """Threshold of the Huber loss (scaled reward). Below it the loss is squared, and quantiles are
     expectiles, whose mean includes rare collisions; the mean of true quantiles does not."""
     risk: Literal["neutral", "adaptive"] = "adaptive"
-    """How evaluations rate actions if no risk level is given: by their mean, or near other
-    objects by their worst outcomes (see ``nearness_risk``)."""
+    """Rating of actions in evaluations without a risk level: by their mean, or near other objects by their worst
+    outcomes (see ``nearness_risk``)."""
 
 
 def midpoints(count: int) -> Tensor:
-    """Midpoints [N] of N equal strata of (0, 1)."""
+    """Return the midpoints [N] of N equal strata of (0, 1)."""
     return (torch.arange(count) + 0.5) / count
 
 
 def draw_fractions(tau_midpoints: Tensor, generator: torch.Generator) -> Tensor:
-    """Two draws [2, N] of fractions, one from each stratum of given tau_midpoints [N]."""
+    """Return two draws [2, N] of fractions, one from each stratum around tau_midpoints [N]."""
     half = 0.5 / tau_midpoints.shape[0]
-    # In their range at once: two kernels of an update fewer.
+    # Drawn in their range directly, which saves two kernels per update.
     jitter = torch.empty(2, *tau_midpoints.shape, device=generator.device)
     return tau_midpoints + jitter.uniform_(-half, half, generator=generator)
 
 
 def nearness_risk(observation: Observation, full: float = 10.0) -> Tensor:
-    """Risk level [B] adapted to the closest object, clip(distance / full, 0, 1); 1 without any.
+    """Return the risk level [B] adapted to the closest object, clip(distance / full, 0, 1); 1 without any.
 
     Args:
-        observation: [B]; the mask may be of floating point, as exported networks have it.
+        observation: observations [B]; the mask may be of floating point, as in exported networks.
         full: distance from which all outcomes count (m).
     """
     distance = torch.linalg.vector_norm(observation["objects_state"][..., :2], dim=-1)
@@ -61,20 +61,20 @@ def nearness_risk(observation: Observation, full: float = 10.0) -> Tensor:
     return (closest / full).clamp(0.0, 1.0)
 
 
-def risk_level(config: QuantileConfig, observation: Observation, asked: Tensor | None) -> Tensor:
-    """The risk level [B] asked for, else the configured one.
+def risk_level(config: QuantileConfig, observation: Observation, requested: Tensor | None) -> Tensor:
+    """Return the requested risk level [B], else the configured one.
 
     It is 1 for the mean, and where an adaptive level would need objects that are not observed.
     """
-    if asked is not None:
-        return asked
+    if requested is not None:
+        return requested
     if config.risk == "adaptive" and OBJECTS not in config.excluded:
         return nearness_risk(observation)
     return torch.ones_like(observation["self_state"][..., 0])
 
 
 class QuantileNetwork(ObservationNetwork):
-    """Quantiles of the return of every discrete action."""
+    """Network of the quantiles of the return of every discrete action."""
 
     def __init__(self, config: QuantileConfig, dueling: bool, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -86,21 +86,21 @@ class QuantileNetwork(ObservationNetwork):
         self.value_layer = nn.Linear(width, 1) if dueling else None
 
     def forward(self, observation: Observation, taus: Tensor) -> Tensor:
-        """Quantiles [B, N, A] at fractions [N] or [B, N]."""
+        """Return the quantiles [B, N, A] at fractions [N] or [B, N]."""
         features, embedded = self.encode(observation)[..., None, :], self.cos_embedding(taus)
         late = self.trunk(features) * embedded if self.late else self.trunk(features * embedded)
         return dueling_values(late, self.output_layer, self.value_layer)
 
     def mean(self, observation: Observation, taus: Tensor) -> Tensor:
-        """Means [B, A] over the fractions [N] or [B, N]."""
+        """Return the means [B, A] over the fractions [N] or [B, N]."""
         if not self.late:
             return self(observation, taus).mean(-2)
         # The heads are linear, so that the mean over fractions can be taken before them.
         features = self.trunk(self.encode(observation)) * self.cos_embedding(taus).mean(-2)
         return dueling_values(features, self.output_layer, self.value_layer)
 
-    def of_action(self, observation: Observation, taus: Tensor, action: Tensor) -> Tensor:
-        """Quantiles [B, N] of actions [B] at fractions [N]."""
+    def action_quantiles(self, observation: Observation, taus: Tensor, action: Tensor) -> Tensor:
+        """Return the quantiles [B, N] of actions [B] at fractions [N]."""
         if not self.late:
             index = action[..., None, None].expand(*action.shape, taus.shape[0], 1)
             return self(observation, taus).gather(-1, index).squeeze(-1)

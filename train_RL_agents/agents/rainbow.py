@@ -42,7 +42,7 @@ class RainbowConfig(AgentConfig):
 
 
 class DistributionNetwork(ObservationNetwork):
-    """Log probabilities of the atoms for every action."""
+    """Network of the log probabilities of the atoms for every action."""
 
     def __init__(self, config: RainbowConfig, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -51,13 +51,13 @@ class DistributionNetwork(ObservationNetwork):
         heads = [(widths[-1], math.prod(self.shape)), (widths[-1], config.atoms)]
         sizes = [*pairwise(widths), *heads]
         *layers, output, value = (NoisyLinear(*size, config.sigma_0) for size in sizes)
-        # In this order: saved states of the optimiser count the parameters.
+        # The order matters: saved states of the optimiser number the parameters.
         self.add_layers(layers)
         self.output_layer, self.value_layer = output, value
         self.noise_sizes = [sum(size) for size in sizes]
 
     def forward(self, observation: Observation, noise: Tensor | None = None) -> Tensor:
-        """From observations [B] and noise [sum(noise_sizes)] to [B, A, atoms]."""
+        """Return the log probabilities [B, A, atoms] for observations [B] and noise [sum(noise_sizes)]."""
         count = len(self.noise_sizes)
         parts = [None] * count if noise is None else noise.split(self.noise_sizes)
         features = self.encode(observation)
@@ -70,7 +70,7 @@ class DistributionNetwork(ObservationNetwork):
 
 
 class Rainbow(Agent[RainbowConfig]):
-    """See the module."""
+    """Rainbow agent."""
 
     config_type = RainbowConfig
     continuous = False
@@ -91,23 +91,23 @@ class Rainbow(Agent[RainbowConfig]):
         self.register_buffer("support", support, persistent=False)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Probabilities [B, A, atoms], without noise; risk does not apply."""
+        """Return the probabilities [B, A, atoms], without noise; risk does not apply."""
         return {"probabilities": self.networks["critic"](observation).exp()}
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Means over the atoms."""
+        """Return the means over the atoms."""
         return (outputs["probabilities"] * self.support).sum(-1)
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The action of the highest mean under one draw of the noise."""
+        """Return the action of the highest mean under one draw of the noise."""
         return self._choose(self.networks["critic"](observation, noise)), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
-        """Noise of the network."""
+        """Return the noise of the network for one draw."""
         return self._noise(1, generator)[0]
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
-        """See Agent; as many quantiles as atoms."""
+        """Return as many quantiles as there are atoms; see Agent."""
         log_probabilities: Tensor = self.networks["critic"](observation)
         index = action[..., None, None].expand(*action.shape, 1, self.config.atoms)
         below = log_probabilities.gather(-2, index).squeeze(-2).exp().cumsum(-1)
@@ -117,16 +117,16 @@ class Rainbow(Agent[RainbowConfig]):
         return self.support[atom.clamp_max(self.config.atoms - 1)]
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """Noise of the learned network, of the one that selects and of the one that evaluates."""
+        """Return the noise of three networks: the learned one, the one that selects and the one that evaluates."""
         return self._noise(3, generator)
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
-        """Cross entropy to the projected target distribution; it is the priority, too."""
+        """Return the cross entropy to the projected target distribution, which is also the priority."""
         rows = torch.arange(batch.reward.shape[0], device=batch.reward.device)
         with torch.no_grad():
             choice = self._choose(self.networks["critic"](batch.next_observation, noise[1]))
-            following = self.targets["critic"](batch.next_observation, noise[2])[rows, choice]
-            targets = categorical_targets(batch.reward, batch.discount, following.exp(), self.support)
+            next_log_probabilities = self.targets["critic"](batch.next_observation, noise[2])[rows, choice]
+            targets = categorical_targets(batch.reward, batch.discount, next_log_probabilities.exp(), self.support)
         predicted = self.networks["critic"](batch.observation, noise[0])[rows, batch.action]
         errors = categorical_error(predicted, targets)
         return {
@@ -137,7 +137,7 @@ class Rainbow(Agent[RainbowConfig]):
         }
 
     def _choose(self, log_probabilities: Tensor) -> Tensor:
-        """The action of the highest mean."""
+        """Return the action of the highest mean."""
         return self.select({"probabilities": log_probabilities.exp()})
 
     def _noise(self, count: int, generator: torch.Generator) -> Tensor:

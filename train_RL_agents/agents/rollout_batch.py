@@ -18,47 +18,47 @@ class RolloutBatch(NamedTuple):
     action: Tensor
     """[B, 2], or [B] int64."""
     extras: dict[str, Tensor]
-    """What ``explore`` gave beside the action."""
+    """Outputs of ``explore`` beside the action."""
     advantage: Tensor
-    """[B], estimated, perhaps normalised."""
+    """[B] estimates, perhaps normalised."""
     target: Tensor
-    """[B], the advantage before normalisation plus the value at the time."""
+    """[B] advantage before normalisation plus the value of the rollout."""
     weight: Tensor
-    """[B], 1 for active robots, 0 for others."""
+    """[B] 1 for active robots, 0 for others."""
     progress: Tensor
-    """Scalar, the share of the run done."""
+    """Scalar share of the run done."""
     mean_weight: Tensor | None = None
-    """Scalar, of a part of a batch: the mean weight of the whole batch."""
+    """Scalar mean weight of the whole batch, if this is a part of one."""
 
     @property
     def size(self) -> int:
-        """B."""
+        """Return the number B of rows."""
         return int(self.advantage.shape[0])
 
     @property
     def active(self) -> Tensor:
-        """[B] whether the weight is not zero."""
+        """Return the mask [B] of rows whose weight is not zero."""
         return self.weight > 0.0
 
     def part(self, rows: slice) -> RolloutBatch:
-        """Some of the rows, without copies."""
+        """Return some of the rows, without copies."""
         whole = self._replace(mean_weight=self._mean_weight())
-        return whole._each(lambda each: each[rows])
+        return whole._map(lambda tensor: tensor[rows])
 
     def take(self, index: Tensor) -> RolloutBatch:
-        """A batch of the rows at indices [B]."""
-        return self._each(lambda each: each.index_select(0, index))
+        """Return a batch of the rows at indices [B]."""
+        return self._map(lambda tensor: tensor.index_select(0, index))
 
-    def _each(self, choose: Callable[[Tensor], Tensor]) -> RolloutBatch:
-        """Select rows of all tensors that have rows."""
-        chosen: RolloutBatch = tree_map_only(Tensor, lambda each: choose(each) if each.ndim else each, self)
-        return chosen
+    def _map(self, function: Callable[[Tensor], Tensor]) -> RolloutBatch:
+        """Return the batch with a function applied to all tensors that have rows."""
+        mapped: RolloutBatch = tree_map_only(Tensor, lambda tensor: function(tensor) if tensor.ndim else tensor, self)
+        return mapped
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean of values [B] over active robots; 0 without any.
+        """Return the mean of values [B] over active robots; 0 without any.
 
-        Of a part of a batch it is relative to the active robots of the whole batch, so that the
-        mean over parts, weighted by their numbers of rows, is the mean over the batch.
+        For a part of a batch it is relative to the active robots of the whole batch, so that the mean over parts,
+        weighted by their numbers of rows, is the mean over the batch.
         """
         return (values * self.weight).mean() / self._mean_weight().clamp_min(1e-8)
 
@@ -67,5 +67,5 @@ class RolloutBatch(NamedTuple):
 
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
-    """Mean of values [B] with weights [B]; 0 if all weights are."""
+    """Return the mean of values [B] with weights [B]; 0 if all weights are 0."""
     return (values * weight).sum() / weight.sum().clamp_min(1.0)

@@ -18,7 +18,7 @@ from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCritic
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
 from train_RL_agents.networks.actors import GaussianActor, squashed_sample
-from train_RL_agents.networks.layers import each_of, squash
+from train_RL_agents.networks.layers import ensemble_outputs, squash
 from train_RL_agents.networks.observation import Observation
 
 
@@ -27,7 +27,7 @@ class SACConfig(ActionCriticConfig):
     """Settings of SAC."""
 
     temperature: Positive = 0.02
-    """Weight of the entropy (scaled reward): the first, if learned."""
+    """Weight of the entropy (scaled reward); if learned, its initial value."""
     learn_temperature: bool = True
     """Adapt the temperature to the target entropy."""
     target_entropy: float = -2.0
@@ -35,7 +35,7 @@ class SACConfig(ActionCriticConfig):
 
 
 class Temperature(nn.Module):
-    """The weight of the entropy, as its logarithm."""
+    """Weight of the entropy, stored as its logarithm."""
 
     def __init__(self, config: SACConfig) -> None:
         super().__init__()
@@ -43,12 +43,12 @@ class Temperature(nn.Module):
         self.logarithm = nn.Parameter(start, requires_grad=config.learn_temperature)
 
     def forward(self) -> Tensor:
-        """Scalar."""
+        """Return the logarithm, a scalar."""
         return self.logarithm
 
 
 class SAC(ActionCriticAgent[SACConfig]):
-    """See the module."""
+    """Soft actor-critic agent."""
 
     config_type = SACConfig
     continuous = True
@@ -66,36 +66,36 @@ class SAC(ActionCriticAgent[SACConfig]):
         self.networks["temperature"] = Temperature(self.config)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Mean and log standard deviation before squashing, [B, 2] each; risk does not apply."""
+        """Return the mean and log standard deviation before squashing, [B, 2] each; risk does not apply."""
         mean, log_std = self.networks["actor"](observation)
         return {"mu": mean, "log_sigma": log_std}
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """The squashed mean."""
+        """Return the squashed mean."""
         return squash(outputs["mu"])
 
     def output_networks(self) -> list[str]:
-        """The actor."""
+        """Return the name of the actor."""
         return ["actor"]
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """A sample."""
+        """Return a sample of the policy."""
         return squashed_sample(self.networks["actor"](observation), noise)[0], {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
-        """Standard normal [B, 2]."""
+        """Return standard normal numbers [B, 2]."""
         return torch.randn((*batch, 2), generator=generator, device=generator.device)
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """Standard normal [2, B, 2], for the next and the present actions."""
+        """Return standard normal numbers [2, B, 2], for the next and the present actions."""
         return torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
 
     def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:
-        """The numbers of some rows."""
+        """Return the numbers of some rows."""
         return noise[:, rows]
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
-        """Errors of the critics, of the actor, and of the temperature if it is learned."""
+        """Return the losses of the critics, of the actor, and of the temperature if it is learned."""
         log_temperature = self.networks["temperature"]()
         temperature = log_temperature.detach().exp()
         with torch.no_grad():
@@ -105,10 +105,10 @@ class SAC(ActionCriticAgent[SACConfig]):
             entropy = -(temperature * log_density)[:, None]
             targets = td_target(batch.reward, batch.discount, next_values + entropy)
         networks = [self.networks[name] for name in self.critics]
-        values = each_of(networks, batch.observation, batch.action)
+        values = ensemble_outputs(networks, batch.observation, batch.action)
         action, log_density = squashed_sample(self.networks["actor"](batch.observation), noise[1])
-        known = each_of(networks, batch.observation, action, frozen=True)
-        actor_values = [each.mean(-1) for each in known]
+        critic_values = ensemble_outputs(networks, batch.observation, action, frozen=True)
+        actor_values = [critic_value.mean(-1) for critic_value in critic_values]
         value = torch.stack(actor_values).amin(0)
         surplus = (-log_density.detach() - self.config.target_entropy).mean()
         return {

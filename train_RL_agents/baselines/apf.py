@@ -34,13 +34,13 @@ class APF(Baseline):
     """See the module."""
 
     def wanted_velocity(self, observation: Observation) -> Tensor:
-        """The sum of pull and pushes, cut to the speed."""
+        """Return the sum of pull and pushes, cut to the speed."""
         pushes = repulsion(observation, self.own_radius)
         return limited(to_the_goal(observation["self_state"], SPEED) + pushes.sum(-2), SPEED)
 
 
 def repulsion(observation: Observation, own_radius: float) -> Tensor:
-    """Contribution of each object to the wanted velocity.
+    """Return the contribution of each object to the wanted velocity.
 
     Args:
         observation: [E, R, ...].
@@ -65,7 +65,7 @@ def repulsion(observation: Observation, own_radius: float) -> Tensor:
 
 
 def seconds_to_pass(position: Tensor, relative: Tensor, most: float) -> Tensor:
-    """Time until an object is closest, if no vessel changes course.
+    """Return the time until an object is closest, if no vessel changes course.
 
     Args:
         position: [..., 2] of the object (m).

@@ -54,6 +54,6 @@ class Baseline(TensorDictModuleBase, ABC):
 
 
 def limited(velocity: Tensor, speed: float) -> Tensor:
-    """Velocities [E, R, 2] cut to a speed (m/s)."""
+    """Return the velocities [E, R, 2] cut to a speed (m/s)."""
     norm = torch.linalg.vector_norm(velocity, dim=-1, keepdim=True)
     return velocity * (speed / norm.clamp_min(speed))

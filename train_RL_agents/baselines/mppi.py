@@ -65,7 +65,7 @@ class MPPI(Baseline):
         self.samples = torch.cat((noise, -noise)) * torch.tensor([COURSE, SLOWDOWN])
 
     def wanted_velocity(self, observation: Observation) -> Tensor:
-        """The first velocity of the plan."""
+        """Return the first velocity of the plan."""
         own = observation["self_state"]
         plan = own.new_tensor([0.0, SPEED]).expand(*own.shape[:2], 1, SEGMENTS, 2)
         for spread in SPREADS:
@@ -76,7 +76,7 @@ class MPPI(Baseline):
         return _velocity(own[..., :2], plan[:, :, 0, 0])
 
     def _cost(self, observation: Observation, plans: Tensor) -> Tensor:
-        """Cost of plans [E, R, N, SEGMENTS, 2], [E, R, N] (s): time, and risk at times [T]."""
+        """Return the cost of plans [E, R, N, SEGMENTS, 2], [E, R, N] (s): time, and risk at times [T]."""
         positions = self._simulate(observation["self_state"], plans)
         goal = observation["self_state"][..., None, :2]
         distance = torch.linalg.vector_norm(goal - positions, dim=-1)
@@ -85,7 +85,7 @@ class MPPI(Baseline):
         return self.step * (~there).sum(0) + left + self._risk(observation, positions, there)
 
     def _risk(self, observation: Observation, positions: Tensor, there: Tensor) -> Tensor:
-        """Cost [E, R, N] of collisions and of passing closely (s), until the goal is reached."""
+        """Return the cost [E, R, N] of collisions and of passing closely (s), until the goal is reached."""
         relative = _relative(observation, positions, self.step)
         apart = torch.linalg.vector_norm(relative, dim=-1)
         gap = apart - (observation["objects_state"][..., 4] + self.own_radius)[:, :, None]
@@ -94,7 +94,7 @@ class MPPI(Baseline):
         return NEAR * close + COLLISION * ((gap < 0.0) & seen).any(-1).any(0)
 
     def _simulate(self, own: Tensor, plans: Tensor) -> Tensor:
-        """Positions [T, E, R, N, 2] after each control step, in the present body frame (m).
+        """Return the positions [T, E, R, N, 2] after each control step, in the present body frame (m).
 
         The water is taken to be at rest: no observation tells the current.
         """
@@ -146,7 +146,7 @@ class MPPIRules(MPPI):
     """MPPI with the rules of the sea in its cost."""
 
     def _risk(self, observation: Observation, positions: Tensor, there: Tensor) -> Tensor:
-        """Cost [E, R, N], with that of passing vessels on the wrong side (s)."""
+        """Return the cost [E, R, N], with that of passing vessels on the wrong side (s)."""
         relative = _relative(observation, positions, self.step)
         moves = relative.diff(dim=0)
         speed = torch.linalg.vector_norm(moves, dim=-1).clamp_min(1e-6)
@@ -158,7 +158,7 @@ class MPPIRules(MPPI):
 
 
 def gives_way(observation: Observation) -> Tensor:
-    """Objects [E, R, K] that are vessels on a collision course, to which this one gives way.
+    """Return the objects [E, R, K] that are vessels on a collision course, to which this one gives way.
 
     A vessel's course is taken to be its heading.
     """
@@ -183,7 +183,7 @@ def gives_way(observation: Observation) -> Tensor:
 
 
 def _relative(observation: Observation, positions: Tensor, step: float) -> Tensor:
-    """Objects less own positions [T, E, R, N, 2], [T, E, R, N, K, 2], at constant velocity (m)."""
+    """Return the objects less own positions [T, E, R, N, 2], [T, E, R, N, K, 2], at constant velocity (m)."""
     objects = observation["objects_state"][:, :, None]
     time = step * torch.arange(1, len(positions) + 1, device=positions.device)
     later = objects[..., :2] + time.view(-1, 1, 1, 1, 1, 1) * objects[..., 2:4]
@@ -191,11 +191,11 @@ def _relative(observation: Observation, positions: Tensor, step: float) -> Tenso
 
 
 def _velocity(goal: Tensor, plan: Tensor) -> Tensor:
-    """The velocity [..., 2] (m/s) of plans [..., 2]: course from the goal's (rad), speed (m/s)."""
+    """Return the velocity [..., 2] (m/s) of plans [..., 2]: course from the goal's (rad), speed (m/s)."""
     return _turned(torch.nn.functional.normalize(goal, dim=-1) * plan[..., 1:], plan[..., 0])
 
 
 def _turned(vector: Tensor, angle: Tensor) -> Tensor:
-    """Vectors [..., 2] turned by angles [...] (rad)."""
+    """Return the vectors [..., 2] turned by angles [...] (rad)."""
     (x, y), cos, sin = vector.unbind(-1), angle.cos(), angle.sin()
     return torch.stack((cos * x - sin * y, sin * x + cos * y), -1)

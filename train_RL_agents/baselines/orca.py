@@ -48,7 +48,7 @@ class ORCA(Baseline):
         self.step = world.dt * world.substeps
 
     def wanted_velocity(self, observation: Observation) -> Tensor:
-        """The allowed velocity that is closest to the one straight to the goal."""
+        """Return the allowed velocity that is closest to the one straight to the goal."""
         objects, mask = (
             observation["objects_state"].contiguous(),
             observation["objects_mask"].contiguous(),
@@ -78,7 +78,7 @@ def half_planes(
     horizon: Tensor,
     step: float,
 ) -> tuple[Tensor, Tensor]:
-    """Velocities that each object allows: those w with normal . w >= bound.
+    """Return the velocities that each object allows: those w with normal . w >= bound.
 
     Args:
         own: [..., 2] own velocity (m/s).
@@ -118,7 +118,7 @@ def half_planes(
 
 
 def best_velocity(wanted: Tensor, normal: Tensor, bound: Tensor, top_speed: float) -> Tensor:
-    """The best velocity under half-planes and a largest speed.
+    """Return the best velocity under half-planes and a largest speed.
 
     Args:
         wanted: [..., 2] (m/s), not faster than the largest speed.
@@ -164,7 +164,7 @@ def _cross(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _project(point: Tensor, normal: Tensor, bound: Tensor) -> Tensor:
-    """Steps [..., K, 2] from a point [..., 2] to each boundary."""
+    """Return the steps [..., K, 2] from a point [..., 2] to each boundary."""
     return (bound - (normal * point[..., None, :]).sum(-1))[..., None] * normal
 
 
@@ -177,13 +177,13 @@ def _on_circle(normal: Tensor, bound: Tensor, radius: float) -> Tensor:
 
 
 def _choices(bound: Tensor, size: int) -> Tensor:
-    """All choices of ``size`` out of K half-planes, [size, N]."""
+    """Return all choices of ``size`` out of K half-planes, [size, N]."""
     index = torch.arange(bound.shape[-1], device=bound.device)
     return torch.combinations(index, size).mT
 
 
 def _difference(normal: Tensor, bound: Tensor, first: Tensor, second: Tensor) -> Lines:
-    """The lines on which two half-planes are violated equally."""
+    """Return the lines on which two half-planes are violated equally."""
     between = normal[..., first, :] - normal[..., second, :]
     length = torch.linalg.vector_norm(between, dim=-1).clamp_min(1e-9)
     return between / length[..., None], (bound[..., first] - bound[..., second]) / length
@@ -208,6 +208,6 @@ def _worst_violation(points: Tensor, normal: Tensor, bound: Tensor, top_speed: f
 
 
 def _pick(points: Tensor, cost: Tensor) -> Tensor:
-    """The point [..., 2] of the least cost among points [..., P, 2]."""
+    """Return the point [..., 2] of the least cost among points [..., P, 2]."""
     best = cost.argmin(-1)[..., None, None].expand(*cost.shape[:-1], 1, 2)
     return points.gather(-2, best).squeeze(-2)

@@ -19,7 +19,7 @@ REMAPPED = {
 
 
 def generate_launch_description() -> LaunchDescription:
-    """The node with its topics, and the arguments that change them."""
+    """Return the node with its topics, and the arguments that change them."""
     arguments = [
         DeclareLaunchArgument("policy", default_value=str(ROOT)),
         DeclareLaunchArgument("frame", default_value="map"),

@@ -50,7 +50,7 @@ class PilotNode(Node):
         self.create_timer(self._pilot.control_step, self._on_timer)
 
     def _settings(self) -> Settings:
-        """The runtime's settings, each a parameter."""
+        """Return the runtime's settings, each a parameter."""
         given: dict[str, Any] = {}
         for field in fields(Settings):
             usual = UNSET if field.default is None else field.default
@@ -95,7 +95,7 @@ class PilotNode(Node):
             self._goal = message.pose.position.x, message.pose.position.y
 
     def _usable(self, header: Any, kept: Odometry | Tracks | None) -> bool:
-        """Whether a message is in the frame and newer than the kept one; networks reorder them.
+        """Return whether a message is in the frame and newer than the kept one; networks reorder them.
 
         A stamp ahead of the clock shuts out nothing.
         """
@@ -137,7 +137,7 @@ def _seconds(stamp: Any) -> float:
 
 
 def yaw_of(turned: Any) -> float:
-    """Yaw (rad) of a quaternion; NaN, at which the pilot stops, of one that is none."""
+    """Return the yaw (rad) of a quaternion; NaN, at which the pilot stops, of one that is none."""
     x, y, z, w = turned.x, turned.y, turned.z, turned.w
     if not abs(math.hypot(x, y, z, w) - 1.0) < 0.01:
         return math.nan
@@ -145,7 +145,7 @@ def yaw_of(turned: Any) -> float:
 
 
 def radius_of(shape: Any) -> float:
-    """Radius (m) of the circle around a shape_msgs/SolidPrimitive; NaN of one that has none."""
+    """Return the radius (m) of the circle around a shape_msgs/SolidPrimitive; NaN of one that has none."""
     sizes = list(shape.dimensions)
     if shape.type == BOX and len(sizes) == 3:
         return 0.5 * math.hypot(sizes[0], sizes[1])

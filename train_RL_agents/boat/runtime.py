@@ -240,7 +240,7 @@ class Pilot:
         tracks: Tracks | None,
         goal: tuple[float, float] | None,
     ) -> Command:
-        """A command.
+        """Return a command.
 
         Raises:
             BoatError: when the vessel must stop.
@@ -263,7 +263,7 @@ class Pilot:
         tracks: Tracks | None,
         goal: tuple[float, float] | None,
     ) -> tuple[Odometry, Tracks, tuple[float, float]]:
-        """The inputs, all there, recent and plausible.
+        """Return the inputs, all there, recent and plausible.
 
         Raises:
             BoatError: when they are not.
@@ -295,7 +295,7 @@ class Pilot:
         return own, Tracks(float(tracks.stamp), rows), (float(there[0]), float(there[1]))
 
     def _present(self, now: float, own: Odometry, tracks: Tracks) -> tuple[Odometry, Tracks]:
-        """Vessel and tracks moved on to the present."""
+        """Return the vessel and tracks moved on to the present."""
         if not self.settings.extrapolate:
             return own, tracks
         age, cos, sin = now - own.stamp, math.cos(own.yaw), math.sin(own.yaw)
@@ -311,7 +311,7 @@ class Pilot:
         return moved, Tracks(now, rows)
 
     def inputs(self, odometry: Odometry, tracks: Tracks, goal: tuple[float, float]) -> dict[str, Array]:
-        """Inputs of the network, [1, ...] by name: a body frame with y to starboard."""
+        """Return the inputs of the network, [1, ...] by name: a body frame with y to starboard."""
         cos, sin = math.cos(odometry.yaw), math.sin(odometry.yaw)
 
         def to_body(east: Any, north: Any) -> tuple[Any, Any]:
@@ -331,7 +331,7 @@ class Pilot:
         return {name: made[name] for name in self._names}
 
     def _nearest(self, rows: Array) -> tuple[Array, Array]:
-        """Slots [K, 5] and mask [K]: the objects in sight, smallest distance less radius first."""
+        """Return the slots [K, 5] and mask [K]: the objects in sight, smallest distance less radius first."""
         distance, radius = np.hypot(rows[:, 0], rows[:, 1]), rows[:, 4]
         seen = distance <= self._range + radius
         seen &= np.abs(np.arctan2(rows[:, 1], rows[:, 0])) <= 0.5 * self._angle
@@ -342,14 +342,14 @@ class Pilot:
         return objects, mask
 
     def _level(self, objects: Array, mask: Array) -> float:
-        """The risk level."""
+        """Return the risk level."""
         if not self._adaptive:
             return self.settings.risk or 1.0
         closest = np.hypot(objects[:, 0], objects[:, 1])[mask > 0.0].min(initial=NEAR)
         return float(closest / NEAR)
 
     def _applied(self, action: Any) -> tuple[float, float]:
-        """Thrusts after an action, within the limits.
+        """Return the thrusts after an action, within the limits.
 
         Raises:
             BoatError: when it is no action.
@@ -369,7 +369,7 @@ class Pilot:
 
 
 def load_network(file: Path) -> Network:
-    """An ONNX policy as a function; one thread, for one observation is little work.
+    """Return an ONNX policy as a function; one thread, for one observation is little work.
 
     Raises:
         BoatError: when it cannot be loaded or does not give actions.
@@ -405,13 +405,13 @@ def _finite(value: Any) -> bool:
 
 
 def _seconds(name: str, value: Any) -> float:
-    """A time as a float: differences of two in single precision would be rounded to minutes."""
+    """Return a time as a float: differences of two in single precision would be rounded to minutes."""
     _require(_finite(value), f"{name} is {value!r}, not a finite number of seconds")
     return float(value)
 
 
 def _rows(tracks: Tracks) -> Array:
-    """The rows as an array, [0, 5] if there are none; others are checked by their shape."""
+    """Return the rows as an array, [0, 5] if there are none; others are checked by their shape."""
     rows = np.asarray(tracks.rows, float)
     return rows if rows.size else rows.reshape(0, 5)
 
@@ -426,7 +426,7 @@ def _check(name: str, groups: list[Any], limits: list[float]) -> None:
 
 
 def _one(value: Any, name: str) -> float:
-    """A number that a contract may have for every robot; they must be equal."""
+    """Return a number that a contract may have for every robot; they must be equal."""
     values = np.unique(np.asarray(value, float))
     _require(len(values) == 1, f"the contract has a {name} of its own for every robot")
     _require(bool(np.isfinite(values).all()), f"the contract's {name} is not finite")
@@ -434,7 +434,7 @@ def _one(value: Any, name: str) -> float:
 
 
 def _within(name: str, value: float | None, usual: float, low: float, high: float) -> float:
-    """A setting within bounds, or the usual one."""
+    """Return a setting within bounds, or the usual one."""
     if value is None:
         return usual
     fine = _finite(value) and low <= value <= high

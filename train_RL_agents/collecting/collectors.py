@@ -82,7 +82,7 @@ class StepCollector:
         self._next: Callable[[], TensorDictBase] | None = None
 
     def collect(self) -> TensorDictBase:
-        """The next steps [E, T] of all environments, with TorchRL's keys."""
+        """Return the next steps [E, T] of all environments, with TorchRL's keys."""
         if self._next is None:
             self._next = self._start()
         try:
@@ -137,7 +137,7 @@ class StepCollector:
         return self._local()
 
     def _from_workers(self) -> Iterator[TensorDictBase]:
-        """Steps that other processes make."""
+        """Return the steps that other processes make."""
         with self._clock.phase("compile"):  # no time of training either
             self._workers = Workers(
                 self._config,
@@ -153,7 +153,7 @@ class StepCollector:
 
     @property
     def active(self) -> Tensor:
-        """Active robots that are controlled, per environment, a mean; a scalar on the device."""
+        """Return the active robots that are controlled, per environment, a mean; a scalar on the device."""
         if self._workers is not None:
             return self._workers.active
         active = controlled(self.env.world_state.now)
@@ -165,7 +165,7 @@ class StepCollector:
             self._workers.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """The world, if it is in this process."""
+        """Return the world, if it is in this process."""
         # Worlds of workers stay with them: a resumed run starts new ones, with new streams.
         if self._workers is not None:
             return {"world": None}

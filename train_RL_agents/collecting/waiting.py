@@ -136,7 +136,7 @@ def _ended(code: int) -> str:
 
 
 def _processor_time(process: psutil.Process) -> float:
-    """Seconds of processor time of a process and all that it started."""
+    """Return the seconds of processor time of a process and all that it started."""
     total = 0.0
     with contextlib.suppress(psutil.Error):
         for each in (process, *process.children(recursive=True)):

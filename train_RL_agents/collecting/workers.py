@@ -57,7 +57,7 @@ def make_worker_world(
     allowed: tuple[str, ...],
     **settings: Any,
 ) -> MarineNavEnv:
-    """A worker's world; called in the worker's process; it also seeds the global generator there.
+    """Return a worker's world; called in the worker's process; it also seeds the global generator there.
 
     Args:
         world: its settings.
@@ -163,7 +163,7 @@ class Workers:
         """See StepCollector; of the last batch."""
 
     def batches(self) -> Iterator[TensorDictBase]:
-        """Batches [E, T] on the device, each collected with the weights of that time.
+        """Return the batches [E, T] on the device, each collected with the weights of that time.
 
         Raises:
             WorkersError: when there can be no more.
@@ -220,7 +220,7 @@ def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, noise: Random
 
 
 def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
-    """Workers on this host."""
+    """Return the workers on this host."""
     return MultiSyncCollector(
         worlds,
         policy,
@@ -244,7 +244,7 @@ def _own_signals() -> Iterator[None]:
 
 
 def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
-    """Workers wherever Ray has processors: the cluster in RAY_ADDRESS, else this host.
+    """Return the workers wherever Ray has processors: the cluster in RAY_ADDRESS, else this host.
 
     Raises:
         ConfigError: when there is no Ray, or it has too few processors, for which it would wait.

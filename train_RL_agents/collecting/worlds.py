@@ -27,7 +27,7 @@ def make_world(
     seed: int,
     noise: RandomSource | None = None,
 ) -> MarineNavEnv:
-    """The training world, with all environments of a configuration; see MarineNavEnv."""
+    """Return the training world, with all environments of a configuration; see MarineNavEnv."""
     return MarineNavEnv(
         training_world(config),
         config.trainer.num_envs,
@@ -46,7 +46,7 @@ def make_world(
 
 
 def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
-    """Scenarios of the training: levels, or the episodes of a scenario file.
+    """Return the scenarios of the training: levels, or the episodes of a scenario file.
 
     Collisions cost ``training.reward.collision_penalty``, which replaces what a file states with a
     warning; null keeps that. Other settings of vessels and sensors are the file's, also with a
@@ -88,7 +88,7 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
 
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:
-    """The world's settings while training."""
+    """Return the world's settings while training."""
     return _trained(config.world, None, config)
 
 

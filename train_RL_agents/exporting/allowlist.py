@@ -40,7 +40,7 @@ _TYPES = (None, "builtins.tuple", "builtins.list", "builtins.dict")
 
 
 def _plain(text: str) -> bool:
-    """Whether inputs or outputs are only tuples, lists and dictionaries; others are imported."""
+    """Return whether inputs or outputs are only tuples, lists and dictionaries; others are imported."""
 
     def look(part: dict[str, Any]) -> dict[str, Any]:
         if "__enum__" in part or part.get("type") not in _TYPES:
@@ -67,7 +67,7 @@ _ACTS = re.compile(rb"\b(save|from_file|classes|while|for|__setstate__)\b|\bops\
 
 
 def program(path: Path) -> io.BytesIO:
-    """The content of a ``torch.export`` program that only computes.
+    """Return the content of a ``torch.export`` program that only computes.
 
     Raises:
         ConfigError: when it could do more, or cannot be read.
@@ -89,7 +89,7 @@ def program(path: Path) -> io.BytesIO:
 
 
 def script(path: Path) -> io.BytesIO:
-    """The content of a TorchScript file that only computes; see program."""
+    """Return the content of a TorchScript file that only computes; see program."""
 
     def harmless(name: str, content: bytes) -> bool:
         code = name.endswith((".py", ".pkl"))
@@ -99,7 +99,7 @@ def script(path: Path) -> io.BytesIO:
 
 
 def _content(path: Path, harmless: Callable[[str, bytes], bool]) -> io.BytesIO:
-    """An archive of the entries that were looked at, so that nothing else is loaded.
+    """Return an archive of the entries that were looked at, so that nothing else is loaded.
 
     Args:
         path: the file.

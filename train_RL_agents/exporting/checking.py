@@ -56,7 +56,7 @@ def _require_file(path: Path) -> None:
 
 
 def load_checked(path: Path) -> Call:
-    """The network in an exported file, once it has reproduced the examples of its contract.
+    """Return the network in an exported file, once it has reproduced the examples of its contract.
 
     Raises:
         ConfigError: see check_file.
@@ -69,7 +69,7 @@ def load_checked(path: Path) -> Call:
 
 
 def _compare(path: Path, got: dict[str, Tensor], examples: _Examples) -> float:
-    """The largest difference to the examples.
+    """Return the largest difference to the examples.
 
     Raises:
         ConfigError: when it is more than the contract allows.
@@ -109,7 +109,7 @@ def _tensor(numbers: Any) -> Tensor:
 
 
 def _read_examples(path: Path) -> _Examples:
-    """The examples of a contract.
+    """Return the examples of a contract.
 
     Raises:
         ConfigError: when it is not there, older or damaged.
@@ -150,7 +150,7 @@ def _check_whole(path: Path, expected: Any) -> None:
 
 
 def _given(path: Path, examples: _Examples) -> dict[str, Tensor]:
-    """Outputs that another program wrote.
+    """Return the outputs that another program wrote.
 
     Raises:
         ConfigError: when one is missing or not numbers.
@@ -168,7 +168,7 @@ def _given(path: Path, examples: _Examples) -> dict[str, Tensor]:
 
 
 def _loaded(path: Path, examples: _Examples) -> Call:
-    """The network in an exported file, in a process of its own.
+    """Return the network in an exported file, in a process of its own.
 
     Raises:
         ConfigError: when it is not the file that was exported, or cannot be loaded.
@@ -180,7 +180,7 @@ def _loaded(path: Path, examples: _Examples) -> Call:
 
 
 def _computed(path: Path, call: Call, examples: _Examples) -> dict[str, Tensor]:
-    """Outputs of an exported file.
+    """Return the outputs of an exported file.
 
     Raises:
         ConfigError: when they cannot be computed, or some are missing.

@@ -72,32 +72,32 @@ class Deployed(nn.Module):
 
     @property
     def input_names(self) -> list[str]:
-        """Names of the inputs, in their order."""
+        """Return the names of the inputs, in their order."""
         return [*self.entries, *self.extras]
 
     def forward(self, *inputs: Tensor) -> Tensor | Tensors:
-        """Outputs [B, ...], or the only one, for observations [B]; a mask is of numbers, too."""
+        """Return the outputs [B, ...], or the only one, for observations [B]; a mask is of numbers, too."""
         named = dict(zip(self.input_names, inputs, strict=True))
         extras = {name: named.pop(name) for name in self.extras}
         outputs = tuple(self.agent.outputs(named, **extras).values())
         return outputs if len(outputs) > 1 else outputs[0]
 
     def outputs(self, *inputs: Tensor) -> Tensors:
-        """The outputs, always as a tuple."""
+        """Return the outputs, always as a tuple."""
         return as_tuple(self(*inputs))
 
     def outputs_and_action(self, *inputs: Tensor) -> Tensors:
-        """The outputs, and the action that follows from them."""
+        """Return the outputs, and the action that follows from them."""
         outputs = self.outputs(*inputs)
         return *outputs, self.agent.select(dict(zip(self.output_names, outputs, strict=False)))
 
     @property
     def output_names(self) -> list[str]:
-        """Names of what ``outputs_and_action`` gives."""
+        """Return the names of what ``outputs_and_action`` gives."""
         return [*self.agent.output_meanings, SELECTED]
 
     def observations(self, count: int, seed: int = 0) -> Observation:
-        """Random observations [B] of the size that the world's have, in float64.
+        """Return the random observations [B] of the size that the world's have, in float64.
 
         Args:
             count: B, how many.
@@ -194,7 +194,7 @@ def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
 
 
 def _translations(dtype: torch.dtype) -> dict[Any, Any]:
-    """ONNX translations of two operators that the exporter does not translate exactly."""
+    """Return the ONNX translations of two operators that the exporter does not translate exactly."""
     number = np.float64 if dtype == torch.float64 else np.float32
     onnxscript = need("onnxscript", "export")
     op, tensor = getattr(onnxscript, f"opset{OPSET}"), onnxscript.ir.tensor
@@ -270,7 +270,7 @@ def _add_runtime(folder: Path) -> None:
 
 
 def _readable(contract: dict[str, Any]) -> str:
-    """A contract as text: indented, but the thousands of numbers of its examples in one line."""
+    """Return a contract as text: indented, but the thousands of numbers of its examples in one line."""
     *rest, (name, examples) = contract.items()
     text = json.dumps(dict(rest), indent=2, allow_nan=False).removesuffix("\n}")
     return f'{text},\n  "{name}": {json.dumps(examples, allow_nan=False)}\n}}\n'
@@ -320,7 +320,7 @@ def check(path: Path, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> 
 
 
 def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
-    """The contract of an exported policy, for JSON.
+    """Return the contract of an exported policy, for JSON.
 
     Args:
         loaded: the policy.
@@ -364,7 +364,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
 
 
 def _examples(network: Deployed) -> dict[str, Any]:
-    """Observations in short decimals, with their outputs and actions."""
+    """Return the observations in short decimals, with their outputs and actions."""
     inputs = [each.round(decimals=4) for each in network.inputs(EXAMPLES, seed=2)]
     *outputs, action = network.outputs_and_action(*inputs)
     named = zip(network.agent.output_meanings, outputs, strict=True)
@@ -383,7 +383,7 @@ def _rounded(output: Tensor) -> list[Any]:
 
 
 def _inputs(network: Deployed, world: WorldConfig) -> list[dict[str, Any]]:
-    """The inputs: name, shape and the meaning of every column."""
+    """Return the inputs: name, shape and the meaning of every column."""
     own = [
         "goal x (m, body)",
         "goal y (m, body)",

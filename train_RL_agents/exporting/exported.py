@@ -64,7 +64,7 @@ class FileAgent(nn.Module):
         return self.shell.agent.scores(outputs)
 
     def act(self, observation: Observation, risk: Tensor | None = None) -> Tensor:
-        """The best action for observations [...]."""
+        """Return the best action for observations [...]."""
         action = self.shell.agent.select(self.outputs(observation, risk))
         return action.float() if self.continuous else action
 

@@ -32,12 +32,12 @@ class _Call(nn.Module):
         self.agent, self._names, self._function = agent, names, function
 
     def forward(self, *inputs: Tensor) -> Outputs:
-        """Outputs by name."""
+        """Return the outputs by name."""
         return self._function(self.agent, dict(zip(self._names, inputs, strict=True)))
 
 
 def _decision(agent: Agent[Any], inputs: Observation) -> Outputs:
-    """Action for an observation, perhaps at a risk level, and scores if there are any."""
+    """Return the action for an observation, perhaps at a risk level, and scores if there are any."""
     risk = inputs.pop("risk", None)
     outputs = agent.outputs(inputs, risk)
     scores = agent.scores(outputs)
@@ -55,7 +55,7 @@ def _returns(agent: Agent[Any], inputs: Observation) -> Outputs:
 
 
 def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
-    """A policy as JSON holds it.
+    """Return a policy as JSON holds it.
 
     Args:
         agent: is copied.
@@ -126,7 +126,7 @@ def _arguments(node: fx.Node) -> list[Any]:
 
 
 def _plain(value: Any, at: dict[fx.Node, int]) -> Any:
-    """An argument as JSON holds it."""
+    """Return an argument as JSON holds it."""
     if isinstance(value, fx.Node):
         return {"at": at[value]}
     if isinstance(value, list | tuple):
@@ -137,7 +137,7 @@ def _plain(value: Any, at: dict[fx.Node, int]) -> Any:
 
 
 def _packed(weights: dict[str, Tensor]) -> dict[str, Any]:
-    """Weights, one after another in float32."""
+    """Return the weights, one after another in float32."""
     arrays = [each.numpy().astype("<f4").ravel() for each in weights.values()]
     offsets = np.cumsum([0, *(len(each) for each in arrays)]).tolist()
     places = zip(weights.items(), offsets, strict=False)

@@ -27,7 +27,7 @@ _FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def load(path: Path, entries: int) -> Call:
-    """The network in an exported file, as a function of separate inputs.
+    """Return the network in an exported file, as a function of separate inputs.
 
     Args:
         path: the file; its suffix tells the format.

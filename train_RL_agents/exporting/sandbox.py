@@ -70,7 +70,7 @@ class Sandbox:
         self._reply()
 
     def __call__(self, *inputs: Tensor) -> Tensors:
-        """The outputs [B, ...] for inputs [B, ...].
+        """Return the outputs [B, ...] for inputs [B, ...].
 
         Raises:
             ConfigError: when they cannot be computed within the limits, or have other sizes.
@@ -81,7 +81,7 @@ class Sandbox:
         return tuple(map(torch.cat, columns))
 
     def _outputs(self, inputs: list[Tensor]) -> list[Tensor]:
-        """The outputs for a part of the rows; see __call__."""
+        """Return the outputs for a part of the rows; see __call__."""
         outputs = self._reply(inputs)
         fine = all(
             is_whole(each) and not each.is_complex() and each.ndim > 0 and len(each) == len(inputs[0])

@@ -33,7 +33,7 @@ class _Planner(nn.Module):
         self.network = network
 
     def forward(self, observation: Tensors, taus: Tensor | None = None) -> Tensor | Tensors:
-        """The outputs, or the only one."""
+        """Return the outputs, or the only one."""
         more = () if taus is None else (taus,)
         outputs: Tensor | Tensors = self.network(*observation, *more)
         return outputs
@@ -48,12 +48,12 @@ def _knowingly() -> Iterator[None]:
 
 
 def file_name(agent_type: str) -> str:
-    """The name that planners look for."""
+    """Return the name that planners look for."""
     return f"traced_{agent_type.replace('-', '_')}_model.pt"
 
 
 def traced(network: nn.Module, example: tuple[Tensor, ...], entries: int) -> bytes:
-    """A network as the content of a TorchScript file.
+    """Return a network as the content of a TorchScript file.
 
     Args:
         network: takes the entries of an observation and perhaps taus.
@@ -68,7 +68,7 @@ def traced(network: nn.Module, example: tuple[Tensor, ...], entries: int) -> byt
 
 
 def load(path: Path, entries: int) -> Callable[..., Tensors]:
-    """The network in a file, as a function of separate inputs; ``entries`` as in traced.
+    """Return the network in a file, as a function of separate inputs; ``entries`` as in traced.
 
     Raises:
         ConfigError: see allowlist.script.

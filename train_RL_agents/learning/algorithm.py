@@ -144,7 +144,7 @@ class Algorithm(ABC):
             self._measured_sum.add_(torch.where(mask, entry, 0.0).sum(1))
 
     def health(self) -> dict[str, Tensor]:
-        """Scalars on the device, each of which is finite as long as what it sums up is.
+        """Return the scalars on the device, each of which is finite as long as what it sums up is.
 
         Indices are summed up as 0, or as NaN where they are none. Of observations, only entries of
         users' sensors are summed up.
@@ -183,7 +183,7 @@ class Algorithm(ABC):
         """Drop steps without continuation, after the worlds were replaced."""
 
     def device_scalars(self) -> dict[str, Tensor]:
-        """Scalars on the device for the log, ``train/NAME``, read with the losses."""
+        """Return the scalars on the device for the log, ``train/NAME``, read with the losses."""
         return {}
 
     def log_scalars(self) -> dict[str, float | None]:
@@ -195,7 +195,7 @@ class Algorithm(ABC):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that learning depends on."""
+        """Return everything that learning depends on."""
         return {
             "learner": self.learner.state_dict(),
             "meter": self.meter.state_dict(),

@@ -38,12 +38,12 @@ class CommonSubexpressions(CustomGraphPass):
                 graph.erase_node(node)
 
     def uuid(self) -> Any:
-        """Part of the key of Inductor's cache."""
+        """Return the part of the key of Inductor's cache."""
         return get_hash_for_files((__file__,))
 
 
 def _is_pure(node: Node) -> bool:
-    """Whether a node gives the same each time, changes nothing, and is no result of the graph.
+    """Return whether a node gives the same each time, changes nothing, and is no result of the graph.
 
     Results stay apart: the caller may change one in place.
     """

@@ -55,7 +55,7 @@ class FlatWeights:
         self._addresses = [each.data_ptr() for each in self.parameters]
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """The parts of a tensor [N] that belong to the parameters, in their shapes."""
+        """Return the parts of a tensor [N] that belong to the parameters, in their shapes."""
         return [
             flat[begin : begin + each.numel()].view_as(each)
             for begin, each in zip(self._begins, self.parameters, strict=True)
@@ -63,11 +63,11 @@ class FlatWeights:
 
     @property
     def learned_names(self) -> list[str]:
-        """Names among the networks of those that get gradients."""
+        """Return the names among the networks of those that get gradients."""
         return [*self._learned.values()]
 
     def joined(self, parts: Sequence[Tensor]) -> Tensor:
-        """Gradients of the learned parameters as one tensor [N], with zeros for the others."""
+        """Return the gradients of the learned parameters as one tensor [N], with zeros for the others."""
         whole, end = [], 0
         for index, part in zip(self._learned, parts, strict=True):
             begin = self._begins[index]
@@ -80,7 +80,7 @@ class FlatWeights:
         return torch.cat(whole)
 
     def complete(self, parts: Sequence[Tensor | None]) -> list[Tensor]:
-        """The gradients of the learned parameters, of which none may be missing.
+        """Return the gradients of the learned parameters, of which none may be missing.
 
         Raises:
             RuntimeError: when one is, naming the parameter.
@@ -92,7 +92,7 @@ class FlatWeights:
         return [part for part in parts if part is not None]
 
     def of(self, name: str) -> Tensor:
-        """The weights of one network: a view."""
+        """Return the weights of one network: a view."""
         return self.weights[self._networks[name]]
 
     def require_in_place(self) -> None:
@@ -107,7 +107,7 @@ class FlatWeights:
     # The optimiser's state is saved parameter by parameter, so that files do not depend on layout.
 
     def split(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The state of an optimiser of the parameters, from that of one of ``weights``."""
+        """Return the state of an optimiser of the parameters, from that of one of ``weights``."""
         whole: dict[str, Tensor] = state["state"].get(0, {})
         each: dict[int, dict[str, Tensor]] = {
             index: {"step": whole["step"].clone()} for index in (self._learned if whole else ())
@@ -120,7 +120,7 @@ class FlatWeights:
         return {"state": each, "param_groups": [group]}
 
     def join(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Inverse of ``split``.
+        """Return the inverse of ``split``.
 
         Raises:
             ValueError: when it is of other parameters.
@@ -148,10 +148,10 @@ class FlatWeights:
 
 
 def flat_bytes(networks: nn.Module) -> int:
-    """Bytes of the parameters of networks in one tensor."""
+    """Return the bytes of the parameters of networks in one tensor."""
     return sum(_padded(each) * each.element_size() for each in networks.parameters())
 
 
 def _padded(parameter: Tensor) -> int:
-    """Numbers that a parameter takes with the zeros after it."""
+    """Return the numbers that a parameter takes with the zeros after it."""
     return -(-parameter.numel() // _ALIGNED) * _ALIGNED

@@ -24,7 +24,7 @@ HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def in_half(losses: LossFunction, device: torch.device, dtype: torch.dtype) -> LossFunction:
-    """Losses with matrix products in bfloat16 or float16.
+    """Return the losses with matrix products in bfloat16 or float16.
 
     Networks give float32 again (``to_float32``), so targets and means over the batch are not
     rounded. The range of bfloat16 is that of float32; gradients in float16 need a LossScale.
@@ -52,7 +52,7 @@ class _Minimised(nn.Module):
         self.agent, self._losses = agent, losses
 
     def forward(self, batch: Any, noise: Any, factor: Tensor) -> tuple[Tensor, Losses]:
-        """The sum, times a factor; and all losses without gradients."""
+        """Return the sum, times a factor; and all losses without gradients."""
         found = self._losses(batch, noise)
         own = [loss for name, loss in found.items() if name.startswith("loss")]
         known = {name: value.detach() for name, value in found.items()}
@@ -60,7 +60,7 @@ class _Minimised(nn.Module):
 
 
 def gradients_of(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> Gradients:
-    """The gradients of losses by autograd.
+    """Return the gradients of losses by autograd.
 
     Args:
         agent: learns.
@@ -81,7 +81,7 @@ def gradients_of(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> 
 
 
 def compiled_gradients(agent: Agent[Any], losses: LossFunction, flat: FlatWeights, device: torch.device) -> Gradients:
-    """The same as generated code: one graph for losses and gradients.
+    """Return the same as generated code: one graph for losses and gradients.
 
     What autograd does around a compiled function, for every parameter of it, takes a tenth of an
     update on a CPU. A parameter without a gradient gets zeros.

@@ -28,7 +28,7 @@ several of the units that returns are scaled to."""
 
 
 def imitating(agent: Agent[Any], teacher: LoadedPolicy, world: WorldConfig, weight: float) -> LossFunction:
-    """The losses of an agent, with ``loss_imitation`` beside its own.
+    """Return the losses of an agent, with ``loss_imitation`` beside its own.
 
     Args:
         agent: learns.
@@ -101,7 +101,7 @@ def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor
 
 
 def _scores(agent: Agent[Any], observation: Observation) -> Tensor:
-    """Scores [B, A] of a discrete agent."""
+    """Return the scores [B, A] of a discrete agent."""
     scores = agent.scores(agent.outputs(observation))
     fine = scores is not None
     require(fine, "imitation_learning", True, f"false: {type(agent).__name__} has no scores")

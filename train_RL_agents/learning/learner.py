@@ -42,7 +42,7 @@ MOMENTS = {"adam": 2, "rmsprop": 1}
 
 
 def joined(parts: list[Losses], counts: list[int]) -> Losses:
-    """Losses of a batch from those of its parts.
+    """Return the losses of a batch from those of its parts.
 
     Args:
         parts: means over the rows of each part; ``priority`` row by row.
@@ -60,7 +60,7 @@ def joined(parts: list[Losses], counts: list[int]) -> Losses:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that there is no room for a tensor, on a GPU or on the CPU."""
+    """Return whether an error says that there is no room for a tensor, on a GPU or on the CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     said = str(error).lower()
@@ -184,12 +184,12 @@ class Learner:
 
     @property
     def micro_batches(self) -> int:
-        """Parts that a batch is taken in."""
+        """Return the parts that a batch is taken in."""
         return -(-self.batch_size // self.micro_batch)
 
     @property
     def captures(self) -> bool:
-        """Whether updates are captured as a CUDA graph."""
+        """Return whether updates are captured as a CUDA graph."""
         return all(each.captures for each in self._loops)
 
     def mode(self) -> str:
@@ -223,7 +223,7 @@ class Learner:
                 group["lr"] = rate
 
     def learn(self, batch: Any) -> Updated:
-        """The part of an update that may be captured."""
+        """Return the part of an update that may be captured."""
         # Once for the whole batch: parts of it get their parts of this.
         noise = self.agent.loss_noise(batch.size, self._generator)
         gradient, losses = self._differentiate(batch, noise)
@@ -280,7 +280,7 @@ class Learner:
             self._weights.grad = None
 
     def _differentiate(self, batch: Any, noise: Any) -> tuple[Tensor, Losses]:
-        """The gradient [N], in as many parts as memory requires; and the losses."""
+        """Return the gradient [N], in as many parts as memory requires; and the losses."""
         before = self.micro_batch
         while True:
             try:
@@ -295,7 +295,7 @@ class Learner:
             self._free()
 
     def _capturing(self) -> bool:
-        """Whether kernels are recorded just now, and not run."""
+        """Return whether kernels are recorded just now, and not run."""
         on_gpu = self._generator.device.type == "cuda"
         return on_gpu and torch.cuda.is_current_stream_capturing()
 
@@ -362,7 +362,7 @@ class Learner:
                 self._target.of(name).lerp_(self._flat.of(name), tau)
 
     def squared_weights(self) -> Tensor:
-        """Sum of the squared learned and EMA weights, a scalar on the device."""
+        """Return the sum of the squared learned and EMA weights, a scalar on the device."""
         return self._flat.weights.square().sum() + self._averages.square().sum()
 
     def copy_buffers(self) -> None:
@@ -371,7 +371,7 @@ class Learner:
             ema.copy_(online)
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights (learned, target, EMA), optimiser, counter and parts."""
+        """Return the weights (learned, target, EMA), optimiser, counter and parts."""
         return {
             "agent": self.agent.state_dict(),
             "averaged": self.ema.state_dict(),
@@ -405,7 +405,7 @@ class Learner:
 
 
 def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torch.optim.Optimizer:
-    """An optimiser, ready for a CUDA graph on a GPU: with everything that varies in tensors there.
+    """Return an optimiser, ready for a CUDA graph on a GPU: with everything that varies in tensors there.
 
     Args:
         name: adam, or rmsprop with the constants of A2C (Mnih et al. 2016).

@@ -45,7 +45,7 @@ class LossScale:
         return torch.where(finite, norm, 0.0)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Factor and counter."""
+        """Return the factor and counter."""
         return {"factor": self.factor, "since": self._since}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

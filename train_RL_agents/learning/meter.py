@@ -41,11 +41,11 @@ class Meter:
 
     @property
     def losses(self) -> dict[str, Tensor]:
-        """Sums since the last reading of what is minimised, and of the gradients' norm."""
+        """Return the sums since the last reading of what is minimised, and of the gradients' norm."""
         return {name: total for name, total in self._sums.items() if name.startswith("loss") or name == "grad_norm"}
 
     def read(self, others: dict[str, Tensor] | None = None) -> dict[str, float]:
-        """The means since the last reading, and other scalars as they are, in one transfer."""
+        """Return the means since the last reading, and other scalars as they are, in one transfer."""
         means = {name: total / self._counts[name] for name, total in self._sums.items()}
         scalars = means | (others or {})
         self._sums, self._counts = {}, {}
@@ -55,7 +55,7 @@ class Meter:
         return dict(zip(scalars, values, strict=True))
 
     def state_dict(self) -> dict[str, Any]:
-        """Sums that have not been read yet."""
+        """Return the sums that have not been read yet."""
         return {"sums": dict(self._sums), "counts": dict(self._counts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

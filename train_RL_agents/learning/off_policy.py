@@ -108,7 +108,7 @@ class OffPolicy(Algorithm):
             self.learner.update_targets(self.settings.tau)
 
     def _due(self, env_steps: int) -> int:
-        """Updates to make now."""
+        """Return the updates to make now."""
         wanted = (env_steps - self.settings.learning_starts) // self.settings.train_freq
         return max(0, wanted - self.learner.updates)
 

@@ -76,7 +76,7 @@ class OnPolicy(Algorithm):
             self._rows = self._rows_of(steps)
 
     def _next_values(self, group: TensorDictBase, following: TensorDictBase, cut: Tensor) -> Tensor:
-        """Values [E, T, R] of what the steps led to.
+        """Return the values [E, T, R] of what the steps led to.
 
         Within the steps it is the value of the next one; the last one, and episodes cut by the time
         limit, need the value of the observation before the reset.
@@ -101,7 +101,7 @@ class OnPolicy(Algorithm):
         return values
 
     def _value(self, group: TensorDictBase) -> Tensor:
-        """Values [..., R] of robots; the fleet's is of those that are still active."""
+        """Return the values [..., R] of robots; the fleet's is of those that are still active."""
         observation: Observation = observation_of(group.get("observation"))
         observation[ACTIVE] = group.get("mask")
         value: Tensor = self.agent.networks["policy"](observation)[1]
@@ -120,7 +120,7 @@ class OnPolicy(Algorithm):
         self._update_statistics(rows)
 
     def _rows_of(self, steps: TensorDictBase) -> RolloutBatch:
-        """All robot-steps of a rollout [E, T], with advantages; environment-steps if joint."""
+        """Return all robot-steps of a rollout [E, T], with advantages; environment-steps if joint."""
         settings, group, following = self.settings, steps.get(GROUP), steps.get(("next", GROUP))
         active, value = group.get("mask"), group.get("value")
         done, terminated = (following.get(name).squeeze(-1) for name in ("done", "terminated"))
@@ -154,7 +154,7 @@ class OnPolicy(Algorithm):
         )
 
     def _rewards(self, following: TensorDictBase, done: Tensor, active: Tensor) -> Tensor:
-        """Scaled rewards [E, T, R] of steps."""
+        """Return the scaled rewards [E, T, R] of steps."""
         reward = self.settings.reward_scale * following.get("reward").squeeze(-1)
         if self._scale is None:
             return reward
@@ -172,7 +172,7 @@ class OnPolicy(Algorithm):
             self.learner.copy_buffers()
 
     def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:
-        """Minibatches of all epochs, each a random permutation of the rows of active robots.
+        """Return the minibatches of all epochs, each a random permutation of the rows of active robots.
 
         On a CPU an epoch is one pass over those rows, but for a remainder. Elsewhere their number
         is known on the device only: there an epoch has the batches of a rollout in which all robots
@@ -220,7 +220,7 @@ class OnPolicy(Algorithm):
 
 
 def normalized(advantage: Tensor, weight: Tensor) -> Tensor:
-    """Advantages with mean 0 and standard deviation 1 over active robot-steps."""
+    """Return the advantages with mean 0 and standard deviation 1 over active robot-steps."""
     centred = advantage - weighted_mean(advantage, weight)
     return centred / (weighted_mean(centred.square(), weight).sqrt() + 1e-6)
 

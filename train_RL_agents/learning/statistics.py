@@ -45,7 +45,7 @@ class ReturnScale:
         self.moments = list(merge(count, mean, variance, values, active.reshape(-1).to(values)))
 
     def scaled(self, reward: Tensor) -> Tensor:
-        """Rewards divided by the standard deviation."""
+        """Return the rewards divided by the standard deviation."""
         return reward / (self.moments[2].sqrt() + 1e-6)
 
     def restart(self) -> None:
@@ -53,7 +53,7 @@ class ReturnScale:
         self._return = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Moments and open returns."""
+        """Return the moments and open returns."""
         return {"moments": self.moments, "return": self._return}
 
     def load_state_dict(self, state: dict[str, Any], blank: Tensor) -> None:

@@ -60,14 +60,14 @@ class ColumnLayout:
             self._columns.append(_Column(key, kind, begin, self.widths[kind], leaf.shape))
 
     def zeros(self, batch: Sequence[int], device: torch.device) -> Packed:
-        """Matrices of blank rows of a batch shape."""
+        """Return the matrices of blank rows of a batch shape."""
         return {
             kind: torch.zeros(*batch, width, dtype=getattr(torch, kind), device=device)
             for kind, width in self.widths.items()
         }
 
     def pack(self, rows: TensorDictBase) -> Packed:
-        """Rows of any batch shape as matrices; leaves that are no columns are left out."""
+        """Return the rows of any batch shape as matrices; leaves that are no columns are left out."""
         parts: dict[str, list[Tensor]] = {kind: [] for kind in self.widths}
         batch = rows.batch_size
         turned = [*reversed(range(len(batch)))]
@@ -82,7 +82,7 @@ class ColumnLayout:
         }
 
     def unpack(self, packed: Packed) -> TensorDict:
-        """Matrices as rows, which are views of them."""
+        """Return the matrices as rows, which are views of them."""
         first = next(iter(packed.values()))
         batch = first.shape[:-1]
         rows: dict[str, Any] = {}
@@ -103,12 +103,12 @@ class ColumnLayout:
 
 
 def kind_of(leaf: Tensor) -> str:
-    """The name of a tensor's type."""
+    """Return the name of a tensor's type."""
     return str(leaf.dtype).removeprefix("torch.")
 
 
 def _leaves(tree: TensorDictBase) -> Iterator[tuple[tuple[str, ...], Tensor]]:
-    """Leaves with their keys; below the first level in the order of their names."""
+    """Return the leaves with their keys; below the first level in the order of their names."""
     for name, value in tree.items():
         if isinstance(value, Tensor):
             yield (name,), value

@@ -63,7 +63,7 @@ class Prefetcher:
 
     @staticmethod
     def _pinned(tensor: Tensor) -> Tensor:
-        """A copy in pinned memory, in flight."""
+        """Return a copy in pinned memory, in flight."""
         held = torch.empty(tensor.shape, dtype=tensor.dtype, device=CPU, pin_memory=True)
         return held.copy_(tensor, non_blocking=True)
 
@@ -189,7 +189,7 @@ class HostReplay:
             self._asked.popleft().result()
 
     def state_dict(self) -> dict[str, Any]:
-        """Filled slots, and what has been drawn ahead."""
+        """Return the filled slots, and what has been drawn ahead."""
         self._finish()
         drawn = [future.result()().to(CPU).to_dict() for future in self._drawn]
         return self._ring.state_dict() | {"drawn": drawn}
@@ -219,7 +219,7 @@ def make_replay(
     generator: torch.Generator,
     device: torch.device,
 ) -> Replay | HostReplay:
-    """The replay that the settings ask for.
+    """Return the replay that the settings ask for.
 
     Args:
         example: one row, for shapes and types.

@@ -43,11 +43,11 @@ class BlockSums:
 
     @property
     def values(self) -> Tensor:
-        """The numbers, and zeros up to a whole block: a view."""
+        """Return the numbers, and zeros up to a whole block: a view."""
         return self._blocks.view(-1)
 
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Return the bytes held."""
         return self._blocks.nbytes + self._sums.nbytes + self._running.nbytes
 
     def clear(self) -> None:
@@ -62,7 +62,7 @@ class BlockSums:
         self._sums.index_copy_(0, block, self._blocks.index_select(0, block).sum(-1))
 
     def find(self, share: Tensor) -> Tensor:
-        """Index of the number with which a running total reaches a share of the whole total.
+        """Return the index of the number with which a running total reaches a share of the whole total.
 
         Args:
             share: [B] above 0, up to 1.
@@ -119,7 +119,7 @@ class Priorities:
         self.sums.write(slots, raised)
 
     def draw(self, batch_size: int, filled: Tensor) -> tuple[Tensor, Tensor]:
-        """Slots [batch_size] and their importance weights, at most 1.
+        """Return the slots [batch_size] and their importance weights, at most 1.
 
         Args:
             batch_size: how many.
@@ -141,7 +141,7 @@ class Priorities:
         return slots, weights.to(torch.float32)
 
     def state_dict(self, filled: int) -> dict[str, Any]:
-        """Priorities of the filled slots."""
+        """Return the priorities of the filled slots."""
         priorities = self.sums.values[:filled].clone()
         numbers = {"highest": self.highest.clone(), "beta": self.beta.clone()}
         return {"priorities": priorities, **numbers}

@@ -25,17 +25,17 @@ SLOT, WEIGHTS = "slot", "weights"
 
 
 def copied(rows: TensorDictBase) -> TensorDictBase:
-    """The same bits in other memory; TensorDict's ``clone`` adds 0, which makes 0.0 of -0.0."""
+    """Return the same bits in other memory; TensorDict's ``clone`` adds 0, which makes 0.0 of -0.0."""
     return rows.apply(Tensor.clone)
 
 
 def tree_bytes(tree: Any) -> int:
-    """Bytes of the tensors in a tensordict or tensorclass."""
+    """Return the bytes of the tensors in a tensordict or tensorclass."""
     return sum(int(leaf.nbytes) for leaf in tree.values(True, True))
 
 
 def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple[int, int]:
-    """Bytes of replay's rows and of their priorities.
+    """Return the bytes of replay's rows and of their priorities.
 
     Args:
         row: one row, without batch dimensions.
@@ -125,7 +125,7 @@ class Replay:
         return self.rows_at((chance * self.filled).to(torch.int64))
 
     def rows_at(self, slots: Tensor) -> TensorDictBase:
-        """Copies of the rows at slots [B], with SLOT."""
+        """Return the copies of the rows at slots [B], with SLOT."""
         drawn = {kind: matrix.index_select(0, slots) for kind, matrix in self._packed.items()}
         return self.packing.unpack(drawn).set(SLOT, slots)
 
@@ -140,7 +140,7 @@ class Replay:
             self.priorities.beta.fill_(beta)
 
     def state_dict(self) -> dict[str, Any]:
-        """Filled slots only."""
+        """Return the filled slots only."""
         filled = int(self.filled)  # host: saving a checkpoint
         # Matrices are copied whole: a GPU need not have room for parts of a second replay.
         packed = {

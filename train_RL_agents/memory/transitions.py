@@ -40,7 +40,7 @@ class _Packings(NamedTuple):
 
     @classmethod
     def of(cls, row: TensorDictBase) -> _Packings:
-        """Packings of a robot's observation and action."""
+        """Return the packings of a robot's observation and action."""
         seen = {"observation": row.get("observation")}
         return cls(*map(ColumnLayout, (TensorDict(seen | {"action": row.get("action")}), TensorDict(seen))))
 
@@ -190,13 +190,13 @@ def advance_windows(
 
 
 def _each(following: TensorDictBase, name: str) -> Tensor:
-    """A number of each robot, [E, R]."""
+    """Return a number of each robot, [E, R]."""
     value: Tensor = following.get(name)
     return value.squeeze(-1)
 
 
 def _pushed(opening: Windows, before: Windows | None) -> Windows:
-    """Windows of which the youngest are new and the oldest gone."""
+    """Return the windows of which the youngest are new and the oldest gone."""
 
     def push(new: Tensor, old: Tensor | None) -> Tensor:
         return new[None] if old is None else torch.cat((new[None], old[:-1]))
@@ -207,12 +207,12 @@ def _pushed(opening: Windows, before: Windows | None) -> Windows:
 
 
 def _dense(tensor: Tensor) -> Tensor:
-    """A copy that is no view of a larger tensor."""
+    """Return a copy that is no view of a larger tensor."""
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def example_row(step: TensorDictBase) -> TensorDict:
-    """A row of replay without batch dimensions, for shapes and types.
+    """Return a row of replay without batch dimensions, for shapes and types.
 
     Args:
         step: of the world, [E].
@@ -231,7 +231,7 @@ def example_row(step: TensorDictBase) -> TensorDict:
 
 
 def batch_of(rows: TensorDictBase) -> Batch:
-    """Rows drawn from replay, as agents want them."""
+    """Return the rows drawn from replay, as agents want them."""
     return Batch(
         observation_of(rows.get("observation")),
         rows.get("action"),

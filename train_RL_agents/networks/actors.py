@@ -1,4 +1,4 @@
-"""Networks that give continuous actions."""
+"""Networks of continuous policies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
 class Actor(ObservationNetwork):
-    """From observations to actions in (-1, 1)."""
+    """Network that maps observations to actions in (-1, 1)."""
 
     def __init__(self, config: EncoderConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -21,16 +21,16 @@ class Actor(ObservationNetwork):
         self.output_layer = nn.Linear(width, 2)
 
     def forward(self, observation: Observation) -> Tensor:
-        """Actions [B, 2] for observations [B]."""
+        """Return the actions [B, 2] for observations [B]."""
         return squash(self.pre_activation(observation))
 
     def pre_activation(self, observation: Observation) -> Tensor:
-        """Unbounded numbers [B, 2] that become actions."""
+        """Return the actions [B, 2] before squashing."""
         return to_float32(self.output_layer(self.trunk(self.encode(observation))))
 
 
 class GaussianActor(ObservationNetwork):
-    """Mean and log standard deviation of the action before squashing."""
+    """Network of the mean and log standard deviation of the action before squashing."""
 
     def __init__(self, config: EncoderConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -39,29 +39,29 @@ class GaussianActor(ObservationNetwork):
         self.output_layer_log_std = nn.Linear(width, 2)
 
     def forward(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        """Mean and log standard deviation, [B, 2] each."""
+        """Return the mean and log standard deviation, [B, 2] each."""
         features = self.trunk(self.encode(observation))
         log_std = to_float32(self.output_layer_log_std(features)).clamp(-20.0, 2.0)
         return to_float32(self.output_layer_mu(features)), log_std
 
 
 def normal_log_density(value: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
-    """Log density [..., D] of independent normal numbers."""
+    """Return the log density [..., D] of independent normal numbers."""
     normal = (value - mean) * torch.exp(-log_std)
     return -0.5 * (normal.square() + math.log(2.0 * math.pi)) - log_std
 
 
 def squash_log_slope(value: Tensor) -> Tensor:
-    """Log of the slope of ``squash`` at a value."""
+    """Return the logarithm of the derivative of ``squash`` at a value."""
     return math.log(2.0 / math.pi) - torch.log1p(value.square())
 
 
 def squashed_sample(shape: tuple[Tensor, Tensor], normal: Tensor) -> tuple[Tensor, Tensor]:
-    """An action (2 / pi) atan(z) [B, 2] and its log density [B].
+    """Return an action (2 / pi) atan(z) [B, 2] and its log density [B].
 
     Args:
         shape: mean and log standard deviation of z, [B, 2] each.
-        normal: [B, 2] standard normal.
+        normal: standard normal numbers [B, 2].
     """
     mean, log_std = shape
     z = mean + log_std.exp() * normal

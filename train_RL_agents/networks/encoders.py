@@ -1,7 +1,7 @@
 """Encoders of observations, built from the specification of the entries.
 
-The vessel's own state and the objects have the layers of the published networks. Any further entry
-is encoded by the encoder of its kind, or by a user's own (``agent.entry_encoders``).
+The vessel's own state and the objects have the layers of the published networks. Any other entry is encoded by the
+encoder of its kind, or by a user's own (``agent.entry_encoders``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 SELF, OBJECTS = "self_state", "objects_state"
 Size = Annotated[int, at_least(1), at_most(4096)]
 Sizes = Annotated[tuple[int, ...], NOT_EMPTY, at_least(1), at_most(4096)]
-"""Units of a layer."""
+"""Numbers of units of layers."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,10 @@ class EncoderConfig:
     """Settings of the networks' encoders and hidden layers."""
 
     features: Features = "geometric"
-    """What encoders are given: raw observations, scaled ones, or scaled ones and the geometry of
-    the encounters."""
+    """Inputs of encoders: raw observations, scaled ones, or scaled ones and the geometry of the encounters."""
     encoder: Literal["concat", "max", "attention"] = "concat"
-    """How the encoded objects are joined: concatenated slot by slot, as published, by their
-    maximum, or by attention; the latter two take any number of objects in any order."""
+    """Pooling of the encoded objects: concatenation slot by slot, as published, maximum, or attention; the latter two
+    take any number of objects in any order."""
     goal_reach: NonNegative = 0.0
     """A goal farther away than this is taken to be this far, in its direction (m); 0: as it is."""
     self_width: Size = 56
@@ -65,24 +64,24 @@ class EncoderConfig:
     hidden_sizes: Sizes = (128, 128)
     """Units of each hidden layer."""
     excluded: tuple[str, ...] = ()
-    """Entries of the observation that the networks are not given, such as objects_state."""
+    """Entries of the observation that the networks do not use, such as objects_state."""
     entry_encoders: tuple[str, ...] = ()
-    """Own encoders of entries, each as ``entry=package.module:Class``; that of self_state
-    is used beside the built-in one."""
+    """User-defined encoders of entries as ``entry=package.module:Class``; that of self_state is used beside the
+    built-in one."""
 
     def __post_init__(self) -> None:
         check_fields(self, "agent")
         require(SELF not in self.excluded, "agent.excluded", self.excluded, f"without {SELF}")
-        for each in self.entry_encoders:
-            require("=" in each, "agent.entry_encoders", each, "entry=package.module:Class")
+        for encoder in self.entry_encoders:
+            require("=" in encoder, "agent.entry_encoders", encoder, "entry=package.module:Class")
 
 
 class EntryEncoder(nn.Module):
-    """Encodes one entry; the base class of users' own encoders.
+    """Encoder of one entry; base class of users' own encoders.
 
     Args:
-        entry: what is encoded.
-        config: sizes.
+        entry: entry to encode.
+        config: sizes of the layers.
     """
 
     width: int
@@ -92,20 +91,20 @@ class EntryEncoder(nn.Module):
         super().__init__()
         self.entry = entry
         self.scale: Tensor
-        # One over the typical magnitude, to multiply with.
+        # The reciprocal of the typical magnitude, so that inputs are multiplied.
         self.register_buffer("scale", 1.0 / torch.tensor(entry.scale or (1.0,)), persistent=False)
 
     def forward(self, observation: Observation) -> Tensor:
-        """Features [B, width] of observations [B]."""
+        """Return the features [B, width] of observations [B]."""
         raise NotImplementedError
 
     def scaled(self, observation: Observation) -> Tensor:
-        """The entry [B, ...], divided by its typical magnitude."""
+        """Return the entry [B, ...], divided by its typical magnitude."""
         return observation[self.entry.name] * self.scale
 
 
 class VectorEncoder(EntryEncoder):
-    """A linear layer with ReLU."""
+    """Encoder of vectors: a linear layer with ReLU."""
 
     def __init__(self, entry: Entry, config: EncoderConfig) -> None:
         super().__init__(entry, config)
@@ -119,7 +118,7 @@ class VectorEncoder(EntryEncoder):
 
 
 class ScanEncoder(EntryEncoder):
-    """Two layers on the closeness 1 - d / scale of each beam; 0 where nothing is in range."""
+    """Encoder of range scans: two layers on the closeness 1 - d / scale of each beam, 0 where nothing is in range."""
 
     def __init__(self, entry: Entry, config: EncoderConfig) -> None:
         super().__init__(entry, config)
@@ -135,7 +134,7 @@ class ScanEncoder(EntryEncoder):
 
 
 class SetEncoder(EntryEncoder):
-    """Objects of a further sensor: a shared layer, joined by attention."""
+    """Encoder of the objects of a further sensor: a shared layer, pooled by attention."""
 
     def __init__(self, entry: Entry, config: EncoderConfig) -> None:
         super().__init__(entry, config)
@@ -154,108 +153,108 @@ class SetEncoder(EntryEncoder):
 
 
 ENCODERS: dict[str, type[EntryEncoder]] = {"vector": VectorEncoder, "scan": ScanEncoder, "objects": SetEncoder}
-"""The encoder of each kind of entry beside the vessel's own state and the objects."""
+"""Encoders by kind of entry, beside the vessel's own state and the objects."""
 
 
-def own_encoder(reference: str) -> type[EntryEncoder]:
-    """The class of a user's own encoder.
+def find_encoder(reference: str) -> type[EntryEncoder]:
+    """Return the class of a user's encoder.
 
     Raises:
         ConfigError: when it cannot be loaded or is no encoder.
     """
-    found = plugins.resolve(plugins.ENCODERS, reference)
-    fine = isinstance(found, type) and issubclass(found, EntryEncoder)
-    require(fine, "agent.entry_encoders", reference, "a class derived from EntryEncoder")
-    kind: type[EntryEncoder] = found
+    plugin = plugins.resolve(plugins.ENCODERS, reference)
+    is_encoder = isinstance(plugin, type) and issubclass(plugin, EntryEncoder)
+    require(is_encoder, "agent.entry_encoders", reference, "a class derived from EntryEncoder")
+    kind: type[EntryEncoder] = plugin
     return kind
 
 
 def _flat(value: Tensor, entry: Entry) -> Tensor:
-    """An entry [B, *shape] as [B, N]."""
+    """Return an entry [B, *shape] flattened to [B, N]."""
     return value.reshape(*value.shape[: value.ndim - len(entry.shape)], -1)
 
 
 class ObjectAttention(nn.Module):
-    """Joins any number of encoded objects: multi-head attention (Vaswani et al. 2017) and maximum.
+    """Pools any number of encoded objects by multi-head attention (Vaswani et al. 2017) and maximum.
 
     Args:
-        own: width of the query, the encoded own state.
-        each: width of an encoded object.
-        heads: of the attention, each as wide as an object.
+        query_width: width of the query, the encoded own state.
+        width: width of an encoded object, and of a head.
+        heads: number of heads of the attention.
     """
 
-    def __init__(self, own: int, each: int, heads: int = 2) -> None:
+    def __init__(self, query_width: int, width: int, heads: int = 2) -> None:
         super().__init__()
-        self.heads, self.width = heads, (heads + 1) * each
-        # A number of its own: the shape of a tensor is one, too, while a network is traced.
-        self._norm = math.sqrt(each)
-        self.query = nn.Linear(own, heads * each)
-        self.key = nn.Linear(each, heads * each)
-        self.value = nn.Linear(each, heads * each)
+        self.heads, self.width = heads, (heads + 1) * width
+        # Stored as a number, since shapes are tensors while a network is traced.
+        self._norm = math.sqrt(width)
+        self.query = nn.Linear(query_width, heads * width)
+        self.key = nn.Linear(width, heads * width)
+        self.value = nn.Linear(width, heads * width)
 
     def forward(self, own: Tensor, objects: Tensor, mask: Tensor) -> Tensor:
-        """Features [B, width] of own states [B, own] and objects [B, K, each], mask [B, K]."""
-        there = mask.to(objects.dtype)[..., None]
+        """Return the features [B, F] of own states [B, Q] and objects [B, K, W] with mask [B, K]."""
+        present = mask.to(objects.dtype)[..., None]
         query = self.query(own).unflatten(-1, (self.heads, -1))
         key = self.key(objects).unflatten(-1, (self.heads, -1))
         value = self.value(objects).unflatten(-1, (self.heads, -1))
         scores = (key * query[..., None, :, :]).sum(-1) / self._norm
-        # Finite where there is no object at all; the product with the mask then gives zero.
-        weights = torch.softmax(scores - 1e4 * (1.0 - there), -2) * there
+        # Finite without any object, where the product with the mask gives zero.
+        weights = torch.softmax(scores - 1e4 * (1.0 - present), -2) * present
         attended = (weights[..., None] * value).sum(-3).flatten(-2)
-        return torch.cat((attended, (objects * there).amax(-2)), -1)
+        return torch.cat((attended, (objects * present).amax(-2)), -1)
 
 
 class ObjectMaximum(nn.Module):
-    """Joins any number of encoded objects: a shared layer and the maximum (Qi et al. 2017).
+    """Pools any number of encoded objects by a shared layer and the maximum (Qi et al. 2017).
 
     Args:
-        own: not used.
-        each: width of an encoded object.
+        query_width: not used.
+        width: width of an encoded object.
     """
 
-    def __init__(self, own: int, each: int) -> None:
+    def __init__(self, query_width: int, width: int) -> None:
         super().__init__()
-        self.width = each
-        self.layer = nn.Linear(each, each)
+        self.width = width
+        self.layer = nn.Linear(width, width)
 
     def forward(self, own: Tensor, objects: Tensor, mask: Tensor) -> Tensor:
-        """Features [B, width] of objects [B, K, each], mask [B, K]; 0 without any."""
+        """Return the features [B, W] of objects [B, K, W] with mask [B, K]; 0 without any."""
         return rectified_maximum(self.layer(objects), mask)
 
 
 JOINS: dict[str, type[ObjectAttention | ObjectMaximum]] = {"max": ObjectMaximum, "attention": ObjectAttention}
-"""How encoded objects are joined, by the name of the setting; concatenation needs no module."""
+"""Modules that pool encoded objects, by the name of the setting; concatenation needs none."""
 
 
 class ObservationNetwork(nn.Module):
-    """Base of all networks: encodes raw observations, then hidden layers.
+    """Base class of all networks: encoders of raw observations, followed by hidden layers.
 
     Layer names are those of the published weights.
 
     Args:
-        config: sizes, and what encoders are given; published weights want raw observations.
-        spec: what is observed.
-        normalize: shift and scale the features of own state and objects by running statistics.
+        config: sizes, and inputs of the encoders; published weights need raw observations.
+        spec: specification of the observation.
+        normalize: whether features of own state and objects are normalised by running statistics.
     """
 
     def __init__(self, config: EncoderConfig, spec: ObservationSpec, normalize: bool = False) -> None:
         super().__init__()
         for name in config.excluded:
-            known = [key for key, each in spec.entries.items() if key != SELF and each.kind != "mask"]
-            require(name in known, "agent.excluded", name, f"one of {', '.join(known)}")
+            optional = [key for key, entry in spec.entries.items() if key != SELF and entry.kind != "mask"]
+            require(name in optional, "agent.excluded", name, f"one of {', '.join(optional)}")
         entries = spec.without(config.excluded).entries
-        own, each = widths(config.features)
+        self_features, object_features = widths(config.features)
         self.geometric, self._radius = config.features == "geometric", spec.radius
         self._goal_reach = config.goal_reach
-        self.self_encoder = nn.Sequential(nn.Linear(own, config.self_width), nn.ReLU())
+        self.self_encoder = nn.Sequential(nn.Linear(self_features, config.self_width), nn.ReLU())
         self.encoded = config.self_width
         """Width of the encoded observation."""
-        replaced = any(each.startswith(f"{OBJECTS}=") for each in config.entry_encoders)
+        replaced = any(encoder.startswith(f"{OBJECTS}=") for encoder in config.entry_encoders)
         self._objects = OBJECTS in entries and not replaced
         self._mask = entries[OBJECTS].mask if self._objects else ""
         if self._objects:
-            self.object_encoder = nn.Sequential(nn.Linear(each, config.object_width), nn.ReLU())
+            self.object_encoder = nn.Sequential(nn.Linear(object_features, config.object_width), nn.ReLU())
         self._register_scales(config, spec)
         self.object_join: ObjectAttention | ObjectMaximum | None = None
         if self._objects and config.encoder != "concat":
@@ -264,13 +263,13 @@ class ObservationNetwork(nn.Module):
             self.encoded += self.object_join.width
         elif self._objects:
             self.encoded += entries[OBJECTS].shape[0] * config.object_width
-        self.own_norm = RunningNorm(own) if normalize else None
-        self.object_norm = RunningNorm(each) if normalize and self._objects else None
+        self.own_norm = RunningNorm(self_features) if normalize else None
+        self.object_norm = RunningNorm(object_features) if normalize and self._objects else None
         self._add_encoders(config, entries)
         self._hidden: list[str] = []
 
     def _register_scales(self, config: EncoderConfig, spec: ObservationSpec) -> None:
-        """Factors on raw observations; ones if they are taken raw."""
+        """Register the factors on raw observations; ones if they are not scaled."""
         self.self_scale: Tensor
         self.object_scale: Tensor
         scaled = config.features != "raw"
@@ -283,31 +282,31 @@ class ObservationNetwork(nn.Module):
                 self.register_buffer(name, 1.0 / scale)
 
     def _add_encoders(self, config: EncoderConfig, entries: dict[str, Entry]) -> None:
-        """Encoders of the entries beside own state and objects."""
-        own = dict(each.split("=", 1) for each in config.entry_encoders)
-        for name in own:
+        """Add the encoders of the entries beside own state and objects."""
+        custom = dict(encoder.split("=", 1) for encoder in config.entry_encoders)
+        for name in custom:
             require(name in entries, "agent.entry_encoders", name, f"one of {', '.join(entries)}")
-        further = {
+        others = {
             name: entry
             for name, entry in entries.items()
-            if entry.kind != "mask" and (name in own or name not in (SELF, OBJECTS))
+            if entry.kind != "mask" and (name in custom or name not in (SELF, OBJECTS))
         }
-        # Only where there are some: the weights of networks without keep their names.
-        self.encoders = nn.ModuleDict() if further else None
-        for name, entry in further.items():
-            kind = own_encoder(own[name]) if name in own else ENCODERS[entry.kind]
+        # Only where there are some, so that weights of networks without them keep their names.
+        self.encoders = nn.ModuleDict() if others else None
+        for name, entry in others.items():
+            kind = find_encoder(custom[name]) if name in custom else ENCODERS[entry.kind]
             encoder = kind(entry, config)
             assert self.encoders is not None
             self.encoders[name] = encoder
             self.encoded += encoder.width
 
     def add_hidden(self, inputs: int, sizes: tuple[int, ...], layer_norm: bool = False) -> int:
-        """Add linear hidden layers; returns the width of the last one."""
+        """Add linear hidden layers; return the width of the last one."""
         self.add_layers([hidden(*size, layer_norm) for size in pairwise((inputs, *sizes))])
         return sizes[-1]
 
     def add_layers(self, layers: Sequence[nn.Module]) -> None:
-        """Add hidden layers as ``hidden_layer``, ``hidden_layer_2``, ..."""
+        """Add hidden layers under the names ``hidden_layer``, ``hidden_layer_2``, ..."""
         for number, layer in enumerate(layers, start=1):
             name = "hidden_layer" if number == 1 else f"hidden_layer_{number}"
             self.add_module(name, layer)
@@ -315,28 +314,28 @@ class ObservationNetwork(nn.Module):
 
     @property
     def hidden_layers(self) -> list[nn.Module]:
-        """The hidden layers, the first one first."""
+        """Return the hidden layers in their order."""
         return [self.get_submodule(name) for name in self._hidden]
 
     def encode(self, observation: Observation) -> Tensor:
-        """Features [B, encoded] of observations [B]."""
-        own = self._own_features(observation)
+        """Return the features [B, encoded] of observations [B]."""
+        own = self._self_features(observation)
         own = self.self_encoder(own if self.own_norm is None else self.own_norm(own))
         parts = [own, *self._encode_objects(observation, own)]
         if self.encoders is not None:
             parts += [encoder(observation) for encoder in self.encoders.values()]
         return torch.cat(parts, -1)
 
-    def _own_features(self, observation: Observation) -> Tensor:
-        """Inputs of the encoder of the own state, before normalisation."""
+    def _self_features(self, observation: Observation) -> Tensor:
+        """Return the inputs of the encoder of the own state, before normalisation."""
         state = observation[SELF]
         if self._goal_reach:
             state = goal_within(state, self._goal_reach)
-        own = state * self.self_scale
-        return torch.cat((own, goal_geometry(state)), -1) if self.geometric else own
+        features = state * self.self_scale
+        return torch.cat((features, goal_geometry(state)), -1) if self.geometric else features
 
     def _object_features(self, observation: Observation) -> Tensor:
-        """Inputs of the encoder of the objects, before normalisation."""
+        """Return the inputs of the encoder of the objects, before normalisation."""
         objects = observation[OBJECTS] * self.object_scale
         if not self.geometric:
             return objects
@@ -344,15 +343,15 @@ class ObservationNetwork(nn.Module):
         return torch.cat((objects, geometry), -1)
 
     def update_statistics(self, observation: Observation, active: Tensor) -> None:
-        """Take observations [B] of active robots into the running statistics, if there are any."""
+        """Add observations [B] of active robots to the running statistics, if there are any."""
         if self.own_norm is not None:
-            self.own_norm.update(self._own_features(observation), active)
+            self.own_norm.update(self._self_features(observation), active)
         if self.object_norm is not None:
-            there = observation[self._mask] & active[..., None]
-            self.object_norm.update(self._object_features(observation), there)
+            present = observation[self._mask] & active[..., None]
+            self.object_norm.update(self._object_features(observation), present)
 
     def _encode_objects(self, observation: Observation, own: Tensor) -> list[Tensor]:
-        """Features of the objects, unless they are excluded."""
+        """Return the features of the objects, unless they are excluded."""
         if not self._objects:
             return []
         objects, mask = self._object_features(observation), observation[self._mask]
@@ -363,7 +362,7 @@ class ObservationNetwork(nn.Module):
         return [self.object_join(own, objects, mask)]
 
     def trunk(self, features: Tensor, begin: int = 0, end: int | None = None) -> Tensor:
-        """Hidden layers with ReLU, all or some of them, from [..., F] to the last one's width."""
+        """Return the output of all or some hidden layers with ReLU for features [..., F]."""
         for layer in self.hidden_layers[begin:end]:
             features = torch.relu(layer(features))
         return features

@@ -17,50 +17,49 @@ SELF_FEATURES, OBJECT_FEATURES = 7, 5
 SELF_GEOMETRY, OBJECT_GEOMETRY = 3, 9
 
 LENGTH, SPEED, HORIZON = 20.0, 2.0, 20.0
-"""Scales of the geometry: metres, m/s, and the seconds that an approach is looked ahead."""
+"""Scales of the geometry: length (m), speed (m/s), and look-ahead time of an approach (s)."""
 NEAR = 4.0
-"""Scale at which closeness matters (m)."""
+"""Length scale of the closeness feature (m)."""
 
 
 def widths(features: Features) -> tuple[int, int]:
-    """Numbers of features of the own vessel and of each object."""
+    """Return the numbers of features of the own vessel and of each object."""
     more = features == "geometric"
     return SELF_FEATURES + more * SELF_GEOMETRY, OBJECT_FEATURES + more * OBJECT_GEOMETRY
 
 
 def bearing(position: Tensor) -> tuple[Tensor, Tensor]:
-    """Distance [...] and unit vector [..., 2] of positions [..., 2]; zero at zero."""
+    """Return the distance [...] and unit vector [..., 2] of positions [..., 2]; zero at zero."""
     distance = torch.linalg.vector_norm(position, dim=-1)
     return distance, position / distance.clamp_min(1e-3)[..., None]
 
 
 def goal_geometry(self_state: Tensor) -> Tensor:
-    """Distance and direction of the goal, [..., 3] of [..., 7]."""
+    """Return the distance and direction [..., 3] of the goal from own states [..., 7]."""
     distance, direction = bearing(self_state[..., :2])
     return torch.cat((distance[..., None] / LENGTH, direction), -1)
 
 
 def goal_within(self_state: Tensor, reach: float) -> Tensor:
-    """Own states [..., 7] with goals that are farther away moved to ``reach`` (m)."""
+    """Return own states [..., 7] whose goals are at most ``reach`` away (m), in their direction."""
     goal, rest = self_state.split((2, SELF_FEATURES - 2), -1)
     distance = torch.linalg.vector_norm(goal, dim=-1, keepdim=True)
     return torch.cat((goal * (reach / distance.clamp_min(reach)), rest), -1)
 
 
 def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: float) -> Tensor:
-    """Geometry of passing each object if both keep their velocities.
+    """Return the geometry of passing every object at constant velocities.
 
-    Distance at, and time to, the closest point of approach (DCPA, TCPA, as a collision avoidance
-    radar gives them; Lenart, Journal of Navigation 36, 1983), the present clearance, direction and
-    relative velocity.
+    The features are distance at, and time to, the closest point of approach (DCPA and TCPA as of a collision avoidance
+    radar; Lenart, Journal of Navigation 36, 1983), present clearance, direction and relative velocity.
 
     Args:
-        self_state: [..., 7].
-        objects_state: [..., K, 5].
-        own_radius: of the observing vessel (m).
+        self_state: own states [..., 7].
+        objects_state: states [..., K, 5] of the objects.
+        own_radius: radius of the observing vessel (m).
 
     Returns:
-        [..., K, 9].
+        Features [..., K, 9].
     """
     position, velocity, radius = objects_state.split((2, 2, 1), -1)
     radius = radius.squeeze(-1) + own_radius
@@ -69,13 +68,13 @@ def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: fl
     closing = -(direction * relative).sum(-1)
     approach = -(position * relative).sum(-1) / relative.square().sum(-1).clamp_min(1e-3)
     time = approach.clamp(0.0, HORIZON)
-    missed = torch.linalg.vector_norm(position + time[..., None] * relative, dim=-1) - radius
+    miss_distance = torch.linalg.vector_norm(position + time[..., None] * relative, dim=-1) - radius
     clearance = distance - radius
     scalars = (
         clearance / LENGTH,
         torch.exp(-clearance.clamp_min(0.0) / NEAR),
         closing / SPEED,
         time / HORIZON,
-        missed / LENGTH,
+        miss_distance / LENGTH,
     )
     return torch.cat((torch.stack(scalars, -1), direction, relative / SPEED), -1)

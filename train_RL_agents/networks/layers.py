@@ -1,4 +1,4 @@
-"""Layers and functions that networks share."""
+"""Common layers and functions of networks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from marinenav_env.runtime.host_reads import launches_dominate
 
 
 def to_float32(values: Tensor) -> Tensor:
-    """What autocast computed in half precision as float32, for losses; anything else as it is."""
+    """Return half-precision results of autocast as float32, for losses; other tensors unchanged."""
     return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
 
@@ -24,42 +24,42 @@ def squash(value: Tensor) -> Tensor:
 
 
 def hidden(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
-    """A linear layer, ready for a ReLU; with a LayerNorm in between if asked for."""
+    """Return a linear layer, optionally followed by LayerNorm, ready for a ReLU."""
     linear = nn.Linear(inputs, outputs)
     return nn.Sequential(linear, nn.LayerNorm(outputs)) if layer_norm else linear
 
 
 class _RectifiedMaximum(torch.autograd.Function):
-    """See rectified_maximum; the backward pass needs no boolean masks.
+    """Autograd function of ``rectified_maximum`` whose backward pass needs no boolean masks.
 
-    Inductor writes the masks of ReLU and of the maximum one by one on a CPU, which takes several
-    times as long as all the rest of the pass.
+    On a CPU, Inductor writes the masks of ReLU and of the maximum element by element, which takes several times as long
+    as the rest of the pass.
     """
 
     @staticmethod
     def forward(values: Tensor, mask: Tensor) -> Tensor:
-        """Forward pass."""
+        """Return the maximum of the rectified values."""
         return (values.clamp_min(0.0) * mask).amax(-2)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        """Save what the backward pass needs; apart from it, as torch.func wants."""
+        """Save the tensors of the backward pass; a separate method, as torch.func requires."""
         ctx.save_for_backward(inputs[0].clamp_min(0.0) * inputs[1], output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Gradient of the values; of several equal ones each gets all of it."""
+        """Return the gradient of the values; of several equal maxima each gets all of it."""
         kept, largest = ctx.saved_tensors
         chosen = 1.0 - torch.sign(largest[..., None, :] - kept)
         return gradient[..., None, :] * chosen * torch.sign(kept), None
 
 
 def rectified_maximum(values: Tensor, mask: Tensor) -> Tensor:
-    """Maximum over objects of ReLU, [B, F].
+    """Return the maximum over objects of ReLU, [B, F].
 
     Args:
-        values: [B, K, F].
-        mask: [B, K], which objects count; without any the result is 0.
+        values: features [B, K, F] of objects.
+        mask: mask [B, K] of the objects that count; without any the result is 0.
     """
     mask = mask[..., None].to(values.dtype)
     if values.requires_grad and torch.is_grad_enabled():
@@ -68,42 +68,41 @@ def rectified_maximum(values: Tensor, mask: Tensor) -> Tensor:
     return (torch.relu(values) * mask).amax(-2)
 
 
-def side_by_side(layer: nn.Module, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
-    """A layer of ``hidden`` of features and an action, as of both concatenated.
+def concatenated_layer(layer: nn.Module, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
+    """Return the output of a layer of ``hidden`` for the concatenation of features and an action.
 
-    On a CPU the products are apart: that of the same features is computed once for several actions,
-    and a gradient towards the action alone costs none towards the features. A GPU starts fewer
-    kernels for one product.
+    On a CPU the two products are computed separately: the one of the features is shared by several actions, and a
+    gradient of the action alone needs none of the features. On a GPU a single product launches fewer kernels.
 
     Args:
-        layer: from F + A numbers.
-        features: [..., F].
-        action: [..., A]; the features are broadcast to its leading shape.
-        rows: how many of the features count, from the first on; None: all.
+        layer: layer with F + A inputs.
+        features: features [..., F].
+        action: actions [..., A]; the features are broadcast to their leading shape.
+        rows: number of leading rows of the features to use; None: all.
     """
     if launches_dominate(features.device):
         features = features[:rows].expand(*action.shape[:-1], -1)
-        together: Tensor = layer(torch.cat((features, action), -1))
-        return together
+        output: Tensor = layer(torch.cat((features, action), -1))
+        return output
     parts: list[Any] = [*layer] if isinstance(layer, nn.Sequential) else [layer]
     linear, *norm = parts
-    of_features, of_action = linear.weight.split((features.shape[-1], action.shape[-1]), -1)
-    # Before rows are taken: the product with all of them is there anyway.
-    joined = nn.functional.linear(features, of_features)[:rows]
-    joined = joined + nn.functional.linear(action, of_action, linear.bias)
+    feature_weight, action_weight = linear.weight.split((features.shape[-1], action.shape[-1]), -1)
+    # Rows are selected after the product, which is computed for all of them anyway.
+    joined = nn.functional.linear(features, feature_weight)[:rows]
+    joined = joined + nn.functional.linear(action, action_weight, linear.bias)
     return norm[0](joined) if norm else joined
 
 
 def orthogonal(module: nn.Module, gain: float) -> None:
-    """Draw the weights of all linear layers in a module orthogonal, with biases 0."""
-    for each in module.modules():
-        if isinstance(each, nn.Linear):
-            nn.init.orthogonal_(each.weight, gain)
-            nn.init.zeros_(each.bias)
+    """Initialise all linear layers of a module with orthogonal weights and zero biases."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.orthogonal_(layer.weight, gain)
+            nn.init.zeros_(layer.bias)
 
 
 def dueling_values(features: Tensor, output_layer: nn.Module, value_layer: nn.Module | None) -> Tensor:
-    """Values [..., A] as advantages and one common value (Wang et al. 2016), or plain ones."""
+    """Return the values [..., A] of dueling heads (Wang et al. 2016), or of a plain head."""
     values = to_float32(output_layer(features))
     if value_layer is None:
         return values
@@ -112,37 +111,37 @@ def dueling_values(features: Tensor, output_layer: nn.Module, value_layer: nn.Mo
 
 
 class CosineEmbedding(nn.Linear):
-    """Embeds quantile fractions (Dabney et al., Implicit Quantile Networks, 2018, eq. 4)."""
+    """Embedding of quantile fractions (Dabney et al., Implicit Quantile Networks, 2018, eq. 4)."""
 
     def __init__(self, outputs: int, cosines: int = 64) -> None:
         super().__init__(cosines, outputs)
         self.multiples: Tensor
-        # Whole numbers, so that a network turned to double computes with exact frequencies.
+        # Whole numbers, so that frequencies stay exact when a network is converted to float64.
         self.register_buffer("multiples", torch.arange(0.0, cosines), persistent=False)
 
     def forward(self, taus: Tensor) -> Tensor:
-        """From fractions [..., N] to features [..., N, outputs]."""
+        """Return the features [..., N, outputs] of fractions [..., N]."""
         angles = math.pi * taus[..., None] * self.multiples
         return torch.relu(super().forward(torch.cos(angles)))
 
 
-def each_of(networks: Sequence[nn.Module], *args: Any, frozen: bool = False) -> list[Tensor]:
-    """Outputs of networks of one structure for the same arguments.
+def ensemble_outputs(networks: Sequence[nn.Module], *args: Any, frozen: bool = False) -> list[Tensor]:
+    """Return the outputs of networks of one structure for the same arguments.
 
     On a GPU they are computed together by batched products: fewer and larger kernels.
 
     Args:
-        networks: differ in their parameters only.
-        args: of each.
-        frozen: whether gradients reach the arguments but not the parameters.
+        networks: networks that differ in their parameters only.
+        args: arguments of every network.
+        frozen: whether gradients reach only the arguments, not the parameters.
     """
     first, *others = networks
     if not others or not launches_dominate(next(first.parameters()).device):
-        return [call_without_grad(each, *args) if frozen else each(*args) for each in networks]
-    named = [dict(each.named_parameters()) for each in networks]
-    stacked = {name: torch.stack([each[name] for each in named]) for name in named[0]}
+        return [call_without_grad(network, *args) if frozen else network(*args) for network in networks]
+    named = [dict(network.named_parameters()) for network in networks]
+    stacked = {name: torch.stack([parameters[name] for parameters in named]) for name in named[0]}
     if frozen:
-        stacked = {name: each.detach() for name, each in stacked.items()}
+        stacked = {name: parameter.detach() for name, parameter in stacked.items()}
 
     def call(parameters: dict[str, Tensor]) -> Tensor:
         result: Tensor = functional_call(first, parameters, args)

@@ -1,4 +1,4 @@
-"""Noise in the weights, by which an agent explores (Fortunato et al. 2018)."""
+"""Noisy linear layers for exploration (Fortunato et al. 2018)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class NoisyLinear(nn.Module):
-    """A linear layer with factorised noise in its weights.
+    """Linear layer with factorised noise in its weights.
 
     The noise is an argument: it is drawn outside compiled code, from the run's own generator.
     """
@@ -24,7 +24,7 @@ class NoisyLinear(nn.Module):
         self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma))
 
     def forward(self, features: Tensor, noise: Tensor | None) -> Tensor:
-        """Map [..., inputs] to [..., outputs]; noise is [inputs + outputs] normal, or None."""
+        """Map [..., inputs] to [..., outputs]; noise is standard normal [inputs + outputs], or None."""
         plain = nn.functional.linear(features, self.weight, self.bias)
         if noise is None:
             return plain

@@ -9,30 +9,30 @@ from torch import Tensor, nn
 def merge(
     count: Tensor, mean: Tensor, variance: Tensor, values: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Count, mean and variance of more values (Chan, Golub and LeVeque 1979).
+    """Return count, mean and variance after adding values (Chan, Golub and LeVeque 1979).
 
     Args:
-        count: scalar.
-        mean: [F].
-        variance: [F].
-        values: [N, F].
-        weight: [N], 1 for values that count, else 0.
+        count: number of values so far, a scalar.
+        mean: mean [F] of the values so far.
+        variance: variance [F] of the values so far.
+        values: values [N, F] to add.
+        weight: weights [N], 1 for values that count, else 0.
     """
     added = weight.sum()
     total = (count + added).clamp_min(1e-8)
-    own = (values * weight[:, None]).sum(0) / added.clamp_min(1e-8)
-    spread = ((values - own).square() * weight[:, None]).sum(0)
-    delta = own - mean
+    batch_mean = (values * weight[:, None]).sum(0) / added.clamp_min(1e-8)
+    spread = ((values - batch_mean).square() * weight[:, None]).sum(0)
+    delta = batch_mean - mean
     squares = variance * count + spread + delta.square() * count * added / total
     spread = torch.where(count + added > 0.0, squares / total, variance)
     return count + added, mean + delta * added / total, spread
 
 
 class RunningNorm(nn.Module):
-    """Shifts and scales features by their running mean and standard deviation.
+    """Normalises features by their running mean and standard deviation.
 
     Args:
-        width: features F.
+        width: number F of features.
     """
 
     def __init__(self, width: int) -> None:
@@ -45,13 +45,13 @@ class RunningNorm(nn.Module):
         self.register_buffer("variance", torch.ones(width))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Normalised features [..., F], within 10 standard deviations."""
+        """Return the normalised features [..., F], clipped to 10 standard deviations."""
         scaled = (features - self.mean) * torch.rsqrt(self.variance + 1e-8)
         return scaled.clamp(-10.0, 10.0)
 
     def update(self, features: Tensor, weight: Tensor) -> None:
-        """Take in features [..., F] where the weight [...] is 1."""
+        """Add features [..., F] with weight [...] 1 to the statistics."""
         flat = features.flatten(0, -2), weight.flatten().to(features.dtype)
         merged = merge(self.count, self.mean, self.variance, *flat)
-        for own, new in zip((self.count, self.mean, self.variance), merged, strict=True):
-            own.copy_(new)
+        for buffer, value in zip((self.count, self.mean, self.variance), merged, strict=True):
+            buffer.copy_(value)

@@ -51,20 +51,20 @@ class Plan:
     """Free bytes, of the host under True and, if it is not the host, of the device under False."""
 
     def needed(self, on_host: bool) -> int:
-        """Bytes that the run takes of the host's memory, or of the device's."""
+        """Return the bytes that the run takes of the host's memory, or of the device's."""
         return sum(item.size for item in self.items if item.on_host == on_host)
 
     def lacking(self, on_host: bool) -> int:
-        """Bytes too few; at most 0 when it fits."""
+        """Return the bytes too few; at most 0 when it fits."""
         return self.needed(on_host) - round(USABLE * self.free.get(on_host, 0))
 
     @property
     def fits(self) -> bool:
-        """Whether there is enough of both."""
+        """Return whether there is enough of both."""
         return all(self.lacking(on_host) <= 0 for on_host in self.free)
 
     def size(self, name: str) -> int:
-        """Bytes of an item; 0 if there is none."""
+        """Return the bytes of an item; 0 if there is none."""
         return sum(item.size for item in self.items if item.name == name)
 
 
@@ -121,7 +121,7 @@ def _check_levels(config: TrainConfig[Any]) -> None:
 
 
 def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv:
-    """The world of a run with one environment and one scenario held ready."""
+    """Return the world of a run with one environment and one scenario held ready."""
     with warnings.catch_warnings(action="ignore"):  # the run warns of its scenario file itself
         scenarios = training_scenarios(config)
     if isinstance(scenarios, Curriculum):
@@ -130,7 +130,7 @@ def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv
 
 
 def _update_bytes(memory_estimate: MemoryEstimate, batch_size: int) -> int:
-    """Temporary memory of an update, extrapolated from what autograd keeps of two small batches.
+    """Return the temporary memory of an update, extrapolated from what autograd keeps of two small batches.
 
     Args:
         memory_estimate: computes the losses of blank rows.
@@ -142,7 +142,7 @@ def _update_bytes(memory_estimate: MemoryEstimate, batch_size: int) -> int:
 
 
 def _kept_bytes(loss: Callable[[int], None], count: int) -> int:
-    """Bytes that autograd keeps of the losses of a batch of blank rows."""
+    """Return the bytes that autograd keeps of the losses of a batch of blank rows."""
     kept: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
@@ -156,7 +156,7 @@ def _kept_bytes(loss: Callable[[int], None], count: int) -> int:
 
 
 def _world_bytes(env: MarineNavEnv, settings: TrainerConfig) -> int:
-    """The environments, the step they are in, and the steps being collected."""
+    """Return the environments, the step they are in, and the steps being collected."""
     robots, obstacles = env.num_robots, env.scenario.obstacle_mask.shape[-1]
     # Old and new state; the batch, and the step before and after.
     own = 2 * _pool_entry(env) + (settings.vector_steps + 2) * _step_bytes(env)
@@ -168,13 +168,13 @@ def _step_bytes(env: MarineNavEnv) -> int:
 
 
 def _pool_entry(env: MarineNavEnv) -> int:
-    """Bytes of one start: scenario, state and observation."""
+    """Return the bytes of one start: scenario, state and observation."""
     parts = (env.scenario, env.state, env.observation_spec.zero())
     return sum(tree_bytes(part) for part in parts)
 
 
 def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
-    """The reset pool, and the candidates of a refresh."""
+    """Return the reset pool, and the candidates of a refresh."""
     curriculum = config.training_schedule.curriculum()
     ends = 2 * env.num_robots
     # Points, differences and distances of each candidate to each start and goal.
@@ -185,7 +185,7 @@ def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
 
 
 def _evaluation_bytes(config: TrainConfig[Any]) -> int:
-    """The evaluations during training: their scenarios are drawn and then run, all at once."""
+    """Return the evaluations during training: their scenarios are drawn and then run, all at once."""
     schedule = config.eval_schedule
     levels, episodes = schedule.levels, sum(schedule.num_episodes)
     robots, obstacles = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_obstacles"))
@@ -256,7 +256,7 @@ def summary(found: Plan) -> str:
 
 
 def table(found: Plan) -> Table:
-    """The plan for people."""
+    """Return the plan for people."""
     shown = Table(title=f"memory planned on {found.device}", title_justify="left")
     shown.add_column("what")
     shown.add_column("where")

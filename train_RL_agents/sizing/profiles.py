@@ -36,7 +36,7 @@ class SizedConfig(NamedTuple):
 
 
 def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, Any]:
-    """Settings of the trainer in a profile.
+    """Return the settings of the trainer in a profile.
 
     Args:
         algorithm: one of TRAINER_CONFIGS.
@@ -53,7 +53,7 @@ def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, An
 def apply_profile(
     config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device
 ) -> TrainConfig[Any]:
-    """The configuration with the sizes of a profile, but for what was stated.
+    """Return the configuration with the sizes of a profile, but for what was stated.
 
     Args:
         config: as it was given.
@@ -83,14 +83,14 @@ def apply_profile(
 
 
 def _fitting(device: torch.device) -> str:
-    """The largest profile for the memory of a GPU."""
+    """Return the largest profile for the memory of a GPU."""
     memory = torch.cuda.get_device_properties(device).total_memory
     fitting = [name for name, size in _MEMORY.items() if memory >= 0.9 * size * 2**30]
     return fitting[-1] if fitting else "cpu"
 
 
 def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
-    """The sizes of a profile, halved until a run has enough updates or they are the defaults.
+    """Return the sizes of a profile, halved until a run has enough updates or they are the defaults.
 
     Args:
         config: of the run.
@@ -105,18 +105,18 @@ def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
 
 
 def _enough(config: TrainConfig[Any]) -> bool:
-    """Whether a run has the updates, or the rollouts, that ``auto`` leaves it."""
+    """Return whether a run has the updates, or the rollouts, that ``auto`` leaves it."""
     settings = config.trainer
     return settings.learning_interval <= config.total_timesteps // settings.least_updates
 
 
 def changed(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]:
-    """The configuration with other sizes; checked like any other."""
+    """Return the configuration with other sizes; checked like any other."""
     return replace(config, trainer=replace(config.trainer, **sizes)) if sizes else config
 
 
 def planned(config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device) -> SizedConfig:
-    """The configuration that a profile leads to, and what it will take; see apply_profile.
+    """Return the configuration that a profile leads to, and what it will take; see apply_profile.
 
     With ``auto``, replay that does not fit on the device goes to the host.
     """

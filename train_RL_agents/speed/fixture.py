@@ -80,7 +80,7 @@ class Fixture:
     # Parts --------------------------------------------------------------------------------------
 
     def world(self) -> Benchmark:
-        """The world under random actions."""
+        """Return the world under random actions."""
         env = self.collector.env
         active = torch.zeros((), dtype=torch.int64, device=self.device)
         generator = torch.Generator(self.device).manual_seed(0)
@@ -109,7 +109,7 @@ class Fixture:
         return benchmark
 
     def policy(self) -> Benchmark:
-        """The policy on the first observation of every environment."""
+        """Return the policy on the first observation of every environment."""
         policy, step = self.collector.policy, self.collector.env.reset()
         self.algorithm.set_progress(0.0, policy)
         return self._of_envs(lambda: policy(step), 1)
@@ -125,7 +125,7 @@ class Fixture:
         return self._of_batches(BATCHES, lambda: batch_of(replay.sample()))
 
     def update(self) -> Benchmark:
-        """Updates from one batch, or all that an on-policy algorithm makes from one rollout."""
+        """Return the updates from one batch, or all that an on-policy algorithm makes from one rollout."""
         learner = self.algorithm.learner
         if not self.config.trainer.buffer_size:
             return self._rollout_updates()
@@ -133,7 +133,7 @@ class Fixture:
         return self._of_batches(UPDATES, lambda: learner.update(batch))
 
     def _rollout_updates(self) -> Benchmark:
-        """Advantages, epochs and minibatches of one rollout, the same each time."""
+        """Return the advantages, epochs and minibatches of one rollout, the same each time."""
         steps = self.collector.collect()
 
         def learn() -> None:
@@ -172,7 +172,7 @@ class Fixture:
         )
 
     def loop(self) -> Benchmark:
-        """The whole training loop, with the times of its parts."""
+        """Return the whole training loop, with the times of its parts."""
         trainer, settings = self.trainer, self.config.trainer
         updates_made, watch = self._updates_made(), Stopwatch(self.device)
         watched = self.mode != "captured"  # world and policy are one graph there
@@ -198,23 +198,23 @@ class Fixture:
 
     @property
     def _off_policy(self) -> OffPolicy:
-        """The algorithm, for parts that only off-policy ones have."""
+        """Return the algorithm, for parts that only off-policy ones have."""
         assert isinstance(self.algorithm, OffPolicy)
         return self.algorithm
 
     def _of_envs(self, step: Callable[[], object], vector_steps: int) -> Benchmark:
-        """A benchmark that makes env-steps."""
+        """Return a benchmark that makes env-steps."""
         envs = self.config.trainer.num_envs
         labels = {"mode": self.mode, "environments": envs}
         return Benchmark(labels, ENV_STEPS, envs * vector_steps, self.device, step)
 
     def _of_batches(self, unit: str, step: Callable[[], object], labels: dict[str, Any] | None = None) -> Benchmark:
-        """A benchmark that handles batches of transitions."""
+        """Return a benchmark that handles batches of transitions."""
         shown = {"mode": self.mode, "batch": self.algorithm.learner.batch_size} | (labels or {})
         return Benchmark(shown, unit, 1, self.device, step)
 
     def _updates_made(self) -> Notes:
-        """Notes with the rate of updates since the last ones."""
+        """Return the notes with the rate of updates since the last ones."""
         learner = self.algorithm.learner
         before = learner.updates
 
@@ -226,13 +226,13 @@ class Fixture:
         return notes
 
     def _filled(self, replay: Replay | HostReplay, rows: int | None = None) -> Replay | HostReplay:
-        """The same replay with so many rows, by default full."""
+        """Return the same replay with so many rows, by default full."""
         num_actions, count = self.collector.env.num_discrete_actions, rows or replay.capacity
         fill(replay, self._off_policy.example_row, num_actions, count)
         return replay
 
     def _random_actions(self, generator: torch.Generator, shape: torch.Size) -> Tensor:
-        """Uniform actions of all robots [E, R], [E, R, 2] or [E, R]."""
+        """Return the uniform actions of all robots [E, R], [E, R, 2] or [E, R]."""
         env = self.collector.env
         options: dict[str, Any] = {"generator": generator, "device": self.device}
         if env.continuous:
@@ -267,7 +267,7 @@ def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int,
 
 
 def shares(spent: dict[str, float], seconds: float) -> dict[str, float]:
-    """Shares of the time of a run of the loop.
+    """Return the shares of the time of a run of the loop.
 
     Args:
         spent: seconds by phase, and of the policy's forward pass.

@@ -50,7 +50,7 @@ class Options:
 
     @property
     def has_replay(self) -> bool:
-        """Whether the agent learns from replay."""
+        """Return whether the agent learns from replay."""
         return self.config.trainer.buffer_size > 0
 
     def left_out(self) -> dict[str, str]:
@@ -72,13 +72,13 @@ class Options:
 
 
 def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
-    """The same configuration with all training scenarios on one level."""
+    """Return the same configuration with all training scenarios on one level."""
     schedule = TrainingSchedule(levels=as_levels(TrainingLevel, [level]))
     return replace(config, training_schedule=schedule)
 
 
 def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
-    """A configuration to measure: without an end, where learning starts as early as it may.
+    """Return a configuration to measure: without an end, where learning starts as early as it may.
 
     Replay is raised to what one batch may bring or draw, and the set for the evaluations, which are
     left out, is small.

@@ -33,7 +33,7 @@ _LOOP = ("num_envs", "batch_size", "train_freq", "buffer_size", "n_steps", "roll
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Processor, and the GPU if it is used."""
+    """Return the processor, and the GPU if it is used."""
     model, flags = _processor()
     facts = {
         "processor": model,
@@ -60,7 +60,7 @@ def _processor() -> tuple[str, list[str]]:
 
 
 def _driver() -> str:
-    """The version of the GPU's driver, if it can be asked."""
+    """Return the version of the GPU's driver, if it can be asked."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
@@ -70,7 +70,7 @@ def _driver() -> str:
 
 
 def software() -> dict[str, Any]:
-    """Versions and the program's commit."""
+    """Return the versions and the program's commit."""
     commit, patch = revision()
     names = ("python", "torch", "torchrl", "tensordict", "platform")
     found = versions()
@@ -82,7 +82,7 @@ def software() -> dict[str, Any]:
 
 
 def job(options: Options, modes: list[str]) -> dict[str, Any]:
-    """The settings of a measurement."""
+    """Return the settings of a measurement."""
     settings = flatten(to_dict(options.config))
     levels = options.config.training_schedule.levels
     settings |= {name: [getattr(level, name) for level in levels] for name in SIZES}

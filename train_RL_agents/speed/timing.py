@@ -21,7 +21,7 @@ Notes = Callable[[float], dict[str, float]]
 
 
 def grouped(rows: Sequence[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows by the values of some labels."""
+    """Return the rows by the values of some labels."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
@@ -49,7 +49,7 @@ class Benchmark:
     than 3 of what calls a compiled function once, as layouts may change after the first call."""
 
     def run(self, steps: int) -> float:
-        """Seconds that so many steps take, the device's work included."""
+        """Return the seconds that so many steps take, the device's work included."""
         synchronize(self.device)
         began = time.perf_counter()
         for _ in range(steps):
@@ -95,7 +95,7 @@ class Stopwatch:
         self._spans = []
 
     def seconds(self) -> dict[str, float]:
-        """Seconds by name; the device's work must be done."""
+        """Return the seconds by name; the device's work must be done."""
         total: dict[str, float] = {}
         for name, began, ended in self._spans:
             spent = began.elapsed_time(ended) / 1e3 if self._cuda else ended - began
@@ -103,7 +103,7 @@ class Stopwatch:
         return total
 
     def _mark(self) -> Any:
-        """A moment: of the device's stream, or of the host."""
+        """Return a moment: of the device's stream, or of the host."""
         if not self._cuda:
             return time.perf_counter()
         event = torch.cuda.Event(enable_timing=True)
@@ -112,13 +112,13 @@ class Stopwatch:
 
 
 def compile_seconds(benchmark: Benchmark) -> float:
-    """Seconds that the first pass takes longer than another one: compilation, for the most."""
+    """Return the seconds that the first pass takes longer than another one: compilation, for the most."""
     first = benchmark.run(benchmark.least)
     return max(0.0, first - benchmark.run(benchmark.least))
 
 
 def steps_for(benchmark: Benchmark, seconds: float) -> int:
-    """Steps that take about so many seconds."""
+    """Return the steps that take about so many seconds."""
     steps = benchmark.least
     took = benchmark.run(steps)
     while took < 0.1 * seconds and steps < _LONGEST:
@@ -151,7 +151,7 @@ def measure(benchmarks: Sequence[Benchmark], seconds: float, repeats: int) -> li
 
 
 def _row(benchmark: Benchmark, compiling: float, steps: int, runs: list[tuple[float, dict[str, float]]]) -> Row:
-    """The figures of one benchmark."""
+    """Return the figures of one benchmark."""
     rates = [benchmark.amount * steps / took for took, _ in runs]
     # Of one run, so that shares of its time add up.
     middle = rates.index(statistics.median_low(rates))

@@ -27,7 +27,7 @@ LARGEST = 1536 * 2**20
 
 
 def is_whole(value: object) -> bool:
-    """Whether this is a tensor with a number in memory for each of its elements.
+    """Return whether this is a tensor with a number in memory for each of its elements.
 
     A file of a few bytes may hold a tensor of any size, all of whose elements are one number.
     """
@@ -40,7 +40,7 @@ def is_whole(value: object) -> bool:
 
 
 def calls_builtins(content: bytes) -> bool:
-    """Whether a file for ``torch.load`` calls for a built-in type, or may, as it is compressed.
+    """Return whether a file for ``torch.load`` calls for a built-in type, or may, as it is compressed.
 
     torch makes a bytearray of any size for such a call; files of weights have none.
     """

@@ -46,7 +46,7 @@ _ALIKE = 0.6
 
 
 def closest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Names most like a word, the most similar first.
+    """Return the names most like a word, the most similar first.
 
     Case, hyphens and underscores do not count. Of dotted names the last part is enough, and names
     that other programs use are known (``USUAL``).
@@ -71,7 +71,7 @@ def closest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """The end of a sentence that proposes names like a word; empty if there are none."""
+    """Return the end of a sentence that proposes names like a word; empty if there are none."""
     found = closest(word, known) if isinstance(word, str) else []
     return f"; did you mean {' or '.join(found)}?" if found else ""
 

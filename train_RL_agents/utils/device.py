@@ -19,13 +19,13 @@ _MEASURED = 0.2
 
 
 def available_devices() -> list[str]:
-    """Names of the devices of this machine, the CPU first."""
+    """Return the names of the devices of this machine, the CPU first."""
     cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return ["cpu", *(f"cuda:{index}" for index in range(cuda))]
 
 
 def cpu_cores() -> int:
-    """Cores that this process may use, which may be fewer than the machine has."""
+    """Return the cores that this process may use, which may be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1  # macOS and Windows tell no more
@@ -64,7 +64,7 @@ def cpu_threads(wanted: int = 0) -> int:
 
 
 def random_stream(seed: int, number: int, device: torch.device) -> torch.Generator:
-    """A generator on a device; streams of one seed, and of neighbouring seeds, are independent.
+    """Return a generator on a device; streams of one seed, and of neighbouring seeds, are independent.
 
     Args:
         seed: of the run or of a worker.

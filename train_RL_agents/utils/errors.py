@@ -2,5 +2,5 @@
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, without the traces that torch appends."""
+    """Return the first line of an error's message, without the traces that torch appends."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -21,7 +21,7 @@ TEMPORARY = ".tmp"
 
 
 def inside(folder: Path, name: str) -> Path:
-    """A file of a folder that may have come from elsewhere.
+    """Return a file of a folder that may have come from elsewhere.
 
     Args:
         folder: a run folder, for example; it may be reached through a link itself.
@@ -59,7 +59,7 @@ def open_own(path: Path, flags: int) -> int:
 
 
 def changed_in_place(folder: Path, name: str) -> Path:
-    """A file of a folder (see inside) that is changed and not replaced, such as a database.
+    """Return a file of a folder (see inside) that is changed and not replaced, such as a database.
 
     Raises:
         ConfigError: see inside, and when the file is known by another name, too.

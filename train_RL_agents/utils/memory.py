@@ -20,7 +20,7 @@ _LIMITS = (
 
 
 def host_free(cgroup: Path = _CGROUP) -> int:
-    """Bytes of memory free on the host, or left to this process's container if that is less."""
+    """Return the bytes of memory free on the host, or left to this process's container if that is less."""
     free = int(psutil.virtual_memory().available)  # host: a number of the system
     for folder, limit, used, cache in _LIMITS:
         with suppress(OSError, ValueError):  # no container, or one without a limit
@@ -29,14 +29,14 @@ def host_free(cgroup: Path = _CGROUP) -> int:
 
 
 def _left(cgroup: Path, limit: str, used: str, cache: str) -> int:
-    """Bytes that a container may still take; pages of files that can go count as free."""
+    """Return the bytes that a container may still take; pages of files that can go count as free."""
     numbers = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
     held = int((cgroup / used).read_text()) - int(numbers.get(cache, 0))  # host: of the system
     return int((cgroup / limit).read_text()) - held  # host: a number of the system
 
 
 def gigabytes(size: int) -> str:
-    """A size in GB (1e9 bytes), or in MB if it is small."""
+    """Return a size in GB (1e9 bytes), or in MB if it is small."""
     return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 

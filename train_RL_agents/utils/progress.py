@@ -92,21 +92,21 @@ class Clock:
 
     @property
     def total(self) -> float:
-        """Seconds since the start of the run, interruptions left out."""
+        """Return the seconds since the start of the run, interruptions left out."""
         return self._before + time.perf_counter() - self._started
 
     @property
     def training(self) -> float:
-        """Wall time without evaluations, saving and compilation."""
+        """Return the wall time without evaluations, saving and compilation."""
         return self.total - sum(self.seconds.get(name, 0.0) for name in _NOT_TRAINING)
 
     @property
     def pauses(self) -> float:
-        """Seconds of evaluations and saving."""
+        """Return the seconds of evaluations and saving."""
         return self.seconds.get("evaluate", 0.0) + self.seconds.get("save", 0.0)
 
     def lap(self) -> tuple[dict[str, float], float]:
-        """Share of each phase since the last lap, and the seconds of training since then."""
+        """Return the share of each phase since the last lap, and the seconds of training since then."""
         now = time.perf_counter()
         elapsed = now - self._lap_started
         spent = {name: value - self._lap.get(name, 0.0) for name, value in self.seconds.items()}
@@ -115,7 +115,7 @@ class Clock:
         return {name: value / max(elapsed, 1e-9) for name, value in spent.items()}, elapsed - idle
 
     def state_dict(self) -> dict[str, Any]:
-        """Seconds so far."""
+        """Return the seconds so far."""
         return {"seconds": dict(self.seconds), "total": self.total}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

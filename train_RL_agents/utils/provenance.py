@@ -12,7 +12,7 @@ PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium",
 
 
 def versions() -> dict[str, str]:
-    """Versions of everything that a run depends on."""
+    """Return the versions of everything that a run depends on."""
     found = {"python": platform.python_version(), "platform": platform.platform()}
     for name in PACKAGES:
         try:
@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 
 
 def _git(*arguments: str) -> str:
-    """Output of git for the checkout that this file is in; empty if it is in none."""
+    """Return the output of git for the checkout that this file is in; empty if it is in none."""
     try:
         result = subprocess.run(
             ["git", *arguments],
@@ -40,7 +40,7 @@ def _git(*arguments: str) -> str:
 
 
 def revision() -> tuple[str, str]:
-    """The program's git revision, and a patch of what differs from it."""
+    """Return the program's git revision, and a patch of what differs from it."""
     # A virtual environment may lie inside the checkout of something else.
     if not _git("ls-files", Path(__file__).name):
         return "not a git checkout", ""

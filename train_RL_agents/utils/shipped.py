@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def shipped(kind: Kind) -> dict[str, Path]:
-    """Files of the package: configurations, or folders of policies, by name."""
+    """Return the files of the package: configurations, or folders of policies, by name."""
     # setup.py puts both folders into a wheel; in a checkout they lie beside the packages.
     inside = PACKAGE / "shipped" / kind
     root = inside if inside.is_dir() else PACKAGE.parent / kind
@@ -23,7 +23,7 @@ def shipped(kind: Kind) -> dict[str, Path]:
 
 
 def find_shipped(kind: Kind, given: Path) -> Path:
-    """The path that a user means: one that exists, else what is shipped under that name.
+    """Return the path that a user means: one that exists, else what is shipped under that name.
 
     Args:
         kind: what is looked for.

@@ -47,7 +47,7 @@ class TimeLeft:
 
     @property
     def evaluation(self) -> float:
-        """Seconds that an evaluation takes, with saving; 0 until one was made."""
+        """Return the seconds that an evaluation takes, with saving; 0 until one was made."""
         return sum(self._pauses) / len(self._pauses) if self._pauses else 0.0
 
     def seconds(self, env_steps: int) -> float | None:

@@ -26,7 +26,7 @@ def cache_folder() -> Path:
 
 
 def _user() -> str:
-    """The user as torch calls the folder; containers may have no account, Windows has no id."""
+    """Return the user as torch calls the folder; containers may have no account, Windows has no id."""
     try:
         return getpass.getuser()
     except (KeyError, ImportError, OSError):

@@ -70,7 +70,7 @@ class Lines(nn.Module):
     def mean(self, observation, taus):
         return self(observation, taus).mean(-2)
 
-    def of_action(self, observation, taus, action):
+    def action_quantiles(self, observation, taus, action):
         return self(observation, taus)[torch.arange(len(action)), :, action]
 
 

@@ -110,11 +110,11 @@ def test_quantiles_of_one_action_are_those_among_all(network):
     given, taus = make_inputs(6, generator=seeded(1)), torch.rand(8, generator=seeded(2))
     action = torch.tensor([0, 24, 3, 3, 7, 12])
     wanted = network(given, taus)[torch.arange(6), :, action]
-    torch.testing.assert_close(network.of_action(given, taus, action), wanted)
+    torch.testing.assert_close(network.action_quantiles(given, taus, action), wanted)
     one = {name: each[:1] for name, each in given.items()}
-    torch.testing.assert_close(network.of_action(one, taus[:1], action[:1]), wanted[:1, :1])
+    torch.testing.assert_close(network.action_quantiles(one, taus[:1], action[:1]), wanted[:1, :1])
     fleets = each_entry(given, lambda each: each.unflatten(0, (2, 3)))
-    found = network.of_action(fleets, taus, action.view(2, 3))
+    found = network.action_quantiles(fleets, taus, action.view(2, 3))
     torch.testing.assert_close(found, wanted.view(2, 3, 8))
 
 

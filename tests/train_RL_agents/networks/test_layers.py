@@ -10,11 +10,11 @@ from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.networks.layers import (
     CosineEmbedding,
     call_without_grad,
+    concatenated_layer,
     dueling_values,
-    each_of,
+    ensemble_outputs,
     hidden,
     orthogonal,
-    side_by_side,
     squash,
     to_float32,
 )
@@ -52,7 +52,7 @@ def test_side_by_side_is_a_layer_of_both_concatenated(monkeypatch, layer_norm):
     for free in ({"cpu"}, set()):  # as on a GPU
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", free)
         found = []
-        for values in (side_by_side(layer, features, actions), layer(both)):
+        for values in (concatenated_layer(layer, features, actions), layer(both)):
             found.append((values, torch.autograd.grad(values.pow(3).sum(), inputs)))
         torch.testing.assert_close(*found)
 
@@ -114,7 +114,7 @@ def test_networks_computed_together_are_each_as_alone(monkeypatch, frozen):
     for free in ({"cpu"}, set()):  # as on a GPU
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", free)
         given = torch.randn(7, 3, generator=seeded()).requires_grad_()
-        values = each_of(networks, given, frozen=frozen)
+        values = ensemble_outputs(networks, given, frozen=frozen)
         learned = [] if frozen else [each for net in networks for each in net.parameters()]
         total = values[0].square().sum() + 3.0 * values[1].square().sum()
         found.append((values, torch.autograd.grad(total, [given, *learned])))
