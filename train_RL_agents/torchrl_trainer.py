@@ -167,7 +167,7 @@ class TorchRLTrainer:
                 teacher,
             )
         )
-        self.collector.on_restart = self.algorithm.restart
+        self.collector.on_restart = self.algorithm.reset_windows
         # Ranks stop together, at the end of a turn.
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
         own_code = config.execution.compile and config.execution.kernel == "compiled"

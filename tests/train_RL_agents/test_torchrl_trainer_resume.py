@@ -90,7 +90,7 @@ def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, uninterrupted, wo
     assert final["learner"]["updates"] == (160 - 16) // 8
     changed = {name.split(".")[1] for name in differences(stopped, final)}
     assert changed >= {"env_steps", "world", "replay", "learner", "generators", "rows"}
-    assert ("streams" in changed) == ("trainer.n_steps=3" in words)
+    assert ("n_step" in changed) == ("trainer.n_steps=3" in words)
 
 
 @pytest.mark.parametrize("words", ROLLOUT_KINDS, ids=" ".join)
@@ -480,7 +480,7 @@ WRONG = [
     ("meter/counts", GONE),
     ("meter/counts/loss", 0),
     ("meter/sums/loss", torch.tensor(1)),
-    ("streams", "text"),
+    ("n_step", "text"),
     ("streams/open", GONE),
     ("streams/open/reward", GONE),
     ("replay/capacity", 151),

@@ -18,7 +18,7 @@ from marinenav_env.stepping.actions import unusable
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig, TrainerConfig
-from train_RL_agents.learning.imitation import imitating
+from train_RL_agents.learning.imitation import with_imitation
 from train_RL_agents.learning.learner import Learner
 from train_RL_agents.learning.meter import EpisodeMeter, Meter
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -32,105 +32,105 @@ class AlgorithmContext:
     """Arguments of an algorithm."""
 
     config: TrainConfig[Any]
-    """With this process's share of the totals."""
+    """Configuration with this process's share of the totals."""
     agent: Agent[Any]
-    """Learns; on the device."""
+    """Agent that learns, on the device."""
     example: TensorDictBase
-    """One step [E] of the world with the policy's entries, for shapes and types."""
+    """One step [E] of the world with the policy's entries, for shapes and dtypes."""
     generators: dict[str, torch.Generator]
-    """Sources of randomness of ``learner`` and ``replay``."""
+    """Random generators of ``learner`` and ``replay``."""
     ranks: Ranks
-    """The processes that learn together."""
+    """Processes that learn together."""
     clock: Clock
-    """Told how long each phase takes."""
+    """Clock of the phases."""
     log: Callable[[str], None]
-    """Prints a line."""
+    """Function that prints a line."""
     statistics: tuple[str, ...] = ()
-    """Names of the statistics of episodes in the steps."""
+    """Names of the episode statistics in the steps."""
     teacher: LoadedPolicy | None = None
-    """Whose actions are imitated; on the device."""
+    """Policy whose actions are imitated, on the device."""
 
     @property
     def device(self) -> torch.device:
-        """Of the agent and the steps."""
+        """Return the device of the agent and the steps."""
         return self.generators["learner"].device
 
 
 @dataclass(frozen=True)
 class MemoryItem:
-    """Something that takes memory."""
+    """Item of a memory plan."""
 
     name: str
-    """What it is."""
+    """Name in the table."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     on_host: bool
-    """Whether in the host's memory; else in the device's."""
+    """True for the host's memory, false for the device's."""
     exact: bool
-    """Counted to the byte, or estimated."""
+    """True if counted to the byte, false if estimated."""
 
 
 class MemoryEstimate(NamedTuple):
-    """Memory of an algorithm beside the networks."""
+    """Estimate of the memory of an algorithm beside the networks."""
 
     items: list[MemoryItem]
-    """What it keeps; ``on_host`` only what is in the host's memory whatever the device."""
+    """Memory that is kept; ``on_host`` only if it is in the host's memory for any device."""
     loss: Callable[[int], None]
-    """Computes the losses of so many blank rows."""
+    """Function that computes the losses of a number of blank rows."""
     row: int = 0
-    """Bytes of a row of a batch beside that."""
+    """Further bytes per row of a batch."""
     joint: int = 1
-    """Robots in a row."""
+    """Number of robots in a row."""
 
 
 class Algorithm(ABC):
-    """Learns from the steps of the collector.
+    """Base class of algorithms, which learn from the steps of the collector.
 
     Args:
-        context: its parts.
+        context: parts of the algorithm.
         tau: share of the learned weights mixed into the target networks with every update.
     """
 
     config_type: ClassVar[type[TrainerConfig]]
-    """Its settings, by which it is chosen."""
+    """Type of its settings, by which the algorithm is chosen."""
 
     def __init__(self, context: AlgorithmContext, tau: float = 0.0) -> None:
         config, teacher = context.config, context.teacher
         self._config, self._ranks, self._clock = config, context.ranks, context.clock
         self._generator, self.meter = context.generators["learner"], Meter()
-        # Of each robot: a sum over all of them would be two more kernels of every vector step.
+        # Per robot, as a sum over all robots would take two more kernels per vector step.
         self._reward_sum = torch.zeros_like(context.example.get(("next", GROUP, "reward")))
         self._pairs = None if context.agent.continuous else context.agent.num_actions
         action = context.example.get((GROUP, "action"))
         self._action_sum = torch.zeros_like(action, dtype=self._reward_sum.dtype)
-        known = {each.name for each in perception_entries(config.world)} | {"scan"}
-        self._measured = sorted(context.agent.spec.entries.keys() - known)
+        built_in = {entry.name for entry in perception_entries(config.world)} | {"scan"}
+        self._measured = sorted(context.agent.spec.entries.keys() - built_in)
         self._measured_sum = torch.zeros_like(self._reward_sum.squeeze(-1))
         self.episodes = EpisodeMeter(context.example, context.statistics)
-        """Of the training episodes that have ended."""
+        """Statistics of the training episodes that have ended."""
         losses: LossFunction = context.agent.loss
         if teacher is not None:
             weight = config.trainer.imitation_weight
-            losses = imitating(context.agent, teacher, config.world, weight)
+            losses = with_imitation(context.agent, teacher, config.world, weight)
         self.learner = Learner(context.agent, config, self._generator, context.ranks, context.log, tau, losses)
 
     @classmethod
     @abstractmethod
     def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
-        """Predict what a run takes of memory.
+        """Return an estimate of the memory of a run.
 
         Args:
-            config: of the run.
-            agent: of the run, on the CPU.
-            step: of the world, of one environment.
+            config: configuration of the run.
+            agent: agent of the run, on the CPU.
+            step: step of a world with one environment.
         """
 
     @abstractmethod
     def observe(self, steps: TensorDictBase) -> None:
-        """Take steps [E, T] of the collector, with TorchRL's keys; see also accumulate."""
+        """Process steps [E, T] of the collector, with TorchRL's keys; see also accumulate."""
 
     def accumulate(self, steps: TensorDictBase) -> None:
-        """Add steps [E, T] to the sums of ``health``, and the episodes that they end."""
+        """Add steps [E, T] to the sums of ``health``, and their ended episodes to the statistics."""
         self.episodes.add(steps)
         self._reward_sum.add_(steps.get(("next", GROUP, "reward")).sum(1))
         action, mask = (steps.get((GROUP, name)) for name in ("action", "mask"))
@@ -144,10 +144,10 @@ class Algorithm(ABC):
             self._measured_sum.add_(torch.where(mask, entry, 0.0).sum(1))
 
     def health(self) -> dict[str, Tensor]:
-        """Return the scalars on the device, each of which is finite as long as what it sums up is.
+        """Return scalars on the device that are finite as long as all summed values are.
 
-        Indices are summed up as 0, or as NaN where they are none. Of observations, only entries of
-        users' sensors are summed up.
+        Discrete actions count as 0, or as NaN if they are invalid. Of observations, only entries of users' sensors are
+        summed.
         """
         measured = {"observations": self._measured_sum.sum()} if self._measured else {}
         return measured | {
@@ -162,32 +162,32 @@ class Algorithm(ABC):
         """Make the updates that are due.
 
         Args:
-            env_steps: of the run so far, over all ranks.
+            env_steps: env-steps of the run so far, over all ranks.
         """
 
     def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
-        """Set what changes along the run.
+        """Set everything that changes along the run.
 
         Args:
             progress: share of the run done, in [0, 1].
-            policy: that collects.
+            policy: policy that collects.
         """
         self.learner.set_progress(progress)
 
     def missing(self, state: dict[str, Any]) -> str:
-        """Why a saved state cannot be resumed, in words; empty if it is complete."""
+        """Return the reason why a saved state cannot be resumed; empty if it can."""
         return ""
 
     @abstractmethod
-    def restart(self) -> None:
-        """Drop steps without continuation, after the worlds were replaced."""
+    def reset_windows(self) -> None:
+        """Drop unfinished n-step windows and returns, after the worlds were replaced."""
 
     def device_scalars(self) -> dict[str, Tensor]:
-        """Return the scalars on the device for the log, ``train/NAME``, read with the losses."""
+        """Return scalars on the device for the log, ``train/NAME``, read with the losses."""
         return {}
 
     def log_scalars(self) -> dict[str, float | None]:
-        """Further scalars for the log by tag."""
+        """Return further scalars for the log by tag."""
         return {
             "train/learning_rate": self.learner.learning_rate,
             "train/updates": float(self.learner.updates),
@@ -195,7 +195,7 @@ class Algorithm(ABC):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that learning depends on."""
+        """Return the state that learning depends on."""
         return {
             "learner": self.learner.state_dict(),
             "meter": self.meter.state_dict(),
@@ -203,7 +203,7 @@ class Algorithm(ABC):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore it."""
+        """Restore the result of ``state_dict``."""
         self.learner.load_state_dict(state["learner"])
         self.meter.load_state_dict(state["meter"])
         if "episodes" in state:  # not in states of earlier versions

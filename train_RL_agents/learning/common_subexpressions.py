@@ -1,7 +1,7 @@
-"""A pass over graphs that Inductor compiles: what is computed twice becomes one node.
+"""Elimination of common subexpressions, a pass over the graphs that Inductor compiles.
 
-PyTorch does this when it splits a graph into a forward and a backward pass, not in a graph that
-already holds both. There, critics that rate two actions of one observation would encode it twice.
+PyTorch does this when it splits a graph into a forward and a backward pass, but not in a graph that already contains
+both. There, critics that rate two actions for one observation would encode it twice.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from torch._ops import OpOverload
 from torch.fx import Graph, Node
 from torch.utils._pytree import tree_flatten
 
-_SAME = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
-"""Operators that give their argument; in a graph without autograd it can take their place."""
+_IDENTITIES = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
+"""Operators that return their argument, which can replace them in a graph without autograd."""
 
 
 class CommonSubexpressions(CustomGraphPass):
     """Merges equal nodes of a functional graph: same operator, same arguments."""
 
     def __call__(self, graph: Graph) -> None:
-        """Change a graph in place."""
+        """Modify a graph in place."""
         first: dict[Hashable, Node] = {}
         for node in list(graph.nodes):
-            if node.op == "call_function" and node.target in _SAME:
-                same: Any = node.args[0]
+            if node.op == "call_function" and node.target in _IDENTITIES:
+                replacement: Any = node.args[0]
             elif _is_pure(node):
-                same = first.setdefault(_key(node), node)
+                replacement = first.setdefault(_key(node), node)
             else:
                 continue
-            if same is not node:
-                node.replace_all_uses_with(same)
+            if replacement is not node:
+                node.replace_all_uses_with(replacement)
                 graph.erase_node(node)
 
     def uuid(self) -> Any:
-        """Return the part of the key of Inductor's cache."""
+        """Return this pass's part of the key of Inductor's cache."""
         return get_hash_for_files((__file__,))
 
 
 def _is_pure(node: Node) -> bool:
-    """Return whether a node gives the same each time, changes nothing, and is no result of the graph.
+    """Return whether a node is deterministic, changes nothing, and is no result of the graph.
 
-    Results stay apart: the caller may change one in place.
+    Results stay separate, as the caller may change one in place.
     """
     if node.op != "call_function" or any(user.op == "output" for user in node.users):
         return False
@@ -56,7 +56,7 @@ def _is_pure(node: Node) -> bool:
 
 
 def _key(node: Node) -> Hashable:
-    """Equal for nodes that compute the same."""
+    """Return a key that is equal for nodes that compute the same."""
     leaves, structure = tree_flatten((node.args, node.kwargs))
     # 1, 1.0 and True are equal, but lead to different types.
-    return node.target, tuple((type(each), each) for each in leaves), str(structure)
+    return node.target, tuple((type(leaf), leaf) for leaf in leaves), str(structure)

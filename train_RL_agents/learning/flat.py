@@ -1,7 +1,7 @@
-"""The parameters of networks, one after another in one tensor.
+"""Parameters of networks, concatenated in one tensor.
 
-What goes over all of them (norm of the gradients, optimiser, target and EMA copies) is then one
-operation instead of one for every parameter, which networks as small as these gain by.
+Operations on all of them (norm of the gradients, optimiser, target and EMA copies) then take one kernel instead of one
+per parameter, which speeds up small networks.
 """
 
 from __future__ import annotations
@@ -13,61 +13,63 @@ import torch
 from torch import Tensor, nn
 
 _ALIGNED = 16
-"""Parameters begin at multiples of so many numbers: kernels want addresses that are aligned."""
+"""Alignment of the parameters (numbers), as kernels need aligned addresses."""
 
 
 class FlatWeights:
-    """All parameters of some networks as one tensor, zeros between them.
+    """All parameters of some networks as one tensor, with zeros between them.
 
-    Each parameter stays itself, as a view of its part. It must stay that: networks that are moved
-    or cast later, or laid out once more, leave this one behind (``require_in_place``).
+    Every parameter becomes a view of its part. This no longer holds for networks that are moved, cast or flattened
+    again later (``require_in_place``).
 
     Args:
-        networks: by name, of one type, with no parameter in common; on their device.
+        networks: networks by name, of one dtype, without common parameters; on their device.
 
     Raises:
-        ValueError: when they are of several types or share a parameter.
+        ValueError: when they have several dtypes or share a parameter.
     """
 
     def __init__(self, networks: nn.ModuleDict) -> None:
         named = dict(networks.named_parameters())
         self.parameters: list[nn.Parameter] = list(named.values())
-        self._learned = {index: name for index, (name, each) in enumerate(named.items()) if each.requires_grad}
+        self._learned = {
+            index: name for index, (name, parameter) in enumerate(named.items()) if parameter.requires_grad
+        }
         self.learned = [self.parameters[index] for index in self._learned]
-        """Those that get gradients."""
-        if len(named) != sum(len(list(each.parameters())) for each in networks.values()):
+        """Parameters that get gradients."""
+        if len(named) != sum(len(list(network.parameters())) for network in networks.values()):
             raise ValueError("networks must not share parameters")
-        if len({each.dtype for each in self.parameters}) > 1:
+        if len({parameter.dtype for parameter in self.parameters}) > 1:
             raise ValueError("networks must be of one floating-point type")
         self._begins, self._networks, end = [], {}, 0
         for name, network in networks.items():
             begin = end
-            for each in network.parameters():
+            for parameter in network.parameters():
                 self._begins.append(end)
-                end += _padded(each)
+                end += _padded_size(parameter)
             self._networks[name] = slice(begin, end)
         like = self.parameters[0] if self.parameters else torch.empty(0)
         self.weights = torch.zeros(end, dtype=like.dtype, device=like.device)
-        """[N]"""
-        for each, view in zip(self.parameters, self.views(self.weights), strict=True):
-            view.copy_(each.data)
-            each.data = view
-        self._addresses = [each.data_ptr() for each in self.parameters]
+        """All parameters, [N]."""
+        for parameter, view in zip(self.parameters, self.views(self.weights), strict=True):
+            view.copy_(parameter.data)
+            parameter.data = view
+        self._addresses = [parameter.data_ptr() for parameter in self.parameters]
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """Return the parts of a tensor [N] that belong to the parameters, in their shapes."""
         return [
-            flat[begin : begin + each.numel()].view_as(each)
-            for begin, each in zip(self._begins, self.parameters, strict=True)
+            flat[begin : begin + parameter.numel()].view_as(parameter)
+            for begin, parameter in zip(self._begins, self.parameters, strict=True)
         ]
 
     @property
     def learned_names(self) -> list[str]:
-        """Return the names among the networks of those that get gradients."""
+        """Return the names of the parameters that get gradients."""
         return [*self._learned.values()]
 
     def joined(self, parts: Sequence[Tensor]) -> Tensor:
-        """Return the gradients of the learned parameters as one tensor [N], with zeros for the others."""
+        """Return the gradients of the learned parameters as one tensor [N], with zeros for the other parameters."""
         whole, end = [], 0
         for index, part in zip(self._learned, parts, strict=True):
             begin = self._begins[index]
@@ -80,10 +82,10 @@ class FlatWeights:
         return torch.cat(whole)
 
     def complete(self, parts: Sequence[Tensor | None]) -> list[Tensor]:
-        """Return the gradients of the learned parameters, of which none may be missing.
+        """Return the gradients of the learned parameters after checking that none is missing.
 
         Raises:
-            RuntimeError: when one is, naming the parameter.
+            RuntimeError: when one is missing; it names the parameter.
         """
         named = zip(self._learned.values(), parts, strict=True)
         lacking = [name for name, part in named if part is None]
@@ -92,7 +94,7 @@ class FlatWeights:
         return [part for part in parts if part is not None]
 
     def of(self, name: str) -> Tensor:
-        """Return the weights of one network: a view."""
+        """Return a view of the weights of one network."""
         return self.weights[self._networks[name]]
 
     def require_in_place(self) -> None:
@@ -101,42 +103,42 @@ class FlatWeights:
         Raises:
             RuntimeError: when they are not.
         """
-        if [each.data_ptr() for each in self.parameters] != self._addresses:
+        if [parameter.data_ptr() for parameter in self.parameters] != self._addresses:
             raise RuntimeError("the networks were moved, cast or laid out again; make this once more")
 
-    # The optimiser's state is saved parameter by parameter, so that files do not depend on layout.
+    # The optimiser's state is saved per parameter, so that files do not depend on the layout.
 
     def split(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the state of an optimiser of the parameters, from that of one of ``weights``."""
+        """Return the optimiser's state per parameter from that of the flat tensor."""
         whole: dict[str, Tensor] = state["state"].get(0, {})
-        each: dict[int, dict[str, Tensor]] = {
+        states: dict[int, dict[str, Tensor]] = {
             index: {"step": whole["step"].clone()} for index in (self._learned if whole else ())
         }
         for name in whole.keys() - {"step"}:
             views = self.views(whole[name].clone())
-            for index, own in each.items():
-                own[name] = views[index]
+            for index, parameter_state in states.items():
+                parameter_state[name] = views[index]
         group = state["param_groups"][0] | {"params": list(range(len(self.parameters)))}
-        return {"state": each, "param_groups": [group]}
+        return {"state": states, "param_groups": [group]}
 
     def join(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the inverse of ``split``.
+        """Return the optimiser's state of the flat tensor, the inverse of ``split``.
 
         Raises:
-            ValueError: when it is of other parameters.
+            ValueError: when it belongs to other parameters.
         """
         saved = state["state"]
         joined: dict[int, dict[str, Tensor]] = {}
         if saved:
-            learn = list(self._learned)
-            if sorted(saved) != learn:
-                raise ValueError(f"optimiser's state of {len(saved)} tensors, here {len(learn)}")
-            first = saved[learn[0]]
+            learned = list(self._learned)
+            if sorted(saved) != learned:
+                raise ValueError(f"optimiser's state of {len(saved)} tensors, here {len(learned)}")
+            first = saved[learned[0]]
             joined = {0: {"step": first["step"].clone()}}
             for name in first.keys() - {"step"}:
                 whole = torch.zeros_like(self.weights)
                 views = self.views(whole)
-                for index in learn:
+                for index in learned:
                     part, view = saved[index][name], views[index]
                     if part.shape != view.shape:
                         there, here = list(part.shape), list(view.shape)
@@ -148,10 +150,10 @@ class FlatWeights:
 
 
 def flat_bytes(networks: nn.Module) -> int:
-    """Return the bytes of the parameters of networks in one tensor."""
-    return sum(_padded(each) * each.element_size() for each in networks.parameters())
+    """Return the number of bytes of the parameters of networks in one tensor."""
+    return sum(_padded_size(parameter) * parameter.element_size() for parameter in networks.parameters())
 
 
-def _padded(parameter: Tensor) -> int:
-    """Return the numbers that a parameter takes with the zeros after it."""
+def _padded_size(parameter: Tensor) -> int:
+    """Return the size of a parameter with the zeros after it."""
     return -(-parameter.numel() // _ALIGNED) * _ALIGNED

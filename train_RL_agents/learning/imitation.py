@@ -1,7 +1,7 @@
-"""Imitation: actions of a teacher as further targets of an agent.
+"""Imitation: actions of a teacher as additional targets of an agent.
 
-The teacher is asked about what the agent itself meets, so its errors do not add up along an episode
-(DAgger, Ross et al. 2011), and the agent goes on learning from rewards (Schmitt et al. 2018).
+The teacher acts on the observations of the agent, so that errors do not accumulate along an episode (DAgger, Ross et
+al. 2011), and the agent also learns from rewards (Schmitt et al. 2018).
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from train_RL_agents.policy_wrapper import command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 MARGIN = 0.05
-"""By how much a teacher's action should be valued above all others (scaled return); a collision is
-several of the units that returns are scaled to."""
+"""Margin by which the value of a teacher's action should exceed all others (scaled return); a collision costs several
+units."""
 
 
-def imitating(agent: Agent[Any], teacher: LoadedPolicy, world: WorldConfig, weight: float) -> LossFunction:
-    """Return the losses of an agent, with ``loss_imitation`` beside its own.
+def with_imitation(agent: Agent[Any], teacher: LoadedPolicy, world: WorldConfig, weight: float) -> LossFunction:
+    """Return the losses of an agent with ``loss_imitation`` added.
 
     Args:
-        agent: learns.
-        teacher: on the agent's device.
-        world: of the agent.
-        weight: of the error of imitation.
+        agent: agent that learns.
+        teacher: policy on the agent's device.
+        world: settings of the agent's world.
+        weight: weight of the imitation error.
     """
-    wanted = teacher_targets(teacher, agent, world)
+    targets = teacher_targets(teacher, agent, world)
     device = next(agent.parameters()).device
 
     def losses(batch: Batch | RolloutBatch, noise: Any) -> Losses:
-        # Policies act in float32, whatever losses are computed in.
+        # Policies act in float32, also if losses use half precision.
         with torch.no_grad(), torch.autocast(device.type, enabled=False):
-            target = wanted(batch.observation)
+            target = targets(batch.observation)
         errors = imitation_errors(agent, batch.observation, target)
         return agent.loss(batch, noise) | {"loss_imitation": weight * batch.mean(errors)}
 
@@ -50,39 +50,39 @@ def imitating(agent: Agent[Any], teacher: LoadedPolicy, world: WorldConfig, weig
 
 
 def teacher_targets(teacher: LoadedPolicy, agent: Agent[Any], world: WorldConfig) -> Callable[[Observation], Tensor]:
-    """What another agent should do where the teacher is in its place; see imitating.
+    """Return the function that computes the targets of an agent from the teacher; see with_imitation.
 
     Returns:
-        A function from observations [B] to actions, [B, 2] or [B] int64: the teacher's best ones;
-        of a continuous teacher and a discrete agent, the nearest. Of a discrete teacher with
-        probabilities: for a continuous agent the expected action, which varies less from one moment
-        to the next, and for an agent with probabilities these, [B, A].
+        A function from observations [B] to actions, [B, 2] or [B] int64: the teacher's best actions, or the nearest
+        discrete actions for a continuous teacher and a discrete agent. For a discrete teacher with probabilities it
+        gives a continuous agent the expected action, which varies less from step to step, and an agent with
+        probabilities the teacher's probabilities [B, A].
     """
-    best = teacher.agent.requires_grad_(False).eval()
-    pairs = command_pairs(world.vessel).to(next(best.parameters()).device)
-    if best.continuous and agent.continuous:
-        return best.act
-    if best.continuous:
-        return lambda seen: (best.act(seen)[..., None, :] - pairs).square().sum(-1).argmin(-1)
-    if best.scores_are_returns or (not agent.continuous and agent.scores_are_returns):
-        return (lambda seen: embedding(best.act(seen), pairs)) if agent.continuous else best.act
+    policy = teacher.agent.requires_grad_(False).eval()
+    pairs = command_pairs(world.vessel).to(next(policy.parameters()).device)
+    if policy.continuous and agent.continuous:
+        return policy.act
+    if policy.continuous:
+        return lambda observation: (policy.act(observation)[..., None, :] - pairs).square().sum(-1).argmin(-1)
+    if policy.scores_are_returns or (not agent.continuous and agent.scores_are_returns):
+        return (lambda observation: embedding(policy.act(observation), pairs)) if agent.continuous else policy.act
 
-    def probabilities(seen: Observation) -> Tensor:
-        return torch.softmax(_scores(best, seen), -1)
+    def probabilities(observation: Observation) -> Tensor:
+        return torch.softmax(_scores(policy, observation), -1)
 
-    return (lambda seen: probabilities(seen) @ pairs) if agent.continuous else probabilities
+    return (lambda observation: probabilities(observation) @ pairs) if agent.continuous else probabilities
 
 
 def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor) -> Tensor:
-    """How far an agent is from its targets, [B] or, of fleets, [B, R]; 0 or more.
+    """Return the distances of an agent from its targets, [B] or, of fleets, [B, R]; 0 or more.
 
-    Continuous actions: the squared distance. Values of discrete actions: by how much the margin of
-    Hester et al. 2018 is missed. Probabilities of discrete actions: the cross-entropy of Schmitt
-    et al. 2018. Importance weights of prioritised replay do not count.
+    Continuous actions have the squared distance, values of discrete actions the margin loss of Hester et al. 2018, and
+    probabilities of discrete actions the cross-entropy of Schmitt et al. 2018. Importance weights of prioritised replay
+    are not used.
 
     Args:
-        agent: learns.
-        observation: [B], or [B, R] of fleets.
+        agent: agent that learns.
+        observation: observations [B], or [B, R] of fleets.
         target: actions [B, 2] or [B] int64, or probabilities [B, A]; see teacher_targets.
 
     Raises:
@@ -103,6 +103,5 @@ def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor
 def _scores(agent: Agent[Any], observation: Observation) -> Tensor:
     """Return the scores [B, A] of a discrete agent."""
     scores = agent.scores(agent.outputs(observation))
-    fine = scores is not None
-    require(fine, "imitation_learning", True, f"false: {type(agent).__name__} has no scores")
+    require(scores is not None, "imitation_learning", True, f"false: {type(agent).__name__} has no scores")
     return cast(Tensor, scores)

@@ -1,4 +1,4 @@
-"""The learner: losses, gradients, optimiser, target and EMA copies of the weights."""
+"""Learner: losses, gradients, optimiser, target and EMA copies of the weights."""
 
 from __future__ import annotations
 
@@ -21,76 +21,76 @@ from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import (
-    HALVES,
+    HALF_DTYPES,
     Gradients,
     compiled_gradients,
     gradients_of,
-    in_half,
+    in_half_precision,
 )
 from train_RL_agents.learning.loss_scale import LossScale
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.device import resolve_precision
 
 Updated = tuple[dict[str, Tensor], Tensor | None]
-"""Scalars for the log, and priorities [B] if the agent gives them."""
+"""Scalars for the log, and priorities [B] if the agent computes them."""
 RMSPROP: dict[str, Any] = {"alpha": 0.99, "eps": 1e-5}
 """Constants of RMSprop."""
 BETAS, EPS = (0.9, 0.999), 1e-8
 """Constants of Adam."""
 MOMENTS = {"adam": 2, "rmsprop": 1}
-"""Numbers that an optimiser keeps of every weight."""
+"""Number of moments that an optimiser keeps per weight."""
 
 
-def joined(parts: list[Losses], counts: list[int]) -> Losses:
-    """Return the losses of a batch from those of its parts.
+def merge_losses(parts: list[Losses], counts: list[int]) -> Losses:
+    """Return the losses of a batch from those of its micro-batches.
 
     Args:
-        parts: means over the rows of each part; ``priority`` row by row.
-        counts: rows of each part.
+        parts: losses of the micro-batches, means over their rows; ``priority`` is per row.
+        counts: numbers of rows of the micro-batches.
     """
     if len(parts) == 1:
         return parts[0]
     shares = [count / sum(counts) for count in counts]
     return {
-        name: torch.cat([each[name] for each in parts])
+        name: torch.cat([part[name] for part in parts])
         if name == "priority"
-        else torch.stack([each[name] * share for each, share in zip(parts, shares, strict=True)]).sum()
+        else torch.stack([part[name] * share for part, share in zip(parts, shares, strict=True)]).sum()
         for name in parts[0]
     }
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that there is no room for a tensor, on a GPU or on the CPU."""
+    """Return whether an error means that a tensor does not fit into memory, on a GPU or on the CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    said = str(error).lower()
-    return "out of memory" in said or "can't allocate memory" in said
+    message = str(error).lower()
+    return "out of memory" in message or "can't allocate memory" in message
 
 
 def cosine(progress: float, first: float, last: float) -> float:
-    """Fall from first to last along half a cosine as progress goes from 0 to 1."""
+    """Return the value of a schedule that falls from first to last along half a cosine."""
     return last + 0.5 * (first - last) * (1.0 + math.cos(math.pi * min(progress, 1.0)))
 
 
 class NoRoomError(ConfigError):
-    """There is not enough memory for an update with a single transition at a time."""
+    """Raised when memory does not suffice for an update with a single transition at a time."""
 
 
 class Learner:
     """Updates an agent from batches.
 
-    An update is one function of tensors: losses, gradients, clipping, optimiser, target and EMA
-    weights. On a GPU it is captured. When memory is short it takes its batch in parts.
+    An update is one function of tensors: losses, gradients, clipping, optimiser, target and EMA weights. On a GPU it is
+    captured. When memory is short, a batch is processed in micro-batches.
 
     Args:
-        agent: on its device, where it must stay: its weights become views of one tensor.
-        config: of the run.
-        generator: randomness of the updates, on the agent's device.
-        ranks: the processes that gradients are averaged over; None for this one alone.
-        log: prints messages about how updates are made.
+        agent: agent to update; it must stay on its device, as its weights become views of one tensor.
+        config: configuration of the run.
+        generator: random generator of the updates, on the agent's device.
+        ranks: processes that gradients are averaged over; None for this one alone.
+        log: function that prints messages.
         tau: share of the learned weights mixed into the target networks with every update; 0:
             only when ``update_targets`` is called.
-        losses: what is minimised; by default the agent's own losses.
+        losses: losses to minimise; by default those of the agent.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Learner:
         self.ema = copy.deepcopy(agent).requires_grad_(False)
         self._flat, target = FlatWeights(agent.networks), FlatWeights(agent.targets)
         self._weights = self._flat.weights
-        self._averages = FlatWeights(self.ema.networks).weights
+        self._ema_weights = FlatWeights(self.ema.networks).weights
         self._target = target
         self.optimizer = make_optimizer(
             settings.optimizer,
@@ -119,12 +119,12 @@ class Learner:
         )
         self._make_state()
         self.learning_rate, self.rate_factor = settings.learning_rate, 1.0
-        # For generated code, in which a number would freeze.
+        # A tensor, since generated code treats numbers as constants.
         self._rate = torch.tensor(self.learning_rate, device=generator.device)
         device, losses = generator.device, losses or agent.loss
         self._precision = precision = resolve_precision(device, config.execution.precision)
-        if precision in HALVES:
-            losses = in_half(losses, device, HALVES[precision])
+        if precision in HALF_DTYPES:
+            losses = in_half_precision(losses, device, HALF_DTYPES[precision])
         self._scale = LossScale(device) if precision == "fp16" else None
         self._gradients: Gradients = gradients_of(agent, losses, self._flat)
         self._apply = self._apply_scaled if self._scale else self._apply_gradient
@@ -136,33 +136,33 @@ class Learner:
         self._apply = config.execution.function(self._apply, device, checks_all=False)
         self._ranks = ranks if ranks is not None and ranks.size > 1 else None
         if self._ranks:
-            # Hosts that differ may have drawn other last bits from the same seed.
-            self._ranks.copy_first([self._weights, self._target.weights, self._averages])
-        self._one = torch.ones((), device=device)
+            # Different hosts may draw values that differ in the last bits from the same seed.
+            self._ranks.copy_first([self._weights, self._target.weights, self._ema_weights])
+        self._unit_factor = torch.ones((), device=device)
         self.updates = 0
         self.batch_size = self.micro_batch = settings.batch_size
-        """Transitions that gradients are computed of at once."""
-        # On the device, as a number would freeze in a graph. In float64, for shares as by Python.
-        self._made = torch.zeros((), dtype=torch.float64, device=device)
+        """Number of transitions whose gradients are computed at once."""
+        # On the device, since graphs treat numbers as constants; in float64, for the same shares as in Python.
+        self._update_count = torch.zeros((), dtype=torch.float64, device=device)
         self._tau = tau
-        # Gradients that processes exchange are not captured.
+        # The exchange of gradients between processes is not captured.
         alone = self._ranks is None
         self._execution = config.execution if alone else replace(config.execution, capture=False)
         self._loops: list[Loop] = []
         self.update = self.updates_by(self.learn)
-        """Makes a gradient step from a batch; see ``updates_by``."""
+        """Function that makes a gradient step from a batch; see ``updates_by``."""
 
     def updates_by(self, step: Callable[..., Updated], *generators: torch.Generator) -> Callable[..., Updated]:
-        """Return what makes updates by ``learn``, or a function around it; captured as a whole.
+        """Return a function that makes updates by ``learn``, or by a function around it; captured as a whole.
 
         Args:
-            step: makes a gradient step.
-            generators: that it draws from, beside the learner's.
+            step: function that makes a gradient step.
+            generators: random generators of ``step`` beside the learner's.
 
         Returns:
-            A function of the arguments of ``step``. It gives scalars for the log, and priorities
-            [B] if the agent gives them; all on the device, and overwritten by the next update. It
-            raises NoRoomError when memory is short even for one transition; weights are unchanged.
+            A function of the arguments of ``step`` that returns scalars for the log, and priorities [B] if the agent
+            computes them. They are on the device and overwritten by the next update. It raises NoRoomError when memory
+            is short even for one transition; weights are then unchanged.
         """
         loop = self._execution.loop(
             stateless(step),
@@ -176,27 +176,27 @@ class Learner:
         self._loops.append(loop)
 
         def update(*batch: Any) -> Updated:
-            made: Updated = loop(*batch)
+            updated: Updated = loop(*batch)
             self.updates += 1
-            return made
+            return updated
 
         return update
 
     @property
     def micro_batches(self) -> int:
-        """Return the parts that a batch is taken in."""
+        """Return the number of micro-batches of a batch."""
         return -(-self.batch_size // self.micro_batch)
 
     @property
     def captures(self) -> bool:
         """Return whether updates are captured as a CUDA graph."""
-        return all(each.captures for each in self._loops)
+        return all(loop.captures for loop in self._loops)
 
     def mode(self) -> str:
-        """Describe how updates are computed."""
+        """Return a description of how updates are computed."""
         config, on_gpu = self._config.execution, self._generator.device.type == "cuda"
         shared = on_gpu and config.capture and self._ranks is not None
-        words = {
+        features = {
             self._precision: True,
             "TF32": config.tf32 and on_gpu,
             "fused optimiser": config.fused_optimizer and not config.compile,
@@ -205,10 +205,10 @@ class Learner:
             "not captured, since processes exchange gradients": shared,
             f"batches in {self.micro_batches} parts": self.micro_batches > 1,
         }
-        return ", ".join(word for word, holds in words.items() if holds)
+        return ", ".join(feature for feature, applies in features.items() if applies)
 
     def set_progress(self, progress: float) -> None:
-        """Set the step size for this share of the run done."""
+        """Set the learning rate for a share of the run done."""
         settings = self._settings
         rate = cosine(progress, settings.learning_rate, settings.learning_rate_final)
         self._set_rate(self.rate_factor * rate)
@@ -223,25 +223,25 @@ class Learner:
                 group["lr"] = rate
 
     def learn(self, batch: Any) -> Updated:
-        """Return the part of an update that may be captured."""
-        # Once for the whole batch: parts of it get their parts of this.
+        """Make the part of an update that may be captured, and return its results."""
+        # Drawn once for the whole batch; micro-batches get their parts of it.
         noise = self.agent.loss_noise(batch.size, self._generator)
         gradient, losses = self._differentiate(batch, noise)
-        # Only from here on weights change. This takes less room than the losses have just left.
+        # Weights change only from here on; this needs less memory than the losses have just released.
         norm = self._apply(gradient, self.optimizer.state[self._weights], self._rate)
         priority = losses.pop("priority", None)
         return losses | {"grad_norm": norm}, priority
 
     def _apply_gradient(self, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> Tensor:
-        """Clip the gradient, and move all weights; returns its norm before clipping.
+        """Clip the gradient and update all weights; return the norm before clipping.
 
         Args:
-            gradient: [N]; is changed.
-            state: of the optimiser.
-            rate: its step size, for generated code.
+            gradient: gradient [N]; it is modified.
+            state: state of the optimiser.
+            rate: learning rate, for generated code.
         """
         norm = torch.linalg.vector_norm(gradient)
-        # As torch.nn.utils.clip_grad_norm_.
+        # As in torch.nn.utils.clip_grad_norm_.
         gradient.mul_((self._settings.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         if self._traced:
             traced_step(self._settings.optimizer, self._weights, gradient, state, rate)
@@ -251,28 +251,28 @@ class Learner:
         if self._tau:
             self.update_targets(self._tau)
         with torch.no_grad():
-            self._averages.lerp_(self._weights, self._ema_share())
+            self._ema_weights.lerp_(self._weights, self._ema_share())
         return norm
 
     def _ema_share(self) -> Tensor:
-        """Count an update; returns the share of its weights in their moving average."""
-        made = self._made.add_(1.0)
-        decay = (made / (made + 10.0)).clamp_max(self._settings.ema_decay)
+        """Count an update; return the share of its weights in the EMA."""
+        count = self._update_count.add_(1.0)
+        decay = (count / (count + 10.0)).clamp_max(self._settings.ema_decay)
         return (1.0 - decay).to(self._weights.dtype)
 
     def _apply_scaled(self, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> Tensor:
-        """``_apply_gradient`` for scaled losses, undone where gradients overflow."""
+        """Apply a scaled gradient like ``_apply_gradient``; undo it where gradients overflow."""
         assert self._scale is not None
-        # Without targets, theirs is an empty tensor that may be on another device.
+        # Without targets their weights are an empty tensor that may be on another device.
         targets = [self._target.weights] if self._target.weights.numel() else []
-        moved = [self._weights, self._averages, *targets, *state.values()]
-        before = [each.clone() for each in moved]
+        tensors = [self._weights, self._ema_weights, *targets, *state.values()]
+        before = [tensor.clone() for tensor in tensors]
         with torch.no_grad():
             norm = self._apply_gradient(gradient / self._scale.factor, state, rate)
-            return self._scale.undo(moved, before, norm)
+            return self._scale.undo(tensors, before, norm)
 
     def _make_state(self) -> None:
-        """Make what the optimiser keeps, if there is none yet, by a step without gradients."""
+        """Create the state of the optimiser, if there is none yet, by a step without gradients."""
         if not self.optimizer.state[self._weights]:
             self._weights.grad = torch.zeros_like(self._weights)
             self.optimizer.step()
@@ -280,29 +280,29 @@ class Learner:
             self._weights.grad = None
 
     def _differentiate(self, batch: Any, noise: Any) -> tuple[Tensor, Losses]:
-        """Return the gradient [N], in as many parts as memory requires; and the losses."""
+        """Return the gradient [N], computed in as many parts as memory requires, and the losses."""
         before = self.micro_batch
         while True:
             try:
                 return self._accumulate(batch, noise)
             except (RuntimeError, MemoryError) as error:
-                # A capture that lacks memory is given up by who captures, and ranks that do not
-                # take their batches in equally many parts would wait for each other for ever.
+                # A capture that lacks memory is abandoned by the loop, and ranks with different numbers of
+                # micro-batches would wait for each other for ever.
                 if self._capturing() or self._ranks or not out_of_memory(error):
                     raise
                 self._take_smaller_parts(batch.size, before, error)
-            # Not before the exception is gone, which holds on to what was computed.
-            self._free()
+            # Only after the exception is released, since it keeps the computed tensors alive.
+            self._release_memory()
 
     def _capturing(self) -> bool:
-        """Return whether kernels are recorded just now, and not run."""
+        """Return whether kernels are being captured instead of executed."""
         on_gpu = self._generator.device.type == "cuda"
         return on_gpu and torch.cuda.is_current_stream_capturing()
 
     def _accumulate(self, batch: Any, noise: Any) -> tuple[Tensor, Losses]:
-        """Add up the gradients of all parts of a batch."""
+        """Return the sum of the gradients of all parts of a batch, and the losses."""
         self._flat.require_in_place()
-        factor = self._scale.factor if self._scale else self._one
+        factor = self._scale.factor if self._scale else self._unit_factor
         size, parts, counts = batch.size, [], []
         gradient: Tensor | None = None
         for start in range(0, size, self.micro_batch):
@@ -310,108 +310,108 @@ class Learner:
             counts.append(rows.stop - rows.start)
             whole = counts[-1] == size
             part = batch if whole else batch.part(rows)
-            own = noise if whole else self.agent.part_of_noise(noise, rows)
-            self._check_once(part, own)
+            part_noise = noise if whole else self.agent.part_of_noise(noise, rows)
+            self._check_once(part, part_noise)
             share = factor if whole else factor * (counts[-1] / size)
-            found, losses = self._gradients(part, own, share)
-            gradient = found if gradient is None else gradient.add_(found)
+            part_gradient, losses = self._gradients(part, part_noise, share)
+            gradient = part_gradient if gradient is None else gradient.add_(part_gradient)
             parts.append(losses)
         assert gradient is not None
         if self._ranks:
             self._ranks.average(gradient)
-        return gradient, joined(parts, counts)
+        return gradient, merge_losses(parts, counts)
 
-    def _free(self) -> None:
-        """Give back what a failed attempt took."""
+    def _release_memory(self) -> None:
+        """Release the cached memory of a failed attempt."""
         if self._generator.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def _check_once(self, batch: Any, noise: Any) -> None:
-        """Check by the first row of the first batch that losses reach all parameters.
+        """Check with the first row of the first batch that losses reach all parameters.
 
-        Generated code would give those that no loss reaches a gradient of zero.
+        Generated code would give parameters that no loss reaches a gradient of zero.
         """
         if self._unchecked is not None:
             row = slice(0, 1)
-            self._unchecked(batch.part(row), self.agent.part_of_noise(noise, row), self._one)
+            self._unchecked(batch.part(row), self.agent.part_of_noise(noise, row), self._unit_factor)
             self._unchecked = None
 
     def _take_smaller_parts(self, size: int, before: int, error: BaseException) -> None:
-        """Halve the parts that a batch of a size is taken in; they were ``before`` at first."""
-        now = min(self.micro_batch, size)
-        if now == 1:
-            # Restore the configured size for the resumed run.
+        """Halve the size of micro-batches; it was ``before`` when the batch began."""
+        current = min(self.micro_batch, size)
+        if current == 1:
+            # The resumed run starts with the configured size.
             self.micro_batch = before
             raise NoRoomError(
                 f"trainer.batch_size={self.batch_size}: out of memory even with one "
                 "transition at a time; make room on the device, or trainer.num_envs or "
                 "trainer.buffer_size smaller in a new run"
             ) from error
-        self.micro_batch = (now + 1) // 2
-        for each in self._loops:
-            each.reset()
+        self.micro_batch = (current + 1) // 2
+        for loop in self._loops:
+            loop.reset()
         self._log(
             f"out of memory: updates go on with {self.micro_batch:,} of {size:,} transitions at "
             "once, and the same gradients"
         )
 
     def update_targets(self, tau: float) -> None:
-        """Move the target networks towards the learned ones, by a share of the distance."""
+        """Move the target networks towards the learned ones by a share of the difference."""
         with torch.no_grad():
             for name in self.agent.targets:
                 self._target.of(name).lerp_(self._flat.of(name), tau)
 
     def squared_weights(self) -> Tensor:
         """Return the sum of the squared learned and EMA weights, a scalar on the device."""
-        return self._flat.weights.square().sum() + self._averages.square().sum()
+        return self._flat.weights.square().sum() + self._ema_weights.square().sum()
 
     def copy_buffers(self) -> None:
-        """Give the EMA the buffers of the agent, such as running statistics."""
+        """Copy the buffers of the agent, such as running statistics, to the EMA."""
         for ema, online in zip(self.ema.buffers(), self.agent.buffers(), strict=True):
             ema.copy_(online)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the weights (learned, target, EMA), optimiser, counter and parts."""
+        """Return weights (learned, target, EMA), optimiser, counter and size of micro-batches."""
         return {
             "agent": self.agent.state_dict(),
-            "averaged": self.ema.state_dict(),
+            "ema": self.ema.state_dict(),
             "optimizer": self._flat.split(self.optimizer.state_dict()),
             "updates": self.updates,
             "micro_batch": self.micro_batch,
         } | ({"scale": self._scale.state_dict()} if self._scale else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them; how the optimiser computes stays as it is here."""
+        """Restore the result of ``state_dict``; how the optimiser computes does not change."""
         restore(self.agent.state_dict(), state["agent"])
-        restore(self.ema.state_dict(), state["averaged"])
-        self.updates, given = state["updates"], state["optimizer"]
-        # Checkpoints of before there were parts lack it.
-        parts, rate = state.get("micro_batch", self.micro_batch), given["param_groups"][0]["lr"]
+        restore(self.ema.state_dict(), state["ema"])
+        self.updates, saved = state["updates"], state["optimizer"]
+        # States of earlier versions have no micro-batches.
+        parts, rate = state.get("micro_batch", self.micro_batch), saved["param_groups"][0]["lr"]
         rate = float(rate) if isinstance(rate, Tensor) else rate  # host: loading a checkpoint
         if not (is_count(self.updates) and is_count(parts) and parts and is_number(rate)):
             raise ValueError("counters of updates that are none")
-        self._made.fill_(self.updates)
-        if self.updates or given["state"]:  # there was none before the first update
+        self._update_count.fill_(self.updates)
+        if self.updates or saved["state"]:  # before the first update it may be empty
             whole = self.optimizer.state_dict()
-            own = self._flat.split(whole)
-            restore(own["state"], given["state"])
-            self.optimizer.load_state_dict(whole | {"state": self._flat.join(own)["state"]})
+            layout = self._flat.split(whole)
+            restore(layout["state"], saved["state"])
+            self.optimizer.load_state_dict(whole | {"state": self._flat.join(layout)["state"]})
         self._set_rate(rate)
         if self._scale and "scale" in state:
             self._scale.load_state_dict(state["scale"])
         self.micro_batch = parts
-        for each in self._loops:
-            each.reset()
+        for loop in self._loops:
+            loop.reset()
 
 
 def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torch.optim.Optimizer:
-    """Return an optimiser, ready for a CUDA graph on a GPU: with everything that varies in tensors there.
+    """Return an optimiser; on a GPU it can be captured, as all that varies is in tensors.
 
     Args:
         name: adam, or rmsprop with the constants of A2C (Mnih et al. 2016).
-        weights: what it steps.
-        rate: step size.
-        fused: Adam as one kernel.
+        weights: tensor to optimise.
+        rate: learning rate.
+        fused: whether Adam is one kernel.
     """
     on_gpu = weights.device.type == "cuda"
     options: dict[str, Any] = {"capturable": True} if on_gpu else {}
@@ -423,18 +423,18 @@ def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torc
 
 
 def traced_step(name: str, weights: Tensor, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> None:
-    """The step of an optimiser of make_optimizer, as part of generated code.
+    """Make a step of an optimiser of make_optimizer, as part of generated code.
 
     ``Optimizer.step`` itself cannot be traced into one graph.
 
     Args:
         name: see make_optimizer.
-        weights: what it steps.
-        gradient: of the weights.
-        state: of the optimiser.
-        rate: step size.
+        weights: tensor to optimise.
+        gradient: gradient of the weights.
+        state: state of the optimiser.
+        rate: learning rate.
     """
-    own = {key: [value] for key, value in state.items()}
+    lists = {key: [value] for key, value in state.items()}
     options: dict[str, Any] = {"lr": rate, "weight_decay": 0.0, "maximize": False}
     options["capturable"] = True
     with torch.no_grad():
@@ -442,10 +442,10 @@ def traced_step(name: str, weights: Tensor, gradient: Tensor, state: dict[str, T
             rmsprop(
                 [weights],
                 [gradient],
-                own["square_avg"],
+                lists["square_avg"],
                 [],
                 [],
-                own["step"],
+                lists["step"],
                 momentum=0.0,
                 centered=False,
                 foreach=True,
@@ -456,10 +456,10 @@ def traced_step(name: str, weights: Tensor, gradient: Tensor, state: dict[str, T
             adam(
                 [weights],
                 [gradient],
-                own["exp_avg"],
-                own["exp_avg_sq"],
+                lists["exp_avg"],
+                lists["exp_avg_sq"],
                 [],
-                own["step"],
+                lists["step"],
                 amsgrad=False,
                 beta1=BETAS[0],
                 beta2=BETAS[1],

@@ -8,35 +8,35 @@ from torch import Tensor
 from marinenav_env.stepping.reset_pool import restore
 
 _LARGEST = 2.0**24
-"""Factor; float32 gradients have room for it."""
+"""Largest factor, which float32 gradients can hold."""
 
 
 class LossScale:
-    """Keeps gradients within the range of float16, as torch.amp.GradScaler.
+    """Loss scaling that keeps gradients within the range of float16, like torch.amp.GradScaler.
 
-    Losses are multiplied by a factor. Where that makes gradients infinite or NaN, the update is
-    undone and the factor halved; after many updates without, it is doubled.
+    Losses are multiplied by a factor. When gradients become infinite or NaN, the update is undone and the factor
+    halved; after ``interval`` updates without, it is doubled.
 
     Args:
-        device: of the losses.
-        interval: updates after which the factor is doubled.
+        device: device of the losses.
+        interval: number of updates after which the factor is doubled.
     """
 
     def __init__(self, device: torch.device, interval: int = 2000) -> None:
         self.factor = torch.tensor(65_536.0, device=device)
-        """What losses are multiplied by."""
+        """Factor of the losses."""
         self._since = torch.zeros((), device=device)
         self._interval = interval
 
-    def undo(self, moved: list[Tensor], before: list[Tensor], norm: Tensor) -> Tensor:
-        """Restore what an update moved if the norm of its gradient is not finite.
+    def undo(self, tensors: list[Tensor], before: list[Tensor], norm: Tensor) -> Tensor:
+        """Restore tensors from before an update if the norm of its gradient is not finite.
 
         Returns:
-            The norm, 0 of an update that was undone.
+            The norm; 0 if the update was undone.
         """
         finite = norm.isfinite()
-        for each, old in zip(moved, before, strict=True):
-            each.copy_(torch.where(finite, each, old))
+        for tensor, old in zip(tensors, before, strict=True):
+            tensor.copy_(torch.where(finite, tensor, old))
         since = torch.where(finite, self._since + 1.0, 0.0)
         grows = since >= self._interval
         factor = torch.where(grows, 2.0, torch.where(finite, 1.0, 0.5))
@@ -45,9 +45,9 @@ class LossScale:
         return torch.where(finite, norm, 0.0)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the factor and counter."""
+        """Return the factor and the counter."""
         return {"factor": self.factor, "since": self._since}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore them."""
+        """Restore the result of ``state_dict``."""
         restore(self.state_dict(), state)

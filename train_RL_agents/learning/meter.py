@@ -1,4 +1,4 @@
-"""Means of the scalars of updates and of training episodes, without a host read for each."""
+"""Means of the scalars of updates and of training episodes, accumulated on the device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TAGS = {
     "success": "success_rate",
     "collision": "collision_rate",
 }
-"""Names in the log of statistics whose means are called otherwise."""
+"""Names in the log of statistics whose means have another name."""
 
 
 class Meter:
@@ -30,68 +30,69 @@ class Meter:
         self._counts: dict[str, int] = {}
 
     def add(self, values: dict[str, Tensor], count: int = 1) -> None:
-        """Add one set of scalars, or the sums of ``count`` sets, by one kernel."""
+        """Add one set of scalars, or the sums of ``count`` sets, with one kernel."""
         for name, value in values.items():
             if name not in self._sums:
                 self._sums[name] = torch.zeros_like(value)
             self._counts[name] = self._counts.get(name, 0) + count
-        # Into new tensors, as a captured update overwrites what it gave.
+        # The sums are new tensors, as a captured update overwrites its results.
         totals = torch._foreach_add([self._sums[name] for name in values], [*values.values()])
         self._sums.update(zip(values, totals, strict=True))
 
     @property
     def losses(self) -> dict[str, Tensor]:
-        """Return the sums since the last reading of what is minimised, and of the gradients' norm."""
+        """Return the sums of losses and of gradient norms since the last reading."""
         return {name: total for name, total in self._sums.items() if name.startswith("loss") or name == "grad_norm"}
 
     def read(self, others: dict[str, Tensor] | None = None) -> dict[str, float]:
-        """Return the means since the last reading, and other scalars as they are, in one transfer."""
+        """Return the means since the last reading and other scalars unchanged, in one transfer."""
         means = {name: total / self._counts[name] for name, total in self._sums.items()}
         scalars = means | (others or {})
         self._sums, self._counts = {}, {}
         if not scalars:
             return {}
-        values: Iterable[float] = torch.stack([each.float() for each in scalars.values()]).tolist()
+        values: Iterable[float] = torch.stack([scalar.float() for scalar in scalars.values()]).tolist()
         return dict(zip(scalars, values, strict=True))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sums that have not been read yet."""
+        """Return the sums since the last reading."""
         return {"sums": dict(self._sums), "counts": dict(self._counts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore it.
+        """Restore the result of ``state_dict``.
 
         Raises:
-            ValueError: when it is no such state.
+            ValueError: when the state is invalid.
         """
         sums = dict(state["sums"])
-        # States of before had one count for all.
-        one = "counts" not in state
-        counts = dict.fromkeys(sums, state["count"]) if one else dict(state["counts"])
-        fine = all(isinstance(each, Tensor) and each.ndim == 0 and each.is_floating_point() for each in sums.values())
-        fine &= all(is_count(each) and each > 0 for each in counts.values())
-        if not fine or sums.keys() != counts.keys():
+        # States of earlier versions have one count for all sums.
+        counts = dict(state["counts"]) if "counts" in state else dict.fromkeys(sums, state["count"])
+        are_scalars = all(
+            isinstance(total, Tensor) and total.ndim == 0 and total.is_floating_point() for total in sums.values()
+        )
+        are_counts = all(is_count(count) and count > 0 for count in counts.values())
+        if not (are_scalars and are_counts) or sums.keys() != counts.keys():
             raise ValueError("sums of scalars without their counts")
         self._sums, self._counts = sums, counts
 
 
 class EpisodeMeter:
-    """Means of the statistics of training episodes, over those that end between two readings.
+    """Means of the statistics of the training episodes that end between two readings.
 
     Args:
-        example: one step [E] of the world, for shapes and types.
-        names: of the statistics in the steps, see rules.episode_statistics; () without.
+        example: one step [E] of the world, for shapes and dtypes.
+        names: names of the statistics in the steps, see rules.episode_statistics; () without any.
     """
 
     def __init__(self, example: TensorDictBase, names: Sequence[str]) -> None:
         self._tags = [_TAGS.get(name, name) for name in names]
-        # In the same memory for good, since captured code writes to it.
+        # Never replaced, since captured code writes to this memory.
         self._count = torch.zeros((), dtype=torch.int64, device=example.device)
         dtype = example.get(("next", GROUP, "reward")).dtype
         self._sums = torch.zeros(len(names), dtype=dtype, device=example.device)
 
     def add(self, steps: TensorDictBase) -> None:
-        """Add the episodes that steps [E, T] end."""
+        """Add the episodes that end in steps [E, T]."""
         if self._tags:
             done, statistics = steps.get(("next", "done")), steps.get(("next", STATISTICS))
             self._count.add_(done.sum())
@@ -100,18 +101,18 @@ class EpisodeMeter:
     def sums(self) -> dict[str, Tensor]:
         """Return the number of episodes since the last ``read`` and the sums of their statistics.
 
-        They are scalars on the device, by their names in the log.
+        They are scalars on the device by their names in the log.
         """
         if not self._tags:
             return {}
         return {"episodes": self._count, **dict(zip(self._tags, self._sums.unbind(), strict=True))}
 
     def read(self, values: dict[str, float], ranks: int = 1) -> dict[str, float]:
-        """Return the number of episodes and the means of their statistics; begin new sums.
+        """Return the number of episodes and the means of their statistics, and reset the sums.
 
         Args:
-            values: scalars on the host, from which those of ``sums`` are removed; means over ranks.
-            ranks: their number.
+            values: scalars on the host, means over ranks; those of ``sums`` are removed from it.
+            ranks: number of ranks.
         """
         if not self._tags:
             return {}
@@ -119,16 +120,16 @@ class EpisodeMeter:
         self._count.zero_()
         self._sums.zero_()
         means = zip(self._tags, sums, strict=True) if count else ()
-        return {"episodes": ranks * count, **{name: each / count for name, each in means}}
+        return {"episodes": ranks * count, **{name: total / count for name, total in means}}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the sums since the last ``read``."""
         return {"count": self._count.clone(), "sums": self._sums.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them.
+        """Restore the result of ``state_dict``.
 
         Raises:
-            RuntimeError: when they are of other statistics.
+            RuntimeError: when it has other statistics.
         """
         restore({"count": self._count, "sums": self._sums}, state)

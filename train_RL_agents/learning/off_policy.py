@@ -1,4 +1,4 @@
-"""Off-policy learning: multi-step rows into replay, updates from batches of it."""
+"""Off-policy learning: multi-step rows are inserted into replay, and batches of it are learned from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 
 
 class OffPolicy(Algorithm):
-    """Replay, multi-step rows and the schedule of the updates.
+    """Algorithm with replay, multi-step returns and a schedule of updates.
 
     Args:
         context: see AlgorithmContext.
@@ -37,7 +37,7 @@ class OffPolicy(Algorithm):
         tau = settings.tau if settings.target_update_interval == 0 else 0.0
         super().__init__(context, tau)
         self.example_row = example_row(context.example)
-        self.streams = MultiStep(
+        self.multi_step = MultiStep(
             self.example_row,
             context.example.get((GROUP, "mask")).shape,
             settings.n_steps,
@@ -45,10 +45,9 @@ class OffPolicy(Algorithm):
             settings.reward_scale,
         )
         self.replay = make_replay(self.example_row, settings, context.generators["replay"], device)
-        # Generated code is slower than torch itself at turning layouts on a CPU: there Loop has
-        # none.
+        # On a CPU the loop is not compiled, as generated code transposes more slowly than torch itself.
         self._store = config.execution.loop(
-            self._store_rows, self.streams.blank(), device, name="storing", log=context.log
+            self._store_rows, self.multi_step.blank(), device, name="storing", log=context.log
         )
         if config.execution.compile and device.type == "cuda":
             context.clock.compiles("insert")
@@ -79,7 +78,7 @@ class OffPolicy(Algorithm):
                 errors = imitation_errors(agent, batch.observation, batch.action)
                 losses["loss_imitation"] = batch.mean(errors)
 
-        # Drawn rows are there twice: as they come from replay and as the losses want them.
+        # Drawn rows exist twice: as stored in replay and as the losses need them.
         return MemoryEstimate(items, loss, row=2 * tree_bytes(row))
 
     def observe(self, steps: TensorDictBase) -> None:
@@ -90,16 +89,16 @@ class OffPolicy(Algorithm):
                 self.replay.insert(rows)
 
     def _store_rows(self, windows: Windows | None, steps: TensorDictBase) -> tuple[Windows | None, Rows | None]:
-        """Make rows; a replay on the device takes them, another is given them."""
+        """Build rows; insert them into a replay on the device, else return them."""
         self.accumulate(steps)
-        windows, rows = self.streams.rows(windows, steps)
+        windows, rows = self.multi_step.rows(windows, steps)
         if not self.replay.on_device:
             return windows, rows
         self.replay.insert(rows)
         return windows, None
 
     def update(self, env_steps: int) -> None:
-        """See Algorithm: one update per ``train_freq`` env-steps."""
+        """Make one update per ``train_freq`` env-steps; see Algorithm."""
         before, self._seen = self._seen, env_steps
         for _ in range(self._due(env_steps)):
             self._update()
@@ -108,12 +107,12 @@ class OffPolicy(Algorithm):
             self.learner.update_targets(self.settings.tau)
 
     def _due(self, env_steps: int) -> int:
-        """Return the updates to make now."""
-        wanted = (env_steps - self.settings.learning_starts) // self.settings.train_freq
-        return max(0, wanted - self.learner.updates)
+        """Return the number of updates to make now."""
+        due = (env_steps - self.settings.learning_starts) // self.settings.train_freq
+        return max(0, due - self.learner.updates)
 
     def _learn(self) -> Updated:
-        """Draw a batch, learn from it and set its priorities; can be captured."""
+        """Draw a batch, learn from it and set its priorities; it can be captured."""
         drawn = self.replay.sample()
         scalars, priority = self.learner.learn(batch_of(drawn))
         self.replay.update_priority(drawn, priority)
@@ -132,10 +131,10 @@ class OffPolicy(Algorithm):
         self.replay.update_priority(drawn, priority)
 
     def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
-        """See Algorithm.
+        """Set learning rate, importance weights and exploration; see Algorithm.
 
-        A batch is collected and learned from with the values at its begin, so the last one comes a
-        batch short of the end of the schedules.
+        A batch is collected and learned from with the values at its beginning, so the last batch does not reach the
+        end of the schedules.
         """
         super().set_progress(progress, policy)
         settings = self.settings
@@ -146,27 +145,27 @@ class OffPolicy(Algorithm):
         policy.set_exploration(first + decayed * (last - first), settings.exploration_spread)
 
     def missing(self, state: dict[str, Any]) -> str:
-        """See Algorithm."""
-        if "replay" not in state or state["replay"] is not None:  # damage is found by loading
+        """Return why a state saved without its replay cannot be resumed; see Algorithm."""
+        if "replay" not in state or state["replay"] is not None:  # loading finds damage
             return ""
         return (
             "saved without its replay buffer (save_replay=false), so it cannot be resumed; "
             "start a new run with load_model"
         )
 
-    def restart(self) -> None:
-        """See Algorithm: open windows are dropped."""
-        self._store.state = self.streams.blank()
-        self._store.reset()  # steps of workers have further keys
+    def reset_windows(self) -> None:
+        """Drop the unfinished n-step windows; see Algorithm."""
+        self._store.state = self.multi_step.blank()
+        self._store.reset()  # steps of workers have additional keys
 
     def device_scalars(self) -> dict[str, Tensor]:
         """See Algorithm."""
         return {"replay_fill": self.replay.filled / self.settings.buffer_size}
 
     def state_dict(self) -> dict[str, Any]:
-        """See Algorithm; the replay only if it is to be saved."""
+        """See Algorithm; replay is included only if configured."""
         return super().state_dict() | {
-            "streams": self.streams.state_dict(self._store.state),
+            "n_step": self.multi_step.state_dict(self._store.state),
             "replay": self.replay.state_dict() if self._config.save_replay else None,
         }
 
@@ -175,7 +174,7 @@ class OffPolicy(Algorithm):
         super().load_state_dict(state)
         self.replay.load_state_dict(state["replay"])
         # States of earlier versions have no windows until the first step.
-        given = state["streams"] if state["env_steps"] else {"open": None} | state["streams"]
-        self._store.state = self.streams.restored(given)
+        windows = state["n_step"] if state["env_steps"] else {"open": None} | state["n_step"]
+        self._store.state = self.multi_step.from_state(windows)
         self._store.reset()
         self._seen = int(state["env_steps"])

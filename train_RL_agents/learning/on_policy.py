@@ -1,4 +1,4 @@
-"""On-policy learning: rollouts of the present policy, advantages, and minibatches of them."""
+"""On-policy learning: rollouts of the present policy, advantages, and minibatches."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from train_RL_agents.networks.observation import ACTIVE, Observation, observatio
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 _WORLD = ("observation", "mask", "action", "done", "terminated", "truncated")
-"""Entries of a step that are not what ``explore`` gives beside the action."""
+"""Entries of a step that are not extra outputs of ``explore``."""
 
 
 class OnPolicy(Algorithm):
-    """Rollouts, generalised advantage estimation, epochs and minibatches.
+    """Algorithm with rollouts, generalised advantage estimation, epochs and minibatches.
 
     Args:
         context: see AlgorithmContext.
@@ -52,63 +52,63 @@ class OnPolicy(Algorithm):
         settings, group = config.trainer, step.get(GROUP)
         assert isinstance(agent, ActorCriticAgent)
         observation, active = observation_of(group.get("observation")), group.get("mask")
-        # As collected, as stored, as rows, and permuted.
+        # A rollout exists as collected, as stored, as rows, and permuted.
         held = 4 * settings.num_envs * settings.vector_steps * tree_bytes(step)
 
         def loss(count: int) -> None:
-            given = {name: each.expand(count, *each.shape[1:]) for name, each in observation.items()}
-            given[ACTIVE] = active.expand(count, *active.shape[1:])
+            observations = {name: entry.expand(count, *entry.shape[1:]) for name, entry in observation.items()}
+            observations[ACTIVE] = active.expand(count, *active.shape[1:])
             with torch.no_grad():
-                noise = agent.exploration_noise(given[ACTIVE].shape, torch.Generator())
-                action, extras = agent.explore(given, noise)
+                noise = agent.exploration_noise(observations[ACTIVE].shape, torch.Generator())
+                action, extras = agent.explore(observations, noise)
             value = extras["value"]
-            batch = RolloutBatch(given, action, extras, value, value, value + 1.0, value.new_zeros(()))
+            batch = RolloutBatch(observations, action, extras, value, value, value + 1.0, value.new_zeros(()))
             losses = agent.loss(batch, None)
             if config.imitation_learning:
-                losses["loss_imitation"] = batch.mean(imitation_errors(agent, given, action))
+                losses["loss_imitation"] = batch.mean(imitation_errors(agent, observations, action))
 
         return MemoryEstimate([MemoryItem("rollout", held, False, False)], loss, joint=active.shape[-1])
 
     def observe(self, steps: TensorDictBase) -> None:
-        """See Algorithm; what the collector gives at a time is a rollout."""
+        """Store steps as a rollout; see Algorithm."""
         with self._clock.phase("insert"), torch.no_grad():
             self.accumulate(steps)
             self._rows = self._rows_of(steps)
 
-    def _next_values(self, group: TensorDictBase, following: TensorDictBase, cut: Tensor) -> Tensor:
-        """Return the values [E, T, R] of what the steps led to.
+    def _next_values(self, group: TensorDictBase, following: TensorDictBase, truncated: Tensor) -> Tensor:
+        """Return the values [E, T, R] of the observations after the steps.
 
-        Within the steps it is the value of the next one; the last one, and episodes cut by the time
-        limit, need the value of the observation before the reset.
+        Within the steps it is the value of the next step; the last step, and episodes truncated by the time limit, need
+        the value of the observation before the reset.
 
         Args:
-            group: the robots' entries of the steps.
-            following: of what they led to.
-            cut: [E, T, R] robots whose episode is cut.
+            group: the robots' entries before the steps.
+            following: the robots' entries after the steps.
+            truncated: mask [E, T, R] of robots whose episode is truncated.
         """
         value = group.get("value")
-        # Rounding depends on the layout, which is another in the graph collector.
+        # Rounding depends on the layout, which differs in the graph collector.
         last = self._value(following[:, -1].contiguous())
         values = torch.cat((value[:, 1:], last[:, None]), 1)
-        rows = rows_where(cut.flatten(0, 1).any(-1))
+        rows = rows_where(truncated.flatten(0, 1).any(-1))
         if rows is None:
-            return torch.where(cut, self._value(following), values)
+            return torch.where(truncated, self._value(following), values)
         if len(rows):
             flat = values.flatten(0, 1)
-            own = self._value(following.flatten(0, 1)[rows])
-            flat[rows] = torch.where(cut.flatten(0, 1)[rows], own, flat[rows])
+            last_values = self._value(following.flatten(0, 1)[rows])
+            flat[rows] = torch.where(truncated.flatten(0, 1)[rows], last_values, flat[rows])
             values = flat.view_as(values)
         return values
 
     def _value(self, group: TensorDictBase) -> Tensor:
-        """Return the values [..., R] of robots; the fleet's is of those that are still active."""
+        """Return the values [..., R] of robots; a fleet's value uses the robots that are still active."""
         observation: Observation = observation_of(group.get("observation"))
         observation[ACTIVE] = group.get("mask")
         value: Tensor = self.agent.networks["policy"](observation)[1]
         return value
 
     def update(self, env_steps: int) -> None:
-        """See Algorithm: all epochs of the latest rollout, once."""
+        """Make all epochs on the latest rollout, once; see Algorithm."""
         rows, self._rows = self._rows, None
         if rows is None:
             return
@@ -116,7 +116,7 @@ class OnPolicy(Algorithm):
             with self._clock.phase("update"):
                 scalars, _ = self.learner.update(batch)
                 self.meter.add(scalars)
-        # Only now: the batches are learned from with the statistics that they were collected with.
+        # Only now, as batches must be learned from with the statistics of their collection.
         self._update_statistics(rows)
 
     def _rows_of(self, steps: TensorDictBase) -> RolloutBatch:
@@ -135,18 +135,18 @@ class OnPolicy(Algorithm):
         )
         axes = 2 if self.agent.joint else 3
 
-        def flat(each: Tensor) -> Tensor:
-            return each.flatten(0, axes - 1)
+        def flat(tensor: Tensor) -> Tensor:
+            return tensor.flatten(0, axes - 1)
 
-        # Flat before any sum: its order must not depend on the layout of the collector's memory.
-        advantage, target, weight = (flat(each) for each in (advantage, target, active.to(value)))
+        # Flat before any sum, as its order must not depend on the memory layout of the collector.
+        advantage, target, weight = (flat(tensor) for tensor in (advantage, target, active.to(value)))
         self.meter.add({"explained_variance": explained_variance(advantage, target, weight)})
         if settings.normalize_advantages:
             advantage = normalized(advantage, weight)
         return RolloutBatch(
-            {name: flat(each) for name, each in group.get("observation").items()},
+            {name: flat(tensor) for name, tensor in group.get("observation").items()},
             flat(group.get("action")),
-            {name: flat(each) for name, each in group.items() if name not in _WORLD},
+            {name: flat(tensor) for name, tensor in group.items() if name not in _WORLD},
             advantage,
             target,
             weight,
@@ -163,7 +163,7 @@ class OnPolicy(Algorithm):
         return self._scale.scaled(reward)
 
     def _update_statistics(self, rows: RolloutBatch) -> None:
-        """Take observations into the running statistics of the networks, if there are any."""
+        """Add observations to the running statistics of the networks, if there are any."""
         if self.agent.config.normalize_observations:
             network: Any = self.agent.networks["policy"]
             with torch.no_grad():
@@ -172,23 +172,23 @@ class OnPolicy(Algorithm):
             self.learner.copy_buffers()
 
     def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:
-        """Return the minibatches of all epochs, each a random permutation of the rows of active robots.
+        """Yield the minibatches of all epochs, each a random permutation of the rows of active robots.
 
-        On a CPU an epoch is one pass over those rows, but for a remainder. Elsewhere their number
-        is known on the device only: there an epoch has the batches of a rollout in which all robots
-        are active, and passes over the rows until these are filled.
+        On a CPU an epoch is one pass over those rows without the remainder. Elsewhere their number is only known on the
+        device: there an epoch has as many batches as a rollout in which all robots are active, and repeats the rows
+        until these are filled.
         """
-        there = rows.weight if rows.weight.ndim == 1 else rows.weight.amax(-1)
-        active = there > 0.0
+        weight = rows.weight if rows.weight.ndim == 1 else rows.weight.amax(-1)
+        active = weight > 0.0
         size = self.settings.batch_size
         if self.agent.joint:
             size = max(1, size // rows.weight.shape[-1])
         slots = int(active.shape[0])
         count = active.sum()
-        # Ranks must make equally many updates.
-        known = rows_where(active) if self._ranks.size == 1 else None
-        filled = slots if known is None else len(known)
-        size = min(size, slots)  # never the number of active rows: compiled code has fixed shapes
+        # All ranks must make the same number of updates.
+        indices = rows_where(active) if self._ranks.size == 1 else None
+        filled = slots if indices is None else len(indices)
+        size = min(size, slots)  # not the number of active rows, as compiled code has fixed shapes
         for _ in range(self.settings.epochs):
             chance = torch.rand(slots, generator=self._generator, device=active.device)
             order = torch.where(active, chance, 2.0).argsort()
@@ -201,10 +201,10 @@ class OnPolicy(Algorithm):
         super().set_progress(progress, policy)
         self._progress.fill_(progress)
 
-    def restart(self) -> None:
-        """See Algorithm: drops open returns."""
+    def reset_windows(self) -> None:
+        """Drop the unfinished returns; see Algorithm."""
         if self._scale is not None:
-            self._scale.restart()
+            self._scale.reset()
 
     def state_dict(self) -> dict[str, Any]:
         """See Algorithm."""
@@ -220,13 +220,13 @@ class OnPolicy(Algorithm):
 
 
 def normalized(advantage: Tensor, weight: Tensor) -> Tensor:
-    """Return the advantages with mean 0 and standard deviation 1 over active robot-steps."""
+    """Return advantages with mean 0 and standard deviation 1 over active robot-steps."""
     centred = advantage - weighted_mean(advantage, weight)
     return centred / (weighted_mean(centred.square(), weight).sqrt() + 1e-6)
 
 
 def explained_variance(advantage: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """1 - Var(target - value) / Var(target); the advantage is target - value."""
+    """Return 1 - Var(target - value) / Var(target); the advantage is target - value."""
 
     def variance(values: Tensor) -> Tensor:
         return weighted_mean((values - weighted_mean(values, weight)).square(), weight)

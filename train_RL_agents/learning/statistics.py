@@ -12,11 +12,11 @@ from train_RL_agents.networks.normalization import merge
 
 
 class ReturnScale:
-    """The running standard deviation of the discounted return.
+    """Running standard deviation of the discounted return.
 
     Args:
         gamma: discount per step.
-        device: of the rewards.
+        device: device of the rewards.
     """
 
     def __init__(self, gamma: float, device: torch.device) -> None:
@@ -26,12 +26,12 @@ class ReturnScale:
         self._return: Tensor | None = None
 
     def update(self, reward: Tensor, done: Tensor, active: Tensor) -> None:
-        """Take in the returns up to each of some steps.
+        """Add the returns of some steps to the statistics.
 
         Args:
-            reward: [E, T, R].
-            done: [E, T, R] whether the robot's stream ends with the step.
-            active: [E, T, R].
+            reward: rewards [E, T, R].
+            done: mask [E, T, R] of steps that end the robot's return.
+            active: mask [E, T, R] of active robots.
         """
         total = torch.zeros_like(reward[:, 0]) if self._return is None else self._return
         returns = []
@@ -45,26 +45,26 @@ class ReturnScale:
         self.moments = list(merge(count, mean, variance, values, active.reshape(-1).to(values)))
 
     def scaled(self, reward: Tensor) -> Tensor:
-        """Return the rewards divided by the standard deviation."""
+        """Return rewards divided by the standard deviation of the return."""
         return reward / (self.moments[2].sqrt() + 1e-6)
 
-    def restart(self) -> None:
-        """Forget returns whose continuation will not come."""
+    def reset(self) -> None:
+        """Drop the unfinished returns."""
         self._return = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the moments and open returns."""
+        """Return the moments and the unfinished returns."""
         return {"moments": self.moments, "return": self._return}
 
     def load_state_dict(self, state: dict[str, Any], blank: Tensor) -> None:
-        """Restore them.
+        """Restore the result of ``state_dict``.
 
         Args:
-            state: what ``state_dict`` gave.
-            blank: [E, R] of the rewards' type, which becomes the open returns.
+            state: result of ``state_dict``.
+            blank: tensor [E, R] of the rewards' dtype, which becomes the unfinished returns.
 
         Raises:
-            RuntimeError: when they are of another shape or type, or not finite.
+            RuntimeError: when a shape or dtype differs, or a number is not finite.
         """
         restore(dict(enumerate(self.moments)), dict(enumerate(state["moments"])))
         self._return = None if state["return"] is None else blank

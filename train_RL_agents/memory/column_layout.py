@@ -1,7 +1,7 @@
-"""Rows of replay as one matrix for each type of number, which takes one operation to read or write.
+"""Rows of replay stored as one matrix per dtype.
 
-A row has about ten tensors. Gathering them one by one costs a cache miss and a kernel each. Here
-one operation gathers all columns of a type.
+A row has about ten tensors, and gathering them separately costs a cache miss and a kernel for every tensor. Here one
+operation gathers all columns of a dtype.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from torch import Tensor
 from marinenav_env.runtime.host_reads import rows_where
 
 STORED = "stored"
-"""Key of the [B] bool that says which rows replay keeps."""
+"""Key of the mask [B] of the rows that replay stores."""
 
 Packed = dict[str, Tensor]
-"""Matrices [..., W] by the name of their type, such as ``float32``."""
+"""Matrices [..., W] by the name of their dtype, such as ``float32``."""
 
 
 class Rows(NamedTuple):
-    """Rows for replay."""
+    """Packed rows to insert into replay."""
 
     packed: Packed
-    """[B, W] each."""
+    """Matrices [B, W]."""
     stored: Tensor | None
-    """[B] bool, which to keep; None: all."""
+    """Mask [B] of the rows to store; None: all."""
 
 
 class _Column(NamedTuple):
-    """Where the numbers of a leaf are."""
+    """Position of a leaf in the matrices."""
 
     key: tuple[str, ...]
     kind: str
@@ -42,17 +42,17 @@ class _Column(NamedTuple):
 
 
 class ColumnLayout:
-    """Maps the leaves of a row to columns.
+    """Maps the leaves of a row to columns of matrices.
 
     Leaves are in the order of the keys; those of a nested key are sorted by name.
 
     Args:
-        example: one row, a TensorDict without batch dimensions, for shapes and types.
+        example: one row, a TensorDict without batch dimensions, for shapes and dtypes.
     """
 
     def __init__(self, example: TensorDictBase) -> None:
         self.widths: dict[str, int] = {}
-        """Columns of each matrix."""
+        """Numbers of columns by dtype."""
         self._columns: list[_Column] = []
         for key, leaf in _leaves(example):
             kind, begin = kind_of(leaf), self.widths.get(kind_of(leaf), 0)
@@ -60,29 +60,29 @@ class ColumnLayout:
             self._columns.append(_Column(key, kind, begin, self.widths[kind], leaf.shape))
 
     def zeros(self, batch: Sequence[int], device: torch.device) -> Packed:
-        """Return the matrices of blank rows of a batch shape."""
+        """Return matrices of zeros for rows of a batch shape."""
         return {
             kind: torch.zeros(*batch, width, dtype=getattr(torch, kind), device=device)
             for kind, width in self.widths.items()
         }
 
     def pack(self, rows: TensorDictBase) -> Packed:
-        """Return the rows of any batch shape as matrices; leaves that are no columns are left out."""
+        """Return rows of any batch shape as matrices; leaves without columns are left out."""
         parts: dict[str, list[Tensor]] = {kind: [] for kind in self.widths}
         batch = rows.batch_size
-        turned = [*reversed(range(len(batch)))]
+        reversed_axes = [*reversed(range(len(batch)))]
         for column in self._columns:
             leaf = rows.get(column.key)
-            # Steps of the world have environments innermost: the layout is turned once for all.
-            columns = leaf.permute((*range(len(batch), leaf.ndim), *turned))
+            # Steps of the world have environments innermost in memory; all columns are transposed at once below.
+            columns = leaf.permute((*range(len(batch), leaf.ndim), *reversed_axes))
             parts[column.kind].append(columns.reshape(column.end - column.begin, batch.numel()))
         return {
-            kind: torch.cat(each).t().contiguous().view(*batch[::-1], width).permute((*turned, -1))
-            for (kind, width), each in zip(self.widths.items(), parts.values(), strict=True)
+            kind: torch.cat(columns).t().contiguous().view(*batch[::-1], width).permute((*reversed_axes, -1))
+            for (kind, width), columns in zip(self.widths.items(), parts.values(), strict=True)
         }
 
     def unpack(self, packed: Packed) -> TensorDict:
-        """Return the matrices as rows, which are views of them."""
+        """Return matrices as rows, which are views of them."""
         first = next(iter(packed.values()))
         batch = first.shape[:-1]
         rows: dict[str, Any] = {}
@@ -93,22 +93,22 @@ class ColumnLayout:
             level[key[-1]] = packed[kind][..., begin:end].view((*batch, *shape))
         return TensorDict(rows, batch, device=first.device)
 
-    def rows(self, given: TensorDictBase) -> Rows:
-        """Pack rows [B] with STORED; where host reads are free, only those that it marks."""
-        stored = given.get(STORED)
-        rows = rows_where(stored)
-        if rows is None:
-            return Rows(self.pack(given), stored)
-        return Rows(self.pack(given[rows]), None)
+    def rows(self, batch: TensorDictBase) -> Rows:
+        """Return rows [B] with STORED packed; where host reads are free, only those that it marks."""
+        stored = batch.get(STORED)
+        index = rows_where(stored)
+        if index is None:
+            return Rows(self.pack(batch), stored)
+        return Rows(self.pack(batch[index]), None)
 
 
 def kind_of(leaf: Tensor) -> str:
-    """Return the name of a tensor's type."""
+    """Return the name of a tensor's dtype."""
     return str(leaf.dtype).removeprefix("torch.")
 
 
 def _leaves(tree: TensorDictBase) -> Iterator[tuple[tuple[str, ...], Tensor]]:
-    """Return the leaves with their keys; below the first level in the order of their names."""
+    """Yield the leaves with their keys; below the first level in alphabetical order."""
     for name, value in tree.items():
         if isinstance(value, Tensor):
             yield (name,), value

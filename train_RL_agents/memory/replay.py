@@ -1,10 +1,10 @@
-"""Replay on the device: a ring of single robots' transitions, written and read without the host.
+"""Replay on the device: a ring buffer of single robots' transitions, written and read without the host.
 
-TorchRL's ``ReplayBuffer`` is not used: its writers and samplers count in Python integers and store
-every row they are given. Here robots that have ended must not be stored, and how many are active is
-only known on the device; so the cursor and the number of filled slots are tensors, and rows that
-are not stored go to spare slots past the end that are never sampled. Nor is TorchRL's storage,
-which reads and writes every tensor of the rows by itself, see ``packing``.
+TorchRL's ``ReplayBuffer`` is not used: its writers and samplers count in Python integers and store every row. Here
+steps of robots that have ended must not be stored, and the number of active robots is only known on the device. So the
+cursor and the number of filled slots are tensors, and rows that are not stored go to spare slots past the end, which
+are never sampled. TorchRL's storage is not used either, as it reads and writes every tensor of a row separately, see
+``ColumnLayout``.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from train_RL_agents.memory.column_layout import ColumnLayout, Rows
 from train_RL_agents.memory.prioritized import SPARE, BlockSums, Priorities
 
 SLOT, WEIGHTS = "slot", "weights"
-"""Keys of a drawn row: where it is stored, and its importance weight."""
+"""Keys of a drawn row: its slot and its importance weight."""
 
 
 def copied(rows: TensorDictBase) -> TensorDictBase:
-    """Return the same bits in other memory; TensorDict's ``clone`` adds 0, which makes 0.0 of -0.0."""
+    """Return a bitwise copy; TensorDict's ``clone`` adds 0, which turns -0.0 into 0.0."""
     return rows.apply(Tensor.clone)
 
 
 def tree_bytes(tree: Any) -> int:
-    """Return the bytes of the tensors in a tensordict or tensorclass."""
+    """Return the number of bytes of the tensors in a tensordict or tensorclass."""
     return sum(int(leaf.nbytes) for leaf in tree.values(True, True))
 
 
 def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple[int, int]:
-    """Return the bytes of replay's rows and of their priorities.
+    """Return the numbers of bytes of replay's rows and of their priorities.
 
     Args:
         row: one row, without batch dimensions.
-        capacity: transitions held.
+        capacity: number of transitions.
         prioritized: whether there are priorities.
     """
     slots = capacity + SPARE
@@ -48,20 +48,20 @@ def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple
 
 
 class Replay:
-    """The rows marked by STORED one after another, over the oldest when full.
+    """Ring buffer of the rows marked by STORED, in which new rows replace the oldest.
 
-    They are drawn with replacement: with equal probability, or in proportion to their priorities.
+    Rows are drawn with replacement: uniformly, or in proportion to their priorities.
 
     Args:
-        example: one row, a TensorDict without batch dimensions, for shapes and types.
-        capacity: transitions held.
-        batch_size: transitions drawn by ``sample``.
-        generator: source of randomness; its device is the buffer's.
+        example: one row, a TensorDict without batch dimensions, for shapes and dtypes.
+        capacity: number of transitions.
+        batch_size: number of transitions drawn by ``sample``.
+        generator: random generator; its device is the buffer's.
         alpha: exponent of priorities; None draws uniformly.
     """
 
     on_device: ClassVar[bool] = True
-    """Whether rows are taken in by kernels of the device, as a CUDA graph needs."""
+    """True if kernels of the device insert the rows, as a CUDA graph needs."""
 
     def __init__(
         self,
@@ -73,17 +73,17 @@ class Replay:
     ) -> None:
         device, slots = generator.device, capacity + SPARE
         self.capacity, self._batch_size, self._generator = capacity, batch_size, generator
-        self.packing = ColumnLayout(example)
-        """Which columns of the rows are which of their leaves."""
-        self._packed = self.packing.zeros([slots], device)
+        self.layout = ColumnLayout(example)
+        """Columns of the leaves of a row."""
+        self._packed = self.layout.zeros([slots], device)
         self._cursor = torch.zeros((), dtype=torch.int64, device=device)
         self.filled = torch.zeros((), dtype=torch.int64, device=device)
-        """Transitions held, int64 scalar on the device."""
+        """Number of stored transitions, int64 scalar on the device."""
         self.priorities = None if alpha is None else Priorities(capacity, generator, alpha)
 
     def extend(self, rows: TensorDictBase) -> None:
         """Insert the rows [B] whose STORED is true; see ``insert``."""
-        self.insert(self.packing.rows(rows))
+        self.insert(self.layout.rows(rows))
 
     def insert(self, rows: Rows) -> None:
         """Insert rows [B], at most as many as the capacity."""
@@ -110,7 +110,7 @@ class Replay:
     def sample(self) -> TensorDictBase:
         """Draw transitions [batch_size], with SLOT and, if prioritised, WEIGHTS.
 
-        Before anything is stored, the first slot is drawn, whose row is blank.
+        While nothing is stored, the blank row of the first slot is drawn.
         """
         if self.priorities is not None:
             slots, weights = self.priorities.draw(self._batch_size, self.filled)
@@ -125,60 +125,60 @@ class Replay:
         return self.rows_at((chance * self.filled).to(torch.int64))
 
     def rows_at(self, slots: Tensor) -> TensorDictBase:
-        """Return the copies of the rows at slots [B], with SLOT."""
+        """Return copies of the rows at slots [B], with SLOT."""
         drawn = {kind: matrix.index_select(0, slots) for kind, matrix in self._packed.items()}
-        return self.packing.unpack(drawn).set(SLOT, slots)
+        return self.layout.unpack(drawn).set(SLOT, slots)
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
-        """Set the priorities of drawn transitions from the sizes of their errors [B]."""
+        """Set the priorities of drawn transitions from the absolute errors [B]."""
         if self.priorities is not None and priority is not None:
             self.priorities.update(drawn.get(SLOT), priority)
 
     def set_beta(self, beta: float) -> None:
-        """Set the exponent of the importance weights; nothing to do if drawn uniformly."""
+        """Set the exponent of the importance weights, if transitions are prioritised."""
         if self.priorities is not None:
             self.priorities.beta.fill_(beta)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the filled slots only."""
+        """Return the filled slots, the counters and the priorities."""
         filled = int(self.filled)  # host: saving a checkpoint
-        # Matrices are copied whole: a GPU need not have room for parts of a second replay.
+        # Matrices are copied as they are, as a GPU may lack the memory for unpacked copies.
         packed = {
-            kind: each[:filled].to("cpu", copy=True)  # host: likewise
-            for kind, each in self._packed.items()
+            kind: matrix[:filled].to("cpu", copy=True)  # host: likewise
+            for kind, matrix in self._packed.items()
         }
         return {
             "capacity": self.capacity,
-            "rows": self.packing.unpack(packed).to_dict(),
+            "rows": self.layout.unpack(packed).to_dict(),
             "cursor": self._cursor.clone(),
             "filled": self.filled.clone(),
             "sampler": {} if self.priorities is None else self.priorities.state_dict(filled),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what state_dict gave.
+        """Restore the result of state_dict.
 
         Raises:
-            ConfigError: when it is of another capacity: rows would be written over at other times.
+            ConfigError: when the capacity differs, with which rows would be replaced at other times.
         """
-        own = self.capacity
-        require(state["capacity"] == own, "replay capacity", state["capacity"], str(own))
+        capacity = self.capacity
+        require(state["capacity"] == capacity, "replay capacity", state["capacity"], str(capacity))
         counters = {name: torch.zeros_like(self.filled) for name in ("cursor", "filled")}
         restore(counters, {name: state[name] for name in counters})
-        for name, most in (("filled", own), ("cursor", own - 1)):
+        for name, most in (("filled", capacity), ("cursor", capacity - 1)):
             value = int(counters[name])  # host: loading a checkpoint
             require(0 <= value <= most, f"replay {name}", value, f"from 0 to {most}")
         filled = int(counters["filled"])  # host: likewise
-        held = {kind: each[:filled] for kind, each in self._packed.items()}
-        # As when saving.
-        given = {
-            kind: each if each.device.type == "cpu" else torch.empty_like(each, device="cpu")
-            for kind, each in held.items()
+        filled_rows = {kind: matrix[:filled] for kind, matrix in self._packed.items()}
+        # Restored on the host, as when saving.
+        host_rows = {
+            kind: matrix if matrix.device.type == "cpu" else torch.empty_like(matrix, device="cpu")
+            for kind, matrix in filled_rows.items()
         }
-        restore(self.packing.unpack(given), state["rows"])
-        for kind, each in held.items():
-            if each is not given[kind]:
-                each.copy_(given[kind])
+        restore(self.layout.unpack(host_rows), state["rows"])
+        for kind, matrix in filled_rows.items():
+            if matrix is not host_rows[kind]:
+                matrix.copy_(host_rows[kind])
         self._cursor.copy_(counters["cursor"])
         self.filled.copy_(counters["filled"])
         if self.priorities is not None:

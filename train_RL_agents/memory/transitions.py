@@ -1,4 +1,4 @@
-"""From what the collector yields to the rows that replay stores, with multi-step returns."""
+"""Conversion of collected steps into rows of replay, with multi-step returns."""
 
 from __future__ import annotations
 
@@ -20,43 +20,45 @@ from train_RL_agents.networks.observation import observation_of
 
 
 class Windows(NamedTuple):
-    """Windows [n, E, R], the youngest first."""
+    """n-step windows [n, E, R], the youngest first."""
 
     first: Packed
-    """First observation and action, [n, E, R, W]."""
+    """First observation and action [n, E, R, W]."""
     reward: Tensor
     """Discounted sum of the rewards so far."""
     discount: Tensor
     """Discount of the next reward."""
     open: Tensor
-    """Whether the window is open, bool."""
+    """Mask of open windows."""
 
 
-class _Packings(NamedTuple):
-    """Packings of the two ends of a window."""
+class _Layouts(NamedTuple):
+    """Layouts of the first and the last part of a row."""
 
     first: ColumnLayout
     last: ColumnLayout
 
     @classmethod
-    def of(cls, row: TensorDictBase) -> _Packings:
-        """Return the packings of a robot's observation and action."""
-        seen = {"observation": row.get("observation")}
-        return cls(*map(ColumnLayout, (TensorDict(seen | {"action": row.get("action")}), TensorDict(seen))))
+    def of(cls, row: TensorDictBase) -> _Layouts:
+        """Return the layouts of a robot's observation and action."""
+        observation = {"observation": row.get("observation")}
+        return cls(
+            *map(ColumnLayout, (TensorDict(observation | {"action": row.get("action")}), TensorDict(observation)))
+        )
 
 
 class MultiStep:
-    """Builds n-step transitions along each robot's own stream.
+    """Builds n-step transitions of every robot.
 
-    A window opens at every step of an active robot and closes n steps later, or when the robot
-    ends or its episode is cut: then all its open windows close at once. A closed window is one
-    row: first observation and action, discounted sum of rewards, last observation, and the
-    discount of its value, which is 0 only if the robot terminated. Time-outs thus bootstrap.
+    A window opens at every step of an active robot and closes n steps later; when the robot terminates or its episode
+    is truncated, all its open windows close at once. A closed window is one row: first observation and action,
+    discounted sum of rewards, last observation, and the discount of its value, which is 0 only if the robot terminated.
+    Time-outs thus bootstrap.
 
     Args:
         row: an example row, see ``example_row``.
         robots: shape [E, R] of the robots.
-        n_steps: n.
+        n_steps: number n of steps.
         gamma: discount per step.
         reward_scale: factor on rewards.
     """
@@ -70,26 +72,26 @@ class MultiStep:
         reward_scale: float,
     ) -> None:
         self._row, self._shape = row, (n_steps, *robots)
-        self._packings = _Packings.of(row)
+        self._layouts = _Layouts.of(row)
         self.n_steps, self.gamma, self.reward_scale = n_steps, gamma, reward_scale
 
     def rows(self, windows: Windows | None, batch: TensorDictBase) -> tuple[Windows | None, Rows]:
-        """Take all windows of all robots through a batch of steps.
+        """Advance all windows of all robots by a batch of steps.
 
         Args:
-            windows: before the batch; None if n is 1.
-            batch: [E, T] from the collector.
+            windows: windows before the batch; None if n is 1.
+            batch: steps [E, T] of the collector.
 
         Returns:
-            The windows after the batch, and the rows that close during it, with the columns of
-            ``example_row``. Where host reads are free there are only those that close; else
-            [T * n * E * R] rows, of which ``stored`` tells which close.
+            The windows after the batch, and the rows of the windows that close during it, with the columns of
+            ``example_row``. Where host reads are free there are only those rows; else [T * n * E * R] rows, whose mask
+            ``stored`` marks those.
         """
         group, following = batch.get(GROUP), batch.get(("next", GROUP))
         steps = []
         for t in range(batch.shape[1]):
             rows, windows = advance_windows(
-                self._packings,
+                self._layouts,
                 group[:, t],
                 following[:, t],
                 windows,
@@ -102,50 +104,50 @@ class MultiStep:
             return windows, steps[0]
         packed, stored = zip(*steps, strict=True)
         return windows, Rows(
-            {kind: torch.cat([each[kind] for each in packed]) for kind in packed[0]},
+            {kind: torch.cat([matrices[kind] for matrices in packed]) for kind in packed[0]},
             None if stored[0] is None else torch.cat(stored),
         )
 
     def blank(self) -> Windows | None:
-        """Return windows of which none is open; None if n is 1."""
+        """Return windows none of which is open; None if n is 1."""
         if self.n_steps == 1:
             return None
         reward = self._row.get("reward")
-        first = self._packings.first.zeros(self._shape, reward.device)
-        none = reward.new_zeros(self._shape)
-        return Windows(first, none, none.clone(), none.to(torch.bool))
+        first = self._layouts.first.zeros(self._shape, reward.device)
+        zeros = reward.new_zeros(self._shape)
+        return Windows(first, zeros, zeros.clone(), zeros.to(torch.bool))
 
     def state_dict(self, windows: Windows | None) -> dict[str, Any]:
-        """Return windows under the names of their parts, to save."""
+        """Return the state of windows by the names of their parts."""
         if windows is None:
             return {"open": None}
         first, reward, discount, opened = windows
-        parts = self._packings.first.unpack(first).to_dict()
+        parts = self._layouts.first.unpack(first).to_dict()
         parts |= {"reward": reward, "discount": discount, STORED: opened}
-        copies: dict[str, Any] = tree_map_only(Tensor, _dense, parts)
+        copies: dict[str, Any] = tree_map_only(Tensor, _contiguous_copy, parts)
         return {"open": copies}
 
-    def restored(self, state: dict[str, Any]) -> Windows | None:
+    def from_state(self, state: dict[str, Any]) -> Windows | None:
         """Return the windows of a ``state_dict``.
 
         Raises:
-            KeyError: when there are none, but are needed.
-            RuntimeError: when they are of another shape or type.
+            KeyError: when they are missing, but needed.
+            RuntimeError: when their shape or dtype differs.
         """
-        # States of earlier versions have none where none are needed.
-        given = state.get("open") if self.n_steps == 1 else state["open"]
-        if given is None or self.n_steps == 1:
+        # States of earlier versions lack the key if n is 1.
+        saved = state.get("open") if self.n_steps == 1 else state["open"]
+        if saved is None or self.n_steps == 1:
             return self.blank()
         row = self._row.exclude("next_observation").set(STORED, torch.tensor(False))
         blank = row.expand(*self._shape).clone()
-        restore(blank, given)
+        restore(blank, saved)
         numbers = (blank.get(name) for name in ("reward", "discount", STORED))
-        first = self._packings.first.pack(blank)
-        return Windows({kind: each.contiguous() for kind, each in first.items()}, *numbers)
+        first = self._layouts.first.pack(blank)
+        return Windows({kind: matrix.contiguous() for kind, matrix in first.items()}, *numbers)
 
 
 def advance_windows(
-    packings: _Packings,
+    layouts: _Layouts,
     group: TensorDictBase,
     following: TensorDictBase,
     before: Windows | None,
@@ -153,69 +155,69 @@ def advance_windows(
     gamma: float,
     reward_scale: float,
 ) -> tuple[Rows, Windows]:
-    """Take all windows of all robots one step further.
+    """Advance all windows of all robots by one step.
 
     Args:
-        packings: of the ends of windows.
-        group: [E, R] what the step started from.
-        following: [E, R] what it led to.
-        before: [n, E, R] windows after the last step; None if n is 1.
+        layouts: layouts of the ends of windows.
+        group: entries [E, R] of the robots before the step.
+        following: entries [E, R] of the robots after the step.
+        before: windows [n, E, R] after the previous step; None if n is 1.
         gamma: discount per step.
         reward_scale: factor on rewards.
 
     Returns:
         Rows, see ``MultiStep.rows``, and the windows that stay open.
     """
-    gained, ended = reward_scale * _each(following, "reward"), _each(following, "done")
-    none, one = torch.zeros_like(gained), torch.ones_like(gained)
-    opening = Windows(packings.first.pack(group), none, one, group.get("mask"))
-    first, reward, discount, opened = _pushed(opening, before)
+    gained, ended = reward_scale * _robot_values(following, "reward"), _robot_values(following, "done")
+    zeros, ones = torch.zeros_like(gained), torch.ones_like(gained)
+    opening = Windows(layouts.first.pack(group), zeros, ones, group.get("mask"))
+    first, reward, discount, opened = _push_windows(opening, before)
     reward, discount = reward + discount * gained, discount * gamma
     # The window of age n - 1 closes at the end of this step.
     age = torch.arange(len(opened), device=ended.device)[:, None, None]
     closes = (opened & (ended | (age == len(opened) - 1))).flatten()
-    numbers = torch.stack((reward, discount * ~_each(following, "terminated")), -1)
-    last = packings.last.pack(following)
+    numbers = torch.stack((reward, discount * ~_robot_values(following, "terminated")), -1)
+    last = layouts.last.pack(following)
 
     rows = rows_where(closes)
     stored = closes if rows is None else None
     chosen = torch.arange(len(closes), device=closes.device) if rows is None else rows
-    parts = {kind: [each.flatten(0, 2).index_select(0, chosen)] for kind, each in first.items()}
+    parts = {kind: [matrix.flatten(0, 2).index_select(0, chosen)] for kind, matrix in first.items()}
     parts.setdefault(kind_of(numbers), []).append(numbers.flatten(0, 2).index_select(0, chosen))
     robot = chosen % ended.numel()
-    for kind, each in last.items():
-        parts.setdefault(kind, []).append(each.flatten(0, 1).index_select(0, robot))
-    packed = {kind: torch.cat(each, -1) for kind, each in parts.items()}
+    for kind, matrix in last.items():
+        parts.setdefault(kind, []).append(matrix.flatten(0, 1).index_select(0, robot))
+    packed = {kind: torch.cat(matrices, -1) for kind, matrices in parts.items()}
     return Rows(packed, stored), Windows(first, reward, discount, opened & ~ended)
 
 
-def _each(following: TensorDictBase, name: str) -> Tensor:
-    """Return a number of each robot, [E, R]."""
+def _robot_values(following: TensorDictBase, name: str) -> Tensor:
+    """Return a number of every robot, [E, R]."""
     value: Tensor = following.get(name)
     return value.squeeze(-1)
 
 
-def _pushed(opening: Windows, before: Windows | None) -> Windows:
-    """Return the windows of which the youngest are new and the oldest gone."""
+def _push_windows(opening: Windows, before: Windows | None) -> Windows:
+    """Return the windows with a new one added and the oldest removed."""
 
     def push(new: Tensor, old: Tensor | None) -> Tensor:
         return new[None] if old is None else torch.cat((new[None], old[:-1]))
 
     old_first, *olds = before or ({}, None, None, None)
-    first = {kind: push(each, old_first.get(kind)) for kind, each in opening.first.items()}
+    first = {kind: push(matrix, old_first.get(kind)) for kind, matrix in opening.first.items()}
     return Windows(first, *(push(new, old) for new, old in zip(opening[1:], olds, strict=True)))
 
 
-def _dense(tensor: Tensor) -> Tensor:
+def _contiguous_copy(tensor: Tensor) -> Tensor:
     """Return a copy that is no view of a larger tensor."""
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def example_row(step: TensorDictBase) -> TensorDict:
-    """Return a row of replay without batch dimensions, for shapes and types.
+    """Return a row of replay without batch dimensions, for shapes and dtypes.
 
     Args:
-        step: of the world, [E].
+        step: step [E] of the world.
     """
     group, following = step.get(GROUP)[0, 0], step.get(("next", GROUP))[0, 0]
     reward = following.get("reward").squeeze(-1)
@@ -231,7 +233,7 @@ def example_row(step: TensorDictBase) -> TensorDict:
 
 
 def batch_of(rows: TensorDictBase) -> Batch:
-    """Return the rows drawn from replay, as agents want them."""
+    """Return rows drawn from replay as a batch for agents."""
     return Batch(
         observation_of(rows.get("observation")),
         rows.get("action"),

@@ -192,10 +192,10 @@ class ObjectAttention(nn.Module):
         self.key = nn.Linear(width, heads * width)
         self.value = nn.Linear(width, heads * width)
 
-    def forward(self, own: Tensor, objects: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, self_features: Tensor, objects: Tensor, mask: Tensor) -> Tensor:
         """Return the features [B, F] of own states [B, Q] and objects [B, K, W] with mask [B, K]."""
         present = mask.to(objects.dtype)[..., None]
-        query = self.query(own).unflatten(-1, (self.heads, -1))
+        query = self.query(self_features).unflatten(-1, (self.heads, -1))
         key = self.key(objects).unflatten(-1, (self.heads, -1))
         value = self.value(objects).unflatten(-1, (self.heads, -1))
         scores = (key * query[..., None, :, :]).sum(-1) / self._norm
@@ -218,7 +218,7 @@ class ObjectMaximum(nn.Module):
         self.width = width
         self.layer = nn.Linear(width, width)
 
-    def forward(self, own: Tensor, objects: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, self_features: Tensor, objects: Tensor, mask: Tensor) -> Tensor:
         """Return the features [B, W] of objects [B, K, W] with mask [B, K]; 0 without any."""
         return rectified_maximum(self.layer(objects), mask)
 
@@ -319,9 +319,9 @@ class ObservationNetwork(nn.Module):
 
     def encode(self, observation: Observation) -> Tensor:
         """Return the features [B, encoded] of observations [B]."""
-        own = self._self_features(observation)
-        own = self.self_encoder(own if self.own_norm is None else self.own_norm(own))
-        parts = [own, *self._encode_objects(observation, own)]
+        self_features = self._self_features(observation)
+        self_features = self.self_encoder(self_features if self.own_norm is None else self.own_norm(self_features))
+        parts = [self_features, *self._encode_objects(observation, self_features)]
         if self.encoders is not None:
             parts += [encoder(observation) for encoder in self.encoders.values()]
         return torch.cat(parts, -1)
@@ -350,7 +350,7 @@ class ObservationNetwork(nn.Module):
             present = observation[self._mask] & active[..., None]
             self.object_norm.update(self._object_features(observation), present)
 
-    def _encode_objects(self, observation: Observation, own: Tensor) -> list[Tensor]:
+    def _encode_objects(self, observation: Observation, self_features: Tensor) -> list[Tensor]:
         """Return the features of the objects, unless they are excluded."""
         if not self._objects:
             return []
@@ -359,7 +359,7 @@ class ObservationNetwork(nn.Module):
         objects = self.object_encoder(objects) * mask[..., None]
         if self.object_join is None:
             return [objects.flatten(-2)]
-        return [self.object_join(own, objects, mask)]
+        return [self.object_join(self_features, objects, mask)]
 
     def trunk(self, features: Tensor, begin: int = 0, end: int | None = None) -> Tensor:
         """Return the output of all or some hidden layers with ReLU for features [..., F]."""

@@ -151,7 +151,7 @@ def test_workers_train_a_policy_and_resume_with_fresh_worlds(tmp_path):
     assert differences(first["learner"], dict(trainer.algorithm.learner.state_dict())) == []
     assert differences(first["replay"], dict(trainer.algorithm.replay.state_dict())) == []
     opened = {}
-    at(trainer, 112, lambda: opened.update(trainer.algorithm.state_dict()["streams"]["open"]))
+    at(trainer, 112, lambda: opened.update(trainer.algorithm.state_dict()["n_step"]["open"]))
     trainer.train()
     assert not opened[STORED].any(), "windows of the worlds before went on"
     assert saved(runs[0])["env_steps"] == 160

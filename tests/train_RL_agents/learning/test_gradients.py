@@ -11,7 +11,7 @@ from tests.train_RL_agents.learners import CPU, agent_of, assert_close_gradients
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.learning.common_subexpressions import CommonSubexpressions
 from train_RL_agents.learning.flat import FlatWeights
-from train_RL_agents.learning.gradients import compiled_gradients, gradients_of, in_half
+from train_RL_agents.learning.gradients import compiled_gradients, gradients_of, in_half_precision
 
 ONE = torch.tensor(1.0)
 
@@ -49,7 +49,7 @@ def test_bfloat16_is_close_and_reduces_in_float32(name):
     batch, noise = make_batch(agent, 256, seeded()), agent.loss_noise(256, seeded(1))
     flat = FlatWeights(agent.networks)
     gradients, exact = gradients_of(agent, agent.loss, flat)(batch, noise, ONE)
-    losses = in_half(agent.loss, CPU, torch.bfloat16)
+    losses = in_half_precision(agent.loss, CPU, torch.bfloat16)
     ours, rounded = gradients_of(agent, losses, flat)(batch, noise, ONE)
     assert any(not torch.equal(rounded[key], value) for key, value in exact.items())
     for key, value in exact.items():
@@ -63,7 +63,7 @@ def test_bfloat16_is_close_and_reduces_in_float32(name):
 @pytest.mark.parametrize("name", AGENTS)
 def test_compiled_bfloat16_agrees_with_the_eager_one(name):
     agent = agent_of(name)
-    losses, flat = in_half(agent.loss, CPU, torch.bfloat16), FlatWeights(agent.networks)
+    losses, flat = in_half_precision(agent.loss, CPU, torch.bfloat16), FlatWeights(agent.networks)
     batch, noise = make_batch(agent, 64, seeded()), agent.loss_noise(64, seeded(1))
     gradients, values = gradients_of(agent, losses, flat)(batch, noise, ONE)
     torch.compiler.reset()

@@ -14,7 +14,7 @@ from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.learning.imitation import imitating, imitation_errors, teacher_targets
+from train_RL_agents.learning.imitation import imitation_errors, teacher_targets, with_imitation
 from train_RL_agents.networks.observation import ACTIVE, ObservationSpec
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
@@ -150,7 +150,7 @@ def test_robots_that_are_not_active_are_not_imitated_for():
     agent, teacher = agent_of("PPO"), teacher_of("PPO")
     batch = make_rollout(agent, 64, generator=torch.Generator().manual_seed(0))
     errors = imitation_errors(agent, batch.observation, teacher_targets(teacher, agent, WORLD)(batch.observation))
-    found = imitating(agent, teacher, WORLD, 2.0)(batch, None)["loss_imitation"]
+    found = with_imitation(agent, teacher, WORLD, 2.0)(batch, None)["loss_imitation"]
     assert found.item() == pytest.approx(2.0 * errors[batch.active].mean().item())
 
 
@@ -163,7 +163,7 @@ def test_teachers_act_in_full_precision_and_do_not_learn(monkeypatch):
         return outputs(*given)
 
     monkeypatch.setattr(teacher.agent, "outputs", noting)
-    losses = imitating(agent, teacher, WORLD, 2.0)
+    losses = with_imitation(agent, teacher, WORLD, 2.0)
     with torch.autocast("cpu", torch.bfloat16):
         losses(make_rollout(agent, 4, generator=torch.Generator()), None)
     assert halved == [False]
@@ -176,7 +176,7 @@ def test_parts_of_a_batch_add_up_to_the_whole(critic):
     agent, teacher = agent_of("PPO", critic=critic), teacher_of("PPO")
     shape = (16, 4) if critic == "fleet" else (64,)
     batch = make_rollout(agent, *shape, generator=torch.Generator().manual_seed(0))
-    losses, count = imitating(agent, teacher, WORLD, 2.0), shape[0]
+    losses, count = with_imitation(agent, teacher, WORLD, 2.0), shape[0]
     whole = losses(batch, None)["loss_imitation"].item()
     first, last = batch.part(slice(0, count // 4)), batch.part(slice(count // 4, count))
     assert first.weight.mean() != last.weight.mean()
@@ -199,7 +199,7 @@ def test_agents_learn_what_a_teacher_does(name):
     else:
         wanted = teacher_targets(teacher, agent, WORLD)(observation)
         batch = Batch(observation, wanted, blank, blank, observation, there)
-    losses = imitating(agent, teacher, WORLD, 20.0)
+    losses = with_imitation(agent, teacher, WORLD, 20.0)
     optimizer = torch.optim.Adam(agent.networks.parameters(), 3e-3)
     errors = []
     for _ in range(40):

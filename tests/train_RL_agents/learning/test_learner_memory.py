@@ -96,7 +96,7 @@ def test_memory_of_a_gpu_alone_is_given_back(monkeypatch):
     learner.update(batch)
     assert not freed
     monkeypatch.setattr(learner, "_generator", SimpleNamespace(device=torch.device("cuda")))
-    learner._free()
+    learner._release_memory()
     assert freed
 
 

@@ -97,9 +97,9 @@ def test_a_state_without_replay_cannot_be_resumed(tmp_path):
 def test_restarting_drops_open_windows_but_not_replay(tmp_path):
     algorithm = algorithm_of(tmp_path, "trainer.n_steps=3", "trainer.learning_starts=40")
     before = int(algorithm.replay.filled)
-    assert algorithm.state_dict()["streams"]["open"][STORED].any()
-    algorithm.restart()
-    assert not algorithm.state_dict()["streams"]["open"][STORED].any()
+    assert algorithm.state_dict()["n_step"]["open"][STORED].any()
+    algorithm.reset_windows()
+    assert not algorithm.state_dict()["n_step"]["open"][STORED].any()
     assert int(algorithm.replay.filled) == before
 
 
@@ -107,11 +107,11 @@ def test_open_windows_of_another_kind_are_refused(tmp_path):
     algorithm = algorithm_of(tmp_path, "trainer.n_steps=3", "trainer.learning_starts=40")
     state = algorithm.state_dict() | {"env_steps": 8}
     assert algorithm.missing(state) == ""
-    opened = state["streams"]["open"]
+    opened = state["n_step"]["open"]
     for damaged in (opened["reward"][:2], opened["reward"].double(), opened["reward"] * torch.nan):
         streams = {"open": opened | {"reward": damaged}}
         with pytest.raises(RuntimeError, match="reward is"):
-            algorithm.load_state_dict(state | {"streams": streams})
+            algorithm.load_state_dict(state | {"n_step": streams})
     algorithm.load_state_dict(state)
 
 

@@ -470,7 +470,7 @@ def test_a_restart_forgets_open_returns(tmp_path):
     trainer = trainer_of(tmp_path, *LONG, "trainer.scale_returns=true")
     trainer.algorithm.observe(rollout_of(trainer))
     assert trainer.algorithm.state_dict()["returns"]["return"] is not None
-    trainer.algorithm.restart()
+    trainer.algorithm.reset_windows()
     assert trainer.algorithm.state_dict()["returns"]["return"] is None
 
 

@@ -86,7 +86,7 @@ def test_after_a_restart_returns_begin_at_zero():
     scale, other = ReturnScale(GAMMA, CPU), ReturnScale(GAMMA, CPU)
     first, second = batches(2)
     scale.update(*first)
-    scale.restart()
+    scale.reset()
     other.load_state_dict(scale.state_dict(), torch.zeros_like(first[0][:, 0]))
     scale.update(*second)
     assert float(scale.moments[0]) == len(slow_returns([first])) + len(slow_returns([second]))

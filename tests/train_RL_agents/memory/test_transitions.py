@@ -184,7 +184,7 @@ class Streams:
         return self.multi_step.state_dict(self.windows)
 
     def load_state_dict(self, state):
-        self.windows = self.multi_step.restored(state)
+        self.windows = self.multi_step.from_state(state)
 
 
 def stored(streams, batch):

@@ -220,7 +220,7 @@ def test_an_interrupted_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
     assert first["learner"]["updates"] == (160 - 16) // 8
     # The same weights, learned from different experience.
     assert differences(first["learner"], second["learner"]) == []
-    assert {name.split(".")[1] for name in differences(first, second)} >= {"world", "replay", "generators", "streams"}
+    assert {name.split(".")[1] for name in differences(first, second)} >= {"world", "replay", "generators", "n_step"}
     assert [row["env_steps"] for row in evaluations(whole)] == ["80", "160"]
     logged = scalars(whole)
     assert logged["train/updates"] == [(40, 3.0), (80, 8.0), (120, 13.0), (160, 18.0)]
