@@ -1,4 +1,4 @@
-"""The policy that acts in the world: any agent, all robots of all environments in one pass."""
+"""Policy module of any agent: acts for all robots of all environments in one pass."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from train_RL_agents.networks.observation import ACTIVE, OBSERVATION, Observatio
 
 RISK = (GROUP, "risk")
 QUANTILES, SCORES = (GROUP, "quantiles"), (GROUP, "scores")
-"""Where a policy may leave quantiles of the return of its actions, [E, R, N], and what it gives
-every pair of thrust changes, [E, R, A]; see Recording."""
+"""Keys of optional outputs of a policy: quantiles of the return of its actions [E, R, N], and scores of all pairs of
+thrust changes [E, R, A]; see Recording."""
 
 
 def epsilon_uniform(greedy: Tensor, uniform: Tensor, epsilon: Tensor, chance: Tensor) -> Tensor:
     """Replace actions by uniform ones, independently for every robot.
 
     Args:
-        greedy: [E, R] or [E, R, 2].
-        uniform: likewise.
+        greedy: greedy actions, [E, R] or [E, R, 2].
+        uniform: uniform actions of the same shape.
         epsilon: probability of a uniform action, broadcastable to [E, R].
-        chance: [E, R] uniform on [0, 1).
+        chance: uniform numbers [E, R] in [0, 1).
     """
     explores = chance < epsilon
     return torch.where(explores if greedy.ndim == 2 else explores[..., None], uniform, greedy)
@@ -40,9 +40,9 @@ def add_noise(greedy: Tensor, scale: Tensor, noise: Tensor) -> Tensor:
     """Add Gaussian noise to actions [E, R, 2] and clip to [-1, 1].
 
     Args:
-        greedy: [E, R, 2].
+        greedy: greedy actions [E, R, 2].
         scale: standard deviation, broadcastable to [E, R].
-        noise: [E, R, 2] standard normal.
+        noise: standard normal numbers [E, R, 2].
     """
     return torch.clamp(greedy + scale[..., None] * noise, -1.0, 1.0)
 
@@ -60,32 +60,31 @@ Explored = tuple[Tensor, dict[str, Tensor]]
 
 @cache
 def compiled_explore(kind: type[Agent[Any]], device: torch.device) -> Callable[..., Explored]:
-    """``explore`` of a type of agents, as generated code.
+    """Return ``explore`` of a type of agents as generated code.
 
-    It is kept here and not in a policy, which can thus be copied and sent to other processes.
+    It is cached here and not in a policy, which can thus be copied and sent to other processes.
     """
     explore: Callable[..., Explored] = compiled(kind.explore, device)
     return explore
 
 
 class PolicyWrapper(TensorDictModuleBase):
-    """A TensorDict module around an agent.
+    """TensorDict module of an agent.
 
-    In training mode (``train()``) it explores. On-policy agents draw from their own distribution.
-    To the actions of off-policy agents exploration is added, epsilon-greedy for discrete ones, and
-    noise or likewise for continuous ones; its strength is the buffer ``exploration``, 0 until it
-    is set. In evaluation mode (``eval()``) it is deterministic. Robots that are not active get a
-    neutral action.
+    In training mode (``train()``) it explores. On-policy agents sample from their distribution. For off-policy agents
+    exploration is added: epsilon-greedy for discrete actions, Gaussian noise or uniform actions for continuous ones.
+    Its strength is the buffer ``exploration``, initially 0. In evaluation mode (``eval()``) it is deterministic. Robots
+    that are not active get a neutral action.
 
-    Reads ``robots/observation``, ``robots/mask`` and, if there, ``robots/risk`` [E, R] (share of
-    the worst outcomes to act on); writes ``robots/action``, and while exploring what else
-    ``Agent.explore`` gives, under ``robots``.
+    It reads ``robots/observation``, ``robots/mask`` and, if present, ``robots/risk`` [E, R] (share of the worst
+    outcomes to act on). It writes ``robots/action`` and, while exploring, the further outputs of ``Agent.explore``
+    under ``robots``.
 
     Args:
-        agent: decides.
-        num_envs: E, for the spread of exploration over the environments.
-        generator: source of exploration; None for a policy that only evaluates.
-        uniform: explore with some uniform continuous actions instead of noise on all.
+        agent: agent that acts.
+        num_envs: number E of environments, for the spread of exploration over them.
+        generator: random generator of exploration; None for a policy that only evaluates.
+        uniform: whether continuous actions are explored by some uniform actions instead of noise on all.
         compile: whether the agent's forward pass while exploring is compiled.
     """
 
@@ -112,21 +111,21 @@ class PolicyWrapper(TensorDictModuleBase):
         """Write the actions of all robots, [E, R, 2] or [E, R].
 
         Args:
-            tensordict: see the class.
-            noise: what ``draw_noise`` gave; None draws it.
+            tensordict: entries of a step, see the class.
+            noise: result of ``draw_noise``; None draws it.
         """
         observation = observation_of(tensordict.get(OBSERVATION))
         active = observation[ACTIVE] = tensordict.get((GROUP, "mask"))
         if self.training and self._generator is not None:
-            own, added = self.draw_noise(active.shape) if noise is None else noise
-            action, extras = self._explore(observation, own)
+            agent_noise, added = self.draw_noise(active.shape) if noise is None else noise
+            action, extras = self._explore(observation, agent_noise)
             action = self._perturb(action, *added)
-            for name, each in extras.items():
-                tensordict.set((GROUP, name), each)
+            for name, extra in extras.items():
+                tensordict.set((GROUP, name), extra)
         else:
             action = self.agent.act(observation, tensordict.get(RISK, None))
-        neutral = active if action.ndim == active.ndim else active[..., None]
-        return tensordict.set((GROUP, "action"), torch.where(neutral, action, 0))
+        mask = active if action.ndim == active.ndim else active[..., None]
+        return tensordict.set((GROUP, "action"), torch.where(mask, action, 0))
 
     def _explore(self, observation: Observation, noise: Any) -> Explored:
         kind = type(self.agent)
@@ -139,13 +138,13 @@ class PolicyWrapper(TensorDictModuleBase):
         """Return the random numbers of one step: those of the agent, and those of added exploration.
 
         Args:
-            batch: [E, R].
+            batch: shape [E, R] of the robots.
         """
         generator = self._generator
         assert generator is not None
-        own = self.agent.exploration_noise(batch, generator)
+        agent_noise = self.agent.exploration_noise(batch, generator)
         if not self.agent.adds_exploration:
-            return own, ()
+            return agent_noise, ()
         options: dict[str, Any] = {"generator": generator, "device": generator.device}
         floats = {"dtype": self.exploration.dtype, **options}
         if not self.agent.continuous:
@@ -153,17 +152,17 @@ class PolicyWrapper(TensorDictModuleBase):
         elif self.uniform:
             uniform = 2.0 * torch.rand((*batch, 2), **floats) - 1.0
         else:
-            return own, (torch.randn((*batch, 2), **floats),)
-        return own, (uniform, torch.rand(batch, **options))
+            return agent_noise, (torch.randn((*batch, 2), **floats),)
+        return agent_noise, (uniform, torch.rand(batch, **options))
 
     def _perturb(self, action: Tensor, *noise: Tensor) -> Tensor:
-        """Add exploration to the actions of agents that do not explore by themselves."""
+        """Return actions with exploration added, for agents that do not explore by themselves."""
         if len(noise) == 1:
             return add_noise(action, self.exploration, *noise)
         return epsilon_uniform(action, noise[0], self.exploration, noise[1]) if noise else action
 
     def set_exploration(self, largest: float, spread: float) -> None:
-        """Set exploration: falls geometrically from ``largest`` to ``largest * spread``."""
+        """Set the strengths of exploration, which fall geometrically from ``largest`` to ``largest * spread``."""
         count = self.exploration.shape[0]
         steps = torch.linspace(0.0, 1.0, count, device=self.exploration.device)
         self.exploration.copy_((largest * spread**steps)[:, None])

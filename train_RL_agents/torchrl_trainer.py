@@ -1,4 +1,4 @@
-"""Training: world -> collector -> algorithm -> log, all on one device."""
+"""Trainer: world, collector, algorithm and log on one device."""
 
 from __future__ import annotations
 
@@ -55,24 +55,24 @@ from train_RL_agents.utils.signals import first_signal
 from train_RL_agents.utils.slowdown import Slowdown
 
 _REWINDS = 3
-"""Times that a run goes back to its last state, see ``on_divergence``."""
+"""Largest number of rewinds of a run to its last saved state, see ``on_divergence``."""
 Callback = Callable[["TorchRLTrainer"], None]
-"""Called after every turn of the loop."""
+"""Function that is called after every iteration of the loop."""
 
 
 class DivergedError(ConfigError):
-    """Actions, rewards, losses, gradients or weights are no longer finite."""
+    """Raised when actions, rewards, losses, gradients or weights are not finite."""
 
 
 class TorchRLTrainer:
-    """Trains one agent with one seed.
+    """Trainer of one agent with one seed.
 
     Args:
-        run: a run folder, new or to be resumed; it knows configuration and seed.
-        quiet: print nothing.
-        bar: show a progress bar.
-        callbacks: called after every turn of the loop, after log, evaluation and checkpoint.
-        json_lines: print JSON for other programs, see Display.
+        run: run folder, new or to be resumed, with configuration and seed.
+        quiet: whether nothing is printed.
+        bar: whether a progress bar is shown.
+        callbacks: functions called after every iteration of the loop, after log, evaluation and checkpoint.
+        json_lines: whether JSON is printed for other programs, see Display.
 
     Raises:
         ConfigError: when the device is missing or the saved state does not fit.
@@ -90,8 +90,8 @@ class TorchRLTrainer:
         self.run, self.config, self.ranks = run, config, ranks
         self.callbacks: list[Callback] = [*DEFAULT_CALLBACKS, *callbacks]
         with ranks.barrier():
-            # What this process holds of the run's totals; in a single process all of it.
-            self.device, self._own = ranks.device(config.execution.device), ranks.share(config)
+            # This process's share of the run's totals; a single process has all of it.
+            self.device, self._rank_config = ranks.device(config.execution.device), ranks.share(config)
             if ranks.is_main:
                 run.begin()
         execution = config.execution
@@ -104,7 +104,7 @@ class TorchRLTrainer:
         self._unsaved = self.asked_to_save = False
         if execution.compile:
             shield_compilers()
-        self.clock = Clock(self._compiled)
+        self.clock = Clock(self._on_first_pass)
         quiet = quiet or not ranks.is_main
         json_lines = json_lines and ranks.is_main
         self.display = Display(config.total_timesteps, quiet, bar, run.record, json_lines, config.eval_freq)
@@ -117,16 +117,16 @@ class TorchRLTrainer:
     # Set-up -------------------------------------------------------------------------------------
 
     def _set_up(self) -> None:
-        """Make all parts, with the saved state if there is one."""
+        """Create all parts, and restore the saved state if there is one."""
         run, ranks = self.run, self.ranks
         self._generators = self._make_generators(ranks.seed(run.seed))
         with torch.random.fork_rng(devices=[]):
-            # Weights are drawn on the CPU, so a GPU's global generator is left alone.
+            # Weights are drawn on the CPU, so that a GPU's global generator is not used.
             torch.default_generator.manual_seed(run.seed)
             self._build(ranks.seed(run.seed))
             if ranks.broadcast((run.checkpoints / STATE).exists):
                 state = ranks.read_state(run.checkpoints, self.device)
-                # torch warns of a wrong index, too, before it refuses it.
+                # torch also warns of a wrong index before it rejects it.
                 with ranks.barrier(), warnings.catch_warnings(action="ignore"):
                     self._load_state(state)
             else:
@@ -135,7 +135,7 @@ class TorchRLTrainer:
         self.algorithm.learner.rate_factor = 0.5**self._rewinds
 
     def _make_generators(self, seed: int) -> dict[str, torch.Generator]:
-        """Separate streams, so that what is learned does not depend on the policy's draws."""
+        """Return separate random generators, so that learning does not depend on the policy's draws."""
         on_host = self.config.trainer.replay_storage == "host"
         devices = {"replay": torch.device("cpu")} if on_host else {}
         return {
@@ -144,8 +144,8 @@ class TorchRLTrainer:
         }
 
     def _build(self, seed: int) -> None:
-        """Make the agent, the collector of its steps, and the algorithm that learns from them."""
-        config, device = self._own, self.device
+        """Create the agent, the collector of its steps, and the algorithm that learns from them."""
+        config, device = self._rank_config, self.device
         agent = make_agent(config, config.world.vessel.num_actions, device)
         envs = config.trainer.num_envs
         noise = RandomSource.seeded(self.run.seed, envs, device, self.ranks.rank * envs)
@@ -167,19 +167,19 @@ class TorchRLTrainer:
                 teacher,
             )
         )
-        self.collector.on_restart = self.algorithm.reset_windows
-        # Ranks stop together, at the end of a turn.
+        self.collector.on_worlds_replaced = self.algorithm.reset_windows
+        # Ranks stop together, at the end of an iteration.
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
         own_code = config.execution.compile and config.execution.kernel == "compiled"
         env = self.collector.env if own_code else None
         self.history = History(self.run, device, self._probe, env)
 
     def _probe(self, agent: Agent[Any], levels: Tensor, draws: bool) -> EvaluationProbe:
-        """See History."""
+        """Return the probe of an evaluation; see History."""
         return EvaluationProbe(agent, levels, self.device, draws and self.config.draw_evaluations)
 
     def _start(self) -> None:
-        """Load the weights that a new run starts from, and record what it is evaluated on."""
+        """Load the weights that a new run starts from, and write its evaluation scenarios."""
         if self.config.load_model:
             policy = load_policy(self.config.load_model, device=self.device)
             for agent in (self.algorithm.learner.agent, self.algorithm.learner.ema):
@@ -190,7 +190,7 @@ class TorchRLTrainer:
             self.run.write_scenarios(episodes)
 
     def _advice(self, threads: int) -> str:
-        """What may help a run that has become slow."""
+        """Return advice for a run that has become slow."""
         if self.device.type != "cpu" or threads == 1:
             return "other programs may be using this machine"
         command = shlex.join([*self.ranks.command(), "train", "--resume", str(self.run.path)])
@@ -208,18 +208,18 @@ class TorchRLTrainer:
                     except DivergedError as error:
                         self._rewind(error)
                     except StoppedWaitingError:
-                        pass  # nothing of this turn is made yet
+                        pass  # nothing of this iteration is done yet
                     except (StoppedCompilingError, Exception) as error:
-                        # What was raised in a destructor is lost; then compilers that end fail.
+                        # An exception in a destructor is lost; the ended compilers then raise another one.
                         if not (self.stopped and compile_problem(error)):
                             raise
                         self._unsaved = True
                 if not self.finished:
-                    self._keep()  # here, where further signals of a scheduler do not end it
+                    self._save_stopped()  # here, where further signals of a scheduler do not end the process
             self._close()
 
     def iterate(self) -> None:
-        """One turn of the loop: collect, learn, and call the callbacks."""
+        """Make one iteration: collect, learn, and call the callbacks."""
         self._before = self.env_steps
         progress = self.env_steps / self.config.total_timesteps
         self.algorithm.set_progress(progress, self.collector.policy)
@@ -230,15 +230,15 @@ class TorchRLTrainer:
         try:
             self.algorithm.update(self.env_steps)
         except (IndexError, RuntimeError):
-            if self.ranks.size == 1:  # losses look up what is no index
-                with suppress(RuntimeError):  # after an error of a GPU nothing can be read
+            if self.ranks.size == 1:  # losses fail for invalid indices
+                with suppress(RuntimeError):  # after an error on a GPU nothing can be read
                     self.check()
             raise
         for callback in self.callbacks:
             callback(self)
 
     def crossed(self, interval: int) -> bool:
-        """Return whether the latest turn went past a multiple of an interval of env-steps (0: never)."""
+        """Return whether the latest iteration passed a multiple of an interval of env-steps (0: never)."""
         return bool(interval) and self.env_steps // interval > self._before // interval
 
     @property
@@ -247,14 +247,15 @@ class TorchRLTrainer:
         return self.env_steps >= self.config.total_timesteps
 
     def stop(self) -> None:
-        """Ask the loop to save and return after this turn."""
+        """Request that the loop saves and returns after this iteration."""
         self.stopped = True
 
-    def _asked_to_stop(self) -> None:
-        """Stop after this turn; at once while code is generated, which takes minutes.
+    def _on_stop_signal(self) -> None:
+        """Stop after this iteration, or at once while code is generated, which takes minutes.
 
         Raises:
-            StoppedCompilingError: then; the turn is not complete, so the last state is kept.
+            StoppedCompilingError: while code is generated; the iteration is incomplete, so the last
+                saved state is kept.
         """
         self.stop()
         if self.config.execution.compile and self.clock.compiling and self.ranks.size == 1:
@@ -262,22 +263,22 @@ class TorchRLTrainer:
             raise StoppedCompilingError
 
     def _on_user_signal(self, number: int) -> None:
-        """Stop or save after this turn, as configured."""
+        """Stop or save after this iteration, as configured."""
         if self.config.on_user_signal == "save":
             self.asked_to_save = True
         else:
-            self._asked_to_stop()
+            self._on_stop_signal()
 
     # Divergence ---------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check that actions, rewards, losses, gradients and weights have been usable up to now.
+        """Check that actions, rewards, losses, gradients and weights have been valid so far.
 
         Raises:
-            DivergedError: when they have not.
+            DivergedError: when one is not finite.
         """
-        found = not_finite(self.ranks.mean(self._health()))
-        if found:
+        invalid = not_finite(self.ranks.mean(self._health()))
+        if invalid:
             saved, since = self._saved_at, self._checked_at
             kept = "" if saved is None else f"the state of {saved:,} env-steps is kept; "
             settings, half = self.config.trainer, 0.5 * self.algorithm.learner.rate_factor
@@ -287,36 +288,37 @@ class TorchRLTrainer:
                 f"trainer.learning_rate={half * settings.learning_rate:g} "
                 f"trainer.learning_rate_final={half * settings.learning_rate_final:g}"
             )
-            inputs = [name for name in ("observations", "actions", "reward") if name in found]
-            more = f", or {rate}" if len(found) > len(inputs) else ""
-            # What is observed leads to the others.
+            inputs = [name for name in ("observations", "actions", "reward") if name in invalid]
+            more = f", or {rate}" if len(invalid) > len(inputs) else ""
+            # Invalid observations lead to the other invalid values.
             first = inputs[:1] if inputs[:1] == ["observations"] else inputs
             advice = f"check the {' and '.join(first)}{more}" if inputs else rate
-            wrong = "infinite or NaN" if found != ["actions"] else "infinite, NaN or no index"
+            problem = "infinite or NaN" if invalid != ["actions"] else "infinite, NaN or no index"
             raise DivergedError(
-                f"{', '.join(found)} became {wrong} between {since:,} and {self.env_steps:,} env-steps; {kept}{advice}"
+                f"{', '.join(invalid)} became {problem} between {since:,} and {self.env_steps:,} env-steps; "
+                f"{kept}{advice}"
             )
         self._checked_at = self.env_steps
 
     def _health(self) -> dict[str, float]:
-        """See Algorithm.health; of this process, in one transfer from the device."""
+        """Return Algorithm.health of this process, in one transfer from the device."""
         health = self.algorithm.health()
-        values = torch.stack([each.float() for each in health.values()]).tolist()
+        values = torch.stack([value.float() for value in health.values()]).tolist()
         return dict(zip(health, values, strict=True))
 
     def _rewind(self, error: DivergedError) -> None:
-        """Go back to the last saved state, with half the step size.
+        """Restore the last saved state, with half the learning rate.
 
         Raises:
-            DivergedError: when that is not asked for, or was done often enough.
+            DivergedError: when that is not configured, or was done too often.
         """
         if self.config.on_divergence == "stop" or self._rewinds >= _REWINDS:
             with self.ranks.barrier():
                 raise error
         self._rewinds += 1
         self.collector.close()
-        self.run.close()  # what is logged next replaces what came after that state
-        # Memory was planned for one of each.
+        self.run.close()  # later entries replace those after that state
+        # Memory was planned for one of each of these.
         del self.collector, self.algorithm, self.history
         release_memory()
         self._set_up()
@@ -329,7 +331,7 @@ class TorchRLTrainer:
     # Evaluation and log -------------------------------------------------------------------------
 
     def evaluate(self) -> None:
-        """Evaluate the EMA of the weights on the fixed set; log, record and keep them."""
+        """Evaluate the EMA of the weights on the fixed scenarios; log, record and save the results."""
         with self.ranks.barrier():
             if self.ranks.is_main:
                 self._evaluate()
@@ -344,11 +346,11 @@ class TorchRLTrainer:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Return the figures of the evaluations so far."""
+        """Return the results of the evaluations so far."""
         return self.history.rows
 
     def log(self) -> None:
-        """One transfer from the device, one entry in TensorBoard, one step of the bar."""
+        """Write one entry of the log, with one transfer from the device, and move the progress bar."""
         episodes = self.algorithm.episodes
         on_device = {
             "active": self.collector.active,
@@ -383,7 +385,7 @@ class TorchRLTrainer:
         with self.ranks.barrier():
             if self.ranks.is_main:
                 self.run.log(scalars | of_training(scalars), self.env_steps)
-        if self._learned_before:  # before the first updates a run is much faster
+        if self._learned_before:  # a run is much faster before the first updates
             slower = self._slowdown.notice(rate)
             if slower:
                 self.display.log(slower)
@@ -394,14 +396,14 @@ class TorchRLTrainer:
     # Saving -------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Save everything that the rest of the run depends on.
+        """Save the state that the rest of the run depends on.
 
         Raises:
-            DivergedError: when it is not finite; the last state is kept.
+            DivergedError: when it is not finite; the last saved state is kept.
         """
         self.check()
         with self.clock.phase("save"):
-            # First, so that no event from before the checkpoint is missing after a resume.
+            # First, so that no earlier event is missing after a resume.
             self.run.flush()
             self.ranks.write_state(self.run.checkpoints, self._state())
         self._saved_at = self.env_steps
@@ -417,7 +419,7 @@ class TorchRLTrainer:
             **self.collector.state_dict(),
             **self.algorithm.state_dict(),
             "clock": self.clock.state_dict(),
-            "generators": {name: each.get_state() for name, each in self._generators.items()},
+            "generators": {name: generator.get_state() for name, generator in self._generators.items()},
             **self.history.state_dict(),
         }
 
@@ -425,7 +427,7 @@ class TorchRLTrainer:
         """Restore the state that ``save`` wrote.
 
         Raises:
-            ConfigError: when the state is not complete or is of another configuration.
+            ConfigError: when the state is incomplete or belongs to another configuration.
         """
         path = self.run.checkpoints / STATE
         before = saved_settings(state, path)
@@ -443,55 +445,55 @@ class TorchRLTrainer:
             self.collector.load_state_dict(state, self.env_steps // self.ranks.size)
             self.algorithm.load_state_dict(state)
             self.clock.load_state_dict(state["clock"])
-            for name, each in self._generators.items():
-                each.set_state(state["generators"][name].cpu())
+            for name, generator in self._generators.items():
+                generator.set_state(state["generators"][name].cpu())
             self.history.load_state_dict(state)
             if before["trainer.learning_rate"] == self.config.trainer.learning_rate:
-                # Never fewer than were made in this process; states of before have none.
+                # Never fewer than in this process; states of earlier versions have none.
                 rewinds = state.get("rewinds", 0)
                 require(is_count(rewinds), "rewinds", rewinds, "a whole number")
                 self._rewinds = max(self._rewinds, rewinds)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
-            # torch lists every misfit, a line each after a headline: one is enough.
+            # torch lists all mismatches in lines after a headline; the first one is enough.
             lines = (str(error) or type(error).__name__).splitlines()
             reason = lines[:2][-1].strip()
             raise ConfigError(f"{path}: does not fit the run's configuration ({reason})") from error
         self._saved_at = self._checked_at = self.env_steps
-        found = not_finite(self._health())
-        if found:
-            raise ConfigError(f"{path}: infinite or NaN ({', '.join(found)}); start a new run")
+        invalid = not_finite(self._health())
+        if invalid:
+            raise ConfigError(f"{path}: infinite or NaN ({', '.join(invalid)}); start a new run")
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        """Show progress and handle signals; end workers, whatever ends the run."""
+        """Show progress and handle signals; close the display and end workers in any case."""
         self.display.log(f"updates: {self.algorithm.learner.mode()}")
         self.display.start(self.env_steps, self.config.execution.compile)
         try:
-            with first_signal(self._asked_to_stop, self._on_user_signal):
+            with first_signal(self._on_stop_signal, self._on_user_signal):
                 yield
         except NoRoomError as error:
-            raise NoRoomError(f"{error}; {self._save_in_need()}") from error
+            raise NoRoomError(f"{error}; {self._save_without_memory()}") from error
         finally:
             self.display.stop()
-            if hasattr(self, "collector"):  # there is none when a rewind could not be set up
+            if hasattr(self, "collector"):  # it is missing when a rewind failed
                 self.collector.close()
 
-    def _compiled(self, phase: str, seconds: float) -> None:
-        """Say how long the first pass through a phase took, which compiles it."""
+    def _on_first_pass(self, phase: str, seconds: float) -> None:
+        """Log the time of the first pass through a phase, which compiles it."""
         if self.config.execution.compile:
             self.display.log(f"first {phase}: {seconds:.1f} s, compilation included")
 
-    def _keep(self) -> None:
-        """Save a run that stops: its state if that is complete, and a policy in any case."""
+    def _save_stopped(self) -> None:
+        """Save a run that stops: its state if that is complete, and in any case a policy."""
         if not self._unsaved:
             self.save()
         with self.ranks.barrier():
             if self.ranks.is_main:
-                # No update is made while code is generated, so weights are those of that state.
+                # No update is made while code is generated, so the weights are those of the saved state.
                 self.run.keep_stopped(self.algorithm.learner.ema, self._saved_at or 0)
 
-    def _save_in_need(self) -> str:
-        """Save when memory is short; says whether that could be done."""
+    def _save_without_memory(self) -> str:
+        """Save when memory is short; return whether that was possible, as text."""
         try:
             self.save()
         except (RuntimeError, MemoryError, DivergedError) as error:
@@ -501,7 +503,7 @@ class TorchRLTrainer:
         return "saved"
 
     def _close(self) -> None:
-        """The line that says where everything is."""
+        """Close the run and print where its results are."""
         self.stopped = self.ranks.any(self.stopped)
         self.run.close()
         best = find_policy(self.run.path) if self.ranks.is_main else None
@@ -521,14 +523,14 @@ def not_finite(values: dict[str, float]) -> list[str]:
 
 
 def log(trainer: TorchRLTrainer) -> None:
-    """Callback: check and log every ``log_freq`` env-steps."""
+    """Check and log every ``log_freq`` env-steps."""
     if trainer.crossed(trainer.config.log_freq):
         trainer.check()
         trainer.log()
 
 
 def evaluate_and_save(trainer: TorchRLTrainer) -> None:
-    """Callback: evaluate and save every ``eval_freq`` env-steps and at the end."""
+    """Evaluate and save every ``eval_freq`` env-steps and at the end."""
     if trainer.crossed(trainer.config.eval_freq) or trainer.finished:
         trainer.check()
         trainer.evaluate()
@@ -536,7 +538,7 @@ def evaluate_and_save(trainer: TorchRLTrainer) -> None:
 
 
 def save_if_asked(trainer: TorchRLTrainer) -> None:
-    """Callback: save when a user's signal has asked for it, and go on."""
+    """Save when a user's signal has requested it, and continue."""
     if trainer.config.on_user_signal == "save" and trainer.ranks.any(trainer.asked_to_save):
         trainer.asked_to_save = False
         trainer.save()
@@ -544,22 +546,22 @@ def save_if_asked(trainer: TorchRLTrainer) -> None:
 
 
 DEFAULT_CALLBACKS: tuple[Callback, ...] = (log, evaluate_and_save, save_if_asked)
-"""What every training run calls after each turn of the loop."""
+"""Callbacks of every training run after each iteration of the loop."""
 
 
 def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -> TorchRLTrainer:
-    """Return a trainer that resumes a run; with more env-steps if asked for.
+    """Return a trainer that resumes a run, optionally with more env-steps.
 
-    A run that was stopped before its first checkpoint, or before its turn, starts at 0.
+    A run that was stopped before its first checkpoint, or before it began, starts at 0.
     """
     if total_timesteps is not None:
         run.config = replace(run.config, total_timesteps=total_timesteps)
     if not run.config.execution.threads and Ranks().size == 1:
-        # Of a job that begins, or of earlier versions.
+        # The configuration of a new job, or of earlier versions, has no number of threads.
         run.config = with_execution(run.config, threads=cpu_threads())
     trainer = TorchRLTrainer(run, **options)
     if trainer.ranks.is_main:
-        run.write_config()  # what was changed holds for the next resume, too
+        run.write_config()  # changes also hold for the next resume
     return trainer
 
 

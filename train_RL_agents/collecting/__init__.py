@@ -1,1 +1,1 @@
-"""Collectors: where steps of the world come from."""
+"""Collectors of steps of the world."""

@@ -1,8 +1,7 @@
-"""Where steps of the world come from.
+"""Collection of steps: in this process, by workers, or by CUDA graphs.
 
-There are three ways to collect, each by a collector of TorchRL's interface: in this process, by
-worker processes or on other hosts, or by CUDA graphs on a GPU. The training loop does not depend on
-which it is.
+All three collectors have TorchRL's interface. Workers are processes on this host or on others. The training loop does
+not depend on the kind of collector.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ class StepCollector:
     """Collects steps with an exploring policy.
 
     Args:
-        config: with what this process holds of the run's totals.
-        agent: acts.
-        device: of world, policy and steps.
-        seed: of this process.
-        noise: what the world's noise follows from.
-        generator: source of the policy's randomness.
-        clock: told how long workers take to start.
-        display: prints when workers or graphs are not available.
+        config: configuration with this process's share of the totals.
+        agent: agent that acts.
+        device: device of world, policy and steps.
+        seed: seed of this process.
+        noise: source of the world's noise.
+        generator: random generator of the policy.
+        clock: clock that counts the start of workers.
+        display: display of messages about missing workers or graphs.
     """
 
     def __init__(
@@ -66,16 +65,16 @@ class StepCollector:
         self.policy = PolicyWrapper(
             agent, settings.num_envs, generator, uniform=uniform, compile=config.execution.compile
         )
-        self._drawn_from = [generator, self.env.generator]
+        self._generators = [generator, self.env.generator]
         captures = config.execution.capture and device.type == "cuda"
         self.by_graphs = captures and settings.collector == "local"
-        """Whether steps are collected by CUDA graphs."""
+        """True if steps are collected by CUDA graphs."""
         self.env_steps = 0
-        """Made by this process so far."""
-        self.on_restart: Callable[[], None] = lambda: None
-        """Called when the worlds are replaced, so that open streams are dropped."""
+        """Env-steps of this process so far."""
+        self.on_worlds_replaced: Callable[[], None] = lambda: None
+        """Callback when the worlds are replaced, after which unfinished n-step windows are dropped."""
         self.stopping: Callable[[], bool] = lambda: False
-        """Whether the run was asked to stop, and need not wait for workers."""
+        """Returns whether the run was asked to stop, and need not wait for workers."""
         self._restored = False
         self._workers: Workers | None = None
         self._graphs: GraphCollector | None = None
@@ -89,7 +88,7 @@ class StepCollector:
             steps = self._next()
         except StoppedWaitingError:
             raise
-        except Exception as error:  # of any kind: the run can continue without workers
+        except Exception as error:  # of any type, as the run can continue without workers
             if self._workers is None:
                 raise
             self._restored = False
@@ -99,12 +98,12 @@ class StepCollector:
         return steps
 
     def _start(self) -> Callable[[], TensorDictBase]:
-        """Choose where steps come from, now that a resumed run's state is there."""
+        """Start collecting, after the state of a resumed run was restored; return the function that collects."""
         if self.by_graphs:
             self._graphs = GraphCollector(
                 self.env,
                 self.policy,
-                self._drawn_from,
+                self._generators,
                 self._config.execution,
                 self._display.log,
                 self._config.trainer.vector_steps,
@@ -120,25 +119,25 @@ class StepCollector:
         return self._local()
 
     def _local(self) -> Callable[[], TensorDictBase]:
-        """Collect in this process, without graphs."""
+        """Return the function that collects in this process, without graphs."""
         steps = self._config.trainer.vector_steps
         return LocalCollector(self.env, self.policy, steps).collect
 
     def _without_workers(self, error: Exception) -> Callable[[], TensorDictBase]:
-        """Collect in this process, as workers cannot be started or are lost."""
+        """Collect in this process, since workers cannot be started or are lost."""
         self.close()
         self._workers = None
         self._display.log(
             f"no workers by {self._config.trainer.collector} ({first_line(error)}); collecting in this process"
         )
-        self.env.env_steps = self.env_steps  # which workers made
+        self.env.env_steps = self.env_steps  # workers made these
         if not self._restored:
-            self.on_restart()
+            self.on_worlds_replaced()
         return self._local()
 
     def _from_workers(self) -> Iterator[TensorDictBase]:
-        """Return the steps that other processes make."""
-        with self._clock.phase("compile"):  # no time of training either
+        """Start workers and return their batches."""
+        with self._clock.phase("compile"):  # not training time
             self._workers = Workers(
                 self._config,
                 self.policy,
@@ -148,12 +147,12 @@ class StepCollector:
                 self.env_steps,
                 self.stopping,
             )
-        self.on_restart()
+        self.on_worlds_replaced()
         return self._workers.batches()
 
     @property
     def active(self) -> Tensor:
-        """Return the active robots that are controlled, per environment, a mean; a scalar on the device."""
+        """Return the mean number of active controlled robots per environment, a scalar on the device."""
         if self._workers is not None:
             return self._workers.active
         active = controlled(self.env.world_state.now)
@@ -165,14 +164,14 @@ class StepCollector:
             self._workers.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the world, if it is in this process."""
-        # Worlds of workers stay with them: a resumed run starts new ones, with new streams.
+        """Return the state of the world, if it is in this process."""
+        # Workers keep their worlds; a resumed run starts new ones with new random numbers.
         if self._workers is not None:
             return {"world": None}
         return {"world": self.env.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any], env_steps: int) -> None:
-        """Restore a ``state_dict``, taken after so many env-steps of this process."""
+        """Restore a ``state_dict`` that was taken after ``env_steps`` env-steps of this process."""
         self.env_steps = env_steps
         self._restored = state["world"] is not None
         if self._restored:
@@ -180,7 +179,7 @@ class StepCollector:
 
 
 def _check_entries(env: MarineNavEnv, agent: Agent[Any]) -> None:
-    """Refuse scenario files whose sensors give other observations than the configuration says.
+    """Reject scenario files whose sensors give other observations than the configuration.
 
     Raises:
         ConfigError: for the first entry of another shape.

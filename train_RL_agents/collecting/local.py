@@ -14,15 +14,15 @@ from marinenav_env import MarineNavEnv
 
 
 class LocalCollector(BaseCollector):
-    """Collects vector steps of a world, without copying a step that is a batch by itself.
+    """Collects vector steps of a world without copying batches of a single step.
 
-    TorchRL's own Collector copies every batch unless it fills a replay buffer. Even with a list in
-    place of the buffer it made the default training loop 2% slower.
+    TorchRL's Collector copies every batch unless it fills a replay buffer. Even with a list instead of the buffer it
+    made the default training loop 2% slower.
 
     Args:
-        env: the world; collection continues from its present state.
-        policy: writes the actions of a step; what else it writes is collected, too.
-        steps: vector steps T of a batch.
+        env: world, whose present state collection continues from.
+        policy: policy that writes the actions of a step; further entries that it writes are collected, too.
+        steps: number T of vector steps of a batch.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class LocalCollector(BaseCollector):
     def collect(self) -> TensorDictBase:
         """Return the next vector steps [E, T], with TorchRL's keys."""
         following = self.env.reset() if self._following is None else self._following
-        made = []
+        collected = []
         for _ in range(self.steps):
             step, following = self.env.step_and_maybe_reset(self.policy(following))
-            made.append(step)
+            collected.append(step)
         self._following = following
-        return made[0].unsqueeze(1) if self.steps == 1 else torch.stack(made, 1)
+        return collected[0].unsqueeze(1) if self.steps == 1 else torch.stack(collected, 1)
 
     def iterator(self) -> Iterator[TensorDictBase]:
         """Yield batches without end."""
@@ -52,14 +52,14 @@ class LocalCollector(BaseCollector):
             yield self.collect()
 
     def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
-        """Close the world, unless it is to stay open."""
+        """Close the world, unless ``close_env`` is false."""
         if close_env:
             self.env.close(raise_if_closed=False)
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int:
-        """Seed the world; returns the seed for a next one, as EnvBase does."""
-        following: Any = self.env.set_seed(seed, static_seed)
-        return int(following)
+        """Seed the world; return the seed for a next one, as EnvBase does."""
+        next_seed: Any = self.env.set_seed(seed, static_seed)
+        return int(next_seed)
 
     def state_dict(self) -> OrderedDict[str, Any]:
         """Return the state of the world under TorchRL's name."""

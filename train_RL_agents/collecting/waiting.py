@@ -1,4 +1,4 @@
-"""Waiting for worker processes, which may end, or do nothing, at any moment."""
+"""Waiting for worker processes, which may end or hang at any time."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ import psutil
 
 from train_RL_agents.utils.signals import SIGNALS, USER_SIGNALS
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
-_LOOK = 1.0
-"""Seconds between looks at the workers while one waits for them."""
-_IDLE, _WORK = 5, 0.02
-"""Looks after which a worker counts as idle, and its least processor time (s) until then."""
-_PATIENCE = 3.0
-"""Seconds that one waits for workers when the run was asked to stop."""
+_CHECK_INTERVAL = 1.0
+"""Time between checks of the workers while waiting for them (s)."""
+_IDLE_CHECKS, _LEAST_WORK = 5, 0.02
+"""Number of checks after which a worker counts as idle, and the processor time until then below which it does (s)."""
+_STOP_SECONDS = 3.0
+"""Time to wait for workers after the run was asked to stop (s)."""
 
 
 class WorkersError(Exception):
-    """Workers ended, or do nothing any more."""
+    """Raised when workers ended or are idle."""
 
 
 class StoppedWaitingError(Exception):
-    """The run was asked to stop while one waited for workers."""
+    """Raised when the run was asked to stop while waiting for workers."""
 
 
 class Watchdog:
-    """Looks after the processes that are started in its calls.
+    """Monitors the processes that are started in its calls.
 
-    TorchRL waits without a limit for some messages of its workers, so what waits runs in a thread,
-    which is left alone when no answer can come any more.
+    TorchRL waits without a time limit for some messages of its workers, so calls that wait run in a thread, which is
+    abandoned when no answer can come any more.
 
     Args:
-        stopping: whether the run was asked to stop.
+        stopping: returns whether the run was asked to stop.
     """
 
     def __init__(self, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -51,76 +51,78 @@ class Watchdog:
         self._others = multiprocessing.active_children()
         self._workers: dict[BaseProcess, psutil.Process] = {}
 
-    def call(self, function: Callable[[], Made], limit: float = math.inf) -> Made:
-        """Call a function that waits for workers.
+    def call(self, function: Callable[[], Result], limit: float = math.inf) -> Result:
+        """Return the result of a function that waits for workers.
 
         Args:
-            function: called in another thread; processes that it starts get no signals of a group.
-            limit: seconds to wait at most.
+            function: function to call in another thread; processes that it starts get no signals of a process group.
+            limit: longest time to wait (s).
 
         Raises:
-            WorkersError: when one ended, all are idle, or the limit is reached.
+            WorkersError: when a worker ended, all are idle, or the limit is reached.
             StoppedWaitingError: when the run was asked to stop.
         """
         answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         Thread(target=_answer, args=(function, answer), daemon=True).start()
-        times: deque[dict[psutil.Process, float]] = deque(maxlen=_IDLE + 1)
+        times: deque[dict[psutil.Process, float]] = deque(maxlen=_IDLE_CHECKS + 1)
         waited = asked = 0.0
         while True:
             try:
-                result, error = answer.get(timeout=min(_LOOK, limit))
+                result, error = answer.get(timeout=min(_CHECK_INTERVAL, limit))
             except Empty:
-                waited += _LOOK
-                asked += _LOOK * self._stopping()
-                self._check_there()
-                self._check_at_work(times)
-                if asked >= _PATIENCE:
+                waited += _CHECK_INTERVAL
+                asked += _CHECK_INTERVAL * self._stopping()
+                self._check_running()
+                self._check_not_idle(times)
+                if asked >= _STOP_SECONDS:
                     raise StoppedWaitingError from None
                 if waited >= limit:
                     raise WorkersError(f"workers do not answer within {limit:g} s") from None
                 continue
             if error is not None:
-                self._check_there()
+                self._check_running()
                 raise error
             return result
 
-    def _find(self) -> None:
-        """Know the workers that were started meanwhile."""
+    def _update_workers(self) -> None:
+        """Add the workers that were started since the last call."""
         for process in multiprocessing.active_children():
             if process not in self._others and process not in self._workers:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     self._workers[process] = psutil.Process(process.pid)
 
-    def _check_there(self) -> None:
+    def _check_running(self) -> None:
         """Check that no worker has ended."""
-        self._find()
+        self._update_workers()
         for number, process in enumerate(self._workers):
             with contextlib.suppress(ValueError):  # TorchRL has closed it
                 if process.exitcode is not None:
-                    raise WorkersError(f"worker {number} {_ended(process.exitcode)}")
+                    raise WorkersError(f"worker {number} {_describe_exit(process.exitcode)}")
 
-    def _check_at_work(self, times: deque[dict[psutil.Process, float]]) -> None:
-        """Check that one worker or more is at work; the others may have answered already."""
-        times.append({each: _processor_time(each) for each in self._workers.values()})
+    def _check_not_idle(self, times: deque[dict[psutil.Process, float]]) -> None:
+        """Check that a worker is busy; the others may have answered already."""
+        times.append({worker: _processor_time(worker) for worker in self._workers.values()})
         first, last = times[0], times[-1]
         idle = (
-            len(times) == times.maxlen and first and all(last[each] - before < _WORK for each, before in first.items())
+            len(times) == times.maxlen
+            and first
+            and all(last[worker] - before < _LEAST_WORK for worker, before in first.items())
         )
         if idle:
-            raise WorkersError(f"workers did nothing for {_IDLE * _LOOK:g} s")
+            raise WorkersError(f"workers did nothing for {_IDLE_CHECKS * _CHECK_INTERVAL:g} s")
 
     def kill(self) -> None:
         """End all workers at once."""
-        self._find()
-        for each in self._workers.values():
+        self._update_workers()
+        for worker in self._workers.values():
             with contextlib.suppress(psutil.NoSuchProcess):
-                each.kill()
+                worker.kill()
 
 
 def _answer(function: Callable[[], Any], answer: SimpleQueue[Any]) -> None:
-    """Call a function and pass on what comes of it."""
-    # Processes inherit which signals are blocked. The tracker of multiprocessing unblocks them
-    # when it starts, so it is started before.
+    """Call a function and put its result or exception into a queue."""
+    # Processes inherit blocked signals. The tracker of multiprocessing unblocks them when it starts, so it is started
+    # before.
     resource_tracker.ensure_running()
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS + USER_SIGNALS)
@@ -130,16 +132,16 @@ def _answer(function: Callable[[], Any], answer: SimpleQueue[Any]) -> None:
         answer.put((None, error))
 
 
-def _ended(code: int) -> str:
-    """Describe an exit code."""
+def _describe_exit(code: int) -> str:
+    """Return a description of an exit code."""
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 
 def _processor_time(process: psutil.Process) -> float:
-    """Return the seconds of processor time of a process and all that it started."""
+    """Return the processor time of a process and its descendants (s)."""
     total = 0.0
     with contextlib.suppress(psutil.Error):
-        for each in (process, *process.children(recursive=True)):
+        for member in (process, *process.children(recursive=True)):
             with contextlib.suppress(psutil.Error):
-                total += sum(each.cpu_times()[:4])
+                total += sum(member.cpu_times()[:4])
     return total

@@ -1,8 +1,8 @@
 """Environments in other processes, on this host or on others, driven by TorchRL's collectors.
 
-Every worker has its share of the environments, a policy of its own and its own streams of random
-numbers. A batch is collected by all workers at once with the latest weights, and comes back as if
-one world had made it: [E, T], always in the same order of environments.
+Every worker has its share of the environments, a copy of the policy and separate streams of random numbers. All workers
+collect a batch with the latest weights at the same time. The result is like that of a single world: [E, T], always in
+the same order of environments.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from train_RL_agents.utils.device import keep_freed_memory, random_stream
 
 _CPU = torch.device("cpu")
 _SEED_STRIDE = 2_000_000_011
-"""Between the seeds of workers; odd, and not that between ranks."""
+"""Difference between the seeds of workers; odd, and not that between ranks."""
 _RESUME_STRIDE = 10_007
-"""Between seeds that differ by one env-step: a resumed run explores otherwise."""
-_LAST_WORDS = 3.0
-"""Seconds that TorchRL or Ray has to clean up after the workers."""
-_seed_here = 0
-"""Seed of the worker that this process is."""
+"""Difference between the seeds of runs resumed one env-step apart, so that a resumed run explores differently."""
+_SHUTDOWN_SECONDS = 3.0
+"""Time limit for TorchRL or Ray to clean up after the workers (s)."""
+_worker_seed = 0
+"""Seed of the worker in this process."""
 
 
 def make_worker_world(
@@ -57,24 +57,24 @@ def make_worker_world(
     allowed: tuple[str, ...],
     **settings: Any,
 ) -> MarineNavEnv:
-    """Return a worker's world; called in the worker's process; it also seeds the global generator there.
+    """Return a worker's world and seed the worker; called in the worker's process.
 
     Args:
-        world: its settings.
-        num_envs: the worker's environments.
-        scenarios: its levels, counted in the worker's env-steps, or episodes.
-        env_steps: the worker's, made before the run was resumed.
-        seed: of the worker.
-        allowed: users' parts that it may import, as the trainer may.
-        settings: others of MarineNavEnv.
+        world: settings of the world.
+        num_envs: number of the worker's environments.
+        scenarios: levels, counted in the worker's env-steps, or episodes.
+        env_steps: env-steps that the worker made before the run was resumed.
+        seed: seed of the worker.
+        allowed: users' modules that it may import, as the trainer may.
+        settings: further arguments of MarineNavEnv.
     """
-    global _seed_here
-    _seed_here = seed
-    # Ctrl-C reaches every process of a terminal: only the trainer decides when it is over.
-    with contextlib.suppress(ValueError):  # not in the main thread, so not reached by it
+    global _worker_seed
+    _worker_seed = seed
+    # Ctrl-C reaches every process of a terminal, but only the trainer decides when to stop.
+    with contextlib.suppress(ValueError):  # signals do not reach other threads than the main one
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if multiprocessing.parent_process() is not None:
-        # What ends a worker is met again, and told, where the run goes on.
+        # The trainer reports errors that end a worker.
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
         if settings.get("compile_step"):
             shield_compilers()
@@ -86,16 +86,16 @@ def make_worker_world(
 
 
 class WorkerPolicy(PolicyWrapper):
-    """An exploring policy on the CPU that is sent to workers; each draws its own random numbers.
+    """Exploring policy on the CPU that is sent to workers; every copy draws its own random numbers.
 
     Args:
-        policy: the trainer's; what acts is copied. If it is compiled, every worker compiles.
-        num_envs: environments of one worker.
+        policy: policy of the trainer, whose acting parts are copied. If it is compiled, every worker compiles.
+        num_envs: number of environments of one worker.
     """
 
     def __init__(self, policy: PolicyWrapper, num_envs: int) -> None:
         acting = copy.deepcopy(policy.agent).to(_CPU).requires_grad_(False)
-        acting.targets = nn.ModuleDict()  # only the learner has use for them
+        acting.targets = nn.ModuleDict()  # only the learner needs them
         super().__init__(acting, num_envs, uniform=policy.uniform, compile=policy.compile)
         self.train()
         self.copy_from(policy)
@@ -103,36 +103,35 @@ class WorkerPolicy(PolicyWrapper):
     def forward(self, tensordict: TensorDictBase, noise: Any = None) -> TensorDictBase:
         """See PolicyWrapper."""
         if self._generator is None:
-            self._generator = random_stream(_seed_here, 1, _CPU)
+            self._generator = random_stream(_worker_seed, 1, _CPU)
         result: TensorDictBase = super().forward(tensordict, noise)
         return result
 
     @torch.no_grad()
     def copy_from(self, policy: PolicyWrapper) -> None:
-        """Take over weights, and strengths of exploration between the same limits."""
-        ours, theirs = self.agent.networks, policy.agent.networks
-        pairs = zip(ours.state_dict().values(), theirs.state_dict().values(), strict=True)
-        for mine, latest in pairs:
-            mine.copy_(latest)
-        every = policy.exploration.shape[0] // self.exploration.shape[0]
-        self.exploration.copy_(policy.exploration[::every])
+        """Copy the weights and the exploration strengths of a policy."""
+        weights, latest = (agent.networks.state_dict() for agent in (self.agent, policy.agent))
+        for weight, latest_weight in zip(weights.values(), latest.values(), strict=True):
+            weight.copy_(latest_weight)
+        stride = policy.exploration.shape[0] // self.exploration.shape[0]
+        self.exploration.copy_(policy.exploration[::stride])
 
 
 class Workers:
     """Worker processes, started by the constructor.
 
     Args:
-        config: this process's part of the run; says how many workers, and on which engine.
-        policy: the exploring policy.
-        device: where batches go.
-        seed: of the world.
-        noise: what the noise of all environments follows from.
-        env_steps: made by this process's environments before the run was resumed.
-        stopping: whether the run was asked to stop.
+        config: this process's part of the run, with the number and engine of the workers.
+        policy: exploring policy.
+        device: device of the batches.
+        seed: seed of the world.
+        noise: source of the noise of all environments.
+        env_steps: env-steps that this process made before the run was resumed.
+        stopping: returns whether the run was asked to stop.
 
     Raises:
         ConfigError: when the engine is missing, or has too few processors.
-        Exception: whatever else keeps TorchRL from starting them.
+        Exception: when TorchRL cannot start them for another reason.
     """
 
     def __init__(
@@ -149,25 +148,25 @@ class Workers:
         self._sent = WorkerPolicy(policy, settings.num_envs // settings.collectors)
         worlds = _worlds(config, policy.agent.continuous, seed, noise, env_steps)
         frames = settings.num_envs * settings.vector_steps
-        self._watch = Watchdog(stopping)
-        if settings.collector == "ray":  # it sets handlers of signals, so not in another thread
+        self._watchdog = Watchdog(stopping)
+        if settings.collector == "ray":  # it sets signal handlers, which only the main thread may
             self._collector = _start_ray(worlds, self._sent, frames)
         else:
             try:
                 start = partial(_start_processes, worlds, self._sent, frames)
-                self._collector = self._watch.call(start)
+                self._collector = self._watchdog.call(start)
             except BaseException:
-                self._watch.kill()
+                self._watchdog.kill()
                 raise
         self.active = torch.zeros((), device=device)
-        """See StepCollector; of the last batch."""
+        """Mean number of active robots per environment in the last batch."""
 
     def batches(self) -> Iterator[TensorDictBase]:
-        """Return the batches [E, T] on the device, each collected with the weights of that time.
+        """Yield batches [E, T] on the device, collected with the latest weights.
 
         Raises:
-            WorkersError: when there can be no more.
-            StoppedWaitingError: when the run was asked to stop, and the next takes long.
+            WorkersError: when workers ended or are idle.
+            StoppedWaitingError: when the run was asked to stop, and the next batch takes long.
         """
         batches = iter(self._collector)
 
@@ -178,20 +177,20 @@ class Workers:
 
         while True:
             self._sent.copy_from(self._policy)
-            batch = self._watch.call(collected).flatten(0, 1).to(self._device)
+            batch = self._watchdog.call(collected).flatten(0, 1).to(self._device)
             active = batch.get((GROUP, "mask"))
             self.active = active.float().mean() * active.shape[-1]
             yield batch
 
     def close(self) -> None:
-        """End the processes, at once, as they have nothing to save."""
-        self._watch.kill()
+        """End the processes at once, as they have nothing to save."""
+        self._watchdog.kill()
         with contextlib.suppress(Exception):
-            self._watch.call(self._collector.shutdown, _LAST_WORDS)
+            self._watchdog.call(self._collector.shutdown, _SHUTDOWN_SECONDS)
 
 
 def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, noise: RandomSource, env_steps: int) -> list[Any]:
-    """What makes each worker's world; together they have the noise of one."""
+    """Return the constructors of the workers' worlds; together they have the noise of a single one."""
     count, num_envs = config.trainer.collectors, config.trainer.num_envs
     numbers = noise.environment.to(_CPU).split(num_envs // count)
     scenarios = training_scenarios(config)
@@ -220,7 +219,7 @@ def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, noise: Random
 
 
 def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
-    """Return the workers on this host."""
+    """Start the workers on this host."""
     return MultiSyncCollector(
         worlds,
         policy,
@@ -233,7 +232,7 @@ def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> An
 
 
 @contextlib.contextmanager
-def _own_signals() -> Iterator[None]:
+def _restored_signals() -> Iterator[None]:
     """Restore the handlers of Ctrl-C and SIGTERM at the end, as Ray replaces them."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -244,25 +243,25 @@ def _own_signals() -> Iterator[None]:
 
 
 def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
-    """Return the workers wherever Ray has processors: the cluster in RAY_ADDRESS, else this host.
+    """Start the workers where Ray has processors: on the cluster in RAY_ADDRESS, else on this host.
 
     Raises:
-        ConfigError: when there is no Ray, or it has too few processors, for which it would wait.
+        ConfigError: when Ray is missing, or has too few processors, for which it would wait.
     """
     ray = need("ray", "ray")
     from torchrl.collectors.distributed import RayCollector
 
-    with _own_signals():
+    with _restored_signals():
         if not ray.is_initialized():
             ray.init(log_to_driver=False, include_dashboard=False, logging_level="error")
-    there = int(ray.cluster_resources().get("CPU", 0))
-    if there < len(worlds):
-        raise ConfigError(f"Ray has {there} processors for {len(worlds)} workers")
+    processors = int(ray.cluster_resources().get("CPU", 0))
+    if processors < len(worlds):
+        raise ConfigError(f"Ray has {processors} processors for {len(worlds)} workers")
     return RayCollector(
         worlds,
         policy,
         frames_per_batch=frames,
-        total_frames=sys.maxsize,  # it takes -1 as an end that is past
+        total_frames=sys.maxsize,  # it takes -1 as a number that is already reached
         sync=True,
         remote_configs={"num_cpus": 1, "num_gpus": 0},
         collector_kwargs={"auto_register_policy_transforms": False},

@@ -27,7 +27,7 @@ def make_world(
     seed: int,
     noise: RandomSource | None = None,
 ) -> MarineNavEnv:
-    """Return the training world, with all environments of a configuration; see MarineNavEnv."""
+    """Return the training world of a configuration; see MarineNavEnv."""
     return MarineNavEnv(
         training_world(config),
         config.trainer.num_envs,
@@ -46,62 +46,66 @@ def make_world(
 
 
 def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
-    """Return the scenarios of the training: levels, or the episodes of a scenario file.
+    """Return the training scenarios: levels, or the episodes of a scenario file.
 
-    Collisions cost ``training.reward.collision_penalty``, which replaces what a file states with a
-    warning; null keeps that. Other settings of vessels and sensors are the file's, also with a
-    warning.
+    ``training.reward.collision_penalty`` replaces the penalty of a file, with a warning; null keeps the file's. Other
+    settings of vessels and sensors are the file's, also with a warning.
 
     Raises:
-        ConfigError: when another reward is stated than the file's, or there is not enough memory.
+        ConfigError: when another reward than the file's is stated, or memory does not suffice.
     """
     schedule = config.training_schedule
     if not schedule.scenarios:
         return schedule.curriculum()
     episodes = read_scenarios(schedule.scenarios, schedule.strict)
-    shape = (max(len(getattr(each, key)) for each in episodes) for key in ("start", "obstacles"))
-    # The first state and observation of all of them is made at once.
+    shape = (max(len(getattr(episode, key)) for episode in episodes) for key in ("start", "obstacles"))
+    # The first states and observations of all episodes are computed at once.
     needed = len(episodes) * step_bytes(config.world, *shape)
     require_room(f"{schedule.scenarios}: {len(episodes):,} episodes", needed)
-    trained = cache(partial(_trained, config=config))  # most share theirs, and checks take time
+    trained = cache(
+        partial(_with_training_rewards, config=config)
+    )  # most episodes share a world, and its checks take time
     penalty, default = config.training.reward.collision_penalty, TrainingReward.collision_penalty
-    theirs = {each.world.reward.collision_penalty for each in episodes if each.states_penalty}
-    if penalty is not None and theirs - {penalty}:
+    stated = {episode.world.reward.collision_penalty for episode in episodes if episode.states_penalty}
+    if penalty is not None and stated - {penalty}:
         warnings.warn(
             f"{schedule.scenarios}: training.reward.collision_penalty={penalty} replaces the "
             "penalty of a collision that the file states; null keeps that",
             stacklevel=2,
         )
-    own = [f"world.{name}" for name in replaced_by(episodes, config.world)]
-    own = [name for name in own if name != "world.reward.collision_penalty"]  # see above
-    for name in own:
+    replaced = [f"world.{name}" for name in replaced_by(episodes, config.world)]
+    replaced = [name for name in replaced if name != "world.reward.collision_penalty"]  # see above
+    for name in replaced:
         if name.startswith("world.reward."):
             value, allowed = attrgetter(name)(config), "left out beside training_schedule.scenarios"
             raise ConfigError(f"{name}={value}: must be {allowed}, which states rewards of its own")
-    if own:
+    if replaced:
         warnings.warn(
-            f"{schedule.scenarios}: its episodes are trained on with {', '.join(own)} of the file, "
+            f"{schedule.scenarios}: its episodes are trained on with {', '.join(replaced)} of the file, "
             "or the defaults where it has none, not as stated; evaluations are as stated",
             stacklevel=2,
         )
-    return [replace(each, world=trained(each.world, None if each.states_penalty else default)) for each in episodes]
+    return [
+        replace(episode, world=trained(episode.world, None if episode.states_penalty else default))
+        for episode in episodes
+    ]
 
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:
-    """Return the world's settings while training."""
-    return _trained(config.world, None, config)
+    """Return the settings of the world during training."""
+    return _with_training_rewards(config.world, None, config)
 
 
-def _trained(world: WorldConfig, penalty: float | None, config: TrainConfig[Any]) -> WorldConfig:
+def _with_training_rewards(world: WorldConfig, penalty: float | None, config: TrainConfig[Any]) -> WorldConfig:
     """Return the world with the rewards of training.
 
     Args:
-        world: of the scenarios.
-        penalty: of a collision, where training has none; None: as the world has it.
-        config: of the run.
+        world: world of the scenarios.
+        penalty: penalty of a collision, if training states none; None: that of the world.
+        config: configuration of the run.
     """
     stated = {name: getattr(config.training.reward, name) for name in TRAINED}
-    usual = {name: getattr(config.world.reward, name) for name in TRAINED}
-    usual["collision_penalty"] = world.reward.collision_penalty if penalty is None else penalty
-    values = {name: usual[name] if value is None else value for name, value in stated.items()}
+    defaults = {name: getattr(config.world.reward, name) for name in TRAINED}
+    defaults["collision_penalty"] = world.reward.collision_penalty if penalty is None else penalty
+    values = {name: defaults[name] if value is None else value for name, value in stated.items()}
     return replace(world, reward=replace(world.reward, **values))

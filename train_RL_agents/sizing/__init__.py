@@ -1,1 +1,1 @@
-"""How large a run is: memory plan and profiles."""
+"""Sizes of a run: memory plan and profiles."""

@@ -1,4 +1,4 @@
-"""Sizes of a run for a device: sets of settings by name, and the choice among them."""
+"""Profiles: named sets of settings that size a run for a device, and the choice among them."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from train_RL_agents.sizing.plan import Plan, plan
 from train_RL_agents.utils.closest import did_you_mean
 
 FACTORS = {"cpu": 1, "8gb": 8, "16gb": 16, "24gb": 16, "80gb": 64}
-"""How many times larger than the defaults the recipe is, by the name of the profile."""
+"""Factors on the defaults of the recipe by the name of the profile."""
 CHOICES = ("auto", "none", *FACTORS)
 _BUFFERS = {"cpu": 1_000_000, "8gb": 2_000_000, "16gb": 4_000_000, "24gb": 8_000_000, "80gb": 20_000_000}
 _MEMORY = {"8gb": 8, "16gb": 16, "24gb": 24, "80gb": 80}
-"""GiB of the devices that profiles are for; a tenth less will do, as drivers keep some."""
+"""Memory of the devices of profiles (GiB); a tenth less suffices, as drivers reserve some."""
 
 
 class SizedConfig(NamedTuple):
     """Result of applying a profile."""
 
     config: TrainConfig[Any]
-    """With the sizes of the profile."""
+    """Configuration with the sizes of the profile."""
     plan: Plan
-    """What the run will take."""
+    """Memory that the run will take."""
     chosen: str
-    """Which profile it is, and what it changed, in one line."""
+    """Line with the profile and the settings that it changed."""
 
 
 def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, Any]:
-    """Return the settings of the trainer in a profile.
+    """Return the trainer's settings of a profile.
 
     Args:
         algorithm: one of TRAINER_CONFIGS.
         profile: one of FACTORS.
-        defaults: of the agent where they differ from the algorithm's (``trainer_defaults``).
+        defaults: defaults of the agent that differ from the algorithm's (``trainer_defaults``).
     """
     default, factor = TRAINER_CONFIGS[algorithm](**defaults), FACTORS[profile]
     sizes = {name: factor * getattr(default, name) for name in default.recipe}
@@ -53,18 +53,18 @@ def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, An
 def apply_profile(
     config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device
 ) -> TrainConfig[Any]:
-    """Return the configuration with the sizes of a profile, but for what was stated.
+    """Return the configuration with the sizes of a profile, except for stated settings.
 
     Args:
-        config: as it was given.
+        config: configuration without the profile.
         profile: one of CHOICES. ``auto`` changes nothing on the CPU; on a GPU it takes the largest
-            profile for its memory, made smaller until the run has enough updates, and leaves the
-            recipe as it is if any part of that was stated.
-        stated: dotted keys that were given; they win.
-        device: of the run.
+            profile for its memory, reduced until the run has enough updates, and does not change the
+            recipe if any part of it was stated.
+        stated: dotted keys of the stated settings, which take precedence.
+        device: device of the run.
 
     Raises:
-        ConfigError: when there is no such profile, or its sizes do not fit what was stated.
+        ConfigError: when there is no such profile, or its sizes contradict stated settings.
     """
     allowed = f"one of {', '.join(CHOICES)}{did_you_mean(profile, CHOICES)}"
     require(profile in CHOICES, "profile", profile, allowed)
@@ -74,7 +74,7 @@ def apply_profile(
     if profile in FACTORS:
         sizes = profile_sizes(algorithm, profile, **agent.trainer_defaults)
     elif profile == "auto" and device.type == "cuda":
-        sizes = automatic(config, _fitting(device))
+        sizes = automatic(config, _largest_profile(device))
         recipe = set(config.trainer.recipe)
         kept |= recipe if kept & recipe else set()
     else:
@@ -82,58 +82,58 @@ def apply_profile(
     return changed(config, {name: size for name, size in sizes.items() if name not in kept})
 
 
-def _fitting(device: torch.device) -> str:
+def _largest_profile(device: torch.device) -> str:
     """Return the largest profile for the memory of a GPU."""
     memory = torch.cuda.get_device_properties(device).total_memory
-    fitting = [name for name, size in _MEMORY.items() if memory >= 0.9 * size * 2**30]
-    return fitting[-1] if fitting else "cpu"
+    names = [name for name, size in _MEMORY.items() if memory >= 0.9 * size * 2**30]
+    return names[-1] if names else "cpu"
 
 
 def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
     """Return the sizes of a profile, halved until a run has enough updates or they are the defaults.
 
     Args:
-        config: of the run.
+        config: configuration of the run.
         profile: one of FACTORS.
     """
     agent = agent_class(config.agent_type)
     sizes, least = (profile_sizes(agent.algorithm, name, **agent.trainer_defaults) for name in (profile, "cpu"))
     halved = [name for name in sizes if name != "replay_storage"]
-    while sizes["num_envs"] > least["num_envs"] and not _enough(changed(config, sizes)):
+    while sizes["num_envs"] > least["num_envs"] and not _has_enough_updates(changed(config, sizes)):
         sizes |= {name: max(least[name], sizes[name] // 2) for name in halved}
     return sizes
 
 
-def _enough(config: TrainConfig[Any]) -> bool:
-    """Return whether a run has the updates, or the rollouts, that ``auto`` leaves it."""
+def _has_enough_updates(config: TrainConfig[Any]) -> bool:
+    """Return whether a run has the number of updates, or of rollouts, that ``auto`` requires."""
     settings = config.trainer
     return settings.learning_interval <= config.total_timesteps // settings.least_updates
 
 
 def changed(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]:
-    """Return the configuration with other sizes; checked like any other."""
+    """Return the configuration with other sizes, checked."""
     return replace(config, trainer=replace(config.trainer, **sizes)) if sizes else config
 
 
 def planned(config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device) -> SizedConfig:
-    """Return the configuration that a profile leads to, and what it will take; see apply_profile.
+    """Return the configuration of a profile with its memory plan; see apply_profile.
 
-    With ``auto``, replay that does not fit on the device goes to the host.
+    With ``auto``, replay that does not fit on the device is stored on the host.
     """
     sized = apply_profile(config, profile, stated, device)
-    found = plan(sized, device)
+    memory = plan(sized, device)
     kept = profile != "auto" or "trainer.replay_storage" in stated
     movable = sized.trainer.buffer_size > 0 and not kept
-    if movable and False in found.free and found.lacking(False) > 0:
+    if movable and False in memory.free and memory.lacking(False) > 0:
         sized = changed(sized, {"replay_storage": "host"})
-        found = plan(sized, device)
-    return SizedConfig(sized, found, _chosen(config, sized, profile, device))
+        memory = plan(sized, device)
+    return SizedConfig(sized, memory, _describe(config, sized, profile, device))
 
 
-def _chosen(before: TrainConfig[Any], after: TrainConfig[Any], profile: str, device: torch.device) -> str:
-    """See SizedConfig."""
+def _describe(before: TrainConfig[Any], after: TrainConfig[Any], profile: str, device: torch.device) -> str:
+    """Return the line of SizedConfig."""
     name = profile
     if profile == "auto" and device.type == "cuda":
-        name = f"auto ({_fitting(device)}, as far as the run has updates for it)"
+        name = f"auto ({_largest_profile(device)}, as far as the run has updates for it)"
     different = changes(flatten(to_dict(before)), flatten(to_dict(after)))
     return f"profile {name}: {', '.join(different) or 'changes no setting'}"

@@ -16,8 +16,8 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(waiting, "_LOOK", 0.05)
-    monkeypatch.setattr(waiting, "_PATIENCE", 0.1)
+    monkeypatch.setattr(waiting, "_CHECK_INTERVAL", 0.05)
+    monkeypatch.setattr(waiting, "_STOP_SECONDS", 0.1)
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def test_a_sent_policy_acts_as_the_latest_one_and_tosses_its_own_coins(tmp_path)
     assert not {id(each) for each in sent.parameters()} & {id(each) for each in learned}
     step, actions = trainer.collector.env.reset()[:4], []
     for seed in (1, 2, 1):
-        workers._seed_here, sent._generator = seed, None
+        workers._worker_seed, sent._generator = seed, None
         actions.append(sent(step.clone())["robots", "action"])
     assert torch.equal(actions[0], actions[2])
     assert not torch.equal(actions[0], actions[1])
