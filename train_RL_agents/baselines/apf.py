@@ -1,10 +1,9 @@
 """Artificial potential field (Khatib, IJRR 1986), with repulsion turned to starboard.
 
-The goal attracts with a constant pull. An object within reach of the hull pushes with the gradient
-of Khatib's potential, k (1/d - 1/d0) / d^2, d being the gap between the hulls. Part of the push is
-turned by 90 degrees, so that vessels that meet pass port to port instead of standing off (De Medio
-and Oriolo, "Robot obstacle avoidance using vortex fields", 1991). An object that moves is
-taken to be where it will be shortly.
+The goal attracts with a constant force. An object within reach of the hull repels with the gradient of Khatib's
+potential, k (1/d - 1/d0) / d^2, where d is the gap between the hulls. Part of the repulsion is rotated by 90 degrees,
+so that vessels that meet pass port to port instead of stopping (De Medio and Oriolo, "Robot obstacle avoidance using
+vortex fields", 1991). Positions of moving objects are extrapolated.
 """
 
 from __future__ import annotations
@@ -17,37 +16,37 @@ from train_RL_agents.baselines.base import Baseline, limited
 from train_RL_agents.networks.observation import Observation
 
 SPEED = 2.0
-"""Speed over ground where nothing pushes (m/s)."""
+"""Speed over ground without repulsion (m/s)."""
 REACH = 15.0
-"""Gap d0 between the hulls from which on an object pushes (m)."""
+"""Gap d0 between the hulls below which an object repels (m)."""
 STRENGTH = 150.0
-"""Factor k of the push (m^4/s)."""
+"""Factor k of the repulsion (m^4/s)."""
 SMALLEST_GAP = 0.5
-"""Gaps below this push as this one does (m)."""
+"""Lower bound of the gap (m)."""
 TURNED = 1.0
-"""Push to the side per push away (1)."""
+"""Ratio of sideways to direct repulsion (1)."""
 AHEAD = 2.0
-"""How far ahead objects are looked for (s)."""
+"""Horizon of the extrapolation of objects (s)."""
 
 
 class APF(Baseline):
-    """See the module."""
+    """Artificial potential field controller."""
 
-    def wanted_velocity(self, observation: Observation) -> Tensor:
-        """Return the sum of pull and pushes, cut to the speed."""
-        pushes = repulsion(observation, self.own_radius)
-        return limited(to_the_goal(observation["self_state"], SPEED) + pushes.sum(-2), SPEED)
+    def desired_velocity(self, observation: Observation) -> Tensor:
+        """Return the sum of attraction and repulsions, limited to the speed."""
+        repulsions = repulsion(observation, self.own_radius)
+        return limited(to_the_goal(observation["self_state"], SPEED) + repulsions.sum(-2), SPEED)
 
 
 def repulsion(observation: Observation, own_radius: float) -> Tensor:
-    """Return the contribution of each object to the wanted velocity.
+    """Return the contribution of every object to the desired velocity.
 
     Args:
-        observation: [E, R, ...].
-        own_radius: collision radius (m).
+        observation: observations [E, R, ...].
+        own_radius: collision radius of the vessel (m).
 
     Returns:
-        [E, R, K, 2] in the body frame (m/s).
+        Velocities [E, R, K, 2] in the body frame (m/s).
     """
     objects = observation["objects_state"]
     position, radius = objects[..., :2], objects[..., 4]
@@ -57,7 +56,7 @@ def repulsion(observation: Observation, own_radius: float) -> Tensor:
     gap = (distance - radius - own_radius).clamp(SMALLEST_GAP, REACH)
     push = STRENGTH * (1.0 / gap - 1.0 / REACH) / gap.square()
     away = -later / distance.clamp_min(1e-6)[..., None]
-    # Of the two sides, the one to which the object is passed on its port side.
+    # The side on which the object is passed on its port side.
     aside = torch.stack((away[..., 1], -away[..., 0]), -1)
     ahead = (position[..., 0] > 0.0)[..., None]
     direction = away + torch.where(ahead, TURNED * aside, 0.0)
@@ -65,15 +64,15 @@ def repulsion(observation: Observation, own_radius: float) -> Tensor:
 
 
 def seconds_to_pass(position: Tensor, relative: Tensor, most: float) -> Tensor:
-    """Return the time until an object is closest, if no vessel changes course.
+    """Return the time to the closest point of approach at constant velocities.
 
     Args:
-        position: [..., 2] of the object (m).
-        relative: [..., 2] its velocity less the own one (m/s).
+        position: positions [..., 2] of objects (m).
+        relative: velocities [..., 2] of objects relative to the own one (m/s).
         most: upper bound (s).
 
     Returns:
-        [...] from 0 to ``most`` (s).
+        Times [...] from 0 to ``most`` (s).
     """
     closing = -(position * relative).sum(-1)
     return (closing / relative.square().sum(-1).clamp_min(1e-6)).clamp(0.0, most)

@@ -15,13 +15,13 @@ from train_RL_agents.networks.observation import OBSERVATION, Observation, obser
 
 
 class Baseline(TensorDictModuleBase, ABC):
-    """A TensorDict module that steers all robots of all environments, called as PolicyWrapper is.
+    """Base class of baselines: a TensorDict module that steers all robots, used like PolicyWrapper.
 
-    Reads ``robots/observation`` and ``robots/mask``, writes ``robots/action`` [E, R, 2], the
-    continuous one. It learns nothing, keeps nothing between steps, and needs no random numbers.
+    It reads ``robots/observation`` and ``robots/mask``, and writes the continuous ``robots/action`` [E, R, 2]. It
+    has no state and needs no random numbers.
 
     Args:
-        world: its vessels are known to the controller.
+        world: settings of the world, whose vessels the controller knows.
     """
 
     def __init__(self, world: WorldConfig) -> None:
@@ -33,27 +33,27 @@ class Baseline(TensorDictModuleBase, ABC):
         self.controller = ThrustController.of(world)
 
     @abstractmethod
-    def wanted_velocity(self, observation: Observation) -> Tensor:
-        """Where to go.
+    def desired_velocity(self, observation: Observation) -> Tensor:
+        """Return the desired velocities of all robots.
 
         Args:
-            observation: [E, R, ...].
+            observation: observations [E, R, ...].
 
         Returns:
-            [E, R, 2] velocity over ground in the body frame (m/s).
+            Velocities over ground [E, R, 2] in the body frame (m/s).
         """
 
     @torch.no_grad()
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the actions of all robots, zero for those that are not active."""
         observation = observation_of(tensordict.get(OBSERVATION))
-        velocity = self.wanted_velocity(observation)
+        velocity = self.desired_velocity(observation)
         action = self.controller(observation["self_state"], velocity)
         active = tensordict.get((GROUP, "mask"))
         return tensordict.set((GROUP, "action"), torch.where(active[..., None], action, 0.0))
 
 
 def limited(velocity: Tensor, speed: float) -> Tensor:
-    """Return the velocities [E, R, 2] cut to a speed (m/s)."""
+    """Return velocities [E, R, 2] whose speed is limited (m/s)."""
     norm = torch.linalg.vector_norm(velocity, dim=-1, keepdim=True)
     return velocity * (speed / norm.clamp_min(speed))

@@ -1,14 +1,12 @@
 """Model predictive path integral control (Williams, Aldrich and Theodorou, JGCD 40(2), 2017).
 
-A plan is a course, relative to the direction to the goal, and a speed for each of a few segments.
-Plans around the current one are sampled, the vessel is simulated along each with the world's own
-model, and the next plan is their mean, weighted by exp(-cost / temperature). Other objects keep
-their velocity. Every step starts from the plan straight to the goal, and the same samples are used
-in each, so that the controller needs neither memory nor random numbers.
+A plan has a course, relative to the direction to the goal, and a speed for every one of a few segments. Plans around
+the current one are sampled, the vessel is simulated along every plan with the world's dynamics, and the next plan is
+their mean, weighted by exp(-cost / temperature). Other objects keep their velocity. Every step starts from the plan
+straight to the goal with the same samples, so that the controller needs neither memory nor random numbers.
 
-``MPPIRules`` adds the rules of the sea to the cost: a vessel that gives way, or meets another
-head-on, is to pass on the side that the rules ask for (see rules.roles). Overtaking, either
-side will do.
+``MPPIRules`` adds the rules of the sea to the cost: a vessel that gives way, or meets another head-on, should pass on
+the side that the rules require (see rules.roles). When overtaking, both sides are allowed.
 """
 
 from __future__ import annotations
@@ -30,28 +28,28 @@ from train_RL_agents.networks.observation import Observation
 SPEED = 2.5
 """Speed of the plan straight to the goal (m/s)."""
 SEGMENTS, SAMPLES = 4, 96
-"""Segments of a plan, and sampled plans."""
+"""Numbers of segments of a plan, and of sampled plans."""
 SPREADS = (1.0, 0.5)
-"""Factor of the samples in each update of the plan (1)."""
+"""Factors of the samples in the updates of the plan (1)."""
 SEGMENT = 4
-"""Control steps of a segment."""
+"""Number of control steps of a segment."""
 COURSE, SLOWDOWN = 0.9, 1.0
 """Standard deviation of the sampled courses (rad) and speeds (m/s)."""
 SUBSTEPS = 4
-"""Substeps of the simulation in a control step."""
+"""Number of substeps of the simulation per control step."""
 TEMPERATURE = 1.0
-"""Cost by which a plan loses a factor e of its weight (s)."""
+"""Difference of cost that changes the weight of a plan by a factor e (s)."""
 COLLISION, NEAR, MARGIN = 100.0, 6.0, 4.0
-"""Cost of a collision (s), of each second and metre within the margin (1/m), the margin (m). The
-margin is for what a plan does not know: others turn, too, and a vessel follows its plan late."""
+"""Cost of a collision (s), cost per second and metre within the margin (1/m), and margin (m). The margin covers errors
+of a plan: other vessels turn, too, and a vessel follows its plan with a delay."""
 WRONG_SIDE, SIDE = 10.0, 8.0
-"""Cost of each metre by which a vessel is not passed at a distance on the right side (s/m, m)."""
+"""Cost per metre by which a vessel is not passed on the right side at a distance (s/m), and the distance (m)."""
 STANDS_STILL = 0.3
-"""Objects slower than this have no course (m/s)."""
+"""Speed below which objects have no course (m/s)."""
 
 
 class MPPI(Baseline):
-    """See the module."""
+    """Model predictive path integral controller."""
 
     def __init__(self, world: WorldConfig) -> None:
         super().__init__(world)
@@ -64,44 +62,44 @@ class MPPI(Baseline):
         noise[0] = 0.0
         self.samples = torch.cat((noise, -noise)) * torch.tensor([COURSE, SLOWDOWN])
 
-    def wanted_velocity(self, observation: Observation) -> Tensor:
+    def desired_velocity(self, observation: Observation) -> Tensor:
         """Return the first velocity of the plan."""
-        own = observation["self_state"]
-        plan = own.new_tensor([0.0, SPEED]).expand(*own.shape[:2], 1, SEGMENTS, 2)
+        state = observation["self_state"]
+        plan = state.new_tensor([0.0, SPEED]).expand(*state.shape[:2], 1, SEGMENTS, 2)
         for spread in SPREADS:
-            plans = plan + spread * self.samples.to(own)
+            plans = plan + spread * self.samples.to(state)
             plans = torch.stack((plans[..., 0], plans[..., 1].clamp(0.0, SPEED)), -1)
             weight = torch.softmax(-self._cost(observation, plans) / TEMPERATURE, -1)
             plan = (weight[..., None, None] * plans).sum(2, keepdim=True)
-        return _velocity(own[..., :2], plan[:, :, 0, 0])
+        return _velocity(state[..., :2], plan[:, :, 0, 0])
 
     def _cost(self, observation: Observation, plans: Tensor) -> Tensor:
-        """Return the cost of plans [E, R, N, SEGMENTS, 2], [E, R, N] (s): time, and risk at times [T]."""
+        """Return the cost [E, R, N] (s) of plans [E, R, N, SEGMENTS, 2]: time, and risk of collision."""
         positions = self._simulate(observation["self_state"], plans)
         goal = observation["self_state"][..., None, :2]
         distance = torch.linalg.vector_norm(goal - positions, dim=-1)
-        there = (distance < self.reached).cummax(0).values
-        left = torch.where(there[-1], 0.0, distance[-1] / SPEED)
-        return self.step * (~there).sum(0) + left + self._risk(observation, positions, there)
+        arrived = (distance < self.reached).cummax(0).values
+        left = torch.where(arrived[-1], 0.0, distance[-1] / SPEED)
+        return self.step * (~arrived).sum(0) + left + self._risk(observation, positions, arrived)
 
-    def _risk(self, observation: Observation, positions: Tensor, there: Tensor) -> Tensor:
-        """Return the cost [E, R, N] of collisions and of passing closely (s), until the goal is reached."""
+    def _risk(self, observation: Observation, positions: Tensor, arrived: Tensor) -> Tensor:
+        """Return the cost [E, R, N] of collisions and close passing (s), until the goal is reached."""
         relative = _relative(observation, positions, self.step)
         apart = torch.linalg.vector_norm(relative, dim=-1)
         gap = apart - (observation["objects_state"][..., 4] + self.own_radius)[:, :, None]
-        seen = observation["objects_mask"][:, :, None] & ~there[..., None]
+        seen = observation["objects_mask"][:, :, None] & ~arrived[..., None]
         close = ((MARGIN - gap).clamp_min(0.0) * seen).amax(-1).sum(0) * self.step
         return NEAR * close + COLLISION * ((gap < 0.0) & seen).any(-1).any(0)
 
-    def _simulate(self, own: Tensor, plans: Tensor) -> Tensor:
-        """Return the positions [T, E, R, N, 2] after each control step, in the present body frame (m).
+    def _simulate(self, initial: Tensor, plans: Tensor) -> Tensor:
+        """Return the positions [T, E, R, N, 2] after every control step, in the present body frame (m).
 
-        The water is taken to be at rest: no observation tells the current.
+        The water is assumed to be at rest, as the current is not observed.
         """
         size = plans.shape[:3]
-        start = own[:, :, None].expand(*size, -1).flatten(1, 2)
+        start = initial[:, :, None].expand(*size, -1).flatten(1, 2)
         zeros = torch.zeros_like(start[..., :3])
-        flags, steps = zeros[..., 0].bool(), torch.zeros(size[0], device=own.device)
+        flags, steps = zeros[..., 0].bool(), torch.zeros(size[0], device=initial.device)
         state = State(
             pose=zeros,
             velocity_water=start[..., 2:5],
@@ -113,21 +111,21 @@ class MPPI(Baseline):
             steps=steps,
             batch_size=[size[0]],
         )
-        scenario = blank_scenarios(size[0], flags.shape[1], 0, 0, own.device, own.dtype)
-        vessel, found = self.vessel.to(own.device), []
+        scenario = blank_scenarios(size[0], flags.shape[1], 0, 0, initial.device, initial.dtype)
+        vessel, positions = self.vessel.to(initial.device), []
         for segment in plans.flatten(1, 2).unbind(-2):
             for _ in range(SEGMENT):
                 turn = -state.pose[..., 2]
                 goal = start[..., :2] - state.pose[..., :2]
                 ground = state.velocity_ground
-                seen = (
-                    _turned(goal, turn),
-                    _turned(ground[..., :2], turn),
+                observed = (
+                    _rotate(goal, turn),
+                    _rotate(ground[..., :2], turn),
                     ground[..., 2:],
                     state.thrust,
                 )
-                wanted = _turned(_velocity(goal, segment), turn)
-                rates = continuous_rates(self.controller(torch.cat(seen, -1), wanted), vessel)
+                desired = _rotate(_velocity(goal, segment), turn)
+                rates = continuous_rates(self.controller(torch.cat(observed, -1), desired), vessel)
                 moved = control_step(
                     state,
                     rates,
@@ -138,15 +136,15 @@ class MPPI(Baseline):
                     SUBSTEPS,
                 )
                 state.pose, state.velocity_water, state.velocity_ground, state.thrust = moved
-                found.append(state.pose[..., :2].unflatten(1, size[1:]))
-        return torch.stack(found)
+                positions.append(state.pose[..., :2].unflatten(1, size[1:]))
+        return torch.stack(positions)
 
 
 class MPPIRules(MPPI):
-    """MPPI with the rules of the sea in its cost."""
+    """MPPI controller with the rules of the sea in its cost."""
 
-    def _risk(self, observation: Observation, positions: Tensor, there: Tensor) -> Tensor:
-        """Return the cost [E, R, N], with that of passing vessels on the wrong side (s)."""
+    def _risk(self, observation: Observation, positions: Tensor, arrived: Tensor) -> Tensor:
+        """Return the cost [E, R, N] of MPPI plus that of passing vessels on the wrong side (s)."""
         relative = _relative(observation, positions, self.step)
         moves = relative.diff(dim=0)
         speed = torch.linalg.vector_norm(moves, dim=-1).clamp_min(1e-6)
@@ -154,20 +152,20 @@ class MPPIRules(MPPI):
         closest = torch.linalg.vector_norm(relative[1:], dim=-1).argmin(0, keepdim=True)
         short = (SIDE - miss.gather(0, closest)[0]).clamp_min(0.0)
         duty = gives_way(observation)[:, :, None]
-        return super()._risk(observation, positions, there) + WRONG_SIDE * (duty * short).sum(-1)
+        return super()._risk(observation, positions, arrived) + WRONG_SIDE * (duty * short).sum(-1)
 
 
 def gives_way(observation: Observation) -> Tensor:
-    """Return the objects [E, R, K] that are vessels on a collision course, to which this one gives way.
+    """Return a mask [E, R, K] of vessels on a collision course to which the own vessel gives way.
 
-    A vessel's course is taken to be its heading.
+    A vessel's heading is assumed to be its course.
     """
-    objects, own = observation["objects_state"], observation["self_state"]
+    objects, state = observation["objects_state"], observation["self_state"]
     (x, y), (vx, vy) = objects[..., :2].unbind(-1), objects[..., 2:4].unbind(-1)
-    wx, wy = vx - own[..., 2:3], vy - own[..., 3:4]
+    wx, wy = vx - state[..., 2:3], vy - state[..., 3:4]
     speed = torch.sqrt(wx * wx + wy * wy).clamp_min(1e-6)
     course, bearing = torch.atan2(vy, vx), torch.atan2(y, x)
-    seen = Pairs(
+    pairs = Pairs(
         distance=torch.sqrt(x * x + y * y),
         time=-(x * wx + y * wy) / speed.square(),
         miss=(y * wx - x * wy) / speed,
@@ -175,15 +173,15 @@ def gives_way(observation: Observation) -> Tensor:
         aspect=wrap_to_pi(bearing + math.pi - course),
         course=course,
     )
-    role = roles(seen)
+    role = roles(pairs)
     duty = (role == HEAD_ON) | (role == GIVE_WAY)
     moving = vx.square() + vy.square() > STANDS_STILL**2
-    near = (seen.time > 0.0) & (seen.miss.abs() < 2.0 * SIDE)
+    near = (pairs.time > 0.0) & (pairs.miss.abs() < 2.0 * SIDE)
     return duty & moving & near & observation["objects_mask"]
 
 
 def _relative(observation: Observation, positions: Tensor, step: float) -> Tensor:
-    """Return the objects less own positions [T, E, R, N, 2], [T, E, R, N, K, 2], at constant velocity (m)."""
+    """Return the positions [T, E, R, N, K, 2] of objects relative to own ones, at constant velocity (m)."""
     objects = observation["objects_state"][:, :, None]
     time = step * torch.arange(1, len(positions) + 1, device=positions.device)
     later = objects[..., :2] + time.view(-1, 1, 1, 1, 1, 1) * objects[..., 2:4]
@@ -191,11 +189,11 @@ def _relative(observation: Observation, positions: Tensor, step: float) -> Tenso
 
 
 def _velocity(goal: Tensor, plan: Tensor) -> Tensor:
-    """Return the velocity [..., 2] (m/s) of plans [..., 2]: course from the goal's (rad), speed (m/s)."""
-    return _turned(torch.nn.functional.normalize(goal, dim=-1) * plan[..., 1:], plan[..., 0])
+    """Return the velocity [..., 2] (m/s) of plans [..., 2]: course relative to the goal (rad), speed (m/s)."""
+    return _rotate(torch.nn.functional.normalize(goal, dim=-1) * plan[..., 1:], plan[..., 0])
 
 
-def _turned(vector: Tensor, angle: Tensor) -> Tensor:
-    """Return the vectors [..., 2] turned by angles [...] (rad)."""
+def _rotate(vector: Tensor, angle: Tensor) -> Tensor:
+    """Return vectors [..., 2] rotated by angles [...] (rad)."""
     (x, y), cos, sin = vector.unbind(-1), angle.cos(), angle.sin()
     return torch.stack((cos * x - sin * y, sin * x + cos * y), -1)

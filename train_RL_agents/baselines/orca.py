@@ -1,12 +1,12 @@
 """Optimal reciprocal collision avoidance (van den Berg, Guy, Lin and Manocha, ISRR 2009).
 
-Every object forbids the velocities that lead to it within a horizon. The least change of velocity
-that avoids it bounds a half-plane of allowed velocities; two vessels share the change, a thing
-that stands still leaves all of it to the vessel. The answer is the allowed velocity that is closest
-to the wanted one, or, when none is allowed, the one that violates the worst bound least.
+Every object forbids the velocities that lead to a collision within a horizon. The smallest change of velocity that
+avoids it bounds a half-plane of allowed velocities; two vessels share the change, for a static object the vessel makes
+all of it. The result is the allowed velocity closest to the desired one or, if none is allowed, the one with the
+smallest violation of the worst bound.
 
-The programs are so small that the optimum is found by trying every point where it can lie: all
-intersections of up to three boundaries, for all robots at once.
+The linear programs are so small that all candidates for the optimum are evaluated: all intersections of up to three
+boundaries, for all robots at once.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from train_RL_agents.baselines.base import Baseline
 from train_RL_agents.networks.observation import Observation
 
 SPEED = 1.5
-"""Wanted speed over ground (m/s)."""
+"""Desired speed over ground (m/s)."""
 TOP_SPEED = 2.0
-"""Largest speed over ground that is asked for (m/s)."""
+"""Largest commanded speed over ground (m/s)."""
 HORIZON = 8.0
-"""Collisions with what moves are avoided within this time (s)."""
+"""Horizon of collisions with moving objects (s)."""
 STILL_HORIZON = 20.0
-"""Likewise with what stands still (s): a short one would let the vessel stop in front of it."""
+"""Horizon of collisions with static objects (s); with a short one the vessel would stop in front of them."""
 MARGIN = 3.0
-"""Added to the sum of the radii, for vessels that cannot change velocity at once (m)."""
+"""Margin on the sum of the radii, as vessels cannot change velocity instantly (m)."""
 STANDS_STILL = 0.3
-"""Objects slower than this are expected to do nothing (m/s)."""
+"""Speed below which objects count as static (m/s)."""
 _NEVER = 1e3
-"""A bound that no velocity reaches (m/s)."""
+"""Bound that no velocity reaches (m/s)."""
 _TOLERANCE = 1e-4
-"""Violations of a bound that are rounding (m/s)."""
+"""Tolerance of bounds for rounding (m/s)."""
 
 Lines = tuple[Tensor, Tensor]
 """Unit normals [..., N, 2] and distances from zero along them [..., N]."""
 
 
 class ORCA(Baseline):
-    """See the module."""
+    """Optimal reciprocal collision avoidance controller."""
 
     def __init__(self, world: WorldConfig) -> None:
         super().__init__(world)
         self.step = world.dt * world.substeps
 
-    def wanted_velocity(self, observation: Observation) -> Tensor:
+    def desired_velocity(self, observation: Observation) -> Tensor:
         """Return the allowed velocity that is closest to the one straight to the goal."""
         objects, mask = (
             observation["objects_state"].contiguous(),
@@ -70,7 +70,7 @@ class ORCA(Baseline):
 
 
 def half_planes(
-    own: Tensor,
+    own_velocity: Tensor,
     position: Tensor,
     velocity: Tensor,
     radius: Tensor,
@@ -81,18 +81,18 @@ def half_planes(
     """Return the velocities that each object allows: those w with normal . w >= bound.
 
     Args:
-        own: [..., 2] own velocity (m/s).
-        position: [..., K, 2] of the objects, relative to the own one (m).
-        velocity: [..., K, 2] of the objects (m/s).
-        radius: [..., K] sum of the radii (m).
-        share: [..., K] of the change of velocity that is the own one's.
-        horizon: [..., K] collisions within this time are avoided (s).
-        step: time in which those that touch already get apart (s).
+        own_velocity: own velocity [..., 2] (m/s).
+        position: positions [..., K, 2] of the objects, relative to the own one (m).
+        velocity: velocities [..., K, 2] of the objects (m/s).
+        radius: sums [..., K] of the radii (m).
+        share: shares [..., K] of the change of velocity that the vessel makes.
+        horizon: horizons [..., K] within which collisions are avoided (s).
+        step: time within which vessels in contact separate (s).
 
     Returns:
         Unit normals [..., K, 2] and bounds [..., K] (m/s).
     """
-    relative = own[..., None, :] - velocity
+    relative = own_velocity[..., None, :] - velocity
     distance_2 = position.square().sum(-1)
     touching = distance_2 <= radius.square()
     time = torch.where(touching, step, horizon)
@@ -103,7 +103,7 @@ def half_planes(
     on_disc = (along < 0.0) & (along.square() > radius.square() * w_length.square())
     disc_normal = w / w_length[..., None]
     disc_change = radius / time - w_length
-    # The leg of the cone on whose side w lies: to its outside points the normal.
+    # The leg of the cone on the side of w; its normal points outwards.
     leg = (distance_2 - radius.square()).clamp_min(0.0).sqrt()
     side = torch.where(_cross(position, w) > 0.0, 1.0, -1.0)
     x, y = position.unbind(-1)
@@ -114,26 +114,26 @@ def half_planes(
     use_disc = touching | on_disc
     normal = torch.where(use_disc[..., None], disc_normal, leg_normal)
     change = torch.where(use_disc, disc_change, leg_change)
-    return normal, (normal * own[..., None, :]).sum(-1) + share * change
+    return normal, (normal * own_velocity[..., None, :]).sum(-1) + share * change
 
 
-def best_velocity(wanted: Tensor, normal: Tensor, bound: Tensor, top_speed: float) -> Tensor:
+def best_velocity(desired: Tensor, normal: Tensor, bound: Tensor, top_speed: float) -> Tensor:
     """Return the best velocity under half-planes and a largest speed.
 
     Args:
-        wanted: [..., 2] (m/s), not faster than the largest speed.
-        normal: [..., K, 2] of the half-planes, units or zero.
-        bound: [..., K] of the half-planes (m/s).
+        desired: desired velocity [..., 2] (m/s), not faster than the largest speed.
+        normal: unit or zero normals [..., K, 2] of the half-planes.
+        bound: bounds [..., K] of the half-planes (m/s).
         top_speed: largest speed (m/s).
 
     Returns:
-        [..., 2] the allowed one closest to the wanted one, or that of the least violation.
+        The allowed velocity [..., 2] closest to the desired one, or that of the smallest violation.
     """
     first, second = _choices(bound, 2)
     near = torch.cat(
         (
-            wanted[..., None, :],
-            wanted[..., None, :] + _project(wanted, normal, bound),
+            desired[..., None, :],
+            desired[..., None, :] + _project(desired, normal, bound),
             _on_circle(normal, bound, top_speed),
             _crossing(
                 (normal[..., first, :], bound[..., first]),
@@ -143,15 +143,15 @@ def best_velocity(wanted: Tensor, normal: Tensor, bound: Tensor, top_speed: floa
         -2,
     )
     worst = _worst_violation(near, normal, bound, top_speed)
-    far = (near - wanted[..., None, :]).square().sum(-1)
+    far = (near - desired[..., None, :]).square().sum(-1)
     allowed = worst <= _TOLERANCE
     closest = _pick(near, torch.where(allowed, far, torch.inf))
-    one, two, three = _choices(bound, 3)
+    i, j, k = _choices(bound, 3)
     least = torch.cat(
         (
             top_speed * normal,
             _on_circle(*_difference(normal, bound, first, second), top_speed),
-            _crossing(_difference(normal, bound, one, two), _difference(normal, bound, one, three)),
+            _crossing(_difference(normal, bound, i, j), _difference(normal, bound, i, k)),
         ),
         -2,
     )
@@ -169,7 +169,7 @@ def _project(point: Tensor, normal: Tensor, bound: Tensor) -> Tensor:
 
 
 def _on_circle(normal: Tensor, bound: Tensor, radius: float) -> Tensor:
-    """Where lines [..., K] cross a circle around zero, [..., 2 K, 2]; beyond it if they do not."""
+    """Return the intersections [..., 2 K, 2] of lines [..., K] and a circle around zero; outside it if none."""
     half = (radius**2 - bound.square()).clamp_min(0.0).sqrt()[..., None]
     along = torch.stack((-normal[..., 1], normal[..., 0]), -1)
     foot = bound[..., None] * normal
@@ -177,7 +177,7 @@ def _on_circle(normal: Tensor, bound: Tensor, radius: float) -> Tensor:
 
 
 def _choices(bound: Tensor, size: int) -> Tensor:
-    """Return all choices of ``size`` out of K half-planes, [size, N]."""
+    """Return all combinations of ``size`` of the K half-planes, [size, N]."""
     index = torch.arange(bound.shape[-1], device=bound.device)
     return torch.combinations(index, size).mT
 
@@ -189,9 +189,9 @@ def _difference(normal: Tensor, bound: Tensor, first: Tensor, second: Tensor) ->
     return between / length[..., None], (bound[..., first] - bound[..., second]) / length
 
 
-def _crossing(one: Lines, other: Lines) -> Tensor:
-    """Where lines cross, [..., N, 2]; far off where they are parallel."""
-    (a, c), (b, d) = one, other
+def _crossing(first: Lines, second: Lines) -> Tensor:
+    """Return the intersections [..., N, 2] of lines; far away where they are parallel."""
+    (a, c), (b, d) = first, second
     determinant = _cross(a, b)
     x = (c * b[..., 1] - d * a[..., 1]) / determinant
     y = (d * a[..., 0] - c * b[..., 0]) / determinant
@@ -200,7 +200,7 @@ def _crossing(one: Lines, other: Lines) -> Tensor:
 
 
 def _worst_violation(points: Tensor, normal: Tensor, bound: Tensor, top_speed: float) -> Tensor:
-    """By how much points [..., P, 2] violate the worst half-plane; infinite if too fast."""
+    """Return the largest violation of a half-plane at points [..., P, 2]; infinite if too fast."""
     (x, y), (a, b) = points[..., None, :].unbind(-1), normal[..., None, :, :].unbind(-1)
     worst = (bound[..., None, :] - x * a - y * b).amax(-1)
     too_fast = points.square().sum(-1) > (top_speed + _TOLERANCE) ** 2
@@ -208,6 +208,6 @@ def _worst_violation(points: Tensor, normal: Tensor, bound: Tensor, top_speed: f
 
 
 def _pick(points: Tensor, cost: Tensor) -> Tensor:
-    """Return the point [..., 2] of the least cost among points [..., P, 2]."""
+    """Return the point [..., 2] of the lowest cost among points [..., P, 2]."""
     best = cost.argmin(-1)[..., None, None].expand(*cost.shape[:-1], 1, 2)
     return points.gather(-2, best).squeeze(-2)

@@ -1,4 +1,4 @@
-"""Straight to the goal, without avoiding anything: a lower bound."""
+"""Baseline that steers straight to the goal without collision avoidance."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from train_RL_agents.networks.observation import Observation
 
 
 class Straight(Baseline):
-    """See the module."""
+    """Controller that steers straight to the goal."""
 
-    def wanted_velocity(self, observation: Observation) -> Tensor:
-        """Full ahead to the goal."""
+    def desired_velocity(self, observation: Observation) -> Tensor:
+        """Return the velocity of full speed to the goal."""
         return to_the_goal(observation["self_state"], SPEED)

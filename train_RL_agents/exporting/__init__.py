@@ -1,1 +1,1 @@
-"""Policies as files that other programs load."""
+"""Export of policies to files for other programs."""

@@ -1,7 +1,7 @@
-"""Policies for use elsewhere: files that need nothing of this project, each checked once written.
+"""Export of policies to files that do not need this project; every file is checked after writing.
 
-All formats compute in float64, ONNX in float32 if asked for, take raw observations and give what
-``Agent.outputs`` gives. A JSON contract beside them describes inputs and outputs.
+All formats compute in float64, ONNX optionally in float32. They take raw observations and return ``Agent.outputs``. A
+JSON contract beside them describes inputs and outputs.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from train_RL_agents.utils.files import make_folder, sha256_of, write_atomically
 from train_RL_agents.utils.provenance import versions
 
 OPSET = 18
-"""Version of the operators in ONNX files."""
+"""Version of the operator set of ONNX files."""
 TOLERANCE = 1e-6
 """Largest difference between the outputs of a file in float64 and those of the agent."""
 CHECKS = 64
-"""Observations that each file is checked on."""
+"""Number of observations that files are checked on."""
 EXAMPLES = 16
-"""Observations in the contract, with their outputs."""
+"""Number of examples in the contract."""
 EXAMPLE_TOLERANCE = 1e-5
-"""Difference of an output to an example, as a share of 1 + |output|, that ``check_file`` allows."""
+"""Largest difference of an output from an example that ``check_file`` allows, as a share of 1 + |output|."""
 TOLERANCES = {torch.float64: (0.0, TOLERANCE), torch.float32: (EXAMPLE_TOLERANCE, EXAMPLE_TOLERANCE)}
 """Largest differences of outputs from the agent's, relative and absolute, by the file's dtype."""
 CONTRACT, VERSION = "contract.json", 2
@@ -50,11 +50,11 @@ SELECTED = "selected_action"
 
 
 class Deployed(nn.Module):
-    """An agent as others call it, without targets and networks that give no output.
+    """Agent as a module for export, without targets and unused networks.
 
     Args:
-        agent: is copied.
-        dtype: of inputs, weights and outputs.
+        agent: agent, which is copied.
+        dtype: dtype of inputs, weights and outputs.
     """
 
     agent: Agent[Any]
@@ -72,62 +72,62 @@ class Deployed(nn.Module):
 
     @property
     def input_names(self) -> list[str]:
-        """Return the names of the inputs, in their order."""
+        """Return the names of the inputs in their order."""
         return [*self.entries, *self.extras]
 
     def forward(self, *inputs: Tensor) -> Tensor | Tensors:
-        """Return the outputs [B, ...], or the only one, for observations [B]; a mask is of numbers, too."""
+        """Return the outputs [B, ...], or the only one, for observations [B] with a numeric mask."""
         named = dict(zip(self.input_names, inputs, strict=True))
         extras = {name: named.pop(name) for name in self.extras}
         outputs = tuple(self.agent.outputs(named, **extras).values())
         return outputs if len(outputs) > 1 else outputs[0]
 
     def outputs(self, *inputs: Tensor) -> Tensors:
-        """Return the outputs, always as a tuple."""
+        """Return the outputs as a tuple."""
         return as_tuple(self(*inputs))
 
     def outputs_and_action(self, *inputs: Tensor) -> Tensors:
-        """Return the outputs, and the action that follows from them."""
+        """Return the outputs, and the action selected from them."""
         outputs = self.outputs(*inputs)
         return *outputs, self.agent.select(dict(zip(self.output_names, outputs, strict=False)))
 
     @property
     def output_names(self) -> list[str]:
-        """Return the names of what ``outputs_and_action`` gives."""
+        """Return the names of the results of ``outputs_and_action``."""
         return [*self.agent.output_meanings, SELECTED]
 
     def observations(self, count: int, seed: int = 0) -> Observation:
-        """Return the random observations [B] of the size that the world's have, in float64.
+        """Return random observations [B] of the typical magnitude of the world's, in float64.
 
         Args:
-            count: B, how many.
-            seed: of the draw; the first observation is all zero.
+            count: number B of observations.
+            seed: seed of the draw; the first observation is all zeros.
         """
         options: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed), "dtype": torch.float64}
-        found: Observation = {}
+        observation: Observation = {}
         for name, entry in self.entries.items():
             shape = (count, *entry.shape)
             if entry.kind == "mask":
-                found[name] = (torch.rand(shape, **options) < 0.6).double()
+                observation[name] = (torch.rand(shape, **options) < 0.6).double()
             else:
                 scale = torch.tensor(entry.scale or (1.0,), dtype=torch.float64)
                 drawn = torch.randn(shape, **options) * scale
                 # Distances and radii are not negative.
                 lowest = torch.tensor([low for low, _ in entry.limits], dtype=torch.float64)
-                found[name] = torch.where(lowest < 0.0, drawn, drawn.abs())
+                observation[name] = torch.where(lowest < 0.0, drawn, drawn.abs())
         for name, entry in self.entries.items():
             if entry.kind == "objects":
-                # Slots that are not filled are zero, and the radius is the last column.
-                found[name][..., -1].abs_()
+                # Empty slots are zero, and the radius is the last column.
+                observation[name][..., -1].abs_()
                 if entry.mask:
-                    found[name] *= found[entry.mask][..., None]
-        for each in found.values():
-            each[0] = 0.0
-        return found
+                    observation[name] *= observation[entry.mask][..., None]
+        for entry_values in observation.values():
+            entry_values[0] = 0.0
+        return observation
 
     def inputs(self, count: int, seed: int = 0) -> tuple[Tensor, ...]:
-        """``observations`` in the network's dtype, and further inputs of agents that take them."""
-        drawn = {name: each.to(self.dtype) for name, each in self.observations(count, seed).items()}
+        """Return ``observations`` in the network's dtype, and the further inputs of agents that have some."""
+        drawn = {name: value.to(self.dtype) for name, value in self.observations(count, seed).items()}
         return (*drawn.values(), *self.agent.extra_inputs(drawn).values())
 
 
@@ -136,12 +136,12 @@ class Deployed(nn.Module):
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file."""
+    """Format of exported files."""
 
     name: Callable[[str], str]
-    """The file's name for an agent's."""
+    """Function from the name of an agent to that of the file."""
     make: Callable[[Deployed, tuple[Tensor, ...]], bytes]
-    """The file's content, of a network and a few observations."""
+    """Function from a network and example inputs to the content of the file."""
 
 
 def _make_torchscript(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
@@ -157,20 +157,20 @@ def _make_program(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
 
 
 def _any_batch(example: tuple[Tensor, ...]) -> tuple[tuple[dict[int, Any], ...]]:
-    """That the first dimension of every input may be of any size."""
+    """Return dynamic shapes in which the first dimension of every input may have any size."""
     batch = torch.export.Dim("batch")
     return (tuple({0: batch} for _ in example),)
 
 
-class _Deciding(nn.Module):
-    """A network with the action among its outputs: the runtime on board needs no other rule."""
+class _WithAction(nn.Module):
+    """Network with the action among its outputs, so that the runtime on board needs no selection rule."""
 
     def __init__(self, network: Deployed) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, *inputs: Tensor) -> Tensors:
-        """See Deployed.outputs_and_action; the action is a tensor of its own."""
+        """Return the outputs and the action, which is a separate tensor."""
         *outputs, action = self.network.outputs_and_action(*inputs)
         return *outputs, action.clone()
 
@@ -178,7 +178,7 @@ class _Deciding(nn.Module):
 def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
     with quietly("torch.onnx"):
         program = torch.onnx.export(
-            _Deciding(network),
+            _WithAction(network),
             example,
             dynamo=True,
             verbose=False,
@@ -194,7 +194,7 @@ def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
 
 
 def _translations(dtype: torch.dtype) -> dict[Any, Any]:
-    """Return the ONNX translations of two operators that the exporter does not translate exactly."""
+    """Return ONNX translations of two operators that the exporter does not translate exactly."""
     number = np.float64 if dtype == torch.float64 else np.float32
     onnxscript = need("onnxscript", "export")
     op, tensor = getattr(onnxscript, f"opset{OPSET}"), onnxscript.ir.tensor
@@ -216,7 +216,7 @@ FORMATS = {
     "torch": Format(lambda agent: f"{agent}.pt2", _make_program),
     "onnx": Format(lambda agent: f"{agent}.onnx", _make_onnx),
 }
-"""What ``--format`` offers."""
+"""Formats by the names of ``--format``."""
 
 
 # Writing and checking ---------------------------------------------------------------------------
@@ -228,10 +228,10 @@ def export(
     """Write a policy in some formats, check every file, and write the contract.
 
     Args:
-        loaded: the policy.
-        out: folder; made if it is not there.
-        formats: names from FORMATS; each is written once.
-        onnx_dtype: what an ONNX file computes in, float64 or float32; the others do in float64.
+        loaded: policy to export.
+        out: folder, which is created if it is missing.
+        formats: names from FORMATS; duplicates are written once.
+        onnx_dtype: dtype of an ONNX file, float64 or float32; other formats compute in float64.
 
     Returns:
         The contract.
@@ -245,7 +245,7 @@ def export(
     for name in dict.fromkeys(formats):
         kind, dtype = FORMATS[name], onnx_dtype if name == "onnx" else torch.float64
         network = Deployed(loaded.agent, dtype)
-        # Of a user's package.module:Class the class: a colon is not for file names.
+        # For a user's package.module:Class the class, as file names should have no colon.
         path = out / kind.name(agent_type.rpartition(":")[2])
         write_atomically(path, kind.make(network, network.inputs(CHECKS)))
         difference = check(path, loaded.agent, dtype)
@@ -258,7 +258,7 @@ def export(
     if "onnx" in files:
         _add_runtime(out / "boat")
     written = contract(loaded, files)
-    write_atomically(out / CONTRACT, _readable(written))
+    write_atomically(out / CONTRACT, _format_contract(written))
     return written
 
 
@@ -269,20 +269,20 @@ def _add_runtime(folder: Path) -> None:
         write_atomically(folder / module.name, module.read_bytes())
 
 
-def _readable(contract: dict[str, Any]) -> str:
-    """Return a contract as text: indented, but the thousands of numbers of its examples in one line."""
+def _format_contract(contract: dict[str, Any]) -> str:
+    """Return the text of a contract: indented, except for the numbers of its examples, which take one line."""
     *rest, (name, examples) = contract.items()
     text = json.dumps(dict(rest), indent=2, allow_nan=False).removesuffix("\n}")
     return f'{text},\n  "{name}": {json.dumps(examples, allow_nan=False)}\n}}\n'
 
 
 def check(path: Path, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> float:
-    """Compare a file with the agent on random observations, as one batch and one by one.
+    """Return the largest difference of a file from the agent on random observations, as a batch and single.
 
     Args:
-        path: the file; it is deleted when it fails.
-        agent: what it was made of.
-        dtype: what the file computes in.
+        path: file, which is deleted when it fails.
+        agent: agent that was exported.
+        dtype: dtype of the file.
 
     Returns:
         The largest absolute difference of an output.
@@ -295,19 +295,19 @@ def check(path: Path, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> 
     inputs = exact.inputs(CHECKS, seed=1)
     call = load(path, len(exact.entries))
     expected = exact.outputs_and_action(*inputs)
-    got = call(*inputs)
+    outputs = call(*inputs)
     single = call(*(tensor[-1:] for tensor in inputs))
     # Only some formats give the action, which is last.
     pairs = [
-        *zip(got, expected, strict=False),
-        *((one, all_[-1:]) for one, all_ in zip(single, expected, strict=False)),
+        *zip(outputs, expected, strict=False),
+        *((output, batch[-1:]) for output, batch in zip(single, expected, strict=False)),
     ]
-    difference = max(float((one - other).abs().max()) for one, other in pairs)
-    # Not the outputs but what follows from them: the agent's own action.
-    chosen = exact.agent.select(dict(zip(exact.output_names, got, strict=False)))
-    seen = dict(zip(exact.entries, inputs, strict=False))
-    pairs.append((chosen, copy.deepcopy(agent).cpu().to(dtype).act(seen)))
-    if not all(torch.allclose(one.double(), other.double(), relative, absolute) for one, other in pairs):
+    difference = max(float((output - reference).abs().max()) for output, reference in pairs)
+    # Also the action that the agent selects from these outputs.
+    selected = exact.agent.select(dict(zip(exact.output_names, outputs, strict=False)))
+    observation = dict(zip(exact.entries, inputs, strict=False))
+    pairs.append((selected, copy.deepcopy(agent).cpu().to(dtype).act(observation)))
+    if not all(torch.allclose(output.double(), reference.double(), relative, absolute) for output, reference in pairs):
         path.unlink()
         raise ConfigError(
             f"{path}: not kept, as its outputs differ from the agent's by {difference:.1e}, "
@@ -323,15 +323,15 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
     """Return the contract of an exported policy, for JSON.
 
     Args:
-        loaded: the policy.
-        files: what was written, by format.
+        loaded: exported policy.
+        files: descriptions of the written files by format.
     """
     agent, world = loaded.agent, loaded.config.world
     network = Deployed(agent)
     outputs = network.outputs(*network.inputs(1))
     arguments = [f"({', '.join(network.entries)})", *network.extras]
     names = zip(agent.output_meanings.items(), outputs, strict=True)
-    kinds = sorted({each["dtype"] for each in files.values()} or {"float64"}, reverse=True)
+    kinds = sorted({file["dtype"] for file in files.values()} or {"float64"}, reverse=True)
     return {
         "format": "marinenav export",
         "version": VERSION,
@@ -364,27 +364,27 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
 
 
 def _examples(network: Deployed) -> dict[str, Any]:
-    """Return the observations in short decimals, with their outputs and actions."""
-    inputs = [each.round(decimals=4) for each in network.inputs(EXAMPLES, seed=2)]
+    """Return observations with few decimals, with their outputs and actions."""
+    inputs = [value.round(decimals=4) for value in network.inputs(EXAMPLES, seed=2)]
     *outputs, action = network.outputs_and_action(*inputs)
     named = zip(network.agent.output_meanings, outputs, strict=True)
     return {
         "tolerance": EXAMPLE_TOLERANCE,
         "meaning": "|difference of an output| <= tolerance (1 + |output|); outputs are rounded to 1e-7",
-        "inputs": {name: each.tolist() for name, each in zip(network.input_names, inputs, strict=True)},
-        "outputs": {name: _rounded(each) for name, each in named},
+        "inputs": {name: value.tolist() for name, value in zip(network.input_names, inputs, strict=True)},
+        "outputs": {name: _rounded(value) for name, value in named},
         "action": _rounded(action),
     }
 
 
 def _rounded(output: Tensor) -> list[Any]:
-    whole = not output.is_floating_point()
-    return list((output if whole else output.double().round(decimals=7)).tolist())
+    is_integer = not output.is_floating_point()
+    return list((output if is_integer else output.double().round(decimals=7)).tolist())
 
 
 def _inputs(network: Deployed, world: WorldConfig) -> list[dict[str, Any]]:
-    """Return the inputs: name, shape and the meaning of every column."""
-    own = [
+    """Return descriptions of the inputs: name, shape and the meaning of every column."""
+    self_columns = [
         "goal x (m, body)",
         "goal y (m, body)",
         "velocity over ground x (m/s, body)",
@@ -393,7 +393,7 @@ def _inputs(network: Deployed, world: WorldConfig) -> list[dict[str, Any]]:
         "left thrust (N)",
         "right thrust (N)",
     ]
-    each = [
+    object_columns = [
         "position x (m, body)",
         "position y (m, body)",
         "velocity over ground x (m/s, body, not relative)",
@@ -402,28 +402,28 @@ def _inputs(network: Deployed, world: WorldConfig) -> list[dict[str, Any]]:
     ]
     order = "those with the smallest distance less radius, nearest first; the rest zero"
     details: dict[str, dict[str, Any]] = {
-        "self_state": {"columns": own},
-        "objects_state": {"columns": each, "rows": order, "seen": to_dict(world.sensor)},
+        "self_state": {"columns": self_columns},
+        "objects_state": {"columns": object_columns, "rows": order, "seen": to_dict(world.sensor)},
         "objects_mask": {"meaning": "1 for an object, 0 for none"},
     }
     inputs: list[dict[str, Any]] = [
         {"name": name, "shape": [1, *entry.shape], **details.get(name, {"meaning": entry.meaning})}
         for name, entry in network.entries.items()
     ]
-    agent, far = network.agent, network.observations(1)  # nothing in sight
+    agent, observation = network.agent, network.observations(1)  # nothing in sight
     fractions = {
         "meaning": "fractions in (0, 1); multiplied by x < 1, they select the worst share x; with "
         "risk adaptive, x = clip(distance of the closest object / 10 m, 0, 1)",
         "risk": getattr(agent.config, "risk", None),
     }
-    for name, extra in agent.extra_inputs(far).items():
-        described = {"name": name, "shape": [1, *extra.shape[1:]], "usual": extra[0].tolist()}
-        inputs.append(described | (fractions if agent.supports_risk else {}))
+    for name, extra in agent.extra_inputs(observation).items():
+        description = {"name": name, "shape": [1, *extra.shape[1:]], "usual": extra[0].tolist()}
+        inputs.append(description | (fractions if agent.supports_risk else {}))
     return inputs
 
 
 def _action(agent: Agent[Any], world: WorldConfig) -> dict[str, Any]:
-    """What an action does to the vessel."""
+    """Return the description of an action's effect on the vessel."""
     vessel = world.vessel
     common = {
         "rule": agent.selection_rule,

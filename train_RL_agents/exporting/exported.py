@@ -1,4 +1,4 @@
-"""Policies that ``marinenav export`` wrote, evaluated as those that they were made of."""
+"""Loading of policies that ``marinenav export`` wrote, for evaluation like the original ones."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 _LARGEST_RATIO = 64
-"""Of the bytes of an agent's networks to those of an exported file, which holds those that act."""
+"""Largest ratio of the bytes of an agent's networks to those of an exported file, which has only the acting ones."""
 
 
 class FileAgent(nn.Module):
-    """An agent whose outputs a file computes, on the CPU in float64.
+    """Agent whose outputs a file computes, on the CPU in float64.
 
     Args:
-        agent: of the same kind; its weights are not used.
-        call: the network in the file.
+        agent: agent of the same type, whose weights are not used.
+        call: network in the file.
     """
 
     def __init__(self, agent: Agent[Any], call: Call) -> None:
@@ -42,7 +42,7 @@ class FileAgent(nn.Module):
         self.supports_risk = self.acts_at_random = False
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """What the file computes of observations [...].
+        """Return the outputs of the file for observations [...].
 
         Raises:
             ConfigError: for another risk level than the file's own.
@@ -50,9 +50,9 @@ class FileAgent(nn.Module):
         require(risk is None, "--risk", "...", "left out for an exported file, which has its own")
         name, entry = next(iter(self.shell.entries.items()))
         batch = observation[name].shape[: observation[name].ndim - len(entry.shape)]
-        given = {name: observation[name].cpu().double().flatten(0, len(batch) - 1) for name in self.shell.entries}
-        extras = self.shell.agent.extra_inputs(given)
-        outputs = self._call(*given.values(), *(each.double() for each in extras.values()))
+        entries = {name: observation[name].cpu().double().flatten(0, len(batch) - 1) for name in self.shell.entries}
+        extras = self.shell.agent.extra_inputs(entries)
+        outputs = self._call(*entries.values(), *(extra.double() for extra in extras.values()))
         device = observation[name].device
         return {
             meaning: output.unflatten(0, batch).to(device)
@@ -69,19 +69,19 @@ class FileAgent(nn.Module):
         return action.float() if self.continuous else action
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> None:
-        """A file does not say."""
+        """Return None, as the file does not contain critics."""
 
 
 def find(name: str, which: str, device: torch.device) -> Contender:
-    """Find a trained or exported policy, or a baseline; see evaluation.contenders.
+    """Return a trained or exported policy, or a baseline; see evaluation.contenders.
 
     Raises:
-        ConfigError: when there is none, or an exported file differs from its contract.
+        ConfigError: when it does not exist, or an exported file differs from its contract.
     """
     path = Path(name)
     contract = path.parent / CONTRACT
     content = read_json(contract) if path.is_file() and contract.is_file() else {}
-    # A checkpoint may lie beside a contract, too.
+    # Also a checkpoint may be in the folder of a contract.
     if f'"{path.name}"' not in json.dumps(content.get("files")):
         return contenders.find(name, which, device)
     call = load_checked(path)
@@ -90,12 +90,12 @@ def find(name: str, which: str, device: torch.device) -> Contender:
         raise ConfigError(f"{contract}: does not say how the policy was made; export it again")
     config = saved_config(saved)
     actions = config.world.vessel.num_actions
-    # A contract may describe an agent that does not fit into memory; the file has its network.
+    # A contract may describe an agent that does not fit into memory, although the file does.
     with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
         blank = make_agent(config, actions, torch.device("meta"))
-        size = sum(each.nbytes for each in blank.networks.state_dict().values())
-        fine = size <= _LARGEST_RATIO * path.stat().st_size
-        require(fine, f"{contract}: config.agent", f"{size:,} bytes", f"that of {path.name}")
+        size = sum(weight.nbytes for weight in blank.networks.state_dict().values())
+        is_plausible = size <= _LARGEST_RATIO * path.stat().st_size
+        require(is_plausible, f"{contract}: config.agent", f"{size:,} bytes", f"that of {path.name}")
     agent = make_agent(config, actions, torch.device("cpu"))
     loaded = FileAgent(agent, call).eval()
     return Contender.of(LoadedPolicy(cast("Agent[Any]", loaded), config, path, steps, {}))

@@ -1,4 +1,4 @@
-"""Read what ``marinenav export`` writes: one function per format, each refusing harmful files."""
+"""Loading of exported files: one function per format, which rejects harmful files."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from train_RL_agents.utils.arrays import LARGEST
 
 Call = Callable[..., Tensors]
 _FATAL = 4
-"""Least severity of the messages of ONNX Runtime."""
+"""Lowest severity of the messages of ONNX Runtime."""
 _KINDS = {"tensor(float)": torch.float32}
-"""What ONNX Runtime calls the types of inputs that are not float64."""
+"""Dtypes by ONNX Runtime's names, for inputs that are not float64."""
 _FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def load(path: Path, entries: int) -> Call:
-    """Return the network in an exported file, as a function of separate inputs.
+    """Return the network in an exported file as a function of separate inputs.
 
     Args:
-        path: the file; its suffix tells the format.
-        entries: how many of the inputs are entries of the observation.
+        path: file, whose suffix determines the format.
+        entries: number of inputs that are entries of the observation.
 
     Raises:
         ConfigError: when it cannot be read, or could do more than compute.
@@ -43,7 +43,7 @@ def load(path: Path, entries: int) -> Call:
 
 @contextmanager
 def _without_pickle() -> Iterator[None]:
-    """Within it, torch reads no pickled objects, which ``torch.export.load`` does otherwise."""
+    """Prevent torch from reading pickled objects, which ``torch.export.load`` does by default."""
     before = os.environ.get(_FORCED)
     os.environ[_FORCED] = "1"
     try:
@@ -56,7 +56,7 @@ def _without_pickle() -> Iterator[None]:
 
 @contextmanager
 def quietly(name: str) -> Iterator[None]:
-    """Suppress what a part of torch says about packages, names and damaged files."""
+    """Suppress messages of a part of torch about packages, names and damaged files."""
     log = logging.getLogger(name)
     level = log.level
     log.setLevel(logging.ERROR)
@@ -78,15 +78,15 @@ def _program(path: Path, entries: int) -> Call:
 def _onnx(path: Path, entries: int) -> Call:
     onnxruntime = need("onnxruntime", "export")
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = _FATAL  # errors are raised, too
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # each needs memory
+    options.log_severity_level = _FATAL  # errors are also raised
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # every thread needs memory
     session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
     kinds = {node.name: _KINDS.get(node.type, torch.float64) for node in session.get_inputs()}
 
     def call(*inputs: Tensor) -> Tensors:
-        fed = {name: tensor.to(kinds[name]).numpy() for name, tensor in zip(kinds, inputs, strict=True)}
-        outputs = (torch.from_numpy(output) for output in session.run(None, fed))
-        return tuple(each.double() if each.is_floating_point() else each for each in outputs)
+        feed = {name: tensor.to(kinds[name]).numpy() for name, tensor in zip(kinds, inputs, strict=True)}
+        outputs = (torch.from_numpy(output) for output in session.run(None, feed))
+        return tuple(output.double() if output.is_floating_point() else output for output in outputs)
 
     return call
 
@@ -96,4 +96,4 @@ LOADERS: dict[str, Callable[[Path, int], Call]] = {
     ".pt2": _program,
     ".onnx": _onnx,
 }
-"""By the suffix of a file."""
+"""Loading functions by the suffix of a file."""

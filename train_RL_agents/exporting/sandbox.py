@@ -1,7 +1,7 @@
-"""Networks in files from elsewhere, each run in a process of its own with limits.
+"""Sandbox for networks in untrusted files: every network runs in a separate process with limits.
 
-``allowlist`` refuses files that would do more than compute. What only computes may still crash its
-runtime, take all memory or not end; here it ends a process that holds nothing else.
+``allowlist`` rejects files that would do more than compute. Other files may still crash their runtime, take all memory
+or not terminate; here this ends a process that does nothing else.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]
 
 _SECONDS, _SECONDS_A_ROW = 10.0, 0.02
-"""Processor time for loading, and more with every row; what is saved may be used later."""
+"""Processor time for loading, and additional time per row (s); unused time is kept for later rows."""
 _BYTES, _ROWS = 1536 * 2**20, 256
-"""Memory besides that of the libraries, and rows that are computed at once."""
+"""Memory beside that of the libraries (bytes), and number of rows computed at once."""
 _THREADS = 4
-"""At most, as each needs memory."""
+"""Largest number of threads, as every thread needs memory."""
 _LARGEST_REPLY, _LENGTH = 2**28, 8
-"""Bytes of a reply, and of the number before it that says how many."""
+"""Largest size of a reply, and size of its length prefix (bytes)."""
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
-"""Variables of the process, so that it cannot take a GPU's memory."""
+"""Environment variables of the process that hide all GPUs."""
 
 
 class Sandbox:
-    """The network in an exported file, computed in another process; several threads may call it.
+    """Network of an exported file, computed in another process; several threads may call it.
 
     Args:
-        path: the file.
-        entries: how many of the inputs are entries of the observation.
+        path: file of the network.
+        entries: number of inputs that are entries of the observation.
 
     Raises:
-        ConfigError: when the file cannot be loaded, or is refused; see loading.load.
+        ConfigError: when the file cannot be loaded, or is rejected; see loading.load.
     """
 
     def __init__(self, path: Path, entries: int) -> None:
@@ -67,7 +67,7 @@ class Sandbox:
             start_new_session=True,
         )
         weakref.finalize(self, _end, self._process)
-        self._reply()
+        self._request()
 
     def __call__(self, *inputs: Tensor) -> Tensors:
         """Return the outputs [B, ...] for inputs [B, ...].
@@ -75,48 +75,48 @@ class Sandbox:
         Raises:
             ConfigError: when they cannot be computed within the limits, or have other sizes.
         """
-        parts = zip(*(each.split(_ROWS) for each in inputs), strict=True)
+        parts = zip(*(tensor.split(_ROWS) for tensor in inputs), strict=True)
         with self._lock:
             columns = zip(*[self._outputs(list(part)) for part in parts], strict=True)
         return tuple(map(torch.cat, columns))
 
     def _outputs(self, inputs: list[Tensor]) -> list[Tensor]:
         """Return the outputs for a part of the rows; see __call__."""
-        outputs = self._reply(inputs)
-        fine = all(
-            is_whole(each) and not each.is_complex() and each.ndim > 0 and len(each) == len(inputs[0])
-            for each in outputs
+        outputs = self._request(inputs)
+        are_valid = all(
+            is_whole(output) and not output.is_complex() and output.ndim > 0 and len(output) == len(inputs[0])
+            for output in outputs
         )
-        shapes = [each.shape[1:] for each in outputs] if fine else []
+        shapes = [output.shape[1:] for output in outputs] if are_valid else []
         self._shapes = self._shapes or shapes
-        if not fine or shapes != self._shapes:
+        if not are_valid or shapes != self._shapes:
             raise ConfigError(f"{self._path}: gives outputs of other sizes than its inputs ask for")
         return outputs
 
-    def _reply(self, question: list[Tensor] | None = None) -> list[Tensor]:
-        """What the process answers.
+    def _request(self, inputs: list[Tensor] | None = None) -> list[Tensor]:
+        """Send inputs, if any, to the process and return its reply.
 
         Raises:
-            ConfigError: when it is an error, or there is none.
+            ConfigError: when the reply is an error, or missing.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
-            if question is not None:
-                _send(self._process.stdin, question)
-            answer = _receive(self._process.stdout)
+            if inputs is not None:
+                _send(self._process.stdin, inputs)
+            reply = _receive(self._process.stdout)
         except (EOFError, OSError) as error:
-            raise ConfigError(f"{self._path}: cannot be run, as it {self._ending()}") from error
+            raise ConfigError(f"{self._path}: cannot be run, as it {self._describe_end()}") from error
         except BaseException as error:
-            self._process.kill()  # its next answer would be that to this question
+            self._process.kill()  # its next reply would be that to this request
             if not isinstance(error, Exception):
                 raise
             raise ConfigError(f"{self._path}: cannot be run ({first_line(error)})") from error
-        if isinstance(answer, str):
-            raise ConfigError(answer)
-        return list(answer)
+        if isinstance(reply, str):
+            raise ConfigError(reply)
+        return list(reply)
 
-    def _ending(self) -> str:
-        """How the process ended."""
+    def _describe_end(self) -> str:
+        """Return a description of how the process ended."""
         try:
             status = self._process.wait(1.0)
         except subprocess.TimeoutExpired:
@@ -144,10 +144,10 @@ def _send(stream: IO[bytes], content: list[Tensor] | str) -> None:
 
 
 def _receive(stream: IO[bytes]) -> Any:
-    """What was sent.
+    """Return the content that was sent.
 
     Raises:
-        EOFError: when the other side has ended, or sends too much.
+        EOFError: when the sender has ended, or sends too much.
     """
     length = int.from_bytes(stream.read(_LENGTH), "little")
     content = stream.read(length) if length <= _LARGEST_REPLY else b""
@@ -157,7 +157,7 @@ def _receive(stream: IO[bytes]) -> Any:
 
 
 class _Limits:
-    """What this process may use."""
+    """Resource limits of this process."""
 
     def __init__(self) -> None:
         this = psutil.Process()
@@ -165,12 +165,12 @@ class _Limits:
         self._seconds = times.user + times.system + _SECONDS
         if resource is not None:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            if hasattr(memory, "data"):  # elsewhere than on Linux it limits little
+            if hasattr(memory, "data"):  # on other systems than Linux it limits little
                 _limit(resource.RLIMIT_DATA, memory.data + _BYTES)
         self.allow(0)
 
     def allow(self, rows: int) -> None:
-        """Allow what so many rows need."""
+        """Increase the limit of processor time for a number of rows."""
         self._seconds += _SECONDS_A_ROW * rows
         if resource is not None:
             _limit(resource.RLIMIT_CPU, math.ceil(self._seconds))
@@ -181,17 +181,17 @@ def _limit(kind: int, most: int) -> None:
     resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def _reason(error: Exception) -> str:
-    """One line of an error; TorchScript names the operation first, and the reason last."""
+def _error_line(error: Exception) -> str:
+    """Return the informative line of an error; TorchScript puts it last."""
     first = first_line(error)
     return str(error).strip().splitlines()[-1] if "in the TorchScript" in first else first
 
 
-def _serve(given: IO[bytes], taken: IO[bytes], path: Path, entries: int) -> None:
-    """Load a file, then compute its outputs for all inputs that come.
+def _serve(requests: IO[bytes], replies: IO[bytes], path: Path, entries: int) -> None:
+    """Load a file, then compute its outputs for all inputs that arrive.
 
     Raises:
-        EOFError: when no more come.
+        EOFError: when there are no more inputs.
     """
     torch.set_num_threads(min(torch.get_num_threads(), _THREADS))
     limits, call, inputs = _Limits(), None, []
@@ -202,16 +202,16 @@ def _serve(given: IO[bytes], taken: IO[bytes], path: Path, entries: int) -> None
                 call = load(path, entries)
             else:
                 limits.allow(len(inputs[0]))
-                content = [each.detach() for each in call(*inputs)]
+                content = [output.detach() for output in call(*inputs)]
         except ConfigError as error:
             content = str(error)
         except Exception as error:  # whatever the runtime raises
-            content = f"{path}: cannot be run ({_reason(error)})"
-        _send(taken, content)
-        inputs = _receive(given)
+            content = f"{path}: cannot be run ({_error_line(error)})"
+        _send(replies, content)
+        inputs = _receive(requests)
 
 
 if __name__ == "__main__":
     with os.fdopen(os.dup(1), "wb") as replies:
-        os.dup2(2, 1)  # what the runtime prints must not come between
+        os.dup2(2, 1)  # output of the runtime must not mix with replies
         _serve(sys.stdin.buffer, replies, Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,7 +1,7 @@
-"""TorchScript, which PyTorch has deprecated but the field's C++ planners load: all of it is here.
+"""TorchScript files for C++ planners; only this module uses TorchScript, which PyTorch has deprecated.
 
-A planner calls ``forward`` with one tuple (self_state, objects_state, objects_mask), and for agents
-with fractions with a second argument, the fractions.
+A planner calls ``forward`` with a tuple (self_state, objects_state, objects_mask), and for agents with fractions with
+these as a second argument.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Tensors = tuple[Tensor, ...]
 
 
 def as_tuple(outputs: Tensor | Tensors) -> Tensors:
-    """One tensor or several, as a tuple."""
+    """Return one or several tensors as a tuple."""
     return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 class _Planner(nn.Module):
-    """A network of separate inputs, with the observation as one tuple."""
+    """Network with the observation as one tuple, as planners call it."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -40,39 +40,39 @@ class _Planner(nn.Module):
 
 
 @contextmanager
-def _knowingly() -> Iterator[None]:
-    """Without the warnings that TorchScript is deprecated."""
+def _without_deprecation() -> Iterator[None]:
+    """Suppress the warnings that TorchScript is deprecated."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*torch\.jit\.", FutureWarning)
         yield
 
 
 def file_name(agent_type: str) -> str:
-    """Return the name that planners look for."""
+    """Return the file name that planners look for."""
     return f"traced_{agent_type.replace('-', '_')}_model.pt"
 
 
 def traced(network: nn.Module, example: tuple[Tensor, ...], entries: int) -> bytes:
-    """Return a network as the content of a TorchScript file.
+    """Return the content of a TorchScript file of a network.
 
     Args:
-        network: takes the entries of an observation and perhaps taus.
-        example: one observation with these inputs.
-        entries: how many of the inputs are the observation's.
+        network: module whose inputs are the entries of an observation and possibly taus.
+        example: example inputs of one observation.
+        entries: number of inputs that are entries of the observation.
     """
     file = io.BytesIO()
-    with _knowingly():
+    with _without_deprecation():
         module = torch.jit.trace(_Planner(network).eval(), (example[:entries], *example[entries:]))
         torch.jit.save(module, file)
     return file.getvalue()
 
 
 def load(path: Path, entries: int) -> Callable[..., Tensors]:
-    """Return the network in a file, as a function of separate inputs; ``entries`` as in traced.
+    """Return the network in a file as a function of separate inputs; ``entries`` as in traced.
 
     Raises:
         ConfigError: see allowlist.script.
     """
-    with _knowingly():
+    with _without_deprecation():
         module = torch.jit.load(allowlist.script(path), map_location="cpu")
     return lambda *inputs: as_tuple(module(inputs[:entries], *inputs[entries:]))

@@ -42,7 +42,7 @@ def test_velocities_are_cut_to_a_speed():
 @pytest.mark.parametrize("name", FAST)
 def test_alone_the_goal_is_all(name):
     baseline = BASELINES[name](WORLD)
-    wanted = baseline.wanted_velocity(observations(goal=(6.0, 8.0)))[0, 0]
+    wanted = baseline.desired_velocity(observations(goal=(6.0, 8.0)))[0, 0]
     assert math.atan2(wanted[1], wanted[0]) == pytest.approx(math.atan2(8.0, 6.0))
     assert wanted.norm() >= 1.5
 
@@ -50,7 +50,7 @@ def test_alone_the_goal_is_all(name):
 @pytest.mark.parametrize("name", ["apf", "orca"])
 @pytest.mark.parametrize("other", [(9.0, 0.3, 0.0, 0.0, 1.0), (12.0, 0.3, -2.0, 0.0, 2.8)])
 def test_what_is_ahead_is_avoided(name, other):
-    wanted = BASELINES[name](WORLD).wanted_velocity(observations(other))[0, 0]
+    wanted = BASELINES[name](WORLD).desired_velocity(observations(other))[0, 0]
     assert abs(math.atan2(wanted[1], wanted[0])) > 0.1 or wanted[0] < 1.0
 
 

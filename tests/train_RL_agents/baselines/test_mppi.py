@@ -61,20 +61,20 @@ def test_objects_that_are_not_there_are_not_avoided(monkeypatch, near):
     masked = ahead | {"objects_mask": torch.zeros_like(ahead["objects_mask"])}
     for kind in (MPPI, MPPIRules):
         controller = kind(WORLD)
-        free, none, away = map(controller.wanted_velocity, (empty, masked, ahead))
+        free, none, away = map(controller.desired_velocity, (empty, masked, ahead))
         assert torch.equal(free, none)
         assert (away - free).norm() > 0.2
 
 
 @pytest.mark.parametrize("kind", [MPPI, MPPIRules])
 def test_alone_the_goal_is_all(kind):
-    wanted = kind(WORLD).wanted_velocity(observations(goal=(12.0, 16.0)))[0, 0]
+    wanted = kind(WORLD).desired_velocity(observations(goal=(12.0, 16.0)))[0, 0]
     assert math.atan2(wanted[1], wanted[0]) == pytest.approx(math.atan2(16.0, 12.0), abs=0.15)
     assert wanted.norm() > 2.0
 
 
 def test_what_is_ahead_is_avoided():
-    wanted = MPPI(WORLD).wanted_velocity(observations((12.0, 0.3, 0.0, 0.0, 2.0)))[0, 0]
+    wanted = MPPI(WORLD).desired_velocity(observations((12.0, 0.3, 0.0, 0.0, 2.0)))[0, 0]
     assert abs(math.atan2(wanted[1], wanted[0])) > 0.1
 
 
@@ -82,5 +82,5 @@ def test_what_is_ahead_is_avoided():
     "other", [(16.0, 0.0, -2.0, 0.0, 2.8), (13.0, 12.0, 0.0, -2.0, 2.8)], ids=["ahead", "starboard"]
 )
 def test_the_rules_turn_a_vessel_that_gives_way_to_starboard(other):
-    wanted = MPPIRules(WORLD).wanted_velocity(observations(other))[0, 0]
+    wanted = MPPIRules(WORLD).desired_velocity(observations(other))[0, 0]
     assert math.atan2(wanted[1], wanted[0]) > math.radians(5.0)
