@@ -1,4 +1,4 @@
-"""Start the node: ros2 launch DIR/boat/boat_launch.py, with DIR written by marinenav export."""
+"""ROS 2 launch file of the node: ros2 launch DIR/boat/boat_launch.py, with DIR written by marinenav export."""
 
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ REMAPPED = {
     "left_thrust": "/thrusters/left/thrust",
     "right_thrust": "/thrusters/right/thrust",
 }
-"""Topics of the node, and the usual topics of a boat; each is an argument of the launch."""
+"""Topics of the node, and the default topics of a boat; all are launch arguments."""
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return the node with its topics, and the arguments that change them."""
+    """Return the launch description of the node, with its topics as arguments."""
     arguments = [
         DeclareLaunchArgument("policy", default_value=str(ROOT)),
         DeclareLaunchArgument("frame", default_value="map"),
@@ -27,7 +27,7 @@ def generate_launch_description() -> LaunchDescription:
     command: list[Any] = ["python3", "-m", f"{Path(__file__).parent.name}.ros_node", "--ros-args"]
     for name in ("policy", "frame"):
         command += ["-p", [f"{name}:=", LaunchConfiguration(name)]]
-    for topic, usual in REMAPPED.items():
-        arguments.append(DeclareLaunchArgument(topic, default_value=usual))
+    for topic, default in REMAPPED.items():
+        arguments.append(DeclareLaunchArgument(topic, default_value=default))
         command += ["-r", [f"{topic}:=", LaunchConfiguration(topic)]]
     return LaunchDescription([*arguments, ExecuteProcess(cmd=command, cwd=str(ROOT))])

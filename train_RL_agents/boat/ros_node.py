@@ -1,4 +1,4 @@
-"""A ROS 2 node around the runtime: odometry, tracked objects and a goal in, thrusts out.
+"""ROS 2 node of the runtime: subscribes to odometry, tracked objects and a goal, and publishes thrusts.
 
     python -m boat.ros_node --ros-args -p policy:=FOLDER
 
@@ -24,13 +24,13 @@ from std_msgs.msg import Float64, String
 from .runtime import Command, Odometry, Pilot, Settings, Tracks
 
 BOX, SPHERE, CYLINDER = 1, 2, 3
-"""Of shape_msgs/SolidPrimitive."""
+"""Types of shape_msgs/SolidPrimitive."""
 UNSET = math.nan
-"""Value of a parameter that is left as the policy's contract has it."""
+"""Value of a parameter that defaults to the policy's contract."""
 
 
 class PilotNode(Node):
-    """Keeps the latest messages, and decides at every control step."""
+    """Node that keeps the latest messages and decides at every control step."""
 
     def __init__(self) -> None:
         super().__init__("marinenav_pilot")
@@ -40,7 +40,7 @@ class PilotNode(Node):
         self._odometry: Odometry | None = None
         self._tracks: Tracks | None = None
         self._goal: tuple[float, float] | None = None
-        self._said = ""
+        self._logged = ""
         self.create_subscription(OdometryMessage, "odometry", self._on_odometry, 1)
         self.create_subscription(ObjectArray, "tracks", self._on_tracks, 1)
         self.create_subscription(PoseStamped, "goal", self._on_goal, 1)
@@ -50,26 +50,26 @@ class PilotNode(Node):
         self.create_timer(self._pilot.control_step, self._on_timer)
 
     def _settings(self) -> Settings:
-        """Return the runtime's settings, each a parameter."""
-        given: dict[str, Any] = {}
+        """Return the settings of the runtime, which are parameters of the node."""
+        values: dict[str, Any] = {}
         for field in fields(Settings):
-            usual = UNSET if field.default is None else field.default
-            value = self.declare_parameter(field.name, usual).value
-            given[field.name] = None if value != value else value
-        return Settings(**given)
+            default = UNSET if field.default is None else field.default
+            value = self.declare_parameter(field.name, default).value
+            values[field.name] = None if value != value else value
+        return Settings(**values)
 
     # Topics -------------------------------------------------------------------------------------
 
     def _on_odometry(self, message: Any) -> None:
-        stamp, turned = _seconds(message.header.stamp), message.pose.pose.orientation
+        stamp, orientation = _seconds(message.header.stamp), message.pose.pose.orientation
         if not self._usable(message.header, self._odometry):
             return
-        place, twist = message.pose.pose.position, message.twist.twist
+        position, twist = message.pose.pose.position, message.twist.twist
         self._odometry = Odometry(
             stamp,
-            place.x,
-            place.y,
-            yaw_of(turned),
+            position.x,
+            position.y,
+            yaw_of(orientation),
             twist.linear.x,
             twist.linear.y,
             twist.angular.z,
@@ -80,13 +80,13 @@ class PilotNode(Node):
             return
         rows = [
             (
-                each.pose.position.x,
-                each.pose.position.y,
-                each.twist.linear.x,
-                each.twist.linear.y,
-                radius_of(each.shape),
+                track.pose.position.x,
+                track.pose.position.y,
+                track.twist.linear.x,
+                track.twist.linear.y,
+                radius_of(track.shape),
             )
-            for each in message.objects
+            for track in message.objects
         ]
         self._tracks = Tracks(_seconds(message.header.stamp), np.reshape(rows, (-1, 5)))
 
@@ -95,9 +95,9 @@ class PilotNode(Node):
             self._goal = message.pose.position.x, message.pose.position.y
 
     def _usable(self, header: Any, kept: Odometry | Tracks | None) -> bool:
-        """Return whether a message is in the frame and newer than the kept one; networks reorder them.
+        """Return whether a message is in the frame and newer than the kept one, as networks reorder messages.
 
-        A stamp ahead of the clock shuts out nothing.
+        A kept stamp ahead of the clock does not exclude later messages.
         """
         newer = kept is None or not _seconds(header.stamp) <= kept.stamp <= self._now()
         return newer and self._in_frame(header)
@@ -116,7 +116,7 @@ class PilotNode(Node):
         self._send(self._pilot.command(self._now(), self._odometry, self._tracks, self._goal))
 
     def stop(self) -> None:
-        """Send a last command: no thrust."""
+        """Publish a last command without thrust."""
         self._send(Command(0.0, 0.0, "the node ends"))
 
     def _send(self, command: Command) -> None:
@@ -126,26 +126,26 @@ class PilotNode(Node):
         self._log(command.stopped and f"stopped: {command.stopped}")
 
     def _log(self, sentence: str) -> None:
-        """Log a sentence once, until another one is due."""
-        if sentence and sentence != self._said:
+        """Log a sentence once, until another one follows."""
+        if sentence and sentence != self._logged:
             self.get_logger().warning(sentence)
-        self._said = sentence
+        self._logged = sentence
 
 
 def _seconds(stamp: Any) -> float:
     return float(stamp.sec) + 1e-9 * float(stamp.nanosec)
 
 
-def yaw_of(turned: Any) -> float:
-    """Return the yaw (rad) of a quaternion; NaN, at which the pilot stops, of one that is none."""
-    x, y, z, w = turned.x, turned.y, turned.z, turned.w
+def yaw_of(orientation: Any) -> float:
+    """Return the yaw (rad) of a quaternion; NaN, which stops the pilot, if it is not normalised."""
+    x, y, z, w = orientation.x, orientation.y, orientation.z, orientation.w
     if not abs(math.hypot(x, y, z, w) - 1.0) < 0.01:
         return math.nan
     return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
 def radius_of(shape: Any) -> float:
-    """Return the radius (m) of the circle around a shape_msgs/SolidPrimitive; NaN of one that has none."""
+    """Return the radius (m) of the circle around a shape_msgs/SolidPrimitive; NaN for unsupported shapes."""
     sizes = list(shape.dimensions)
     if shape.type == BOX and len(sizes) == 3:
         return 0.5 * math.hypot(sizes[0], sizes[1])
@@ -157,8 +157,8 @@ def radius_of(shape: Any) -> float:
 
 
 def main() -> None:
-    """Run the node until it is interrupted or terminated; its last command is a stop."""
-    # With handlers of rclpy the context would end first, and a stop could not be published.
+    """Run the node until it is interrupted or terminated, and stop the thrusters at the end."""
+    # With the handlers of rclpy the context would end first, and no stop could be published.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     node = PilotNode()

@@ -1,4 +1,4 @@
-"""From odometry and tracked objects to thrusts, with a policy that ``marinenav export`` wrote.
+"""Runtime that maps odometry and tracked objects to thrusts, with a policy that ``marinenav export`` wrote.
 
 Frames are those of ROS (REP 103): the map has x to the east and y to the north, yaw is
 anticlockwise from east, and a body has x forward and y to port. Times are seconds of one clock.
@@ -21,19 +21,19 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Network = Callable[[dict[str, Array]], NDArray[Any]]
-"""From inputs by name [B, ...] to actions, [B] indices or [B, 2]."""
+"""Function from inputs by name [B, ...] to actions, [B] indices or [B, 2]."""
 
 VERSION, SELECTED = 2, "selected_action"
-"""Of the contract, and the name of the ONNX output that is the action."""
+"""Version of the contract, and name of the ONNX output with the action."""
 NEAR = 10.0
-"""Distance of the closest object from which an adaptive risk level is 1 (m)."""
+"""Distance of the closest object above which an adaptive risk level is 1 (m)."""
 FARTHEST, FASTEST, MOST_TRACKS = 1e4, 1e2, 1000
-"""What is believed of inputs: distances (m), speeds and yaw rates (m/s, rad/s), and how many
-tracks there are, so that the time of a decision is bounded."""
+"""Plausible limits of inputs: distances (m), speeds and yaw rates (m/s, rad/s), and the number of tracks, which bounds
+the time of a decision."""
 
 
 class BoatError(ValueError):
-    """A policy, setting or input that cannot be used; its text is one sentence."""
+    """Raised for a policy, setting or input that cannot be used; its text is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -41,34 +41,34 @@ class Odometry:
     """Pose and velocity of the own vessel."""
 
     stamp: float
-    """When they were measured (s)."""
+    """Time of the measurement (s)."""
     x: float
-    """East (m)."""
+    """Position to the east (m)."""
     y: float
-    """North (m)."""
+    """Position to the north (m)."""
     yaw: float
-    """Anticlockwise from east (rad)."""
+    """Yaw, anticlockwise from east (rad)."""
     forward: float
-    """Velocity over ground, body frame (m/s)."""
+    """Forward velocity over ground (m/s)."""
     port: float
-    """Velocity over ground, body frame (m/s)."""
+    """Velocity over ground to port (m/s)."""
     yaw_rate: float
-    """Anticlockwise (rad/s)."""
+    """Yaw rate, anticlockwise (rad/s)."""
 
 
 @dataclass(frozen=True)
 class Tracks:
-    """The objects around, moving and fixed, without the own vessel."""
+    """Objects around the own vessel, moving and static."""
 
     stamp: float
-    """When they were measured (s)."""
+    """Time of the measurement (s)."""
     rows: Array
     """[N, 5] east, north (m), velocity over ground east, north (m/s), radius (m); may be lists."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of one boat; None: as in the contract."""
+    """Settings of one boat; None takes the value of the contract."""
 
     risk: float | None = None
     """Share of the worst outcomes to act on, in (0, 1]."""
@@ -79,17 +79,17 @@ class Settings:
     max_rate: float | None = None
     """Largest change of thrust (N/s), not above the contract's."""
     goal_distance: float | None = None
-    """The goal is reached within this distance (m)."""
+    """Distance within which the goal is reached (m)."""
     max_age: float = 1.0
-    """Age from which odometry and tracks are stale (s)."""
+    """Age above which odometry and tracks are stale (s)."""
     max_ahead: float = 0.1
-    """How far their stamps may be ahead of the own clock (s)."""
+    """Largest time by which their stamps may be ahead of the clock (s)."""
     max_gap: float | None = None
     """Longest time between two decisions (s); None: two control steps."""
     max_seconds: float = 0.05
     """Longest time that a decision may take (s)."""
     extrapolate: bool = True
-    """Move vessel and tracks on to the present, at constant velocity."""
+    """Extrapolate vessel and tracks to the present, at constant velocity."""
 
 
 @dataclass(frozen=True)
@@ -97,32 +97,32 @@ class Command:
     """Thrust commands until the next control step."""
 
     left: float
-    """Thrust (N)."""
+    """Left thrust (N)."""
     right: float
-    """Thrust (N)."""
+    """Right thrust (N)."""
     stopped: str = ""
-    """Why both are zero, one sentence; empty while the policy steers."""
+    """Reason why both are zero, one sentence; empty while the policy steers."""
 
 
 class Pilot:
-    """Acts once a control step; whatever is wrong with its inputs becomes a stop.
+    """Controller of a boat that acts once per control step and stops when its inputs are invalid.
 
     Args:
-        contract: what ``contract.json`` holds.
-        network: computes actions from inputs of the contract.
-        settings: of this boat.
+        contract: content of ``contract.json``.
+        network: function that computes actions from the inputs of the contract.
+        settings: settings of the boat.
 
     Raises:
-        BoatError: when the contract is of another version or asks for what a boat does not
-            measure, or when a setting is out of bounds.
+        BoatError: when the contract has another version or needs unavailable inputs, or when a setting is out of
+            bounds.
     """
 
     def __init__(self, contract: dict[str, Any], network: Network, settings: Settings | None = None) -> None:
         _require(contract.get("version") == VERSION, "the contract is of another version, export the policy again")
         self._network, self.settings = network, settings or Settings()
-        inputs = {each["name"]: each for each in contract["inputs"]}
-        known = {"self_state", "objects_state", "objects_mask", "taus"}
-        unknown = ", ".join(set(inputs) - known)
+        inputs = {description["name"]: description for description in contract["inputs"]}
+        supported = {"self_state", "objects_state", "objects_mask", "taus"}
+        unknown = ", ".join(set(inputs) - supported)
         _require(not unknown, f"the policy needs inputs that a boat does not have here: {unknown}")
         self._names = list(inputs)
         self._read_sensor(inputs)
@@ -132,14 +132,14 @@ class Pilot:
 
     @classmethod
     def load(cls, folder: str | Path, settings: Settings | None = None) -> Pilot:
-        """Load an ONNX policy with its contract, and try the contract's examples.
+        """Return the pilot of an ONNX policy with its contract, after checking the contract's examples.
 
         Args:
-            folder: what ``marinenav export --format onnx`` wrote.
-            settings: of this boat.
+            folder: folder written by ``marinenav export --format onnx``.
+            settings: settings of the boat.
 
         Raises:
-            BoatError: when it cannot be used, or an example leads to another action.
+            BoatError: when the policy cannot be used, or an example gives another action.
         """
         path = Path(folder) / "contract.json"
         try:
@@ -148,52 +148,52 @@ class Pilot:
             network = load_network(file)
             pilot = cls(contract, network, settings)
             examples = contract["examples"]
-            inputs = {name: np.array(each, float) for name, each in examples["inputs"].items()}
-            fine = np.allclose(network(inputs), examples["action"], 0.0, examples["tolerance"])
+            inputs = {name: np.array(values, float) for name, values in examples["inputs"].items()}
+            is_reproduced = np.allclose(network(inputs), examples["action"], 0.0, examples["tolerance"])
         except BoatError:
             raise
         except Exception as error:  # damaged text can lead anywhere
             raise BoatError(f"{path}: no contract of an ONNX policy ({error!r})") from error
-        _require(fine, f"{file}: the contract's examples lead to other actions")
+        _require(is_reproduced, f"{file}: the contract's examples lead to other actions")
         return pilot
 
     # The contract -------------------------------------------------------------------------------
 
     def _read_sensor(self, inputs: dict[str, Any]) -> None:
-        """Read the number of observed objects and the sensor's range."""
+        """Read the number of observed objects and the sensor's limits."""
         objects = inputs.get("objects_state")
         self._slots, self._kept, self._range, self._angle = 0, 0, 0.0, 0.0
         if objects is not None:
-            seen = objects["seen"]
+            sensor = objects["seen"]
             self._slots = int(objects["shape"][1])
-            self._kept = int(_one(seen["max_objects"], "max_objects"))
-            self._range = _one(seen["range"], "range")
-            self._angle = _one(seen["angle"], "angle")
+            self._kept = int(_common_number(sensor["max_objects"], "max_objects"))
+            self._range = _common_number(sensor["range"], "range")
+            self._angle = _common_number(sensor["angle"], "angle")
 
     def _read_risk(self, taus: dict[str, Any] | None) -> None:
-        """The fractions that select the worst outcomes."""
-        asked = self.settings.risk
-        fine = asked is None or (_finite(asked) and 0.0 < asked <= 1.0)
-        _require(fine, f"risk: must be in (0, 1], not {asked}")
-        _require(asked is None or taus is not None, "risk: this policy takes no risk level")
+        """Read the fractions that select the worst outcomes."""
+        risk = self.settings.risk
+        is_valid = risk is None or (_finite(risk) and 0.0 < risk <= 1.0)
+        _require(is_valid, f"risk: must be in (0, 1], not {risk}")
+        _require(risk is None or taus is not None, "risk: this policy takes no risk level")
         self._taus = np.array(taus["usual"] if taus else [], float)
-        self._adaptive = asked is None and taus is not None and taus["risk"] == "adaptive"
+        self._adaptive = risk is None and taus is not None and taus["risk"] == "adaptive"
 
     def _read_limits(self, contract: dict[str, Any]) -> None:
-        """Thrusts and what an action does to them."""
+        """Read the limits of thrust and the rates of the actions."""
         settings, action = self.settings, contract["action"]
-        self.control_step = _one(action["control_step"]["value"], "control_step")
-        lowest, highest = (_one(each, "thrust") for each in action["thrust_limits"]["value"])
-        self._full = _one(action["rate"]["value"], "rate") if "rate" in action else 0.0
+        self.control_step = _common_number(action["control_step"]["value"], "control_step")
+        lowest, highest = (_common_number(limit, "thrust") for limit in action["thrust_limits"]["value"])
+        self._full = _common_number(action["rate"]["value"], "rate") if "rate" in action else 0.0
         rates = action["rates"]["value"] if "rates" in action else np.zeros((0, 2))
         self._rates = np.array(rates, float)
-        fine = self._rates.shape[1:] == (2,) and bool(np.isfinite(self._rates).all())
-        _require(fine, "the contract's rates are not pairs of finite numbers")
+        are_pairs = self._rates.shape[1:] == (2,) and bool(np.isfinite(self._rates).all())
+        _require(are_pairs, "the contract's rates are not pairs of finite numbers")
         fastest = self._full or float(np.abs(self._rates).max())
         self._lowest = _within("min_thrust", settings.min_thrust, lowest, lowest, 0.0)
         self._highest = _within("max_thrust", settings.max_thrust, highest, 0.0, highest)
         self._fastest = _within("max_rate", settings.max_rate, fastest, 0.0, fastest)
-        goal = _one(contract["goal_distance"]["value"], "goal_distance")
+        goal = _common_number(contract["goal_distance"]["value"], "goal_distance")
         self._arrival = _within("goal_distance", settings.goal_distance, goal, 0.0, FARTHEST)
         step = self.control_step
         self._gaps = 0.5 * step, _within("max_gap", settings.max_gap, 2.0 * step, step, FARTHEST)
@@ -207,18 +207,17 @@ class Pilot:
         tracks: Tracks | None,
         goal: tuple[float, float] | None,
     ) -> Command:
-        """Decide; call it once a control step.
+        """Return the thrusts of a control step; to be called once per control step.
 
         Args:
-            now: the present, of the clock that stamped the inputs (s).
-            odometry: the latest; None if there was none yet.
-            tracks: likewise.
-            goal: east and north (m); None if there is none.
+            now: present time of the clock of the inputs' stamps (s).
+            odometry: latest odometry; None if there was none yet.
+            tracks: latest tracks; None if there were none yet.
+            goal: position of the goal to the east and north (m); None if there is none.
 
         Returns:
-            Thrusts. They are zero, with the reason, when an input is missing, stale, ahead of the
-            clock, not finite or not plausible, when the call is late, takes too long or fails in
-            any other way, and at the goal.
+            Thrusts. They are zero, with the reason, when an input is missing, stale, ahead of the clock, not finite or
+            not plausible, when the call is late, takes too long or fails in any other way, and at the goal.
         """
         began = perf_counter()
         try:
@@ -227,7 +226,7 @@ class Pilot:
             _require(spent <= most, f"the decision took {spent:.3f} s, more than {most:g} s")
         except BoatError as error:
             command = Command(0.0, 0.0, str(error))
-        except Exception as error:  # whatever it is, the thrusters must not go on
+        except Exception as error:  # after any error the thrusters must stop
             command = Command(0.0, 0.0, f"the decision failed: {error!r}")
         self._thrust = command.left, command.right
         self._last = float(now) if _finite(now) else -math.inf
@@ -247,36 +246,36 @@ class Pilot:
         """
         now = _seconds("the clock", now)
         gap, (low, high) = now - self._last, self._gaps
-        # A clock that was set back ends here, too.
+        # This also stops the vessel when the clock was set back.
         _require(gap >= low, f"the last decision was {gap:.2f} s ago, less than {low:g} s")
         _require(gap <= high or gap == math.inf, f"the last decision was {gap:.2f} s ago, more than {high:g} s")
-        own, objects, there = self._checked(now, odometry, tracks, goal)
-        own, objects = self._present(now, own, objects)
-        _require(math.dist((own.x, own.y), there) > self._arrival, "the goal is reached")
-        action = np.asarray(self._network(self.inputs(own, objects, there))[0])
-        return Command(*self._applied(action))
+        own, objects, target = self._check_inputs(now, odometry, tracks, goal)
+        own, objects = self._extrapolate(now, own, objects)
+        _require(math.dist((own.x, own.y), target) > self._arrival, "the goal is reached")
+        action = np.asarray(self._network(self.inputs(own, objects, target))[0])
+        return Command(*self._apply(action))
 
-    def _checked(
+    def _check_inputs(
         self,
         now: float,
         odometry: Odometry | None,
         tracks: Tracks | None,
         goal: tuple[float, float] | None,
     ) -> tuple[Odometry, Tracks, tuple[float, float]]:
-        """Return the inputs, all there, recent and plausible.
+        """Return the inputs after checking that they are complete, recent and plausible.
 
         Raises:
             BoatError: when they are not.
         """
         if odometry is None or tracks is None or goal is None:
-            given = {"odometry": odometry, "tracks": tracks, "goal": goal}
-            missing = " and no ".join(name for name, each in given.items() if each is None)
+            inputs = {"odometry": odometry, "tracks": tracks, "goal": goal}
+            missing = " and no ".join(name for name, value in inputs.items() if value is None)
             raise BoatError(f"there is no {missing} yet")
-        own, rows, there = odometry, _rows(tracks), np.asarray(goal, float)
-        _require(there.shape == (2,), f"the goal is of the shape {list(there.shape)}, not [2]")
+        own, rows, target = odometry, _rows(tracks), np.asarray(goal, float)
+        _require(target.shape == (2,), f"the goal is of the shape {list(target.shape)}, not [2]")
         _require(rows.ndim == 2 and rows.shape[1] == 5, f"tracks are of the shape {list(rows.shape)}, not [N, 5]")
         _require(len(rows) <= MOST_TRACKS, f"{len(rows)} tracks are more than {MOST_TRACKS}")
-        _check("the goal", [there], [FARTHEST])
+        _check("the goal", [target], [FARTHEST])
         _check(
             "odometry",
             [[own.x, own.y], [own.forward, own.port, own.yaw_rate], [own.yaw]],
@@ -292,10 +291,10 @@ class Pilot:
                 f"{name}: {-age:.2f} s ahead of the clock, more than {settings.max_ahead:g} s",
             )
         own = Odometry(*map(float, astuple(own)))
-        return own, Tracks(float(tracks.stamp), rows), (float(there[0]), float(there[1]))
+        return own, Tracks(float(tracks.stamp), rows), (float(target[0]), float(target[1]))
 
-    def _present(self, now: float, own: Odometry, tracks: Tracks) -> tuple[Odometry, Tracks]:
-        """Return the vessel and tracks moved on to the present."""
+    def _extrapolate(self, now: float, own: Odometry, tracks: Tracks) -> tuple[Odometry, Tracks]:
+        """Return the vessel and the tracks extrapolated to the present."""
         if not self.settings.extrapolate:
             return own, tracks
         age, cos, sin = now - own.stamp, math.cos(own.yaw), math.sin(own.yaw)
@@ -311,27 +310,27 @@ class Pilot:
         return moved, Tracks(now, rows)
 
     def inputs(self, odometry: Odometry, tracks: Tracks, goal: tuple[float, float]) -> dict[str, Array]:
-        """Return the inputs of the network, [1, ...] by name: a body frame with y to starboard."""
+        """Return the inputs of the network by name, [1, ...], in a body frame with y to starboard."""
         cos, sin = math.cos(odometry.yaw), math.sin(odometry.yaw)
 
         def to_body(east: Any, north: Any) -> tuple[Any, Any]:
             return cos * east + sin * north, sin * east - cos * north
 
         ahead, aside = to_body(goal[0] - odometry.x, goal[1] - odometry.y)
-        own = [ahead, aside, odometry.forward, -odometry.port, -odometry.yaw_rate, *self._thrust]
+        state = [ahead, aside, odometry.forward, -odometry.port, -odometry.yaw_rate, *self._thrust]
         x, y, vx, vy, radius = _rows(tracks).T
         rows = np.stack((*to_body(x - odometry.x, y - odometry.y), *to_body(vx, vy), radius), 1)
         objects, mask = self._nearest(rows)
-        made = {
-            "self_state": np.array([own]),
+        inputs = {
+            "self_state": np.array([state]),
             "objects_state": objects[None],
             "objects_mask": mask[None],
             "taus": self._level(objects, mask) * self._taus[None],
         }
-        return {name: made[name] for name in self._names}
+        return {name: inputs[name] for name in self._names}
 
     def _nearest(self, rows: Array) -> tuple[Array, Array]:
-        """Return the slots [K, 5] and mask [K]: the objects in sight, smallest distance less radius first."""
+        """Return slots [K, 5] and mask [K] of the objects in sight, in the order of distance minus radius."""
         distance, radius = np.hypot(rows[:, 0], rows[:, 1]), rows[:, 4]
         seen = distance <= self._range + radius
         seen &= np.abs(np.arctan2(rows[:, 1], rows[:, 0])) <= 0.5 * self._angle
@@ -348,11 +347,11 @@ class Pilot:
         closest = np.hypot(objects[:, 0], objects[:, 1])[mask > 0.0].min(initial=NEAR)
         return float(closest / NEAR)
 
-    def _applied(self, action: Any) -> tuple[float, float]:
+    def _apply(self, action: Any) -> tuple[float, float]:
         """Return the thrusts after an action, within the limits.
 
         Raises:
-            BoatError: when it is no action.
+            BoatError: when the action is invalid.
         """
         shape, expected = np.shape(action), (2,) if self._full else ()
         _require(shape == expected, f"the policy's action is of the shape {shape}, not {expected}")
@@ -360,8 +359,7 @@ class Pilot:
         if self._full:
             rates = np.clip(action, -1.0, 1.0) * self._full
         else:
-            fine = action in range(len(self._rates))
-            _require(fine, f"the policy has no action {action}")
+            _require(action in range(len(self._rates)), f"the policy has no action {action}")
             rates = self._rates[int(action)]
         change = np.clip(rates, -self._fastest, self._fastest) * self.control_step
         left, right = np.clip(self._thrust + change, self._lowest, self._highest)
@@ -369,7 +367,7 @@ class Pilot:
 
 
 def load_network(file: Path) -> Network:
-    """Return an ONNX policy as a function; one thread, for one observation is little work.
+    """Return an ONNX policy as a function; it uses one thread, as one observation is little work.
 
     Raises:
         BoatError: when it cannot be loaded or does not give actions.
@@ -378,18 +376,18 @@ def load_network(file: Path) -> Network:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # fatal: errors are raised, too
+    options.log_severity_level = 4  # fatal only, as errors are also raised
     try:
         session = onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has an exception of its own for every reason
         raise BoatError(f"{file}: cannot be loaded ({str(error).splitlines()[0]})") from error
-    outputs = [each.name for each in session.get_outputs()]
+    outputs = [output.name for output in session.get_outputs()]
     _require(SELECTED in outputs, f"{file}: has no output {SELECTED}, export the policy again")
-    kinds = {each.name: np.float32 if each.type == "tensor(float)" else np.float64 for each in session.get_inputs()}
+    dtypes = {node.name: np.float32 if node.type == "tensor(float)" else np.float64 for node in session.get_inputs()}
 
     def network(inputs: dict[str, Array]) -> NDArray[Any]:
-        given = {name: each.astype(kinds.get(name, each.dtype)) for name, each in inputs.items()}
-        return np.asarray(session.run([SELECTED], given)[0])
+        feed = {name: value.astype(dtypes.get(name, value.dtype)) for name, value in inputs.items()}
+        return np.asarray(session.run([SELECTED], feed)[0])
 
     return network
 
@@ -405,19 +403,19 @@ def _finite(value: Any) -> bool:
 
 
 def _seconds(name: str, value: Any) -> float:
-    """Return a time as a float: differences of two in single precision would be rounded to minutes."""
+    """Return a time as a float, as differences in single precision would be rounded to minutes."""
     _require(_finite(value), f"{name} is {value!r}, not a finite number of seconds")
     return float(value)
 
 
 def _rows(tracks: Tracks) -> Array:
-    """Return the rows as an array, [0, 5] if there are none; others are checked by their shape."""
+    """Return the rows of tracks as an array, [0, 5] if there are none; other shapes are checked later."""
     rows = np.asarray(tracks.rows, float)
     return rows if rows.size else rows.reshape(0, 5)
 
 
 def _check(name: str, groups: list[Any], limits: list[float]) -> None:
-    """Refuse numbers that are not finite, or beyond the limit of their group."""
+    """Reject numbers that are not finite, or exceed the limit of their group."""
     for values, limit in zip(groups, limits, strict=True):
         values = np.abs(np.asarray(values, float))
         _require(bool(np.isfinite(values).all()), f"{name}: a value is not finite")
@@ -425,18 +423,18 @@ def _check(name: str, groups: list[Any], limits: list[float]) -> None:
         _require(largest <= limit, f"{name}: {largest:g} is not plausible, the limit is {limit:g}")
 
 
-def _one(value: Any, name: str) -> float:
-    """Return a number that a contract may have for every robot; they must be equal."""
+def _common_number(value: Any, name: str) -> float:
+    """Return a number that a contract may state per robot; all must be equal."""
     values = np.unique(np.asarray(value, float))
     _require(len(values) == 1, f"the contract has a {name} of its own for every robot")
     _require(bool(np.isfinite(values).all()), f"the contract's {name} is not finite")
     return float(values[0])
 
 
-def _within(name: str, value: float | None, usual: float, low: float, high: float) -> float:
-    """Return a setting within bounds, or the usual one."""
+def _within(name: str, value: float | None, default: float, low: float, high: float) -> float:
+    """Return a setting within bounds, or its default."""
     if value is None:
-        return usual
-    fine = _finite(value) and low <= value <= high
-    _require(fine, f"{name}: must be from {low:g} to {high:g}, not {value}")
+        return default
+    is_valid = _finite(value) and low <= value <= high
+    _require(is_valid, f"{name}: must be from {low:g} to {high:g}, not {value}")
     return float(value)

@@ -1,4 +1,4 @@
-"""How fast the world, the policy, replay, the update and the whole loop are on this machine."""
+"""Benchmarks of the world, the policy, replay, the update and the training loop on this machine."""
 
 PARTS = {
     "world": "the world under random actions: noise, step, observation, reward and resets",
@@ -10,10 +10,10 @@ PARTS = {
     "loop": "the whole training loop, logging included, evaluation and saving left out",
     "growth": "how the world's rate grows with environments, and the time per update with replay",
 }
-"""What can be measured, and what each part is."""
+"""Descriptions of the parts that can be measured."""
 MODES = {
     "eager": "every operation on its own",
     "compiled": "world, policy and losses in generated code",
     "captured": "replayed as CUDA graphs",
 }
-"""How the program can be run, and what that means."""
+"""Descriptions of the modes of execution."""

@@ -1,6 +1,6 @@
-"""The parts of one trainer, each with its input prepared.
+"""Parts of a trainer with prepared inputs.
 
-Everything comes from the trainer itself, so what is measured is what training runs.
+All parts belong to a trainer, so that benchmarks measure the code of training.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer, log
 
 ENV_STEPS, BATCHES, ROLLOUTS, UPDATES = "env-steps/s", "batches/s", "rollouts/s", "updates/s"
 CHUNK = 65_536
-"""Rows that replay is filled with at a time."""
+"""Number of rows that are inserted into replay at a time."""
 _PHASES = {"update": "update", "insertion": "insert", "sampling": "sample"}
-"""Parts of the loop that are a phase of the trainer's clock."""
+"""Phases of the trainer's clock by parts of the loop."""
 
 
 @dataclass(frozen=True)
 class _Uniform:
-    """Random actions."""
+    """Policy of random actions."""
 
     draw_noise: Callable[[torch.Size], Tensor]
-    """Actions for robots [E, R]."""
+    """Function that draws actions for robots [E, R]."""
     active: Tensor
-    """Active robots so far, a scalar."""
+    """Number of active robots so far, a scalar."""
 
     def __call__(self, step: TensorDictBase, noise: Tensor | None = None) -> TensorDictBase:
         active = step.get((GROUP, "mask"))
@@ -53,10 +53,10 @@ class _Uniform:
 
 
 class Fixture:
-    """A trainer's parts in one mode.
+    """Parts of a trainer in one mode.
 
     Args:
-        config: of the trainer, with the sizes that are measured.
+        config: configuration of the trainer, with the sizes to measure.
         mode: one of MODES.
     """
 
@@ -71,7 +71,7 @@ class Fixture:
         self.device = self.trainer.device
 
     def close(self) -> None:
-        """End workers, and remove what the trainer wrote."""
+        """End workers, and delete the files of the trainer."""
         self.collector.close()
         self.trainer.run.close()
         self.trainer.run.release()
@@ -80,7 +80,7 @@ class Fixture:
     # Parts --------------------------------------------------------------------------------------
 
     def world(self) -> Benchmark:
-        """Return the world under random actions."""
+        """Return the benchmark of the world under random actions."""
         env = self.collector.env
         active = torch.zeros((), dtype=torch.int64, device=self.device)
         generator = torch.Generator(self.device).manual_seed(0)
@@ -104,48 +104,48 @@ class Fixture:
                 generators=[generator, env.generator],
                 execution=self.config.execution,
             ).collect
-        benchmark = self._of_envs(one_step, 1)
+        benchmark = self._env_benchmark(one_step, 1)
         benchmark.notes = notes
         return benchmark
 
     def policy(self) -> Benchmark:
-        """Return the policy on the first observation of every environment."""
+        """Return the benchmark of the policy on the first observation of every environment."""
         policy, step = self.collector.policy, self.collector.env.reset()
         self.algorithm.set_progress(0.0, policy)
-        return self._of_envs(lambda: policy(step), 1)
+        return self._env_benchmark(lambda: policy(step), 1)
 
     def insertion(self) -> Benchmark:
-        """``observe`` of the algorithm on the same collected steps."""
+        """Return the benchmark of the algorithm's ``observe`` on the same collected steps."""
         steps = self.collector.collect()
-        return self._of_envs(lambda: self.algorithm.observe(steps), steps.shape[1])
+        return self._env_benchmark(lambda: self.algorithm.observe(steps), steps.shape[1])
 
     def sampling(self) -> Benchmark:
-        """Draws from the full replay."""
+        """Return the benchmark of draws from a full replay."""
         replay = self._filled(self._off_policy.replay)
-        return self._of_batches(BATCHES, lambda: batch_of(replay.sample()))
+        return self._batch_benchmark(BATCHES, lambda: batch_of(replay.sample()))
 
     def update(self) -> Benchmark:
-        """Return the updates from one batch, or all that an on-policy algorithm makes from one rollout."""
+        """Return the benchmark of updates from one batch, or of all on-policy updates from one rollout."""
         learner = self.algorithm.learner
         if not self.config.trainer.buffer_size:
             return self._rollout_updates()
         batch = batch_of(self._filled(self._off_policy.replay, learner.batch_size).sample())
-        return self._of_batches(UPDATES, lambda: learner.update(batch))
+        return self._batch_benchmark(UPDATES, lambda: learner.update(batch))
 
     def _rollout_updates(self) -> Benchmark:
-        """Return the advantages, epochs and minibatches of one rollout, the same each time."""
+        """Return the benchmark of advantages, epochs and minibatches of the same rollout."""
         steps = self.collector.collect()
 
         def learn() -> None:
             self.algorithm.observe(steps)
             self.algorithm.update(0)
 
-        benchmark = self._of_batches(ROLLOUTS, learn)
-        benchmark.notes, benchmark.least = self._updates_made(), 1
+        benchmark = self._batch_benchmark(ROLLOUTS, learn)
+        benchmark.notes, benchmark.least = self._update_rate(), 1
         return benchmark
 
     def update_from(self, capacity: int) -> Benchmark:
-        """Sampling, update and new priorities, from a full replay of so many entries."""
+        """Return the benchmark of sampling, update and new priorities, from a full replay of a capacity."""
         learner, settings = self.algorithm.learner, self._off_policy.settings
         on_host = settings.replay_storage == "host"
         replay = self._filled(
@@ -162,19 +162,19 @@ class Fixture:
             _, priority = learner.update(batch_of(drawn))
             replay.update_priority(drawn, priority)
 
-        return self._of_batches(UPDATES, learn, {"replay": capacity})
+        return self._batch_benchmark(UPDATES, learn, {"replay": capacity})
 
     def collect(self) -> Benchmark:
-        """World, policy and insertion, through the collector or as CUDA graphs."""
-        return self._of_envs(
+        """Return the benchmark of world, policy and insertion, through the collector or as CUDA graphs."""
+        return self._env_benchmark(
             lambda: self.algorithm.observe(self.collector.collect()),
             self.config.trainer.vector_steps,
         )
 
     def loop(self) -> Benchmark:
-        """Return the whole training loop, with the times of its parts."""
+        """Return the benchmark of the training loop, with the times of its parts."""
         trainer, settings = self.trainer, self.config.trainer
-        updates_made, watch = self._updates_made(), Stopwatch(self.device)
+        update_rate, watch = self._update_rate(), Stopwatch(self.device)
         watched = self.mode != "captured"  # world and policy are one graph there
         if watched:
             trainer.clock.watch = watch
@@ -182,14 +182,14 @@ class Fixture:
             watch.on_module(self.collector.policy, "policy")
 
         def notes(seconds: float) -> dict[str, float]:
-            found = shares(watch.seconds(), seconds) if watched else {}
+            parts = shares(watch.seconds(), seconds) if watched else {}
             watch.clear()
-            return updates_made(seconds) | found
+            return update_rate(seconds) | parts
 
-        benchmark = self._of_envs(trainer.iterate, settings.vector_steps)
+        benchmark = self._env_benchmark(trainer.iterate, settings.vector_steps)
         benchmark.notes = notes
         benchmark.labels["batch"] = self.algorithm.learner.batch_size
-        # Far enough for a few updates, however rare they are.
+        # Long enough for a few updates, also if they are rare.
         wanted = settings.learning_starts + 3 * settings.learning_interval
         benchmark.least = max(3, math.ceil(wanted / benchmark.amount))
         return benchmark
@@ -198,41 +198,43 @@ class Fixture:
 
     @property
     def _off_policy(self) -> OffPolicy:
-        """Return the algorithm, for parts that only off-policy ones have."""
+        """Return the algorithm, for parts that require an off-policy one."""
         assert isinstance(self.algorithm, OffPolicy)
         return self.algorithm
 
-    def _of_envs(self, step: Callable[[], object], vector_steps: int) -> Benchmark:
-        """Return a benchmark that makes env-steps."""
+    def _env_benchmark(self, step: Callable[[], object], vector_steps: int) -> Benchmark:
+        """Return a benchmark that counts env-steps."""
         envs = self.config.trainer.num_envs
         labels = {"mode": self.mode, "environments": envs}
         return Benchmark(labels, ENV_STEPS, envs * vector_steps, self.device, step)
 
-    def _of_batches(self, unit: str, step: Callable[[], object], labels: dict[str, Any] | None = None) -> Benchmark:
-        """Return a benchmark that handles batches of transitions."""
-        shown = {"mode": self.mode, "batch": self.algorithm.learner.batch_size} | (labels or {})
-        return Benchmark(shown, unit, 1, self.device, step)
+    def _batch_benchmark(
+        self, unit: str, step: Callable[[], object], labels: dict[str, Any] | None = None
+    ) -> Benchmark:
+        """Return a benchmark that counts batches of transitions."""
+        all_labels = {"mode": self.mode, "batch": self.algorithm.learner.batch_size} | (labels or {})
+        return Benchmark(all_labels, unit, 1, self.device, step)
 
-    def _updates_made(self) -> Notes:
-        """Return the notes with the rate of updates since the last ones."""
+    def _update_rate(self) -> Notes:
+        """Return a function that measures the rate of updates since its last call."""
         learner = self.algorithm.learner
         before = learner.updates
 
         def notes(seconds: float) -> dict[str, float]:
             nonlocal before
-            made, before = learner.updates - before, learner.updates
-            return {UPDATES: made / seconds}
+            count, before = learner.updates - before, learner.updates
+            return {UPDATES: count / seconds}
 
         return notes
 
     def _filled(self, replay: Replay | HostReplay, rows: int | None = None) -> Replay | HostReplay:
-        """Return the same replay with so many rows, by default full."""
+        """Return a replay after filling it with a number of rows, by default all."""
         num_actions, count = self.collector.env.num_discrete_actions, rows or replay.capacity
         fill(replay, self._off_policy.example_row, num_actions, count)
         return replay
 
     def _random_actions(self, generator: torch.Generator, shape: torch.Size) -> Tensor:
-        """Return the uniform actions of all robots [E, R], [E, R, 2] or [E, R]."""
+        """Return uniform actions of all robots [E, R], [E, R, 2] or [E, R]."""
         env = self.collector.env
         options: dict[str, Any] = {"generator": generator, "device": self.device}
         if env.continuous:
@@ -241,13 +243,13 @@ class Fixture:
 
 
 def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int, count: int) -> None:
-    """Fill a buffer with random rows; their content does not affect the time.
+    """Fill a replay with random rows, whose content does not affect the time.
 
     Args:
-        replay: to be filled.
+        replay: replay to fill.
         example: one of its rows.
-        num_actions: whole numbers are drawn below it.
-        count: rows.
+        num_actions: upper bound of integers.
+        count: number of rows.
     """
     device = replay.filled.device
     generator = torch.Generator(device).manual_seed(0)
@@ -256,8 +258,8 @@ def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int,
         drawn = torch.rand((rows, *leaf.shape), generator=generator, device=device)
         if leaf.dtype == torch.bool:
             return drawn < 0.5
-        whole = not leaf.dtype.is_floating_point
-        return (num_actions * drawn if whole else 2.0 * drawn - 1.0).to(leaf.dtype)
+        is_integer = not leaf.dtype.is_floating_point
+        return (num_actions * drawn if is_integer else 2.0 * drawn - 1.0).to(leaf.dtype)
 
     for start in range(0, count, CHUNK):
         size = [min(CHUNK, count - start), *example.batch_size]
@@ -267,20 +269,20 @@ def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int,
 
 
 def shares(spent: dict[str, float], seconds: float) -> dict[str, float]:
-    """Return the shares of the time of a run of the loop.
+    """Return the shares of parts in the time of a run of the loop.
 
     Args:
         spent: seconds by phase, and of the policy's forward pass.
-        seconds: of the whole run.
+        seconds: seconds of the run.
 
     Returns:
-        A share for each part, where the world's is that of collection without the policy; ``rest``
-        for what is none of them; and ``outside``: all but world, policy and update.
+        Shares of the parts, where the world's is that of collection without the policy; the ``rest``; and
+        ``outside``: all except world, policy and update.
     """
     policy = spent.get("policy", 0.0)
     parts = {"world": spent.get("collect", 0.0) - policy, "policy": policy}
     parts |= {name: spent.get(phase, 0.0) for name, phase in _PHASES.items()}
-    found = {f"share {name}": part / seconds for name, part in parts.items()}
-    rest = max(0.0, 1.0 - sum(found.values()))
-    outside = rest + found["share insertion"] + found["share sampling"]
-    return found | {"share rest": rest, "share outside": outside}
+    result = {f"share {name}": part / seconds for name, part in parts.items()}
+    rest = max(0.0, 1.0 - sum(result.values()))
+    outside = rest + result["share insertion"] + result["share sampling"]
+    return result | {"share rest": rest, "share outside": outside}

@@ -1,4 +1,4 @@
-"""What is measured, and the configuration that fits each size."""
+"""Options of a benchmark, and the configurations of its sizes."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from train_RL_agents.utils.device import resolve_device
 
 _Sizes = Annotated[tuple[int, ...], at_least(1)]
 _FOREVER = 10**15
-"""Env-steps that no measurement reaches."""
+"""Number of env-steps that no measurement reaches."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """A benchmark."""
+    """Options of a benchmark."""
 
     config: TrainConfig[Any]
-    """Agent, device, threads and everything else that training is made of."""
+    """Configuration of the training that is measured."""
     parts: tuple[str, ...] = tuple(PARTS)
-    """What is measured, of PARTS."""
+    """Parts to measure, of PARTS."""
     modes: tuple[str, ...] = tuple(MODES)
-    """How it is run, of MODES."""
+    """Modes of execution, of MODES."""
     envs: _Sizes = (256, 1024, 4096, 16384)
-    """Environments; the loop has those of the configuration."""
+    """Numbers of environments; the loop has that of the configuration."""
     batch: _Sizes = (256, 1024)
-    """Transitions per update; the loop and growth have those of the configuration."""
+    """Batch sizes; the loop and growth have that of the configuration."""
     replay: _Sizes = (10_000, 100_000, 1_000_000)
-    """Entries of replay, for growth."""
+    """Capacities of replay, for growth."""
     seconds: Positive = 2.0
-    """Length of a run."""
+    """Length of a run (s)."""
     repeats: Count = 3
-    """Runs of each."""
+    """Number of runs of every benchmark."""
 
     def __post_init__(self) -> None:
         check_fields(self, "bench")
 
     @property
     def device(self) -> torch.device:
-        """Where everything runs."""
+        """Return the device of the benchmark."""
         return resolve_device(self.config.execution.device, "execution.device")
 
     @property
@@ -54,15 +54,15 @@ class Options:
         return self.config.trainer.buffer_size > 0
 
     def left_out(self) -> dict[str, str]:
-        """Why modes, parts or a half of growth cannot be measured, by name.
+        """Return the reasons why modes, parts or a half of growth cannot be measured, by name.
 
         Raises:
             ConfigError: when nothing is left to measure.
         """
         captured = {"captured": "CUDA graphs need a CUDA device"}
         modes = {} if self.device.type == "cuda" or "captured" not in self.modes else captured
-        fine = "one that can be measured here: eager or compiled"
-        require({*self.modes} != {*modes}, "modes", self.modes, fine)
+        allowed = "one that can be measured here: eager or compiled"
+        require({*self.modes} != {*modes}, "modes", self.modes, allowed)
         reason = f"{self.config.agent_type} learns on-policy, without replay"
         names = {"sampling": "sampling", "growth": "growth with replay"}
         parts = {names[part]: reason for part in self.parts if part in names}
@@ -72,19 +72,19 @@ class Options:
 
 
 def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
-    """Return the same configuration with all training scenarios on one level."""
+    """Return the configuration with all training scenarios on one level."""
     schedule = TrainingSchedule(levels=as_levels(TrainingLevel, [level]))
     return replace(config, training_schedule=schedule)
 
 
 def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
-    """Return a configuration to measure: without an end, where learning starts as early as it may.
+    """Return a configuration to measure: without an end, and with the earliest possible start of learning.
 
-    Replay is raised to what one batch may bring or draw, and the set for the evaluations, which are
-    left out, is small.
+    The capacity of replay is at least a batch of insertions or draws, and the scenarios of the evaluations, which are
+    left out, are few.
 
     Args:
-        config: of the benchmark.
+        config: configuration of the benchmark.
         sizes: settings of the trainer, such as ``num_envs``.
     """
     settings = replace(config.trainer, **sizes)

@@ -1,4 +1,4 @@
-"""The parts that can be measured: which sizes each has, and which modes change it."""
+"""Parts that can be measured, with their sizes and the modes that affect them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from train_RL_agents.speed.options import Options, sized
 from train_RL_agents.speed.timing import Benchmark, Row, measure
 
 _SETTINGS = {"envs": "num_envs", "batch": "batch_size"}
-"""The trainer's setting for each of the benchmark's sizes."""
-_OF_REPLAY = ("sampling", "growth")
+"""Settings of the trainer by the benchmark's sizes."""
+_REPLAY_PARTS = ("sampling", "growth")
 
 
 class Sweep(NamedTuple):
-    """Subjects measured at several sizes."""
+    """Benchmarks of a part at several sizes."""
 
     make: Callable[[Fixture, Options], list[Benchmark]]
-    """What is measured of a fixture."""
+    """Function that returns the benchmarks of a fixture."""
     size: str = ""
-    """What varies, of _SETTINGS; empty: nothing."""
+    """Size that varies, of _SETTINGS; empty: none."""
     modes: Sequence[str] = tuple(MODES)
-    """Modes that differ."""
+    """Modes that affect the part."""
 
 
 WORLD = Sweep(lambda fixture, _: [fixture.world()], "envs")
@@ -40,33 +40,33 @@ SWEEPS = {
     "update": Sweep(lambda fixture, _: [fixture.update()], "batch"),
     "collect": Sweep(lambda fixture, _: [fixture.collect()], "envs"),
     "loop": Sweep(lambda fixture, _: [fixture.loop()]),
-    "growth": Sweep(lambda fixture, options: [fixture.update_from(each) for each in options.replay]),
+    "growth": Sweep(lambda fixture, options: [fixture.update_from(capacity) for capacity in options.replay]),
 }
-"""What each part consists of; growth with environments is that of WORLD."""
+"""Sweeps of the parts; growth with environments is that of WORLD."""
 
 
-def measured(part: str, options: Options, modes: Sequence[str]) -> Iterator[Row]:
-    """Measure a part.
+def measure_part(part: str, options: Options, modes: Sequence[str]) -> Iterator[Row]:
+    """Yield the measurements of a part.
 
     Args:
-        part: its name.
-        options: of the benchmark.
-        modes: those that can be used here.
+        part: name of the part.
+        options: options of the benchmark.
+        modes: modes that are available here.
 
     Yields:
-        A row per size and mode; modes of one size are measured in turn.
+        A row per size and mode; modes of one size are measured alternately.
     """
     sweeps = [WORLD] if part == "growth" and "world" not in options.parts else []
-    sweeps += [SWEEPS[part]] if options.has_replay or part not in _OF_REPLAY else []
+    sweeps += [SWEEPS[part]] if options.has_replay or part not in _REPLAY_PARTS else []
     for make, size, differ in sweeps:
         names = [mode for mode in modes if mode in differ] or ["eager"]
         for number in getattr(options, size) if size else (None,):
-            # Generated code is kept per shape, and there is a limit to its variants.
+            # Generated code is cached per shape, with a limited number of variants.
             torch.compiler.reset()
             config = sized(options.config, **({_SETTINGS[size]: number} if size else {}))
             check(plan(config, options.device), config)
             with ExitStack() as stack:
                 fixtures = [stack.enter_context(closing(Fixture(config, name))) for name in names]
-                benchmarks = [each for fixture in fixtures for each in make(fixture, options)]
+                benchmarks = [benchmark for fixture in fixtures for benchmark in make(fixture, options)]
                 for row in measure(benchmarks, options.seconds, options.repeats):
                     yield {"part": part} | row

@@ -1,4 +1,4 @@
-"""A whole benchmark: measures part after part, shows it and writes it."""
+"""Run of a benchmark: measures its parts, prints and writes the results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.speed import drawing, report
 from train_RL_agents.speed.options import Options
-from train_RL_agents.speed.parts import measured
+from train_RL_agents.speed.parts import measure_part
 from train_RL_agents.speed.setting import job, machine, software
 from train_RL_agents.utils.device import cpu_threads
 from train_RL_agents.utils.files import write_atomically
@@ -20,15 +20,15 @@ FORMAT = "marinenav benchmark"
 
 
 def benchmark(options: Options, out: Path | None = None, plot: Path | None = None) -> None:
-    """Measure, print, and write after every size, so that what was measured is never lost.
+    """Measure, print, and write after every size, so that no measurement is lost.
 
     Args:
-        options: what and how.
-        out: JSON file.
-        plot: picture.
+        options: options of the benchmark.
+        out: path of a JSON file.
+        plot: path of a figure.
 
     Raises:
-        ConfigError: for what cannot be measured here or a file that cannot be written.
+        ConfigError: when something cannot be measured here, or a file cannot be written.
     """
     console = report.make_console()
     torch.set_num_threads(cpu_threads(options.config.execution.threads))
@@ -41,7 +41,7 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
         if out is not None:
             write_atomically(out, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
-    write()  # a file that cannot be written should be known before, not after
+    write()  # fails before the measurements if the file cannot be written
     if plot is not None:
         drawing.check(plot)
     console.print(report.setting_table(facts))
@@ -50,12 +50,12 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
     for part in options.parts:
         before = len(content["rows"])
         with console.status(f"measuring {part} ..."):
-            for row in measured(part, options, modes):
+            for row in measure_part(part, options, modes):
                 content["rows"].append(row)
                 write()
         report.show(console, content["rows"][before:])
     content["growth"] = list(report.growth(content["rows"]))
-    console.print("", *(each["text"] for each in content["growth"]), sep="\n")
+    console.print("", *(row["text"] for row in content["growth"]), sep="\n")
     write()
     if plot is not None:
         drawing.write(plot, content)

@@ -1,4 +1,4 @@
-"""Everything that figures depend on: machine, versions, commit and sizes."""
+"""Context of a measurement: machine, versions, commit and sizes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from train_RL_agents.utils.device import cpu_cores
 from train_RL_agents.utils.provenance import revision, versions
 
 CPU_INFO = Path("/proc/cpuinfo")
-"""Where Linux describes the processor."""
+"""File in which Linux describes the processor."""
 _FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")
-"""Vector and matrix instructions that torch's CPU kernels can use."""
+"""Vector and matrix instructions of torch's CPU kernels."""
 _JOB = {
     "agent": "agent_type",
     "updates in": "execution.precision",
@@ -27,13 +27,13 @@ _JOB = {
     "vortex cores": "num_cores",
     "obstacles": "num_obstacles",
 }
-"""Settings, of the run and of its levels, that figures depend on most."""
+"""Settings of the run and of its levels that affect measurements most."""
 _LOOP = ("num_envs", "batch_size", "train_freq", "buffer_size", "n_steps", "rollout_steps", "epochs")
-"""Settings of the trainer that the loop depends on most, of all kinds of algorithm."""
+"""Settings of the trainer that affect the loop most, of all algorithms."""
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Return the processor, and the GPU if it is used."""
+    """Return the description of the processor, and of the GPU if it is used."""
     model, flags = _processor()
     facts = {
         "processor": model,
@@ -44,14 +44,14 @@ def machine(device: torch.device) -> dict[str, Any]:
         "device": str(device),
     }
     if device.type == "cuda":
-        found = torch.cuda.get_device_properties(device)
-        facts["gpu"] = f"{found.name}, {found.total_memory / 2**30:.0f} GiB"
+        properties = torch.cuda.get_device_properties(device)
+        facts["gpu"] = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"
         facts |= {"gpu driver": _driver(), "cuda": torch.version.cuda}
     return facts
 
 
 def _processor() -> tuple[str, list[str]]:
-    """Its name, and those of _FLAGS that it has."""
+    """Return the name of the processor, and its instructions of _FLAGS."""
     lines = CPU_INFO.read_text(encoding="utf-8").splitlines() if CPU_INFO.is_file() else []
     pairs = [line.partition(":") for line in lines]
     facts = {key.strip(): value.strip() for key, _, value in reversed(pairs)}
@@ -60,7 +60,7 @@ def _processor() -> tuple[str, list[str]]:
 
 
 def _driver() -> str:
-    """Return the version of the GPU's driver, if it can be asked."""
+    """Return the version of the GPU's driver, or unknown."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
@@ -70,11 +70,11 @@ def _driver() -> str:
 
 
 def software() -> dict[str, Any]:
-    """Return the versions and the program's commit."""
+    """Return the versions of packages and the program's commit."""
     commit, patch = revision()
     names = ("python", "torch", "torchrl", "tensordict", "platform")
-    found = versions()
-    return {name: found[name] for name in names} | {
+    all_versions = versions()
+    return {name: all_versions[name] for name in names} | {
         "commit": f"{commit}, with changes" if patch else commit,
         "dtype": "float32",
         "matmul precision": torch.get_float32_matmul_precision(),
@@ -87,7 +87,7 @@ def job(options: Options, modes: list[str]) -> dict[str, Any]:
     levels = options.config.training_schedule.levels
     settings |= {name: [getattr(level, name) for level in levels] for name in SIZES}
     loop = {name: settings.get(f"trainer.{name}") for name in _LOOP}
-    return {name: _shown(settings[key]) for name, key in _JOB.items()} | {
+    return {name: _format_value(settings[key]) for name, key in _JOB.items()} | {
         "loop": ", ".join(f"{name}={value}" for name, value in loop.items() if value is not None),
         "parts": ", ".join(options.parts),
         "modes": ", ".join(modes),
@@ -95,8 +95,8 @@ def job(options: Options, modes: list[str]) -> dict[str, Any]:
     }
 
 
-def _shown(value: Any) -> str:
-    """One value, or those of all levels."""
+def _format_value(value: Any) -> str:
+    """Return the text of one value, or of those of all levels."""
     several = isinstance(value, list) and len(value) > 1
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return f"{text} (levels mixed)" if several else text

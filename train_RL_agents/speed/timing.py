@@ -1,4 +1,4 @@
-"""Rates of several benchmarks in turn, over several repeats, so that drift affects all."""
+"""Rates of several benchmarks, measured alternately over several repeats, so that drift affects all."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import torch
 from torch import nn
 
 _LONGEST = 1_000_000
-"""Steps of a repeat at most."""
+"""Largest number of steps of a repeat."""
 
 Row = dict[str, Any]
 Notes = Callable[[float], dict[str, float]]
-"""Further figures of what was done since the last call, from its seconds."""
+"""Function from the seconds since the last call to further measurements of this time."""
 
 
 def grouped(rows: Sequence[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Return the rows by the values of some labels."""
+    """Return rows grouped by the values of some labels."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
@@ -30,26 +30,26 @@ def grouped(rows: Sequence[Row], *names: str) -> dict[tuple[Any, ...], list[Row]
 
 @dataclass
 class Benchmark:
-    """Something whose rate is measured."""
+    """Operation whose rate is measured."""
 
     labels: Row
-    """What it is: mode, environments, batch, ..."""
+    """Labels: mode, environments, batch, ..."""
     unit: str
-    """What is counted, per second."""
+    """Unit of the rate, such as env-steps/s."""
     amount: float
-    """How many of these a step makes."""
+    """Amount per step."""
     device: torch.device
-    """Where it works."""
+    """Device of the operation."""
     step: Callable[[], object]
-    """What is measured."""
+    """Function to measure."""
     notes: Notes = lambda seconds: {}
-    """Further figures of the latest run."""
+    """Further measurements of the latest run."""
     least: int = 3
-    """Steps of the shortest run, in which everything happens; the first one compiles. Not fewer
-    than 3 of what calls a compiled function once, as layouts may change after the first call."""
+    """Smallest number of steps of a run; the first step compiles. At least 3 for a compiled function that is called
+    once per step, as layouts may change after the first call."""
 
     def run(self, steps: int) -> float:
-        """Return the seconds that so many steps take, the device's work included."""
+        """Return the seconds that a number of steps take, including the work of the device."""
         synchronize(self.device)
         began = time.perf_counter()
         for _ in range(steps):
@@ -59,18 +59,18 @@ class Benchmark:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done its work."""
+    """Wait until the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 class Stopwatch:
-    """Sums the time of spans by name: host clock on a CPU, events on the stream on a GPU.
+    """Sums the time of spans by name, with the host's clock on a CPU and events of the stream on a GPU.
 
-    No span makes a GPU wait. An instance fits ``Clock.watch``.
+    Spans never make a GPU wait. An instance can be used as ``Clock.watch``.
 
     Args:
-        device: where the spans work.
+        device: device of the spans.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -79,23 +79,23 @@ class Stopwatch:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Count what happens within towards a name."""
+        """Count the time of the context under a name."""
         began = self._mark()
         yield
         self._spans.append((name, began, self._mark()))
 
     def on_module(self, module: nn.Module, name: str) -> None:
-        """Count the calls of a module towards a name from now on."""
+        """Count the calls of a module under a name from now on."""
         began: list[Any] = []
         module.register_forward_pre_hook(lambda *_: began.append(self._mark()))
         module.register_forward_hook(lambda *_: self._spans.append((name, began.pop(), self._mark())))
 
     def clear(self) -> None:
-        """Forget what was counted."""
+        """Delete the counted spans."""
         self._spans = []
 
     def seconds(self) -> dict[str, float]:
-        """Return the seconds by name; the device's work must be done."""
+        """Return the seconds by name; the device must have finished its work."""
         total: dict[str, float] = {}
         for name, began, ended in self._spans:
             spent = began.elapsed_time(ended) / 1e3 if self._cuda else ended - began
@@ -103,7 +103,7 @@ class Stopwatch:
         return total
 
     def _mark(self) -> Any:
-        """Return a moment: of the device's stream, or of the host."""
+        """Return the present time: of the device's stream, or of the host."""
         if not self._cuda:
             return time.perf_counter()
         event = torch.cuda.Event(enable_timing=True)
@@ -112,13 +112,13 @@ class Stopwatch:
 
 
 def compile_seconds(benchmark: Benchmark) -> float:
-    """Return the seconds that the first pass takes longer than another one: compilation, for the most."""
+    """Return the seconds by which the first pass takes longer than another one, mainly for compilation."""
     first = benchmark.run(benchmark.least)
     return max(0.0, first - benchmark.run(benchmark.least))
 
 
 def steps_for(benchmark: Benchmark, seconds: float) -> int:
-    """Return the steps that take about so many seconds."""
+    """Return the number of steps that take about a given time."""
     steps = benchmark.least
     took = benchmark.run(steps)
     while took < 0.1 * seconds and steps < _LONGEST:
@@ -128,12 +128,12 @@ def steps_for(benchmark: Benchmark, seconds: float) -> int:
 
 
 def measure(benchmarks: Sequence[Benchmark], seconds: float, repeats: int) -> list[Row]:
-    """Measure benchmarks, each once per repeat.
+    """Return the rates of benchmarks, each run once per repeat.
 
     Args:
-        benchmarks: fresh ones; what their first pass compiles is timed apart.
+        benchmarks: new benchmarks, whose compilation is timed separately.
         seconds: length of a run.
-        repeats: runs of each.
+        repeats: number of runs of every benchmark.
 
     Returns:
         A row per benchmark: labels, unit, median, lowest and highest rate, notes of the median run.
@@ -141,19 +141,19 @@ def measure(benchmarks: Sequence[Benchmark], seconds: float, repeats: int) -> li
     compiling = [compile_seconds(benchmark) for benchmark in benchmarks]
     steps = [steps_for(benchmark, seconds) for benchmark in benchmarks]
     for benchmark in benchmarks:
-        benchmark.notes(1.0)  # forget what was counted so far
+        benchmark.notes(1.0)  # resets the counts
     runs: list[list[tuple[float, dict[str, float]]]] = [[] for _ in benchmarks]
     for _ in range(repeats):
         for benchmark, count, results in zip(benchmarks, steps, runs, strict=True):
             took = benchmark.run(count)
             results.append((took, benchmark.notes(took)))
-    return [_row(*each) for each in zip(benchmarks, compiling, steps, runs, strict=True)]
+    return [_row(*measured) for measured in zip(benchmarks, compiling, steps, runs, strict=True)]
 
 
 def _row(benchmark: Benchmark, compiling: float, steps: int, runs: list[tuple[float, dict[str, float]]]) -> Row:
-    """Return the figures of one benchmark."""
+    """Return the measurements of one benchmark."""
     rates = [benchmark.amount * steps / took for took, _ in runs]
-    # Of one run, so that shares of its time add up.
+    # The notes of a single run, so that shares of its time add up.
     middle = rates.index(statistics.median_low(rates))
     return {
         **benchmark.labels,

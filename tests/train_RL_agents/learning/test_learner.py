@@ -22,7 +22,7 @@ from train_RL_agents.learning.learner import (
     Learner,
     NoRoomError,
     cosine,
-    joined,
+    merge_losses,
 )
 
 close = pytest.approx
@@ -194,9 +194,9 @@ def test_losses_of_parts_are_joined_by_their_rows():
         {"loss": torch.tensor(1.0), "priority": torch.tensor([1.0, 2.0, 3.0])},
         {"loss": torch.tensor(5.0), "priority": torch.tensor([4.0])},
     ]
-    found = joined(parts, [3, 1])
+    found = merge_losses(parts, [3, 1])
     assert {name: each.tolist() for name, each in found.items()} == {"loss": 2.0, "priority": [1.0, 2.0, 3.0, 4.0]}
-    assert joined(parts[:1], [3]) is parts[0]
+    assert merge_losses(parts[:1], [3]) is parts[0]
 
 
 def without_room(learner, rows, text="can't allocate memory"):
