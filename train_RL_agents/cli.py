@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from train_RL_agents.commands import COMMANDS
 from train_RL_agents.utils.closest import closest, did_you_mean
 from train_RL_agents.utils.provenance import versions
-from train_RL_agents.utils.signals import INTERRUPTED, ended_at_once, interruptible
+from train_RL_agents.utils.signals import INTERRUPTED, exit_on_signal, interruptible
 from train_RL_agents.utils.toolchain import ensure_cache
 
 BAD_INPUT, PIPE_CLOSED = 2, 141
@@ -251,7 +251,7 @@ def _discard_output() -> None:
 def _status(argv: Sequence[str]) -> int:
     """Run a command; the exit status, as of main."""
     try:
-        with ended_at_once():
+        with exit_on_signal():
             arguments = parse(argv)
             _import(arguments.command)
             with interruptible():

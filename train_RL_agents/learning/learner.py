@@ -393,9 +393,9 @@ class Learner:
         self._update_count.fill_(self.updates)
         if self.updates or saved["state"]:  # before the first update it may be empty
             whole = self.optimizer.state_dict()
-            layout = self._flat.split(whole)
-            restore(layout["state"], saved["state"])
-            self.optimizer.load_state_dict(whole | {"state": self._flat.join(layout)["state"]})
+            per_parameter = self._flat.split(whole)
+            restore(per_parameter["state"], saved["state"])
+            self.optimizer.load_state_dict(whole | {"state": self._flat.join(per_parameter)["state"]})
         self._set_rate(rate)
         if self._scale and "scale" in state:
             self._scale.load_state_dict(state["scale"])

@@ -11,7 +11,7 @@ from typing import TextIO
 import psutil
 
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.utils.files import open_own
+from train_RL_agents.utils.files import open_without_links
 
 try:
     import fcntl
@@ -31,7 +31,7 @@ def take(path: Path) -> TextIO:
     Raises:
         ConfigError: when another process has it.
     """
-    file = os.fdopen(open_own(path, os.O_RDWR), "r+", encoding="utf-8", errors="replace")
+    file = os.fdopen(open_without_links(path, os.O_RDWR), "r+", encoding="utf-8", errors="replace")
     held, certain = _held(file)
     if held:
         pid, _, host = file.read(200).strip().partition(" ")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import open_own
+from train_RL_agents.utils.files import open_without_links
 
 
 class RunLog(logging.Handler):
@@ -27,7 +27,7 @@ class RunLog(logging.Handler):
 
     def __init__(self, path: Path) -> None:
         super().__init__(logging.WARNING)
-        descriptor = open_own(path, os.O_WRONLY | os.O_APPEND)
+        descriptor = open_without_links(path, os.O_WRONLY | os.O_APPEND)
         self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
 
     def add(self, line: str) -> None:

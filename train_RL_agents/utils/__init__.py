@@ -1,1 +1,1 @@
-"""What every other package uses: files, devices, signals, progress, CUDA graphs."""
+"""Utilities of all packages: files, devices, signals, progress, compilation."""

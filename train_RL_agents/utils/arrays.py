@@ -1,4 +1,4 @@
-"""Files of arrays that others may have made: read without pickle, and within limits."""
+"""Files of arrays from untrusted sources, read without pickle and with size limits."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from marinenav_env.support.files import open_regular
 from marinenav_env.support.validation import ConfigError, require
 
 _ARRAY = ".npy"
-"""The end of an array's name in a file."""
+"""Suffix of an array's name in a file."""
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 LARGEST = 1536 * 2**20
-"""Bytes that a file may have, also unpacked, if not said otherwise."""
+"""Default largest size of a file, also unpacked (bytes)."""
 
 
 def is_whole(value: object) -> bool:
-    """Return whether this is a tensor with a number in memory for each of its elements.
+    """Return whether a value is a tensor that stores all of its elements.
 
-    A file of a few bytes may hold a tensor of any size, all of whose elements are one number.
+    A small file may contain a tensor of any size whose elements share one stored number.
     """
     return (
         isinstance(value, torch.Tensor)
@@ -40,9 +40,9 @@ def is_whole(value: object) -> bool:
 
 
 def calls_builtins(content: bytes) -> bool:
-    """Return whether a file for ``torch.load`` calls for a built-in type, or may, as it is compressed.
+    """Return whether a file for ``torch.load`` calls a built-in type, or is compressed and may do so.
 
-    torch makes a bytearray of any size for such a call; files of weights have none.
+    torch creates a bytearray of any size for such a call; files of weights contain none.
     """
     if zipfile.is_zipfile(io.BytesIO(content)):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -52,13 +52,13 @@ def calls_builtins(content: bytes) -> bool:
 
 
 def require_archive(path: Path, what: str, largest: float = LARGEST, names: Collection[str] | None = None) -> None:
-    """Refuse a zip file that should not be unpacked.
+    """Reject a zip file that is too large to be unpacked.
 
     Args:
-        path: the file.
-        what: it should be, for messages, as in "a recording".
-        largest: bytes that it may have, also unpacked.
-        names: arrays that are unpacked, and so count; by default all that it holds.
+        path: file to check.
+        what: expected content for messages, such as "a recording".
+        largest: largest size, also unpacked (bytes).
+        names: arrays that will be unpacked, and so count; by default all.
 
     Raises:
         ConfigError: when it cannot be read, or is too large.
@@ -67,48 +67,48 @@ def require_archive(path: Path, what: str, largest: float = LARGEST, names: Coll
         try:
             with zipfile.ZipFile(file) as archive:
                 entries = archive.infolist()
-        except Exception as error:  # damaged bytes can lead anywhere
+        except Exception as error:  # damaged bytes can raise any exception
             raise ConfigError(f"{path}: damaged, or not {what}") from error
-    counted = [each.file_size for each in entries if names is None or each.filename.removesuffix(_ARRAY) in names]
-    size = sum(counted)
+    sizes = [entry.file_size for entry in entries if names is None or entry.filename.removesuffix(_ARRAY) in names]
+    size = sum(sizes)
     require(size <= largest, f"{path}: bytes", size, f"at most {largest:,}, also unpacked")
 
 
 def read_arrays(
     path: Path, what: str, largest: float = LARGEST, names: Collection[str] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Read the arrays of an ``.npz`` file by name.
+    """Return the arrays of an ``.npz`` file by name.
 
     Args:
-        path: the file.
-        what: it should be, for messages, as in "a recording".
-        largest: bytes that it may have, also unpacked.
-        names: which of its arrays to read; by default all.
+        path: file to read.
+        what: expected content for messages, such as "a recording".
+        largest: largest size, also unpacked (bytes).
+        names: names of the arrays to read; by default all.
 
     Raises:
         ConfigError: when it cannot be read, or is too large.
     """
     require_archive(path, what, largest, names)
     try:
-        # Opened here: np.load leaves a file that it cannot read open.
+        # Opened here, as np.load does not close a file that it cannot read.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            found = {name: archive[name] for name in archive.files if names is None or name in names}
-        if not all(isinstance(array, np.ndarray) for array in found.values()):
+            arrays = {name: archive[name] for name in archive.files if names is None or name in names}
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
             raise ValueError  # entries that are no arrays are bytes
-    except Exception as error:  # damaged bytes can lead anywhere
+    except Exception as error:  # damaged bytes can raise any exception
         raise ConfigError(f"{path}: damaged, or not {what}") from error
-    return found
+    return arrays
 
 
 def arrays_of_objects(path: Path, what: str) -> tuple[list[str], list[str]]:
-    """Look which arrays of an ``.npz`` file are pickles of Python objects, and so cannot be read.
+    """Return the names of the arrays of an ``.npz`` file that are pickles of Python objects, and of the others.
 
     Args:
-        path: the file.
-        what: it should be, for messages, as in "a recording".
+        path: file to read.
+        what: expected content for messages, such as "a recording".
 
     Returns:
-        The names of those that are, and of those that are not.
+        Names of arrays that cannot be read because they are pickles, and of those that can.
 
     Raises:
         ConfigError: when it cannot be read.
@@ -121,6 +121,6 @@ def arrays_of_objects(path: Path, what: str) -> tuple[list[str], list[str]]:
                     with archive.open(name) as entry:
                         *_, kind = _HEADERS[np.lib.format.read_magic(entry)](entry)
                     names[not kind.hasobject].append(name.removesuffix(_ARRAY))
-        except Exception as error:  # damaged bytes can lead anywhere
+        except Exception as error:  # damaged bytes can raise any exception
             raise ConfigError(f"{path}: damaged, or not {what}") from error
     return names

@@ -1,4 +1,4 @@
-"""What a mistyped name may mean; torch is not imported, so that answers come at once."""
+"""Suggestions for mistyped names; torch is not imported, so that they are immediate."""
 
 from __future__ import annotations
 
@@ -40,40 +40,40 @@ USUAL = {
     "out": "save_dir",
     "save": "out",
 }
-"""Names that other programs have for settings and options, and those that they have here."""
-_ALIKE = 0.6
-"""Least similarity, from 0 to 1, of names that are proposed."""
+"""Names of settings and options in other programs, with their names here."""
+_SIMILARITY = 0.6
+"""Smallest similarity of suggested names, from 0 to 1."""
 
 
 def closest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return the names most like a word, the most similar first.
+    """Return the names most similar to a word, the most similar first.
 
-    Case, hyphens and underscores do not count. Of dotted names the last part is enough, and names
-    that other programs use are known (``USUAL``).
+    Case, hyphens and underscores are ignored. The last part of a dotted name suffices, and names of other programs are
+    translated (``USUAL``).
 
     Args:
-        word: what was written.
-        known: the names that there are.
-        count: the most that are given.
+        word: mistyped name.
+        known: valid names.
+        count: largest number of results.
     """
     names: dict[str, list[str]] = {}
     for name in known:
         for plain in dict.fromkeys((_plain(name), _plain(name.rpartition(".")[2]))):
             names.setdefault(plain, []).append(name)
     last = word.rpartition(".")[2]
-    found: dict[str, None] = {}
-    for each in (word, last, USUAL.get(last.replace("-", "_"), "")):
-        found |= dict.fromkeys(names.get(_plain(each), ()))
-    if not found:
-        for plain in difflib.get_close_matches(_plain(word), names, count, _ALIKE):
-            found |= dict.fromkeys(names[plain])
-    return list(found)[:count]
+    matches: dict[str, None] = {}
+    for candidate in (word, last, USUAL.get(last.replace("-", "_"), "")):
+        matches |= dict.fromkeys(names.get(_plain(candidate), ()))
+    if not matches:
+        for plain in difflib.get_close_matches(_plain(word), names, count, _SIMILARITY):
+            matches |= dict.fromkeys(names[plain])
+    return list(matches)[:count]
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return the end of a sentence that proposes names like a word; empty if there are none."""
-    found = closest(word, known) if isinstance(word, str) else []
-    return f"; did you mean {' or '.join(found)}?" if found else ""
+    """Return the end of a sentence that suggests names similar to a word; empty if there are none."""
+    suggestions = closest(word, known) if isinstance(word, str) else []
+    return f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
 
 
 def _plain(name: str) -> str:

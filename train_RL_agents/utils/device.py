@@ -1,4 +1,4 @@
-"""From a device's name in the configuration to a device that is there."""
+"""Selection of devices, threads and precision."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 from marinenav_env.support.validation import require
 
 THREADS_VARIABLE = "OMP_NUM_THREADS"
-"""Environment variable of the number of threads, which child processes inherit."""
+"""Environment variable of the number of threads, inherited by child processes."""
 _MEASURED = 0.2
-"""Seconds over which the load of the cores is measured."""
+"""Time over which the load of the cores is measured (s)."""
 
 
 def available_devices() -> list[str]:
@@ -25,37 +25,36 @@ def available_devices() -> list[str]:
 
 
 def cpu_cores() -> int:
-    """Return the cores that this process may use, which may be fewer than the machine has."""
+    """Return the number of cores that this process may use, which may be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1  # macOS and Windows tell no more
+    return os.cpu_count() or 1  # macOS and Windows provide no more information
 
 
 def idle_cores() -> int:
-    """Measure for a fifth of a second on how many of its cores a process would be alone.
+    """Return the number of idle cores of this process, measured for a fifth of a second.
 
     Returns:
-        At least 1; all cores where the system does not tell.
+        At least 1; all cores if the load is unknown.
     """
     try:
         # Not cpu_times_percent, whose shares are wrong for less than a second.
         busy = psutil.cpu_percent(interval=_MEASURED, percpu=True)
-        own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(busy))
-        idle = sum(100.0 - busy[core] for core in own)
+        cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(busy))
+        idle = sum(100.0 - busy[core] for core in cores)
     except (OSError, RuntimeError, NotImplementedError, IndexError):
         return cpu_cores()
     return max(1, round(idle / 100.0))
 
 
 def cpu_threads(wanted: int = 0) -> int:
-    """Choose the number of CPU threads of a process.
+    """Return the number of CPU threads for a process.
 
-    Threads wait for one another by spinning: with another program on one of two cores, two threads
-    are four to five times slower than one.
+    Threads wait for one another by spinning: with another program on one of two cores, two threads are four to five
+    times slower than one.
 
     Args:
-        wanted: so many, but at most one per core; 0: what OMP_NUM_THREADS says, else one for each
-            core that no other program uses at the moment.
+        wanted: requested number, at most one per core; 0: OMP_NUM_THREADS, else the number of idle cores.
     """
     if wanted:
         return min(wanted, cpu_cores())
@@ -64,29 +63,29 @@ def cpu_threads(wanted: int = 0) -> int:
 
 
 def random_stream(seed: int, number: int, device: torch.device) -> torch.Generator:
-    """Return a generator on a device; streams of one seed, and of neighbouring seeds, are independent.
+    """Return a generator whose stream is independent of others of the same and of neighbouring seeds.
 
     Args:
-        seed: of the run or of a worker.
-        number: of the stream, from 1.
-        device: of the generator.
+        seed: seed of the run or of a worker.
+        number: number of the stream, from 1.
+        device: device of the generator.
     """
     return torch.Generator(device).manual_seed(1_000_003 * seed + number)
 
 
 def release_memory() -> None:
-    """Free the memory of a trainer that is not used any more: it has reference cycles."""
+    """Free the memory of an unused trainer, which has reference cycles."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep the memory of freed tensors for the next ones, where it is glibc.
+    """Make glibc keep the memory of freed tensors for later ones.
 
-    By default it gives large blocks back at once; taking them again, page by page, costs a third of
-    an evaluation, which is not compiled on a CPU, and more than half of a compiled step of many
-    environments. Up to 1 GiB at the end of the heap is never given back.
+    By default it returns large blocks to the system at once. Allocating them again, page by page, costs a third of an
+    evaluation, which is not compiled on a CPU, and more than half of a compiled step of many environments. Up to 1 GiB
+    at the end of the heap is never returned.
     """
     trim_threshold, mmap_threshold, most = -1, -3, 1 << 30  # malloc.h
     # Other systems have no such function; Windows has no library of the process, either.
@@ -97,11 +96,11 @@ def keep_freed_memory() -> None:
 
 
 def set_up_process(device: torch.device, threads: int, precision: str, tf32: bool) -> None:
-    """Set what holds for the whole process: threads, memory and precision.
+    """Set threads, memory and precision of the process.
 
     Args:
-        device: that is computed on.
-        threads: of the CPU.
+        device: device of the computation.
+        threads: number of CPU threads.
         precision: see Execution.
         tf32: see Execution.
 
@@ -114,49 +113,49 @@ def set_up_process(device: torch.device, threads: int, precision: str, tf32: boo
 
 
 def set_precision(device: torch.device, precision: str, tf32: bool) -> None:
-    """Make a device compute as configured; TF32 is a setting of the whole process.
+    """Configure the precision of a device; TF32 is a setting of the whole process.
 
     Raises:
         ConfigError: when the device does not support bfloat16.
     """
     if device.type != "cuda":
         return
-    fine = precision != "bf16" or _knows_bfloat16(device)
-    require(fine, "execution.precision", precision, f"auto, fp32 or fp16 on {device}")
+    is_supported = precision != "bf16" or _supports_bfloat16(device)
+    require(is_supported, "execution.precision", precision, f"auto, fp32 or fp16 on {device}")
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
 
 
 def resolve_precision(device: torch.device, precision: str) -> str:
-    """What ``auto`` is: fp32 on a CPU; on a GPU bf16 or, where that is lacking, fp16."""
+    """Return the precision that ``auto`` selects: fp32 on a CPU; on a GPU bf16 or, if unsupported, fp16."""
     if precision != "auto":
         return precision
     if device.type != "cuda":
         return "fp32"
-    return "bf16" if _knows_bfloat16(device) else "fp16"
+    return "bf16" if _supports_bfloat16(device) else "fp16"
 
 
-def _knows_bfloat16(device: torch.device) -> bool:
+def _supports_bfloat16(device: torch.device) -> bool:
     with torch.cuda.device(device):
         return torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def resolve_device(name: str, key: str = "device") -> torch.device:
-    """Find a device by name.
+    """Return the device of a name.
 
     Args:
         name: auto, cpu, cuda or cuda:N. ``auto`` is the first CUDA device if there is one, else
             the CPU. Others, such as mps, lack the float64 that scenarios are drawn in.
-        key: what is named in the error, an option or a setting.
+        key: option or setting that the error names.
 
     Returns:
-        The device, with its index (but for the CPU), as tensors on it report it.
+        The device, with its index (except for the CPU), as tensors on it report it.
 
     Raises:
         ConfigError: when there is no such device here.
     """
-    here = available_devices()
+    devices = available_devices()
     if name == "auto":
-        name = "cuda" if "cuda:0" in here else "cpu"
-    found = "cuda:0" if name == "cuda" else name
-    require(found in here, key, name, f"auto or one of those here: {', '.join(here)}")
-    return torch.device(found)
+        name = "cuda" if "cuda:0" in devices else "cpu"
+    resolved = "cuda:0" if name == "cuda" else name
+    require(resolved in devices, key, name, f"auto or one of those here: {', '.join(devices)}")
+    return torch.device(resolved)

@@ -1,4 +1,4 @@
-"""Messages of errors."""
+"""Text of errors."""
 
 
 def first_line(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Safe and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.utils.errors import first_line
 
 TEMPORARY = ".tmp"
-"""The end of the names of files that are not complete yet; they begin with a dot."""
+"""Suffix of incomplete files, whose names begin with a dot."""
 
 
 def inside(folder: Path, name: str) -> Path:
-    """Return a file of a folder that may have come from elsewhere.
+    """Return the path of a file in a folder from an untrusted source.
 
     Args:
-        folder: a run folder, for example; it may be reached through a link itself.
-        name: of the file, relative to the folder.
+        folder: folder, such as a run folder; it may be a link itself.
+        name: name of the file, relative to the folder.
 
     Raises:
         ConfigError: when a link, or the name, leads out of the folder.
     """
     path = folder / name
     try:
-        found = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+        is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
     except ValueError:  # a null character
-        found = False
-    if not found:
+        is_inside = False
+    if not is_inside:
         raise ConfigError(f"{path}: leads out of {folder}, so it is neither read nor written")
     return path
 
 
-def open_own(path: Path, flags: int) -> int:
-    """Open a file to write, make it if needed, and never follow a link; a file descriptor.
+def open_without_links(path: Path, flags: int) -> int:
+    """Return a file descriptor for writing; the file is created if needed, and no link is followed.
 
     Raises:
-        ConfigError: when it cannot be opened, or is known by another name, too.
+        ConfigError: when it cannot be opened, or has several names (hard links).
     """
     try:
         descriptor = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
@@ -59,10 +59,10 @@ def open_own(path: Path, flags: int) -> int:
 
 
 def changed_in_place(folder: Path, name: str) -> Path:
-    """Return a file of a folder (see inside) that is changed and not replaced, such as a database.
+    """Return the path of a file in a folder (see inside) that is modified in place, such as a database.
 
     Raises:
-        ConfigError: see inside, and when the file is known by another name, too.
+        ConfigError: see inside, and when the file has several names (hard links).
     """
     path = inside(folder, name)
     if path.is_file():
@@ -71,36 +71,36 @@ def changed_in_place(folder: Path, name: str) -> Path:
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the address of an SQLite database for SQLAlchemy; the extras bring it.
+    """Return the URL of an SQLite database for SQLAlchemy, which the extras install.
 
     Args:
-        path: of the database; any of its characters may have a meaning in addresses.
+        path: path of the database, which may contain any special characters of URLs.
     """
     from sqlalchemy.engine import URL
 
-    # As an address of SQLite's own in one of SQLAlchemy's, which escapes paths from 2.1 on only.
+    # As a URI of SQLite in a URL of SQLAlchemy, which escapes paths only from version 2.1 on.
     url = URL.create("sqlite", database=path.resolve().as_uri(), query={"uri": "true"})
     return url.render_as_string()
 
 
-def _require_one_name(path: Path, found: os.stat_result) -> None:
-    """Refuse a hard link: what is written to it would be in a file elsewhere, too."""
-    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+def _require_one_name(path: Path, status: os.stat_result) -> None:
+    """Reject a hard link, as writing to it would also change a file elsewhere."""
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
         raise ConfigError(
             f"{path}: is a hard link, and writing to it would change another file; copy the folder, or delete this file"
         )
 
 
 def sha256_of(path: Path) -> str:
-    """Hash of what a file holds, in hexadecimal digits."""
+    """Return the SHA-256 of a file in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those that it is in, where they are not there.
+    """Create a folder with its parents, if missing.
 
     Raises:
-        ConfigError: when it cannot be made.
+        ConfigError: when it cannot be created.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -109,24 +109,23 @@ def make_folder(path: Path) -> None:
 
 
 def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, own: bool = False) -> None:
-    """Write a file so that at any moment either the old or the new one is there, complete.
+    """Write a file so that at any time either the old or the new one exists, complete.
 
     Args:
-        path: the file.
+        path: file to write.
         content: text, bytes, or a dictionary for torch.save.
-        own: whether it may be one that was read, as a run's own files are.
+        own: whether it may be a file that was read, as a run's own files are.
 
     Raises:
-        ConfigError: when it cannot be written, as on a full disk, or not written over; the old
-            file is kept.
+        ConfigError: when it cannot be written, as on a full disk, or not replaced; the old file is kept.
     """
     require(path.name != "", "output", str(path), "the name of a file")
     if not own:
         require_output(path)
     if isinstance(content, str):
-        # Names of files, as in the record of a command, need not be text.
+        # File names in the text need not be valid Unicode.
         content = content.encode(errors="backslashreplace")
-    # A name of its own, made exclusively: not shared with another process, and no link.
+    # A unique name, created exclusively, so that it is neither used by another process nor a link.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
     try:
         with temporary.open("xb") as stream:
@@ -138,11 +137,11 @@ def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, own: 
             os.fsync(stream.fileno())
         temporary.replace(path)
     except (OSError, RuntimeError) as error:
-        # torch.save hides the system's error behind one of its own.
+        # torch.save replaces the system's error by another one.
         hidden = error.__context__
         reason = first_line(hidden if isinstance(hidden, OSError) else error)
         raise ConfigError(f"{path}: cannot be written ({reason}); what was there is kept") from error
     finally:
-        # There is one only after an error, which includes a second Ctrl-C.
+        # It exists only after an error, including a second Ctrl-C.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

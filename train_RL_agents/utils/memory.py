@@ -1,4 +1,4 @@
-"""Memory of the host: how much is free, and what does not fit."""
+"""Free memory of the host, and checks of what fits."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ import psutil
 from marinenav_env.support.validation import ConfigError
 
 USABLE = 0.9
-"""Share of the free memory that may be planned with; the rest is a reserve."""
+"""Share of the free memory that plans may use; the rest is a reserve."""
 _CGROUP = Path("/sys/fs/cgroup")
 _LIMITS = (
     ("", "memory.max", "memory.current", "inactive_file"),
     ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Where version 2 of control groups, and version 1, say how much a container may take."""
+"""Files with the memory limits and usage of a container, for versions 2 and 1 of control groups."""
 
 
 def host_free(cgroup: Path = _CGROUP) -> int:
-    """Return the bytes of memory free on the host, or left to this process's container if that is less."""
+    """Return the number of free bytes of the host, or of this process's container if that is less."""
     free = int(psutil.virtual_memory().available)  # host: a number of the system
     for folder, limit, used, cache in _LIMITS:
         with suppress(OSError, ValueError):  # no container, or one without a limit
-            free = min(free, _left(cgroup / folder, limit, used, cache))
+            free = min(free, _container_free(cgroup / folder, limit, used, cache))
     return free
 
 
-def _left(cgroup: Path, limit: str, used: str, cache: str) -> int:
-    """Return the bytes that a container may still take; pages of files that can go count as free."""
+def _container_free(cgroup: Path, limit: str, used: str, cache: str) -> int:
+    """Return the number of bytes that a container may still use; cached file pages count as free."""
     numbers = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
     held = int((cgroup / used).read_text()) - int(numbers.get(cache, 0))  # host: of the system
     return int((cgroup / limit).read_text()) - held  # host: a number of the system
 
 
 def gigabytes(size: int) -> str:
-    """Return a size in GB (1e9 bytes), or in MB if it is small."""
+    """Return a size as text in GB (1e9 bytes), or in MB if it is small."""
     return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 
 def require_room(what: str, needed: int) -> None:
-    """Refuse what does not fit into the host's free memory.
+    """Reject what does not fit into the host's free memory.
 
     Args:
-        what: it is, for messages.
-        needed: bytes.
+        what: description for messages.
+        needed: required bytes.
 
     Raises:
-        ConfigError: when there is less.
+        ConfigError: when it does not fit.
     """
     free = host_free()
     if needed > USABLE * free:

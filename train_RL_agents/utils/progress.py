@@ -1,4 +1,4 @@
-"""Progress display of a run, and the time of its phases."""
+"""Progress display of a run, and times of its phases."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from marinenav_env.support.validation import is_number
-from train_RL_agents.utils.signals import reader_gone
+from train_RL_agents.utils.signals import stop_on_broken_pipe
 from train_RL_agents.utils.time_left import TimeLeft, clock_text
 
 _BETWEEN = 10.0
-"""Seconds between lines of a log entry at least, where there is no bar."""
+"""Smallest time between printed lines of log entries without a bar (s)."""
 _WIDE = 110
-"""Columns of a terminal from which the bar counts env-steps, too."""
+"""Columns of a terminal above which the bar also counts env-steps."""
 FIGURES: dict[str, Callable[[float], str]] = {
     "episode_return": "return {:.1f}".format,
     "train_success": "success {:.2f}".format,
@@ -30,16 +30,16 @@ FIGURES: dict[str, Callable[[float], str]] = {
     "rate": "{:,.0f}/s".format,
     "left": clock_text,
 }
-"""Figures of a bar in their order: mean return and success of training episodes, success of the
-last evaluation, env-steps a second, seconds left."""
+"""Formats of the numbers of a bar in their order: mean return and success rate of training episodes, success rate of
+the last evaluation, env-steps per second, remaining seconds."""
 MOVE = {"total", "env_steps", *FIGURES}
-"""Keys of a move of the bar as JSON, see Display."""
+"""Keys of an update of the bar as JSON, see Display."""
 _NOT_TRAINING = ("evaluate", "save", "compile")
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Leave out collections of garbage, which take a tenth of the time of a compiler in Python."""
+def _without_garbage_collection() -> Iterator[None]:
+    """Disable garbage collection, which takes a tenth of the time of a compiler in Python."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -50,36 +50,36 @@ def _uncollected() -> Iterator[None]:
 
 
 class Clock:
-    """Host time by phase, in seconds.
+    """Host time by phase (s).
 
-    Phases are not synchronised with a GPU: its work shows up in the phase that waits for it. The
-    first pass through a phase that compiles what it runs counts as ``compile``.
+    Phases are not synchronised with a GPU, so its work counts in the phase that waits for it. The first pass through a
+    phase that compiles code counts as ``compile``.
 
     Args:
-        first: told of such a pass: the phase, and its seconds.
+        first: callback after such a pass, with the phase and its seconds.
     """
 
     def __init__(self, first: Callable[[str, float], None] = lambda name, seconds: None) -> None:
         self._first = first
         self.watch: Callable[[str], AbstractContextManager[Any]] = nullcontext
-        """Entered around every phase with its name, for a profiler or a benchmark."""
+        """Function that returns the context of a phase from its name, for a profiler or a benchmark."""
         self.compiling = False
-        """Whether a phase runs that compiles."""
+        """True during a phase that compiles."""
         self.seconds: dict[str, float] = {}
         self._lap: dict[str, float] = {}
         self._started = self._lap_started = time.perf_counter()
         self._before, self._seen = 0.0, {"evaluate", "save", "insert", "sample", "compile"}
 
     def compiles(self, name: str) -> None:
-        """Know that this phase, too, compiles what it runs, as collect and update do."""
+        """Mark a phase as one that compiles code, like collect and update."""
         self._seen.discard(name)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the time inside towards a phase."""
+        """Count the time of the context towards a phase."""
         began, self.compiling = time.perf_counter(), name not in self._seen
         try:
-            with self.watch(name), _uncollected() if self.compiling else nullcontext():
+            with self.watch(name), _without_garbage_collection() if self.compiling else nullcontext():
                 yield
         finally:
             self.compiling = False
@@ -92,7 +92,7 @@ class Clock:
 
     @property
     def total(self) -> float:
-        """Return the seconds since the start of the run, interruptions left out."""
+        """Return the seconds since the start of the run, without interruptions."""
         return self._before + time.perf_counter() - self._started
 
     @property
@@ -106,7 +106,7 @@ class Clock:
         return self.seconds.get("evaluate", 0.0) + self.seconds.get("save", 0.0)
 
     def lap(self) -> tuple[dict[str, float], float]:
-        """Return the share of each phase since the last lap, and the seconds of training since then."""
+        """Return the shares of the phases since the last lap, and the seconds of training since then."""
         now = time.perf_counter()
         elapsed = now - self._lap_started
         spent = {name: value - self._lap.get(name, 0.0) for name, value in self.seconds.items()}
@@ -119,13 +119,13 @@ class Clock:
         return {"seconds": dict(self.seconds), "total": self.total}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the counts.
+        """Restore the result of ``state_dict``.
 
         Raises:
-            ValueError: when they are no numbers from 0.
+            ValueError: when a number is negative or invalid.
         """
         seconds = state["total"], *state["seconds"].values()
-        if not all(is_number(each) and each >= 0.0 for each in seconds):
+        if not all(is_number(value) and value >= 0.0 for value in seconds):
             raise ValueError("seconds that are no numbers from 0")
         self.seconds, self._before = dict(state["seconds"]), state["total"]
         self._lap = dict(self.seconds)
@@ -133,19 +133,19 @@ class Clock:
 
 
 class _Terminal(Console):
-    """Standard output; a run whose reader has gone is stopped and saved."""
+    """Standard output whose closed pipe stops and saves a run."""
 
     def on_broken_pipe(self) -> None:
-        """See Console, which would end the process."""
-        reader_gone()
+        """Stop the run; the overridden method would end the process."""
+        stop_on_broken_pipe()
 
 
 class Bars:
-    """Progress bars below the lines that are said; each is one line of the terminal.
+    """Progress bars below the printed lines; every bar is one line of the terminal.
 
     Args:
-        quiet: print nothing at all.
-        bar: show bars; without a terminal they are left out anyway.
+        quiet: whether nothing is printed.
+        bar: whether bars are shown, if there is a terminal.
     """
 
     def __init__(self, quiet: bool, bar: bool) -> None:
@@ -161,51 +161,50 @@ class Bars:
             disable=quiet or not bar or not self.console.is_terminal,
         )
         self.shown = not self._progress.disable
-        """Whether there are any."""
+        """True if bars are shown."""
         self._tasks: dict[str, TaskID] = {}
         self._figures: dict[str, dict[str, float]] = {}
         self.start, self.stop = self._progress.start, self._progress.stop
 
     def show(self, name: str, total: int, env_steps: int, **figures: float | None) -> None:
-        """Move a bar, which is made the first time.
+        """Update a bar, which is created with the first call.
 
         Args:
-            name: of the bar.
+            name: name of the bar.
             total: env-steps of the run.
-            env_steps: of the run so far.
-            figures: see FIGURES; what is None stays as it was.
+            env_steps: env-steps of the run so far.
+            figures: numbers of FIGURES; None keeps the previous number.
         """
         if name not in self._tasks:
             self._tasks[name] = self._progress.add_task(name, total=total, text="")
             self._figures[name] = {}
-        known = self._figures[name]
-        known |= {key: value for key, value in figures.items() if value is not None}
-        text = "  ".join(form(known[key]) for key, form in FIGURES.items() if key in known)
+        current = self._figures[name]
+        current |= {key: value for key, value in figures.items() if value is not None}
+        text = "  ".join(form(current[key]) for key, form in FIGURES.items() if key in current)
         self._progress.update(self._tasks[name], completed=env_steps, text=text)
 
     def note(self, name: str, text: str) -> None:
-        """Show a text in place of the figures of a bar, until it moves."""
+        """Show a text instead of the numbers of a bar, until its next update."""
         if name in self._tasks:
             self._progress.update(self._tasks[name], text=text)
 
     def remove(self, name: str) -> None:
-        """Remove a bar, if there is one."""
+        """Remove a bar, if it exists."""
         if name in self._tasks:
             self._progress.remove_task(self._tasks.pop(name))
             del self._figures[name]
 
 
 class Display:
-    """A progress bar, or a line now and then; one line per evaluation, and the last lines.
+    """Progress bar, or a line from time to time; a line per evaluation, and the last lines of a run.
 
     Args:
         total: env-steps of the run.
-        quiet: print nothing at all.
-        bar: show the bar; without a terminal it is left out anyway.
-        record: is given every line, also if nothing is printed.
-        json_lines: print JSON for other programs, an object a line: ``{"line": TEXT}`` for a line,
-            and ``total``, ``env_steps`` and FIGURES by name for a move of the bar, null where that
-            is not new.
+        quiet: whether nothing is printed.
+        bar: whether the bar is shown, if there is a terminal.
+        record: callback with every line, also if nothing is printed.
+        json_lines: whether JSON is printed for other programs, an object per line: ``{"line": TEXT}`` for a line, and
+            ``total``, ``env_steps`` and FIGURES by name for an update of the bar, null for unchanged numbers.
         eval_freq: env-steps between evaluations.
     """
 
@@ -220,11 +219,11 @@ class Display:
     ) -> None:
         self._bars, self._total = Bars(quiet or json_lines, bar), total
         self._record, self._json_lines = record, json_lines
-        self._left, self._at, self._told_at = TimeLeft(total, eval_freq), 0, -math.inf
-        self._known: dict[str, float] = {}
+        self._left, self._at, self._printed_at = TimeLeft(total, eval_freq), 0, -math.inf
+        self._latest: dict[str, float] = {}
 
     def start(self, env_steps: int, compiles: bool) -> None:
-        """Say what happens first, and show the bar."""
+        """Print what happens first, and show the bar."""
         self._at = env_steps
         if env_steps:
             self.log(f"resuming at {env_steps:,} env-steps")
@@ -234,18 +233,18 @@ class Display:
         self._bars.show("training", self._total, env_steps)
 
     def log(self, text: str) -> None:
-        """One line."""
+        """Print and record a line."""
         self._record(text)
         self._bars.console.print(text)
         self._print({"line": text})
 
     def _print(self, content: dict[str, Any]) -> None:
-        """Print JSON, if that is wanted."""
+        """Print JSON, if configured."""
         if self._json_lines:
             try:
                 print(json.dumps(content), flush=True)
             except BrokenPipeError:
-                reader_gone()
+                stop_on_broken_pipe()
 
     def step(
         self,
@@ -255,39 +254,39 @@ class Display:
         episode_return: float | None = None,
         train_success: float | None = None,
     ) -> None:
-        """Show a log entry: move the bar or, without one, print a line if the last one is old.
+        """Show a log entry: update the bar or, without one, print a line if the last one is old.
 
         Args:
-            env_steps: of the run so far.
-            rate: env-steps a second of training.
-            success: of the last evaluation.
-            episode_return: mean of the training episodes that ended.
-            train_success: share of those that succeeded.
+            env_steps: env-steps of the run so far.
+            rate: env-steps per second of training.
+            success: success rate of the last evaluation.
+            episode_return: mean return of the training episodes that ended.
+            train_success: success rate of these episodes.
         """
         self._left.lap(env_steps - self._at, (env_steps - self._at) / rate if rate > 0 else 0.0)
         self._at, left = env_steps, self._left.seconds(env_steps)
-        found = {
+        figures = {
             "episode_return": episode_return,
             "train_success": train_success,
             "success": success,
             "rate": rate,
             "left": left,
         }
-        self._move(env_steps, **found)
-        # Between two entries no episode may have ended; the line shows the latest figures then.
-        self._known |= {name: value for name, value in found.items() if value is not None}
+        self._move(env_steps, **figures)
+        # If no episode has ended since the last entry, the line shows the latest numbers.
+        self._latest |= {name: value for name, value in figures.items() if value is not None}
         now = time.perf_counter()
         silent = self._bars.shown or self._json_lines
-        if not silent and now - self._told_at >= _BETWEEN:
-            self._told_at = now
+        if not silent and now - self._printed_at >= _BETWEEN:
+            self._printed_at = now
             texts = [
-                form(self._known[name]) for name, form in FIGURES.items() if name in self._known and name != "success"
+                form(self._latest[name]) for name, form in FIGURES.items() if name in self._latest and name != "success"
             ]
             texts[-1] += " left" if left is not None else ""
             self.log(f"{env_steps:>11,} env-steps  train: {'  '.join(texts)}")
 
     def evaluating(self, done: int, total: int) -> None:
-        """Show how many episodes of an evaluation have ended."""
+        """Show the number of ended episodes of an evaluation."""
         self._bars.note("training", f"evaluating {done} of {total}")
 
     def _move(self, env_steps: int, **figures: float | None) -> None:
@@ -304,26 +303,26 @@ class Display:
         paused: float = 0.0,
         count: int = 1,
     ) -> None:
-        """Print a line, and show the new success in the bar.
+        """Print a line, and show the new success rate in the bar.
 
         Args:
-            env_steps: of the run so far.
-            seconds: of the run so far, wall time.
-            figures: of the evaluation.
+            env_steps: env-steps of the run so far.
+            seconds: wall time of the run so far.
+            figures: results of the evaluation.
             best: whether its policy is the best so far.
             paused: seconds of all evaluations so far, with saving.
-            count: of these evaluations.
+            count: number of these evaluations.
         """
         self._left.evaluated(paused, count)
 
-        def shown(name: str, form: str) -> str:
+        def formatted(name: str, form: str) -> str:
             value = figures[name]
             return f"{'-':>{form[0]}}" if value is None else f"{value:{form}}"
 
         self.log(
             f"{env_steps:>11,} env-steps {seconds / 60:6.1f} min  "
             f"success {figures['success_rate']:.3f}  collision {figures['collision_rate']:.3f}  "
-            f"{shown('avg_time', '5.1f')} s{'  best' if best else ''}"
+            f"{formatted('avg_time', '5.1f')} s{'  best' if best else ''}"
         )
         left = self._left.seconds(env_steps)
         self._move(env_steps, success=figures["success_rate"], left=left)
@@ -344,34 +343,34 @@ class Display:
         """Print where the results are, how to resume, and commands that show them.
 
         Args:
-            path: of the run.
-            best: its best policy, if it has one.
-            finished: whether it made all its env-steps.
-            resumable: whether it can be resumed.
-            program: first words of the command that does.
-            kept: env-steps that it is resumed at, where it could not be saved.
+            path: folder of the run.
+            best: path of its best policy, if there is one.
+            finished: whether the run made all its env-steps.
+            resumable: whether the run can be resumed.
+            program: first words of the command that resumes it.
+            kept: env-steps of the last saved state, if the run could not be saved.
         """
-        run, shown = str(relative(path)), []
+        run, lines = str(relative(path)), []
         if best is not None:
             folder = str(relative(path.parent.parent))
             commands = (["marinenav", "evaluate", run], ["marinenav", "play", run], ["tensorboard", "--logdir", folder])
             first, *others = map(shlex.join, commands)
-            shown = [f"policy: {relative(best)}", f"next: {first}"]
-            shown += [f"      {command}" for command in others]
+            lines = [f"policy: {relative(best)}", f"next: {first}"]
+            lines += [f"      {command}" for command in others]
         if finished:
-            shown.insert(0, f"finished: {run}")
+            lines.insert(0, f"finished: {run}")
         elif resumable:
             command = shlex.join([*program, "train", "--resume", run])
             lost = f"while compiling: the state of {kept or 0:,} env-steps is kept, nothing since"
             how = "and saved" if kept is None else lost
-            shown.append(f"stopped {how}; go on with: {command}")
+            lines.append(f"stopped {how}; go on with: {command}")
         else:
-            shown.append(f"stopped: {run}; with save_replay=false it cannot be resumed")
-        for line in shown:
+            lines.append(f"stopped: {run}; with save_replay=false it cannot be resumed")
+        for line in lines:
             self.log(line)
 
 
 def relative(path: Path) -> Path:
-    """Return a path from the present folder, if it is below that."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    """Return a path relative to the current folder, if it is inside."""
+    folder = Path.cwd()
+    return path.relative_to(folder) if path.is_relative_to(folder) else path

@@ -8,22 +8,22 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
-"""Distributions whose versions are written down with a run."""
+"""Distributions whose versions are recorded with a run."""
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that a run depends on."""
-    found = {"python": platform.python_version(), "platform": platform.platform()}
+    """Return the versions of Python, the platform and the packages."""
+    result = {"python": platform.python_version(), "platform": platform.platform()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            result[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            result[name] = "not installed"
+    return result
 
 
 def _git(*arguments: str) -> str:
-    """Return the output of git for the checkout that this file is in; empty if it is in none."""
+    """Return the output of git for the checkout of this file; empty if there is none."""
     try:
         result = subprocess.run(
             ["git", *arguments],
@@ -40,8 +40,8 @@ def _git(*arguments: str) -> str:
 
 
 def revision() -> tuple[str, str]:
-    """Return the program's git revision, and a patch of what differs from it."""
-    # A virtual environment may lie inside the checkout of something else.
+    """Return the program's git revision, and a patch of uncommitted changes."""
+    # A virtual environment may be inside another checkout.
     if not _git("ls-files", Path(__file__).name):
         return "not a git checkout", ""
     return _git("rev-parse", "HEAD").strip(), _git("diff", "HEAD")

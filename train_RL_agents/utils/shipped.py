@@ -1,4 +1,4 @@
-"""Configurations and policies that come with the package, by name."""
+"""Configurations and policies of the package by name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal
 Kind = Literal["configs", "pretrained"]
 
 PACKAGE = Path(__file__).parents[1]
-"""The folder of the package."""
+"""Folder of the package."""
 
 
 def shipped(kind: Kind) -> dict[str, Path]:
-    """Return the files of the package: configurations, or folders of policies, by name."""
-    # setup.py puts both folders into a wheel; in a checkout they lie beside the packages.
+    """Return the package's configurations, or its folders of policies, by name."""
+    # setup.py adds both folders to a wheel; in a checkout they are beside the packages.
     inside = PACKAGE / "shipped" / kind
     root = inside if inside.is_dir() else PACKAGE.parent / kind
     if kind == "pretrained":
@@ -22,21 +22,21 @@ def shipped(kind: Kind) -> dict[str, Path]:
     return {file.relative_to(root).with_suffix("").as_posix(): file for file in files}
 
 
-def find_shipped(kind: Kind, given: Path) -> Path:
-    """Return the path that a user means: one that exists, else what is shipped under that name.
+def find_shipped(kind: Kind, path: Path) -> Path:
+    """Return an existing path unchanged, else the shipped path of that name.
 
     Args:
-        kind: what is looked for.
-        given: a path, or a name such as ``iqn``, ``AC-IQN`` or ``pretrained/iqn``; of a policy's
-            folder also a file, as in ``pretrained/iqn/policy.pt``.
+        kind: kind of files to search.
+        path: path, or name such as ``iqn``, ``AC-IQN`` or ``pretrained/iqn``; also a file in a policy's folder, such as
+            ``pretrained/iqn/policy.pt``.
 
     Returns:
-        The path as given if there is nothing of that name.
+        The shipped path; the path unchanged if there is nothing of that name.
     """
-    if given.exists():
-        return given
-    known, name = shipped(kind), given.as_posix().removeprefix(f"{kind}/").removesuffix(".json")
+    if path.exists():
+        return path
+    paths, name = shipped(kind), path.as_posix().removeprefix(f"{kind}/").removesuffix(".json")
     name = name.lower().replace("-", "_")
     folder, _, file = name.partition("/")
-    inside = known.get(folder, given) / file
-    return known.get(name, inside if inside.is_file() else given)
+    inside = paths.get(folder, path) / file
+    return paths.get(name, inside if inside.is_file() else path)

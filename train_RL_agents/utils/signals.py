@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, SIGHUP and the user's signals: at once, as an exception, or as a request."""
+"""Handling of Ctrl-C, SIGTERM, SIGHUP and the user's signals: immediately, as an exception, or as a request."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from typing import Any
 
 Handler = Callable[[int, FrameType | None], None]
 _HANG_UP = getattr(signal, "SIGHUP", None)
-"""The terminal is gone; Windows has no such signal."""
+"""Signal of a closed terminal; Windows has none."""
 SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANG_UP)))
 USER_SIGNALS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
-"""What a scheduler sends ahead of the end of a job's time; Windows has none."""
+"""Signals that a scheduler sends before the end of a job's time; Windows has none."""
 INTERRUPTED = 130
-"""Exit status of a command that was asked to stop."""
+"""Exit status of a command that was interrupted."""
 _interrupted = threading.Event()
-"""Whether KeyboardInterrupt was raised in the present command."""
+"""Set when KeyboardInterrupt was raised in the present command."""
 
 
 def leave_terminal(descriptors: tuple[int, ...] = (0, 1, 2)) -> None:
-    """Lead what led to a terminal that is gone to nowhere: to say something is then no error."""
-    with Path(os.devnull).open("r+b", buffering=0) as nowhere:
-        for each in descriptors:
+    """Redirect descriptors of a closed terminal to the null device, so that printing raises no error."""
+    with Path(os.devnull).open("r+b", buffering=0) as null:
+        for descriptor in descriptors:
             with suppress(OSError):
-                if stat.S_ISCHR(os.fstat(each).st_mode) and not os.isatty(each):
-                    os.dup2(nowhere.fileno(), each)
+                if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
+                    os.dup2(null.fileno(), descriptor)
 
 
-def reader_gone() -> None:
-    """Act as when the terminal is gone: what is printed from now on is lost, and all is to stop.
+def stop_on_broken_pipe() -> None:
+    """Redirect output to the null device and request a stop, as for a closed terminal.
 
     Raises:
-        BrokenPipeError: where no handler waits for that.
+        BrokenPipeError: when no handler is installed.
     """
     number = signal.SIGTERM
-    if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:  # else nohup
+    if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:  # ignored by nohup
         number = _HANG_UP
     if not callable(signal.getsignal(number)):
         raise BrokenPipeError
-    with Path(os.devnull).open("r+b", buffering=0) as nowhere:
-        gone = os.fstat(1)
-        for each in (2, 1):
-            if os.path.samestat(os.fstat(each), gone):
-                os.dup2(nowhere.fileno(), each)
+    with Path(os.devnull).open("r+b", buffering=0) as null:
+        closed = os.fstat(1)
+        for descriptor in (2, 1):
+            if os.path.samestat(os.fstat(descriptor), closed):
+                os.dup2(null.fileno(), descriptor)
     signal.raise_signal(number)
 
 
 @contextmanager
-def _handled(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS) -> Iterator[Callable[[], None]]:
-    """Within it, signals are handled so; gives what puts back the handlers of before.
+def _handling(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS) -> Iterator[Callable[[], None]]:
+    """Handle signals in the context; yield a function that restores the previous handlers.
 
-    Signals are the main thread's: in another one nothing changes.
+    Only the main thread handles signals; in another thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -65,9 +65,9 @@ def _handled(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS)
     before: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
     for number in {*before} - {signal.SIGINT, signal.SIGTERM}:
         if before[number] == signal.SIG_IGN:
-            del before[number]  # as nohup, or another parent, wants it
+            del before[number]  # as set by nohup, or by another parent process
 
-    def heard(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
         if number == _HANG_UP:
             leave_terminal()
         handle(number, frame)
@@ -77,7 +77,7 @@ def _handled(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS)
             signal.signal(number, handler)
 
     for number in before:
-        signal.signal(number, heard)
+        signal.signal(number, on_signal)
     try:
         yield restore
     finally:
@@ -86,41 +86,41 @@ def _handled(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS)
 
 @contextmanager
 def first_signal(ask: Callable[[], None], on_user_signal: Callable[[int], None] | None = None) -> Iterator[None]:
-    """Within it, the first signal only asks; a second Ctrl-C or SIGTERM acts as it did before.
+    """Call a function at the first signal in the context; a second Ctrl-C or SIGTERM acts as before.
 
-    A user's signal asks as often as it comes, and is not counted: a scheduler sends SIGTERM after
-    it, which must not end what is being saved.
+    User's signals may repeat and are not counted: a scheduler sends SIGTERM after them, which must not interrupt
+    saving.
 
     Args:
-        ask: is called at the first one; it may raise.
-        on_user_signal: is called with the number of a user's signal in place of ``ask``.
+        ask: function called at the first signal; it may raise.
+        on_user_signal: function called with the number of a user's signal instead of ``ask``.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
         restore()
-        # A shell says it again, and at any time; nohup does not want it to be heard.
+        # A shell repeats SIGHUP at any time; nohup ignores it.
         if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:
             signal.signal(_HANG_UP, lambda *again: leave_terminal())
         ask()
 
-    def user(number: int, frame: FrameType | None) -> None:
+    def handle_user_signal(number: int, frame: FrameType | None) -> None:
         if on_user_signal is None:
             ask()
         else:
             on_user_signal(number)
 
-    with _handled(user, USER_SIGNALS), _handled(handle, SIGNALS) as restore:
-        if _interrupted.is_set():  # before the handler was there
+    with _handling(handle_user_signal, USER_SIGNALS), _handling(handle, SIGNALS) as restore:
+        if _interrupted.is_set():  # before the handler was installed
             _interrupted.clear()
             handle(0, None)
         yield
 
 
 @contextmanager
-def ended_at_once() -> Iterator[None]:
-    """Within it, a signal ends the process with a sentence, as there is nothing to save.
+def exit_on_signal() -> Iterator[None]:
+    """End the process with a sentence at a signal in the context, as there is nothing to save.
 
-    Nothing is raised: packages that are being imported turn exceptions into others.
+    No exception is raised, since packages that are being imported convert exceptions.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -128,30 +128,30 @@ def ended_at_once() -> Iterator[None]:
         os.write(2, f"marinenav: stopped by {name}; nothing had begun\n".encode())
         os._exit(128 + number)
 
-    with _handled(handle):
+    with _handling(handle):
         yield
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Within it, all raise KeyboardInterrupt like Ctrl-C, so that what is open is closed.
+    """Raise KeyboardInterrupt at all signals in the context, so that open files are closed.
 
-    Python only prints exceptions in destructors and callbacks. One that is lost so is not printed,
-    and counts as a request to stop as soon as there is something to stop, see first_signal.
+    Python only prints exceptions in destructors and callbacks. Such an interrupt is not printed, and counts as a
+    request to stop once there is something to stop, see first_signal.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
         _interrupted.set()
         raise KeyboardInterrupt
 
-    def leave_out(lost: Any) -> None:
-        if not issubclass(lost.exc_type, KeyboardInterrupt):
-            shown(lost)
+    def print_unless_interrupt(unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            previous(unraisable)
 
     _interrupted.clear()
-    shown, sys.unraisablehook = sys.unraisablehook, leave_out
+    previous, sys.unraisablehook = sys.unraisablehook, print_unless_interrupt
     try:
-        with _handled(handle):
+        with _handling(handle):
             yield
     finally:
-        sys.unraisablehook = shown
+        sys.unraisablehook = previous

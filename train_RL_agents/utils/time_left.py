@@ -1,17 +1,17 @@
-"""Estimate of the time that a run still takes."""
+"""Estimate of the remaining time of a run."""
 
 from __future__ import annotations
 
 from collections import deque
 
 _LAPS = 30
-"""Log entries that the rate is the mean of: off-policy agents are fast before they learn."""
+"""Number of log entries in the mean of the rate, as off-policy agents are faster before they learn."""
 _EVALUATIONS = 5
-"""Evaluations that the time of one is the mean of."""
+"""Number of evaluations in the mean of their time."""
 
 
 class TimeLeft:
-    """Estimates the time left from the rate of the latest log entries and the latest evaluations.
+    """Estimator of the remaining time from the latest log entries and evaluations.
 
     Args:
         total: env-steps of the run.
@@ -26,46 +26,46 @@ class TimeLeft:
         self._paused, self._count = 0.0, 0
 
     def lap(self, env_steps: int, seconds: float) -> None:
-        """Note the env-steps since the last log entry, and the seconds of training they took."""
+        """Add the env-steps since the last log entry, and their seconds of training."""
         if self._starts and self._laps:
             self._starts = False
-            self._laps.clear()  # the first entry is from before learning
+            self._laps.clear()  # the first entry is before learning starts
         self._laps.append((env_steps, seconds))
 
     def evaluated(self, paused: float, count: int) -> None:
-        """Note an evaluation.
+        """Add an evaluation.
 
         Args:
             paused: seconds of all evaluations of the run so far, with saving.
-            count: of these evaluations.
+            count: number of these evaluations.
         """
-        follows = count == self._count + 1  # not in a run that was resumed or rewound
-        if not follows or count == 2:  # the first one of a run sets up what later ones use
+        follows = count == self._count + 1  # false after a resume or a rewind
+        if not follows or count == 2:  # the first evaluation of a run includes set-up
             self._pauses.clear()
         self._pauses.append(paused - self._paused if follows else paused / count)
         self._paused, self._count = paused, count
 
     @property
     def evaluation(self) -> float:
-        """Return the seconds that an evaluation takes, with saving; 0 until one was made."""
+        """Return the seconds of an evaluation with saving; 0 before the first one."""
         return sum(self._pauses) / len(self._pauses) if self._pauses else 0.0
 
     def seconds(self, env_steps: int) -> float | None:
-        """Return the seconds left, evaluations included; None while no rate is known.
+        """Return the remaining seconds, including evaluations; None while no rate is known.
 
         Args:
-            env_steps: of the run so far.
+            env_steps: env-steps of the run so far.
         """
-        made = sum(env_steps for env_steps, _ in self._laps)
-        taken = sum(seconds for _, seconds in self._laps)
-        if made <= 0 or taken <= 0.0:
+        steps = sum(env_steps for env_steps, _ in self._laps)
+        training = sum(seconds for _, seconds in self._laps)
+        if steps <= 0 or training <= 0.0:
             return None
         left = max(self._total - env_steps, 0)
         evaluations = 1 if left else 0
         if self._eval_freq and left:
-            # The last one is made at the end, whether that is a multiple or not.
+            # The last evaluation is at the end, also if that is no multiple.
             evaluations = -(-self._total // self._eval_freq) - env_steps // self._eval_freq
-        return left * taken / made + evaluations * self.evaluation
+        return left * training / steps + evaluations * self.evaluation
 
 
 def clock_text(seconds: float) -> str:

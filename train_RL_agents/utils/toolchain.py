@@ -16,17 +16,17 @@ from pathlib import Path
 
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
 _CHECKSUM, _DIGEST = ".marinenav-sha256", re.compile("[0-9a-f]{64}")
-"""What the name of a library's checksum adds to that of the library, and what it holds."""
+"""Suffix of the checksum of a library, and pattern of its content."""
 
 
 def cache_folder() -> Path:
-    """Where generated code is kept."""
+    """Return the folder of generated code."""
     named = os.environ.get(_CACHE)
     return Path(named or Path(tempfile.gettempdir()) / f"torchinductor_{_user()}")
 
 
 def _user() -> str:
-    """Return the user as torch calls the folder; containers may have no account, Windows has no id."""
+    """Return the user name of torch's cache folder; containers may have no account, Windows has no id."""
     try:
         return getpass.getuser()
     except (KeyError, ImportError, OSError):
@@ -34,13 +34,13 @@ def _user() -> str:
 
 
 def compiler_problem() -> str:
-    """Compile a line of C++ with OpenMP, as generated code for the CPU is; what is wrong, or ""."""
+    """Return the problem of compiling C++ with OpenMP, as generated code for the CPU is; empty if none."""
     compiler = os.environ.get("CXX", "g++")
     hint = "install one (Debian, Ubuntu: apt install g++; conda: conda install cxx-compiler)"
     with tempfile.TemporaryDirectory() as folder:
         command = [compiler, "-x", "c++", "-", "-shared", "-fPIC", "-fopenmp", "-o", f"{folder}/a"]
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 command,
                 input="#include <omp.h>\n#include <cmath>\nint f() { return 1; }\n",
                 capture_output=True,
@@ -49,14 +49,14 @@ def compiler_problem() -> str:
             )
         except (OSError, subprocess.SubprocessError):
             return f"there is no C++ compiler ({compiler}); {hint}"
-    if done.returncode:
-        said = next(iter(done.stderr.splitlines()), f"status {done.returncode}")
-        return f"the C++ compiler {compiler} does not work ({said}); {hint}"
+    if result.returncode:
+        message = next(iter(result.stderr.splitlines()), f"status {result.returncode}")
+        return f"the C++ compiler {compiler} does not work ({message}); {hint}"
     return ""
 
 
 def cache_problem() -> str:
-    """Write to the cache of generated code; what is wrong, or ""."""
+    """Return the problem of writing to the cache of generated code; empty if there is none."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,26 +71,26 @@ def cache_problem() -> str:
     return ""
 
 
-def put_in_cache(made: Path, library: Path) -> None:
-    """Move what a compiler made into the cache, a library with its checksum beside it."""
+def put_in_cache(output: Path, library: Path) -> None:
+    """Move the output of a compiler into the cache, a library with its checksum."""
     if library.suffix != ".so":
-        made.replace(library)
+        output.replace(library)
         return
-    digest, checksum = _sha256(made), library.with_name(library.name + _CHECKSUM)
+    digest, checksum = _sha256(output), library.with_name(library.name + _CHECKSUM)
     checksum.unlink(missing_ok=True)
-    made.replace(library)
-    with contextlib.suppress(OSError):  # the library can be used without
-        part = checksum.with_name(f".{checksum.name}.{secrets.token_hex(4)}.tmp")
-        part.write_text(digest)
-        part.replace(checksum)
+    output.replace(library)
+    with contextlib.suppress(OSError):  # the library can be used without its checksum
+        temporary = checksum.with_name(f".{checksum.name}.{secrets.token_hex(4)}.tmp")
+        temporary.write_text(digest)
+        temporary.replace(checksum)
 
 
 def delete_damaged_libraries() -> None:
-    """Delete libraries in the cache that differ from their checksums: they would crash the process.
+    """Delete libraries in the cache that differ from their checksums, as they would crash the process.
 
-    They are compiled again. Libraries without a checksum are left.
+    They are compiled again. Libraries without a checksum are kept.
     """
-    for folder, _, names in os.walk(cache_folder()):  # which skips folders that vanish meanwhile
+    for folder, _, names in os.walk(cache_folder()):  # skips folders that vanish meanwhile
         for name in names:
             if name.endswith(f".so{_CHECKSUM}"):
                 with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -103,7 +103,7 @@ def _delete_if_damaged(checksum: Path) -> None:
         checksum.read_text(),
     )
     damaged = _DIGEST.fullmatch(digest) and _sha256(library) != digest
-    # Another process may have put a new library in place, whose checksum is another.
+    # Another process may have replaced the library, with another checksum.
     if damaged and checksum.read_text() == digest:
         library.unlink()
 
@@ -113,10 +113,10 @@ def _sha256(path: Path) -> str:
 
 
 def ensure_cache() -> str:
-    """Use a temporary cache where the usual one cannot be written: torch takes one to be imported.
+    """Use a temporary cache if the default one cannot be written, as torch needs one to be imported.
 
     Returns:
-        What is wrong with the usual one, or "".
+        The problem of the default cache, or "".
     """
     problem = cache_problem()
     if problem:

@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import differences, files
-from train_RL_agents.utils.files import changed_in_place, inside, open_own, write_atomically
+from train_RL_agents.utils.files import changed_in_place, inside, open_without_links, write_atomically
 
 FULL = OSError(28, "No space left on device")
 CONTENT = {
@@ -127,12 +127,12 @@ def test_hard_links_are_not_written_to(tmp_path):
     folder.mkdir()
     victim.write_text("old")
     (folder / "run.log").hardlink_to(victim)
-    own = refusal(open_own, folder / "run.log", os.O_WRONLY | os.O_APPEND)
+    own = refusal(open_without_links, folder / "run.log", os.O_WRONLY | os.O_APPEND)
     assert own == refusal(changed_in_place, folder, "run.log")
     assert "is a hard link, and writing to it would change another file" in own
     assert victim.read_text() == "old"
     for name in ("new", "new"):
-        os.close(open_own(folder / name, os.O_WRONLY))
+        os.close(open_without_links(folder / name, os.O_WRONLY))
         assert changed_in_place(folder, name) == folder / name
     assert changed_in_place(folder, "gone") == folder / "gone"
 

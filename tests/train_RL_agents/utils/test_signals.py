@@ -11,7 +11,7 @@ from train_RL_agents.utils.signals import (
     first_signal,
     interruptible,
     leave_terminal,
-    reader_gone,
+    stop_on_broken_pipe,
 )
 
 
@@ -141,7 +141,7 @@ def test_a_reader_that_is_gone_asks_to_stop(monkeypatch, ignored):
     try:
         signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
         with first_signal(lambda: asked.append(1)):
-            reader_gone()
+            stop_on_broken_pipe()
         assert asked == [1]
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -161,4 +161,4 @@ def test_a_request_to_stop_leaves_hang_ups_to_nohup():
 
 def test_without_a_handler_the_error_stays():
     with pytest.raises(BrokenPipeError):
-        reader_gone()
+        stop_on_broken_pipe()
