@@ -93,7 +93,7 @@ class ACIQN(Agent[ACIQNConfig]):
         return outputs["action"]
 
     def output_networks(self) -> list[str]:
-        """Return the actor, and the critics if they refine its action."""
+        """Return the names of the actor, and of the critics if they refine its action."""
         return ["actor", *self.critics] if self.config.refine else ["actor"]
 
     def explore(self, observation: Observation, noise: None) -> tuple[Tensor, dict[str, Tensor]]:

@@ -47,7 +47,7 @@ class ActorCriticAgent(Agent[ConfigType]):
         return self.config.critic == "fleet"
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the logits, or mean and log standard deviation; risk does not apply."""
+        """Return the logits, or the mean and log standard deviation; risk does not apply."""
         network: Any = self.networks["policy"]
         outputs = network.policy(observation)
         if not self.continuous:

@@ -115,7 +115,7 @@ class IQN(Agent[IQNConfig]):
         return draw_fractions(self.tau_midpoints, generator)
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
-        """Quantile regression of every network."""
+        """Return the quantile regression loss of every network."""
         taus, target_taus = noise
         with torch.no_grad():
             chooser = self.networks if self.config.double else self.targets

@@ -57,7 +57,7 @@ def make_worker_world(
     allowed: tuple[str, ...],
     **settings: Any,
 ) -> MarineNavEnv:
-    """Return a worker's world and seed the worker; called in the worker's process.
+    """Seed a worker and return its world; called in the worker's process.
 
     Args:
         world: settings of the world.
@@ -101,7 +101,7 @@ class WorkerPolicy(PolicyWrapper):
         self.copy_from(policy)
 
     def forward(self, tensordict: TensorDictBase, noise: Any = None) -> TensorDictBase:
-        """See PolicyWrapper."""
+        """Draw noise from the worker's own generator; see PolicyWrapper."""
         if self._generator is None:
             self._generator = random_stream(_worker_seed, 1, _CPU)
         result: TensorDictBase = super().forward(tensordict, noise)

@@ -55,7 +55,7 @@ def _return_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
 
 
 def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
-    """Return a policy for JSON.
+    """Return a policy as a dictionary for JSON.
 
     Args:
         agent: agent, which is copied.

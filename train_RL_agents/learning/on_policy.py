@@ -197,7 +197,7 @@ class OnPolicy(Algorithm):
                 yield rows.take(order[place % count.clamp_min(1)])
 
     def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
-        """See Algorithm."""
+        """Set also the progress of batches; see Algorithm."""
         super().set_progress(progress, policy)
         self._progress.fill_(progress)
 

@@ -43,7 +43,7 @@ def test_hidden_layer_norm_is_optional():
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
-def test_side_by_side_is_a_layer_of_both_concatenated(monkeypatch, layer_norm):
+def test_concatenated_layer_is_the_layer_of_both_concatenated(monkeypatch, layer_norm):
     layer = hidden(6, 5, layer_norm).double()
     given = {"generator": seeded(), "dtype": torch.float64}
     features, actions = torch.randn(7, 1, 4, **given), torch.randn(7, 3, 2, **given)
