@@ -435,9 +435,11 @@ class TorchRLTrainer:
             raise ConfigError(
                 f"{path}: was made with other settings than {self.run.path / CONFIG} has: {'; '.join(changed)}"
             )
-        made, total = state.get("env_steps"), self.config.total_timesteps
-        fewer = is_count(made) and total < made and total != before["total_timesteps"]
-        require(not fewer, "total_timesteps", total, f"at least {made}, as {self.run.path} has already made so many")
+        saved_steps, total = state.get("env_steps"), self.config.total_timesteps
+        fewer = is_count(saved_steps) and total < saved_steps and total != before["total_timesteps"]
+        require(
+            not fewer, "total_timesteps", total, f"at least {saved_steps}, as {self.run.path} has already made so many"
+        )
         if missing := self.algorithm.missing(state):
             raise ConfigError(f"{self.run.path}: {missing}")
         try:

@@ -249,10 +249,10 @@ class Pilot:
         # This also stops the vessel when the clock was set back.
         _require(gap >= low, f"the last decision was {gap:.2f} s ago, less than {low:g} s")
         _require(gap <= high or gap == math.inf, f"the last decision was {gap:.2f} s ago, more than {high:g} s")
-        own, objects, target = self._check_inputs(now, odometry, tracks, goal)
-        own, objects = self._extrapolate(now, own, objects)
-        _require(math.dist((own.x, own.y), target) > self._arrival, "the goal is reached")
-        action = np.asarray(self._network(self.inputs(own, objects, target))[0])
+        vessel, objects, target = self._check_inputs(now, odometry, tracks, goal)
+        vessel, objects = self._extrapolate(now, vessel, objects)
+        _require(math.dist((vessel.x, vessel.y), target) > self._arrival, "the goal is reached")
+        action = np.asarray(self._network(self.inputs(vessel, objects, target))[0])
         return Command(*self._apply(action))
 
     def _check_inputs(
@@ -271,14 +271,14 @@ class Pilot:
             inputs = {"odometry": odometry, "tracks": tracks, "goal": goal}
             missing = " and no ".join(name for name, value in inputs.items() if value is None)
             raise BoatError(f"there is no {missing} yet")
-        own, rows, target = odometry, _rows(tracks), np.asarray(goal, float)
+        vessel, rows, target = odometry, _rows(tracks), np.asarray(goal, float)
         _require(target.shape == (2,), f"the goal is of the shape {list(target.shape)}, not [2]")
         _require(rows.ndim == 2 and rows.shape[1] == 5, f"tracks are of the shape {list(rows.shape)}, not [N, 5]")
         _require(len(rows) <= MOST_TRACKS, f"{len(rows)} tracks are more than {MOST_TRACKS}")
         _check("the goal", [target], [FARTHEST])
         _check(
             "odometry",
-            [[own.x, own.y], [own.forward, own.port, own.yaw_rate], [own.yaw]],
+            [[vessel.x, vessel.y], [vessel.forward, vessel.port, vessel.yaw_rate], [vessel.yaw]],
             [FARTHEST, FASTEST, FARTHEST],
         )
         _check("tracks", [rows[:, :2], rows[:, 2:4], rows[:, 4]], [FARTHEST, FASTEST, FARTHEST])
@@ -290,20 +290,20 @@ class Pilot:
                 age >= -settings.max_ahead,
                 f"{name}: {-age:.2f} s ahead of the clock, more than {settings.max_ahead:g} s",
             )
-        own = Odometry(*map(float, astuple(own)))
-        return own, Tracks(float(tracks.stamp), rows), (float(target[0]), float(target[1]))
+        vessel = Odometry(*map(float, astuple(vessel)))
+        return vessel, Tracks(float(tracks.stamp), rows), (float(target[0]), float(target[1]))
 
-    def _extrapolate(self, now: float, own: Odometry, tracks: Tracks) -> tuple[Odometry, Tracks]:
+    def _extrapolate(self, now: float, vessel: Odometry, tracks: Tracks) -> tuple[Odometry, Tracks]:
         """Return the vessel and the tracks extrapolated to the present."""
         if not self.settings.extrapolate:
-            return own, tracks
-        age, cos, sin = now - own.stamp, math.cos(own.yaw), math.sin(own.yaw)
+            return vessel, tracks
+        age, cos, sin = now - vessel.stamp, math.cos(vessel.yaw), math.sin(vessel.yaw)
         moved = replace(
-            own,
+            vessel,
             stamp=now,
-            x=own.x + age * (cos * own.forward - sin * own.port),
-            y=own.y + age * (sin * own.forward + cos * own.port),
-            yaw=own.yaw + age * own.yaw_rate,
+            x=vessel.x + age * (cos * vessel.forward - sin * vessel.port),
+            y=vessel.y + age * (sin * vessel.forward + cos * vessel.port),
+            yaw=vessel.yaw + age * vessel.yaw_rate,
         )
         rows = tracks.rows.copy()
         rows[:, :2] += (now - tracks.stamp) * rows[:, 2:4]

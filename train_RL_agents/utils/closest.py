@@ -45,7 +45,7 @@ _SIMILARITY = 0.6
 """Smallest similarity of suggested names, from 0 to 1."""
 
 
-def closest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
+def closest(word: str, valid: Iterable[str], count: int = 3) -> list[str]:
     """Return the names most similar to a word, the most similar first.
 
     Case, hyphens and underscores are ignored. The last part of a dotted name suffices, and names of other programs are
@@ -53,11 +53,11 @@ def closest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
 
     Args:
         word: mistyped name.
-        known: valid names.
+        valid: valid names.
         count: largest number of results.
     """
     names: dict[str, list[str]] = {}
-    for name in known:
+    for name in valid:
         for plain in dict.fromkeys((_plain(name), _plain(name.rpartition(".")[2]))):
             names.setdefault(plain, []).append(name)
     last = word.rpartition(".")[2]
@@ -70,9 +70,9 @@ def closest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
     return list(matches)[:count]
 
 
-def did_you_mean(word: object, known: Iterable[str]) -> str:
+def did_you_mean(word: object, valid: Iterable[str]) -> str:
     """Return the end of a sentence that suggests names similar to a word; empty if there are none."""
-    suggestions = closest(word, known) if isinstance(word, str) else []
+    suggestions = closest(word, valid) if isinstance(word, str) else []
     return f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
 
 
