@@ -10,7 +10,7 @@ from train_RL_agents.config.reading import from_dict
 from train_RL_agents.speed import parts
 from train_RL_agents.speed.fixture import Fixture
 from train_RL_agents.speed.options import Options
-from train_RL_agents.speed.parts import measured
+from train_RL_agents.speed.parts import measure_part
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -21,7 +21,7 @@ def tiny(*overrides):
 
 def test_the_loop_says_where_its_time_goes():
     options = Options(tiny(), parts=("loop",), seconds=0.001, repeats=1)
-    (row,) = measured("loop", options, ["eager"])
+    (row,) = measure_part("loop", options, ["eager"])
     assert (row["environments"], row["batch"], row["unit"]) == (8, 8, "env-steps/s")
     notes = row["notes"]
     names = ("world", "policy", "update", "insertion", "sampling", "rest")
@@ -37,7 +37,7 @@ def test_other_agents_are_measured(agent):
     config = tiny(f"agent_type={agent}", f"trainer.prioritized={str(agent == 'Rainbow').lower()}")
     options = Options(config, envs=(2,), batch=(4,), replay=(20,), seconds=0.001, repeats=1)
     for part in ("world", "update", "growth"):
-        assert all(row["median"] > 0 for row in measured(part, options, ["eager"]))
+        assert all(row["median"] > 0 for row in measure_part(part, options, ["eager"]))
 
 
 def test_modes_of_one_size_take_turns_and_others_run_once(monkeypatch):
@@ -49,22 +49,22 @@ def test_modes_of_one_size_take_turns_and_others_run_once(monkeypatch):
 
     monkeypatch.setattr(parts, "Fixture", record)
     options = Options(tiny(), envs=(2, 4), batch=(2, 4), seconds=0.001, repeats=1)
-    assert len(list(measured("world", options, ["eager", "compiled"]))) == 4
+    assert len(list(measure_part("world", options, ["eager", "compiled"]))) == 4
     assert made == [("eager", 2), ("compiled", 2), ("eager", 4), ("compiled", 4)]
-    rows = measured("sampling", options, ["eager", "compiled"])
+    rows = measure_part("sampling", options, ["eager", "compiled"])
     assert [row["mode"] for row in rows] == ["eager"] * 2
     assert [mode for mode, _ in made[4:]] == ["eager"] * 2
 
 
 def test_growth_measures_the_world_itself_unless_it_is_a_part():
     options = Options(tiny(), parts=("growth",), envs=(2,), replay=(20,), seconds=0.001, repeats=1)
-    rows = list(measured("growth", options, ["eager"]))
+    rows = list(measure_part("growth", options, ["eager"]))
     assert [("environments" in row, "replay" in row) for row in rows] == [(1, 0), (0, 1)]
     both = replace(options, parts=("world", "growth"))
-    assert [row["replay"] for row in measured("growth", both, ["eager"])] == [20]
+    assert [row["replay"] for row in measure_part("growth", both, ["eager"])] == [20]
 
 
 def test_sizes_that_memory_lacks_are_refused():
     options = Options(tiny(), parts=("sampling",), batch=(10**9,), seconds=0.001, repeats=1)
     with pytest.raises(ConfigError, match="free on the host"):
-        list(measured("sampling", options, ["eager"]))
+        list(measure_part("sampling", options, ["eager"]))

@@ -12,7 +12,7 @@ from train_RL_agents.speed.options import Options
 
 @pytest.mark.usefixtures("tiny")
 def test_what_was_measured_before_an_interruption_is_kept(tmp_path, monkeypatch):
-    out, usual = tmp_path / "bench.json", run.measured
+    out, usual = tmp_path / "bench.json", run.measure_part
 
     def cut_off(*arguments):
         for number, row in enumerate(usual(*arguments)):
@@ -20,7 +20,7 @@ def test_what_was_measured_before_an_interruption_is_kept(tmp_path, monkeypatch)
                 raise KeyboardInterrupt
             yield row
 
-    monkeypatch.setattr(run, "measured", cut_off)
+    monkeypatch.setattr(run, "measure_part", cut_off)
     options = Options(from_dict(TINY), parts=("update",), modes=("eager",), batch=(4, 8), seconds=0.001, repeats=1)
     with pytest.raises(KeyboardInterrupt):
         run.benchmark(options, out)
