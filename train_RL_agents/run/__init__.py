@@ -1,1 +1,1 @@
-"""A run on disk and in processes: folder, checkpoints, ranks, monitor, trace."""
+"""Files and processes of a run: folder, checkpoints, loggers, ranks, monitor, trace."""

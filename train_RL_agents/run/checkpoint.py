@@ -1,7 +1,7 @@
-"""Checkpoints: written atomically, read without pickle, refused with one sentence.
+"""Checkpoints: written atomically, read without pickle, rejected with one sentence if they are invalid.
 
-Two kinds of file: a *policy* (weights that act, and the configuration; small, one per evaluation)
-and the *training state* (everything that the rest of a run depends on, one per run).
+There are two kinds of file: a *policy* (acting weights and configuration; small, one per evaluation) and the
+*training state* (everything that the rest of a run depends on, one per run).
 """
 
 from __future__ import annotations
@@ -36,25 +36,28 @@ from train_RL_agents.utils.shipped import shipped
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 1
 _LISTED = 4
-"""Policies of a run that a message names."""
+"""Largest number of policies that a message names."""
 _MOST_SHARED = 8
-"""Leaves of a list that a checkpoint holds twice."""
+"""Largest number of leaves of a list that a checkpoint holds twice."""
 _LARGEST_PICKLE = {POLICY: 8 * 2**20, TRAINING: 32 * 2**20}
-"""Bytes of a checkpoint beside its tensors; an evaluation takes 2 kB of a training state."""
+"""Largest size (bytes) of a checkpoint without its tensors; an evaluation adds 2 kB to a training state."""
 CHECKPOINTS, MANIFEST, STATE = "checkpoints", "manifest.json", "training_state.pt"
 TEACHER = "teacher.pt"
-"""A run's copy of the policy that it imitates."""
-_OWN = ("trial_config.json", "eval_configs.json", "evaluations.*", TEACHER, f"{CHECKPOINTS}/*")
-"""Files of a run, which outputs of commands do not replace."""
+"""File of a run with a copy of the policy that it imitates."""
+_PROTECTED = ("trial_config.json", "eval_configs.json", "evaluations.*", TEACHER, f"{CHECKPOINTS}/*")
+"""Files of a run that outputs of commands must not overwrite."""
 STOPPED = "policy_stopped.pt"
-"""A run's policy at the moment it was stopped, until the next evaluation."""
+"""File of the policy of a stopped run, until the next evaluation."""
 NOT_EVALUATED = "saved when training stopped, and not evaluated since"
 PUBLISHED = "policy.pt"
-"""The policy in a folder of ``pretrained/``."""
+"""File of the policy in a folder of ``pretrained/``."""
 
 
-def _placing(device: torch.device) -> Callable[[Any, str], Any]:
-    """Put on the device what was on one; what was on the host may be larger than any device."""
+def _map_location(device: torch.device) -> Callable[[Any, str], Any]:
+    """Return a function that moves storages saved from a device to ``device``.
+
+    Storages saved from the host stay there, as they may be larger than any device.
+    """
 
     def place(storage: Any, location: str) -> Any:
         target = location if location == "cpu" else str(device)
@@ -67,91 +70,96 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
     """Read a checkpoint of one kind.
 
     Args:
-        path: the file.
+        path: file to read.
         kind: POLICY or TRAINING.
-        device: where its tensors go, but for those that were saved from the host.
+        device: device of the tensors; those saved from the host stay on the host.
 
     Raises:
-        ConfigError: when it is missing, damaged, of another kind or of a later version.
+        ConfigError: if the file is missing, damaged, of another kind or of a later version.
     """
-    # Replay may be of any size.
+    # A replay buffer may have any size.
     with open_regular(path, "a checkpoint", LARGEST if kind == POLICY else math.inf) as file:
         try:
             _require_plain(file, _LARGEST_PICKLE[kind])
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of tensors that are refused below
-                content = torch.load(path, map_location=_placing(device), weights_only=True)
-            found = content.get("format") if isinstance(content, dict) else None
+                warnings.simplefilter("ignore")  # about tensors that are rejected below
+                content = torch.load(path, map_location=_map_location(device), weights_only=True)
+            file_kind = content.get("format") if isinstance(content, dict) else None
             if not _is_plain(content, set()):
                 raise ValueError
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # damaged bytes can lead anywhere
-            raise _damaged(path) from error
-    require(found == kind, str(path), found, f"a {kind}")
+            raise _damaged_error(path) from error
+    require(file_kind == kind, str(path), file_kind, f"a {kind}")
     version = content.get("version")
-    fine = is_count(version) and version <= VERSION
-    require(fine, f"{path}: version", version, f"at most {VERSION}; update marinenav")
+    is_supported = is_count(version) and version <= VERSION
+    require(is_supported, f"{path}: version", version, f"at most {VERSION}; update marinenav")
     return dict(content)
 
 
-def _damaged(path: Path) -> ConfigError:
+def _damaged_error(path: Path) -> ConfigError:
+    """Return the error of a damaged file."""
     return ConfigError(f"{path}: damaged, or not a checkpoint of this program")
 
 
 def _require_plain(file: BinaryIO, largest: int) -> None:
-    """Refuse a zip file that torch did not write so, or that unpacks to more than it has.
+    """Reject a zip file that torch did not write, or that unpacks to more bytes than it has.
+
+    Args:
+        file: open zip file.
+        largest: largest size (bytes) of its pickled structure.
 
     Raises:
-        BadZipFile: when it is such a file.
+        BadZipFile: if it is such a file.
     """
     with zipfile.ZipFile(file) as archive:
         size = 0
         for entry in archive.infolist():
             size += entry.file_size
-            # Checksums leave one bit out: of an entry marked as a folder, torch reads nothing.
-            odd = entry.external_attr & 0x10 or entry.compress_type != zipfile.ZIP_STORED
+            # No checksum covers the bit that marks an entry as a folder, which torch reads as empty.
+            is_invalid = entry.external_attr & 0x10 or entry.compress_type != zipfile.ZIP_STORED
             name = entry.filename.rpartition("/")[2]
-            # With constants, torch would take it for a program.
-            odd |= name == "constants.pkl" or (name == "data.pkl" and entry.file_size > largest)
-            if odd or (name == "data.pkl" and calls_builtins(archive.read(entry))):
+            # With constants, torch would read the file as a program.
+            is_invalid |= name == "constants.pkl" or (name == "data.pkl" and entry.file_size > largest)
+            if is_invalid or (name == "data.pkl" and calls_builtins(archive.read(entry))):
                 raise zipfile.BadZipFile
         if size > os.fstat(file.fileno()).st_size or archive.testzip() is not None:
             raise zipfile.BadZipFile
 
 
 def _is_plain(value: Any, seen: set[int]) -> bool:
-    """Whether nested dicts and lists hold whole tensors, finite numbers, texts and None only.
+    """Return whether a value consists of dicts and lists of tensors, finite numbers, strings and None.
 
     Args:
-        value: what a file holds.
-        seen: dicts and lists that were met before, by id. One that is there twice, as the betas of
-            an optimiser, holds a few leaves: others could unfold to more than any memory.
+        value: content of a file.
+        seen: ids of the dicts and lists met so far. One that occurs twice, as the betas of an optimiser do, may hold
+            only a few leaves: otherwise a small file could unfold to more than the memory.
     """
     if isinstance(value, dict | list | tuple):
-        inner = list(value.values() if isinstance(value, dict) else value)
+        children = list(value.values() if isinstance(value, dict) else value)
         if id(value) in seen:
-            return len(inner) <= _MOST_SHARED and all(map(_is_leaf, inner))
+            return len(children) <= _MOST_SHARED and all(map(_is_leaf, children))
         seen.add(id(value))
-        named = not isinstance(value, dict) or all(isinstance(key, int) or is_text(key) for key in value)
-        return named and all(_is_plain(each, seen) for each in inner)
+        has_plain_keys = not isinstance(value, dict) or all(isinstance(key, int) or is_text(key) for key in value)
+        return has_plain_keys and all(_is_plain(child, seen) for child in children)
     return is_whole(value) if isinstance(value, torch.Tensor) else _is_leaf(value)
 
 
 def _is_leaf(value: Any) -> bool:
-    """Whether it is a finite number, a text or None."""
+    """Return whether a value is a finite number, a string or None."""
     return value is None or isinstance(value, bool | str) or is_number(value)
 
 
 def saved_settings(state: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The settings that a training state was made with, by dotted key.
+    """Return the settings of a training state by dotted key.
 
     Args:
-        state: what ``path`` holds.
-        path: for messages.
+        state: content of ``path``.
+        path: file, for messages.
 
     Raises:
-        ConfigError: when it does not say.
+        ConfigError: if the state has no settings.
     """
     if state.get("config") is None:
         raise ConfigError(f"{path}: does not say which settings it was made with; start a new run")
@@ -161,14 +169,14 @@ def saved_settings(state: dict[str, Any], path: Path) -> dict[str, Any]:
 def save_policy(
     path: Path, agent: Agent[Any], config: TrainConfig[Any], env_steps: int, metrics: dict[str, Any]
 ) -> None:
-    """Write a policy.
+    """Write a policy file.
 
     Args:
-        path: the file.
-        agent: whose weights act.
-        config: of the run.
-        env_steps: of the run so far.
-        metrics: of its evaluation.
+        path: file to write.
+        agent: agent whose weights are saved.
+        config: configuration of the run.
+        env_steps: env-steps of the run so far.
+        metrics: metrics of the policy's evaluation.
     """
     content = {
         "format": POLICY,
@@ -177,8 +185,8 @@ def save_policy(
         "num_actions": agent.num_actions,
         "env_steps": env_steps,
         "metrics": metrics,
-        # Copies: while an agent learns, its weights are parts of one tensor.
-        "weights": {name: each.clone() for name, each in agent.networks.state_dict().items()},
+        # The weights are cloned because those of a learning agent are views of one tensor.
+        "weights": {name: weight.clone() for name, weight in agent.networks.state_dict().items()},
     }
     write_atomically(path, content, own=True)
 
@@ -194,55 +202,55 @@ class LoadedPolicy:
     metrics: dict[str, Any]
 
     def __repr__(self) -> str:
-        about = ", ".join(f"{name}: {value}" for name, value in self._about().items())
-        return f"<LoadedPolicy {about}>"
+        text = ", ".join(f"{name}: {value}" for name, value in self._summary().items())
+        return f"<LoadedPolicy {text}>"
 
     def _repr_html_(self) -> str:
-        rows = [{"": name, "policy": value} for name, value in self._about().items()]
+        rows = [{"": name, "policy": value} for name, value in self._summary().items()]
         return Table.of(rows).html(f"Policy {self.path}")
 
-    def _about(self) -> dict[str, str]:
-        """What it is, by name."""
+    def _summary(self) -> dict[str, str]:
+        """Return the properties of the policy as text by name."""
         success = self.metrics.get("success_rate")
-        weights = sum(each.numel() for each in self.agent.networks.parameters())
+        num_weights = sum(parameter.numel() for parameter in self.agent.networks.parameters())
         return {
             "agent": self.config.agent_type,
             "env-steps": f"{self.env_steps:,}",
             "file": str(self.path),
-            "weights": f"{weights:,}",
+            "weights": f"{num_weights:,}",
             "actions": "two commands" if self.agent.continuous else f"{self.agent.num_actions}",
             "observes": ", ".join(self.agent.spec.entries),
         } | ({} if success is None else {"success while training": f"{success:.3f}"})
 
 
 def check_shapes(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
-    """Refuse weights of another architecture.
+    """Check that weights have the names and shapes of an agent's networks.
 
     Raises:
-        ConfigError: when they do not fit the agent.
+        ConfigError: if they do not.
     """
-    ours = {name: list(weight.shape) for name, weight in agent.networks.state_dict().items()}
-    theirs = {name: list(weight.shape) for name, weight in weights.items()}
-    for name in sorted(ours.keys() | theirs.keys()):
-        here, there = ours.get(name, "absent"), theirs.get(name, "absent")
-        if here != there:
-            raise ConfigError(f"{path}: does not fit this agent ({name} is {there}, here {here})")
+    expected = {name: list(weight.shape) for name, weight in agent.networks.state_dict().items()}
+    actual = {name: list(weight.shape) for name, weight in weights.items()}
+    for name in sorted(expected.keys() | actual.keys()):
+        wanted, shape = expected.get(name, "absent"), actual.get(name, "absent")
+        if wanted != shape:
+            raise ConfigError(f"{path}: does not fit this agent ({name} is {shape}, here {wanted})")
 
 
 def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
-    """Put weights into an agent's networks and their target copies.
+    """Load weights into an agent's networks and their target copies.
 
     Raises:
-        ConfigError: when they are of another architecture, or not finite.
+        ConfigError: if they are of another architecture or not finite.
     """
     check_shapes(agent, weights, path)
-    own = agent.networks.state_dict()
+    current = agent.networks.state_dict()
     for name, weight in weights.items():
-        kind = own[name].dtype
-        real = kind.is_floating_point
-        require(weight.is_floating_point() == real, f"{path}: {name}", weight.dtype, str(kind))
-        fine = not real or bool(weight.isfinite().all())
-        require(fine, f"{path}: {name}", "nan or inf", "finite")
+        dtype = current[name].dtype
+        is_float = dtype.is_floating_point
+        require(weight.is_floating_point() == is_float, f"{path}: {name}", weight.dtype, str(dtype))
+        is_finite = not is_float or bool(weight.isfinite().all())
+        require(is_finite, f"{path}: {name}", "nan or inf", "finite")
     agent.networks.load_state_dict(weights)
     for name, target in agent.targets.items():
         target.load_state_dict(agent.networks[name].state_dict())
@@ -252,13 +260,13 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
     """Load a policy.
 
     Args:
-        path: a policy file, a published TorchScript file, the name of a policy that is shipped, or
-            a run folder (or a folder with a single run, or ``latest`` for the newest).
-        which: in a run folder, best, latest or the name of a file in its checkpoints.
-        device: where it goes; the CPU by default.
+        path: policy file, published TorchScript file, name of a shipped policy, or run folder (or a folder with a
+            single run, or ``latest`` for the newest).
+        which: policy of a run folder: best, latest or the name of a file in its checkpoints.
+        device: device of the policy; the CPU by default.
 
     Raises:
-        ConfigError: when there is none, or it is damaged.
+        ConfigError: if there is no such policy, or it is damaged.
     """
     device = device or torch.device("cpu")
     file = find_policy(Path(path), which)
@@ -267,11 +275,11 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
         return LoadedPolicy(imported.to(device), config, file, 0, {"note": note})
     content = read_checked(file, POLICY, device)
     if not _is_policy(content):
-        raise _damaged(file)
+        raise _damaged_error(file)
     config = saved_config(parse_json(content.get("config"), f"{file}: config"))
     weights, actions = content["weights"], content["num_actions"]
-    # Of another size than its weights, an agent might not fit into memory. An agent of a user's
-    # may be one that cannot be made without memory.
+    # Shapes are compared on the meta device first: an agent that is larger than its weights might not fit into
+    # memory. A user's agent may not support that device.
     with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
         check_shapes(make_agent(config, actions, torch.device("meta")), weights, file)
     agent = make_agent(config, actions, device)
@@ -280,11 +288,11 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
 
 
 def _is_policy(content: dict[str, Any]) -> bool:
-    """Whether a policy file's content is of the right types."""
+    """Return whether the content of a policy file has the right types."""
     weights, actions = content.get("weights"), content.get("num_actions")
     return (
         isinstance(weights, dict)
-        and all(isinstance(name, str) and is_whole(each) for name, each in weights.items())
+        and all(isinstance(name, str) and is_whole(weight) for name, weight in weights.items())
         and _is_metrics(content.get("metrics"))
         and is_count(actions)
         and actions != 0
@@ -293,23 +301,23 @@ def _is_policy(content: dict[str, Any]) -> bool:
 
 
 def _is_metrics(value: Any) -> bool:
-    """Whether these are figures by name, with None for those that there are not, and a note."""
+    """Return whether a value is a dict of metrics: numbers or None by name, and perhaps a note."""
     return isinstance(value, dict) and all(
-        is_text(name) and (is_text(each) if name == "note" else each is None or is_number(each))
-        for name, each in value.items()
+        is_text(name) and (is_text(metric) if name == "note" else metric is None or is_number(metric))
+        for name, metric in value.items()
     )
 
 
 def find_policy(path: Path, which: str = "best") -> Path:
-    """The policy file that a path means; see load_policy."""
+    """Return the policy file of a path; see load_policy for the arguments."""
     path = meant(path, POLICIES)
-    single = next((each for each in (path, path / PUBLISHED) if each.is_file()), None)
+    single = next((file for file in (path, path / PUBLISHED) if file.is_file()), None)
     if single is not None:
-        fine = which in ("best", "latest", single.name)
-        require(fine, "--which", which, f"left out, as {path} has only one policy")
+        is_single = which in ("best", "latest", single.name)
+        require(is_single, "--which", which, f"left out, as {path} has only one policy")
         return single if single == path else inside(path, PUBLISHED)
-    known = ", ".join(shipped("pretrained"))
-    run = find_run(path, "checkpoint", f"a policy file or a run folder, or one of {known}")
+    names = ", ".join(shipped("pretrained"))
+    run = find_run(path, "checkpoint", f"a policy file or a run folder, or one of {names}")
     name: Any = which
     if which in ("best", "latest"):
         manifest = read_manifest(run / CHECKPOINTS)
@@ -319,51 +327,51 @@ def find_policy(path: Path, which: str = "best") -> Path:
             raise ConfigError(f"{run}: has no policy yet, as nothing was evaluated or saved; go on with: {command}")
     file = inside(run, f"{CHECKPOINTS}/{name}")
     if name == which:
-        there = sorted(each.name for each in file.parent.glob("policy_*.pt"))
-        known = ", ".join(["best", "latest", *there[-_LISTED:]])
-        require(file.exists(), "--which", which, f"of {run}, one of {known}")
+        files = sorted(policy.name for policy in file.parent.glob("policy_*.pt"))
+        names = ", ".join(["best", "latest", *files[-_LISTED:]])
+        require(file.exists(), "--which", which, f"of {run}, one of {names}")
     return file
 
 
 def find_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
-    """The run folder that a path means; see single_run. Its files are not written over.
+    """Return the run folder of a path and protect its files from being overwritten; see single_run.
 
     Args:
-        path: a run folder, a folder with one run, or ``latest``.
-        key: what the path is called in messages.
-        allowed: what it might be.
+        path: run folder, folder with one run, or ``latest``.
+        key: name of the path in messages.
+        allowed: description of allowed paths in messages.
 
     Raises:
-        ConfigError: when there is none, or more than one.
+        ConfigError: if there is no run, or more than one.
     """
     run = single_run(path, key, allowed)
-    for file in (found for pattern in _OWN for found in run.glob(pattern)):
+    for file in (match for pattern in _PROTECTED for match in run.glob(pattern)):
         with contextlib.suppress(OSError):
             keep(file.stat())
     return run
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The list of a run's policies: ``latest``, ``best`` and the metrics of each.
+    """Return the manifest of a run: its policies with their metrics, ``latest`` and ``best``.
 
     Raises:
-        ConfigError: when it is damaged.
+        ConfigError: if the manifest is damaged.
     """
     file = inside(folder.parent, f"{folder.name}/{MANIFEST}")
     if not file.exists():
         return {"policies": []}
     content = read_json(file)
     entries = content.get("policies")
-    fine = isinstance(entries, list) and all(map(_is_entry, entries))
-    require(fine, f"{file}: policies", entries, "a list with file, env_steps and metrics of each")
+    is_valid = isinstance(entries, list) and all(map(_is_entry, entries))
+    require(is_valid, f"{file}: policies", entries, "a list with file, env_steps and metrics of each")
     for name in ("latest", "best"):
-        fine = is_text(content.get(name)) or not (entries or name in content)
-        require(fine, f"{file}: {name}", content.get(name), "the name of a file")
+        is_valid = is_text(content.get(name)) or not (entries or name in content)
+        require(is_valid, f"{file}: {name}", content.get(name), "the name of a file")
     return content
 
 
 def _is_entry(value: Any) -> bool:
-    """Whether this is a policy in a manifest."""
+    """Return whether a value is a policy's entry in a manifest."""
     return (
         isinstance(value, dict)
         and is_text(value.get("file"))

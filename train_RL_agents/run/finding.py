@@ -1,4 +1,4 @@
-"""Runs and policies by what a user calls them: a path, a shipped name, ``latest``."""
+"""Search for runs and policies by path, shipped name or ``latest``."""
 
 from __future__ import annotations
 
@@ -12,31 +12,28 @@ from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
 CONFIG = "trial_config.json"
-"""The file that makes a folder a run."""
+"""File that every run folder has."""
 LATEST = "latest"
-"""The newest run of the folder before it, as in ``runs/latest``; alone, of ``runs``."""
+"""Name of the newest run of a folder, as in ``runs/latest``; without a folder, of ``runs``."""
 _LISTED = 4
-"""Runs that a message names."""
-
-
+"""Largest number of runs or files that a message names."""
 POLICIES, EVALUATIONS = "checkpoints/policy_*.pt", "evaluations.npz"
-"""Files of a run that a command may need."""
+"""Patterns of files of a run that a command may need."""
 _NEEDED = {POLICIES: "a policy", EVALUATIONS: "an evaluation"}
 
 
 def meant(path: Path, needed: str = "") -> Path:
-    """Return the path that a user means: one that exists, a run for LATEST, or what is shipped.
+    """Return the path that a user's input stands for: an existing path, the newest run, or a shipped policy.
 
     Args:
-        path: as the user wrote it.
-        needed: files that a run for LATEST has (POLICIES or EVALUATIONS); the newest run with some
-            is meant, or the newest of all.
+        path: path as the user wrote it.
+        needed: pattern of files that the newest run must have (POLICIES or EVALUATIONS); empty: none.
 
     Returns:
-        The path as given if there is nothing of that name.
+        The path, unchanged if nothing has that name.
 
     Raises:
-        ConfigError: when the newest run of a folder without such runs is meant.
+        ConfigError: if the newest run of a folder without such runs is asked for.
     """
     if path.name != LATEST or path.exists():
         return find_shipped("pretrained", path)
@@ -44,30 +41,30 @@ def meant(path: Path, needed: str = "") -> Path:
     runs = runs_below(folder)
     if not runs:
         hint = "" if folder.is_dir() else alike(folder / LATEST)
-        looks = hint or "; FOLDER/latest looks elsewhere"
-        raise ConfigError(f"{path}: there is no run in {folder}{looks}")
-    found = next((run for run in runs if not needed or any(run.glob(needed))), None)
-    if found is None:
+        advice = hint or "; FOLDER/latest looks elsewhere"
+        raise ConfigError(f"{path}: there is no run in {folder}{advice}")
+    newest = next((run for run in runs if not needed or any(run.glob(needed))), None)
+    if newest is None:
         raise ConfigError(f"{path}: no run in {folder} has {_NEEDED[needed]} yet; the newest is {runs[0]}")
-    return found
+    return newest
 
 
 def proposal(path: Path, names: Iterable[str]) -> str:
-    """Return the end of a sentence about a path that is not there: a path or name that was meant.
+    """Return a proposal of an existing path or a name, as the end of a message about a missing path.
 
     Args:
-        path: see alike.
-        names: what might be named instead of a path.
+        path: missing path; see alike.
+        names: names that are allowed in place of a path.
     """
-    near = alike(path)
-    return near if "did you mean" in near else did_you_mean(path.name, names) or near
+    hint = alike(path)
+    return hint if "did you mean" in hint else did_you_mean(path.name, names) or hint
 
 
 def alike(path: Path) -> str:
-    """Return the end of a sentence about a path that is not there: a name like it, or what is.
+    """Return similar paths or the content of the folder, as the end of a message about a missing path.
 
     Args:
-        path: of which some folder exists, perhaps the present one.
+        path: missing path, of which some folder exists, perhaps the current one.
     """
     folder, missing = path.parent, [path.name]
     while not folder.is_dir() and folder != folder.parent:
@@ -75,54 +72,54 @@ def alike(path: Path) -> str:
     if not folder.is_dir():
         return ""
     try:
-        there = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
-    except PermissionError:  # such as one that holds the folders of all users
+        entries = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    except PermissionError:  # such as the parent of the users' home folders
         return ""
-    # Alone it is of another folder.
+    # Without a folder, LATEST is a run of save_dir.
     runs = runs_below(Path(TrainConfig.save_dir) if folder == Path() else folder)
-    names = [LATEST, *there] if len(missing) == 1 and runs else there
+    names = [LATEST, *entries] if len(missing) == 1 and runs else entries
     close = difflib.get_close_matches(missing[0], names, 2)
-    found = [str(folder.joinpath(name, *missing[1:])) for name in close]
-    found = [each for each in found if Path(each).exists() or Path(each).name == LATEST]
-    if found:
-        return f"; did you mean {' or '.join(found)}?"
-    if folder == folder.parent:  # the present one or the root, which may hold anything
+    paths = [str(folder.joinpath(name, *missing[1:])) for name in close]
+    paths = [near for near in paths if Path(near).exists() or Path(near).name == LATEST]
+    if paths:
+        return f"; did you mean {' or '.join(paths)}?"
+    if folder == folder.parent:  # the current folder or the root, which may hold anything
         return f"; the newest run is {runs[0]}" if runs else ""
-    more = ", ..." if len(there) > _LISTED else ""
-    return f"; {folder} holds {', '.join(there[:_LISTED]) or 'nothing'}{more}"
+    more = ", ..." if len(entries) > _LISTED else ""
+    return f"; {folder} holds {', '.join(entries[:_LISTED]) or 'nothing'}{more}"
 
 
 def runs_below(folder: Path) -> list[Path]:
-    """The run folders in a training folder, or in a folder of such; the newest first.
+    """Return the run folders in a training folder, or in a folder of training folders; the newest first.
 
-    A run is as old as the last checkpoint, or else as the run itself.
+    The age of a run is that of its last checkpoint, or of its configuration if it has none.
     """
-    found = [file.parent for pattern in ("seed_*", "*/seed_*") for file in folder.glob(f"{pattern}/{CONFIG}")]
+    runs = [file.parent for pattern in ("seed_*", "*/seed_*") for file in folder.glob(f"{pattern}/{CONFIG}")]
 
-    def age(run: Path) -> tuple[float, str]:
+    def modified(run: Path) -> tuple[float, str]:
         written = (run / CONFIG, run / "checkpoints")
-        return max(each.stat().st_mtime for each in written if each.exists()), str(run)
+        return max(path.stat().st_mtime for path in written if path.exists()), str(run)
 
-    return sorted(found, key=age, reverse=True)
+    return sorted(runs, key=modified, reverse=True)
 
 
 def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
-    """The run folder (seed_N) that a path means: itself, or the only one inside.
+    """Return the run folder (seed_N) of a path: the path itself, or the only run inside.
 
     Args:
-        path: a run folder, a folder with one, or LATEST.
-        key: what the path is called in messages.
-        allowed: what it might be.
+        path: run folder, folder with one run, or LATEST.
+        key: name of the path in messages.
+        allowed: description of allowed paths in messages.
 
     Raises:
-        ConfigError: when there is none, or more than one.
+        ConfigError: if there is no run, or more than one.
     """
-    given, path = path, meant(path)
-    # A run may hold a file of that name, too.
+    argument, path = path, meant(path)
+    # A run may hold a file of the same name as a shipped policy.
     if not (path / CONFIG).is_file() and path in shipped("pretrained").values():
         name = path.name
         raise ConfigError(
-            f"{key}={str(given)!r}: is a policy that is shipped, not a run; "
+            f"{key}={str(argument)!r}: is a policy that is shipped, not a run; "
             f"load_model={name} starts a new run from its weights"
         )
     runs = [path] if (path / CONFIG).is_file() else runs_below(path)

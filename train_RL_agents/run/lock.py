@@ -1,4 +1,4 @@
-"""One writer of a run at a time."""
+"""Lock of a run folder, which has one writer at a time."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ except ImportError:  # not a POSIX system
 
 
 def take(path: Path) -> TextIO:
-    """Take a lock, which ends with this process or when the file is closed.
+    """Acquire a lock, which ends with this process or when the file is closed.
 
-    The system holds it, also on network file systems with locks: that of a process that was killed
-    is free. Where there are no locks, the file says who writes.
+    The operating system holds the lock, also on network file systems that support locks: that of a killed process is
+    free. On file systems without locks, the file holds the id of the writing process.
 
     Args:
-        path: the lock's file; made if it is not there, and left there.
+        path: file of the lock; created if it is missing, and never deleted.
 
     Raises:
-        ConfigError: when another process has it.
+        ConfigError: if another process holds the lock.
     """
     file = os.fdopen(open_without_links(path, os.O_RDWR), "r+", encoding="utf-8", errors="replace")
-    held, certain = _held(file)
-    if held:
+    is_held, is_certain = _try_lock(file)
+    if is_held:
         pid, _, host = file.read(200).strip().partition(" ")
         file.close()
-        by = f"process {pid} on {host}" if host else "another process"
-        hint = "" if certain else f", or delete {path} if it has"
-        raise ConfigError(f"{path.parent}: {by} is training this run; wait until it ends{hint}")
+        owner = f"process {pid} on {host}" if host else "another process"
+        hint = "" if is_certain else f", or delete {path} if it has"
+        raise ConfigError(f"{path.parent}: {owner} is training this run; wait until it ends{hint}")
     try:
         file.seek(0)
         file.truncate()
@@ -50,16 +50,16 @@ def take(path: Path) -> TextIO:
 
 
 def release(file: TextIO) -> None:
-    """Give a lock back."""
+    """Release a lock."""
     file.seek(0)
-    file.truncate()  # where there are no locks, an empty file says that no process writes
+    file.truncate()  # without locks of the system, an empty file means that no process writes
     file.close()
 
 
-def _held(file: TextIO) -> tuple[bool, bool]:
-    """Whether another process has the lock, and whether that is certain; takes it if not."""
+def _try_lock(file: TextIO) -> tuple[bool, bool]:
+    """Try to acquire the lock, and return whether another process holds it and whether that is certain."""
     try:
-        # Not flock: its locks pass to forked children, which may outlive this process.
+        # lockf, as locks of flock pass to forked children, which may outlive this process.
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return False, True
     except OSError as error:
@@ -69,6 +69,6 @@ def _held(file: TextIO) -> tuple[bool, bool]:
         pass
     pid, _, host = file.read(200).strip().partition(" ")
     file.seek(0)
-    here = host == socket.gethostname()
-    alive = pid.isdigit() and int(pid) != os.getpid() and psutil.pid_exists(int(pid))
-    return alive if here else bool(host), False
+    is_local = host == socket.gethostname()
+    is_alive = pid.isdigit() and int(pid) != os.getpid() and psutil.pid_exists(int(pid))
+    return is_alive if is_local else bool(host), False

@@ -1,4 +1,4 @@
-"""What a run is logged to."""
+"""Interface of the loggers of a run."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from torch import Tensor
 
 
 class RunLogger:
-    """A place that a run is logged to; it takes what it can show, and nothing here."""
+    """Base class of loggers; methods for what a logger cannot show do nothing."""
 
     def log(self, scalars: dict[str, float], env_steps: int) -> None:
         """Log scalars, with env-steps as the x axis."""
 
     def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
-        """Log how values are distributed."""
+        """Log the distribution of values."""
 
     def log_image(self, tag: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
-        """Log a picture [height, width, 3]."""
+        """Log an image [height, width, 3]."""
 
     def log_end(self, env_steps: int) -> None:
-        """Log that the run has made all its env-steps."""
+        """Log that the run has reached its last env-step."""
 
     def flush(self) -> None:
-        """Bring all to the disk."""
+        """Write everything to the disk."""
 
     def close(self) -> None:
-        """Flush, and release the place."""
+        """Flush and close the logger."""

@@ -1,7 +1,7 @@
-"""Loggers beside TensorBoard: those of torchrl.record.loggers, offline unless told otherwise.
+"""Loggers beside TensorBoard: those of torchrl.record.loggers, offline by default.
 
-Each is made from the run folder, and from the env-steps of the checkpoint that the run is resumed
-from (-1 for a new run). A resumed run adds to the same files, or to the run of the same id.
+They are created from the run folder and the env-steps of the checkpoint from which the run is resumed (-1 for a new
+run). A resumed run appends to the same files, or to the run of the same id.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from train_RL_agents.run.tensorboard import TensorBoard
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import changed_in_place, inside, sqlite_url, write_atomically
 
-Make = Callable[[Path, int], Any]
-"""Makes a logger of torchrl's."""
+Factory = Callable[[Path, int], Any]
+"""Creates a logger of torchrl."""
 PROJECT = "marinenav"
 _PARAMETERS = 100
-"""That MLflow takes at a time."""
+"""Largest number of parameters that MLflow accepts at a time."""
 
 
 class TorchRLLogger(RunLogger):
-    """Scalars and settings of a run in a logger of torchrl's.
+    """Logger that passes scalars and settings of a run to a logger of torchrl.
 
-    A service may fail at any time: then a warning says so, and training continues without it.
+    A logging service may fail at any time: then a warning says so, and training continues without it.
 
     Args:
-        name: of the logger, for the warning.
-        make: makes it.
-        settings: of the run, by dotted key.
+        name: name of the logger, for the warning.
+        make: creates the logger.
+        settings: settings of the run by dotted key.
     """
 
     def __init__(self, name: str, make: Callable[[], Any], settings: dict[str, Any]) -> None:
@@ -57,6 +57,7 @@ class TorchRLLogger(RunLogger):
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
+        """Drop the logger with a warning if it fails in this context."""
         try:
             yield
         except Exception as error:
@@ -65,33 +66,33 @@ class TorchRLLogger(RunLogger):
             logging.getLogger(__name__).warning(text, self._name, first_line(error))
 
     def log(self, scalars: dict[str, float], env_steps: int) -> None:
-        """See RunLogger."""
+        """Log scalars unless the logger has failed."""
         if self._logger is not None:
             with self._guarded():
                 self._logger.log_metrics(scalars, step=env_steps)
 
     def close(self) -> None:
-        """See RunLogger."""
-        if hasattr(self._logger, "close"):  # torchrl 0.13 has none
+        """Close the logger unless it has failed."""
+        if hasattr(self._logger, "close"):  # loggers of torchrl 0.13 have no close
             with self._guarded():
                 self._logger.close()
 
 
-def _csv(path: Path, resumed_at: int) -> Any:
-    """A file for each scalar, with lines ``env_steps,value``."""
+def _make_csv(path: Path, resumed_at: int) -> Any:
+    """Return a logger that writes a file for every scalar, with lines ``env_steps,value``."""
     folder = inside(path, "csv")
-    for each in folder.rglob("*"):
-        changed_in_place(folder, str(each.relative_to(folder)))
+    for entry in folder.rglob("*"):
+        changed_in_place(folder, str(entry.relative_to(folder)))
     for file in (folder / "scalars").rglob("*.csv"):
         lines = read_text(file, "a table of scalars").splitlines(keepends=True)
-        # A resumed run repeats what came after its checkpoint; a killed one cuts its last line.
+        # A resumed run repeats the steps after its checkpoint; the last line of a killed run may be incomplete.
         kept = [line for line in lines if line.endswith("\n") and int(line.partition(",")[0]) <= resumed_at]
         write_atomically(file, "".join(kept), own=True)
     return CSVLogger("csv", str(path))
 
 
-def _wandb(path: Path, resumed_at: int) -> Any:
-    """A run of Weights & Biases, offline unless WANDB_MODE says otherwise."""
+def _make_wandb(path: Path, resumed_at: int) -> Any:
+    """Return a run of Weights & Biases, offline unless WANDB_MODE says otherwise."""
     wandb = need("wandb", "wandb")
     offline = os.environ.get("WANDB_MODE", "offline") in ("offline", "dryrun")
 
@@ -100,7 +101,7 @@ def _wandb(path: Path, resumed_at: int) -> Any:
             self.experiment.finish()
 
     file = inside(path, "wandb_run_id")
-    inside(path, "wandb")  # refused if it is a link that leads elsewhere
+    inside(path, "wandb")  # raises an error if it is a link out of the folder
     if not file.exists():
         write_atomically(file, secrets.token_hex(8), own=True)
     return Run(
@@ -110,28 +111,28 @@ def _wandb(path: Path, resumed_at: int) -> Any:
         id=read_text(file, "the name of a run"),
         project=os.environ.get("WANDB_PROJECT", PROJECT),
         log_env_packages=False,
-        # The display of progress is this program's.
+        # The progress display belongs to this program.
         settings=wandb.Settings(console="off", silent=offline),
     )
 
 
 class _MLflow:
-    """A run of MLflow, with the methods that TorchRLLogger calls.
+    """Run of MLflow with the methods that TorchRLLogger calls.
 
-    MLFlowLogger of torchrl cannot go on with a run, and logs settings only with another package.
+    MLFlowLogger of torchrl cannot continue a run, and needs another package to log settings.
 
     Args:
         mlflow: the package; it writes to its active run.
-        known: settings that the run has, which MLflow does not let change.
+        logged: names of the settings that the run has, which MLflow does not allow to change.
     """
 
-    def __init__(self, mlflow: Any, known: Container[str]) -> None:
-        self._mlflow, self._known = mlflow, known
+    def __init__(self, mlflow: Any, logged: Container[str]) -> None:
+        self._mlflow, self._logged = mlflow, logged
 
     def log_hparams(self, settings: dict[str, Any]) -> None:
-        new = [each for each in settings.items() if each[0] not in self._known]
-        for first in range(0, len(new), _PARAMETERS):
-            self._mlflow.log_params(dict(new[first : first + _PARAMETERS]))
+        new = [item for item in settings.items() if item[0] not in self._logged]
+        for start in range(0, len(new), _PARAMETERS):
+            self._mlflow.log_params(dict(new[start : start + _PARAMETERS]))
 
     def log_metrics(self, scalars: dict[str, float], step: int) -> None:
         self._mlflow.log_metrics(scalars, step=step)
@@ -140,8 +141,8 @@ class _MLflow:
         self._mlflow.end_run()
 
 
-def _mlflow(path: Path, resumed_at: int) -> _MLflow:
-    """A run of MLflow, in a file of the run folder unless MLFLOW_TRACKING_URI says otherwise."""
+def _make_mlflow(path: Path, resumed_at: int) -> _MLflow:
+    """Return a run of MLflow, in a file of the run folder unless MLFLOW_TRACKING_URI says otherwise."""
     mlflow, file = need("mlflow", "mlflow"), inside(path, "mlflow_run_id")
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -150,53 +151,53 @@ def _mlflow(path: Path, resumed_at: int) -> _MLflow:
     if file.exists():
         run = mlflow.start_run(read_text(file, "the name of a run"))
     else:
-        known = mlflow.get_experiment_by_name(PROJECT)
-        number = known.experiment_id if known else mlflow.create_experiment(PROJECT)
-        run = mlflow.start_run(experiment_id=number)
+        experiment = mlflow.get_experiment_by_name(PROJECT)
+        experiment_id = experiment.experiment_id if experiment else mlflow.create_experiment(PROJECT)
+        run = mlflow.start_run(experiment_id=experiment_id)
         write_atomically(file, run.info.run_id, own=True)
     mlflow.set_tag("mlflow.runName", f"{path.parent.name}/{path.name}")
     return _MLflow(mlflow, run.data.params)
 
 
-_MAKERS: dict[str, Make] = {"csv": _csv, "wandb": _wandb, "mlflow": _mlflow}
+_FACTORIES: dict[str, Factory] = {"csv": _make_csv, "wandb": _make_wandb, "mlflow": _make_mlflow}
 _EXTRAS = ("wandb", "mlflow")
-"""Loggers that need a package, and an extra, of the same name."""
+"""Loggers that need a package and an extra of the same name."""
 
 
-def _maker(name: str) -> Make:
-    """What makes a logger.
+def _find_factory(name: str) -> Factory:
+    """Return the factory of a logger.
 
     Raises:
-        ConfigError: when it is a user's and cannot be used.
+        ConfigError: if it is a user's logger that cannot be used.
     """
-    if name in _MAKERS:
-        return _MAKERS[name]
-    found = plugins.resolve(plugins.LOGGERS, name)
-    fine = isinstance(found, type) and issubclass(found, Logger)
-    require(fine, "loggers", name, "a class derived from torchrl.record.loggers.Logger")
-    return lambda path, resumed_at: found(exp_name=path.name, log_dir=str(path))
+    if name in _FACTORIES:
+        return _FACTORIES[name]
+    logger_class = plugins.resolve(plugins.LOGGERS, name)
+    is_logger = isinstance(logger_class, type) and issubclass(logger_class, Logger)
+    require(is_logger, "loggers", name, "a class derived from torchrl.record.loggers.Logger")
+    return lambda path, resumed_at: logger_class(exp_name=path.name, log_dir=str(path))
 
 
 def check_loggers(names: Sequence[str]) -> None:
-    """Check that loggers can be made.
+    """Check that loggers can be created.
 
     Raises:
-        ConfigError: when a package is missing, or a logger of the user's cannot be used.
+        ConfigError: if a package is missing, or a user's logger cannot be used.
     """
     for name in names:
         if name in _EXTRAS:
             need(name, name)
         elif name != "tensorboard":
-            _maker(name)
+            _find_factory(name)
 
 
 def open_loggers(path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]) -> list[RunLogger]:
-    """The loggers of a run; see TensorBoard."""
+    """Return the loggers of a run; see TensorBoard for the arguments."""
     settings = flatten(to_dict(config))
 
-    def opened(name: str) -> RunLogger:
+    def open_logger(name: str) -> RunLogger:
         if name == "tensorboard":
             return TensorBoard(path, config, resumed_at, heading)
-        return TorchRLLogger(name, partial(_maker(name), path, resumed_at), settings)
+        return TorchRLLogger(name, partial(_find_factory(name), path, resumed_at), settings)
 
-    return [opened(name) for name in config.loggers]
+    return [open_logger(name) for name in config.loggers]

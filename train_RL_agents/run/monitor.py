@@ -1,6 +1,6 @@
-"""Use of the machine while a run trains.
+"""Monitor of the machine's utilisation during training.
 
-Nothing here asks the device to finish anything: what is said about a GPU comes from its driver.
+Nothing here synchronises with the device: values about a GPU come from its driver.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import torch
 from marinenav_env.support.extras import need
 
 Probe = Callable[[], float]
-"""Gives one number, now."""
+"""Returns a current value."""
 INTERVAL = 2.0
-"""Seconds between samples at least, however often there is a log entry."""
+"""Shortest time between samples (s), however frequent log entries are."""
 NOTICE = "no utilisation, temperature and power of the GPU in the log: %s"
 
 
 def host_probes() -> dict[str, Probe]:
-    """Use of the processors by all programs (%), and memory of this one (GB)."""
+    """Return probes of the use of the processors by all programs (%) and the memory of this process (GB)."""
     process = psutil.Process()
-    psutil.cpu_percent()  # the first answer is about the time since this call
+    psutil.cpu_percent()  # the next call returns the mean since this one
     return {
         "system/cpu_percent": psutil.cpu_percent,
         "system/memory_gb": lambda: process.memory_info().rss / 1e9,
@@ -32,9 +32,9 @@ def host_probes() -> dict[str, Probe]:
 
 
 def gpu_probes(device: torch.device) -> dict[str, Probe]:
-    """Utilisation (%), temperature (deg C) and power (W) of a GPU, as far as its driver tells.
+    """Return probes of utilisation (%), temperature (deg C) and power (W) of a GPU, as its driver supports them.
 
-    The package that asks the driver is optional: without it, a notice says what is left out.
+    The package that reads the driver is optional: without it, a warning says which values are missing.
     """
     if device.type != "cuda":
         return {}
@@ -51,11 +51,11 @@ def gpu_probes(device: torch.device) -> dict[str, Probe]:
 
 
 class Monitor:
-    """Samples probes for log entries.
+    """Sampler of probes for log entries.
 
     Args:
-        probes: by the tag that they are logged under. One that fails is left out from then on.
-        interval: seconds between samples at least.
+        probes: probes by the tag of their scalar. A probe that fails is removed.
+        interval: shortest time between samples (s).
     """
 
     def __init__(self, probes: dict[str, Probe], interval: float = INTERVAL) -> None:
@@ -64,18 +64,18 @@ class Monitor:
 
     @classmethod
     def of(cls, device: torch.device) -> Monitor:
-        """A monitor of the host and, if that is one, the GPU."""
+        """Return a monitor of the host and, if the device is a GPU, of the device."""
         return cls(host_probes() | gpu_probes(device))
 
     def read(self) -> dict[str, float]:
-        """Sample the probes; nothing if the last sample is too recent."""
+        """Sample the probes; return nothing if the last sample is too recent."""
         now = time.monotonic()
         if now - self._sampled < self._interval:
             return {}
-        self._sampled, found = now, {}
+        self._sampled, values = now, {}
         for tag, probe in list(self._probes.items()):
             try:
-                found[tag] = probe()
+                values[tag] = probe()
             except Exception:  # drivers may raise anything; training continues
                 del self._probes[tag]
-        return found
+        return values

@@ -1,8 +1,8 @@
-"""The published networks as ours: settings that give the same layers, and weights put into them.
+"""Import of published networks: settings that give the same layers, and loading of the weights.
 
-Lin, Szenher, Huang and Englot (RA-L 2025, arXiv 2412.09466) publish, for most of their agents, the
-weights of the network that acts. Under the settings below ours has the same layers with the same
-names, and takes the same raw observations. docs/agents.md says what the settings mean.
+Lin, Szenher, Huang and Englot (RA-L 2025, arXiv 2412.09466) publish the weights of the acting network of most of their
+agents. With the settings below, the networks of this package have the same layers with the same names, and take the
+same raw observations. docs/agents.md explains the settings.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from train_RL_agents.utils.closest import did_you_mean
 
 NOTE = "acting network only; all others are untrained"
 LARGEST = 32 * 2**20
-"""Bytes that a file of weights may have, also unpacked."""
+"""Largest size (bytes) of a file of weights, also unpacked."""
 _WHAT = "a file of weights"
 _REAL = (np.float16, np.float32, np.float64, np.int32, np.int64)
 
@@ -68,14 +68,14 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "DQN": {**_RAW, "critics": 1, "double": False, "dueling": False},
     "SAC": {**_RAW, **_SCALAR, "critics": 2, "temperature": 0.078, "learn_temperature": False},
 }
-"""Settings of each agent under which its networks are those of the publication."""
+"""Settings by agent with which its networks are those of the publication."""
 
 
 def published_config(agent_type: str) -> TrainConfig[Any]:
-    """The defaults for an agent, but with its published networks.
+    """Return the default configuration of an agent with its published networks.
 
     Raises:
-        ConfigError: when the agent's published network is not one of ours.
+        ConfigError: if the agent has no published network that can be imported.
     """
     allowed = f"one of {', '.join(NETWORKS)}{did_you_mean(agent_type, NETWORKS)}"
     require(agent_type in NETWORKS, "agent", agent_type, allowed)
@@ -83,44 +83,44 @@ def published_config(agent_type: str) -> TrainConfig[Any]:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read weights by layer name.
+    """Return weights by layer name.
 
     Args:
-        path: arrays in a .npz file, or in a .pt or .pth file a PyTorch state dict or a TorchScript
-            program, whose code is not run.
+        path: .npz file of arrays, or .pt or .pth file with a PyTorch state dict or a TorchScript program, whose code is
+            not run.
 
     Raises:
-        ConfigError: when it cannot be read, or holds something else.
+        ConfigError: if the file cannot be read or holds something else.
     """
     suffixes = (".npz", ".pt", ".pth")
     require(path.suffix in suffixes, "weights", str(path), f"a file in {', '.join(suffixes)}")
-    found: dict[str, Any]
+    weights: dict[str, Any]
     if path.suffix == ".npz":
         arrays = read_arrays(path, _WHAT, LARGEST)
-        real = {name: array.dtype in _REAL for name, array in arrays.items()}
-        found = {name: torch.from_numpy(array) if real[name] else array for name, array in arrays.items()}
+        is_real = {name: array.dtype in _REAL for name, array in arrays.items()}
+        weights = {name: torch.from_numpy(array) if is_real[name] else array for name, array in arrays.items()}
     else:
-        found = _read_torch(path)
-    for name, value in found.items():
-        fine = is_whole(value) and value.is_floating_point()
-        require(fine, f"{path}: {name}", type(value).__name__, "an array of real numbers")
+        weights = _read_torch(path)
+    for name, value in weights.items():
+        is_float = is_whole(value) and value.is_floating_point()
+        require(is_float, f"{path}: {name}", type(value).__name__, "an array of real numbers")
         require(bool(value.isfinite().all()), f"{path}: {name}", "nan or inf", "finite")
-    return found
+    return weights
 
 
 def _read_torch(path: Path) -> dict[str, Any]:
-    """What a file of torch holds, by name; of a program, its weights."""
+    """Return the content of a file of torch by name; the weights if it is a program."""
     with open_regular(path, _WHAT, LARGEST) as file:
         content = file.read()
     try:
         if zipfile.is_zipfile(path):
             require_archive(path, _WHAT, LARGEST)
         program = is_program(path)
-        content = _without_code(path) if program else content
+        content = _strip_code(path) if program else content
         if calls_builtins(content):
             raise ValueError
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of tensors that are refused afterwards
+            warnings.simplefilter("ignore")  # about tensors that are rejected afterwards
             if program:
                 return _read_program(io.BytesIO(content))
             return dict(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
@@ -131,11 +131,11 @@ def _read_torch(path: Path) -> dict[str, Any]:
 
 
 class _Module:
-    """A module of a program, as far as a file tells: its weights and modules are attributes."""
+    """Module of a program as read from a file: weights and submodules are attributes."""
 
 
 def is_program(path: Path) -> bool:
-    """Whether a file is a TorchScript program; a damaged file is not."""
+    """Return whether a file is a TorchScript program; false for a damaged file."""
     try:
         with open_regular(path, _WHAT, LARGEST) as file, zipfile.ZipFile(file) as archive:
             return any(name.endswith("/constants.pkl") for name in archive.namelist())
@@ -143,35 +143,35 @@ def is_program(path: Path) -> bool:
         return False
 
 
-def _without_code(path: Path) -> bytes:
-    """A TorchScript program as a checkpoint of its modules: nothing is left that could run."""
+def _strip_code(path: Path) -> bytes:
+    """Return a TorchScript program as a checkpoint of its modules, without executable code."""
     copy = io.BytesIO()
-    with zipfile.ZipFile(path) as given, zipfile.ZipFile(copy, "w") as taken:
-        for entry in given.infolist():
+    with zipfile.ZipFile(path) as program, zipfile.ZipFile(copy, "w") as stripped:
+        for entry in program.infolist():
             name = entry.filename.partition("/")[2]
             if re.fullmatch(r"data\.pkl|data/\w+|byteorder|version", name):
-                taken.writestr(f"archive/{name}", given.read(entry))
+                stripped.writestr(f"archive/{name}", program.read(entry))
     return copy.getvalue()
 
 
 def _read_program(checkpoint: io.BytesIO) -> dict[str, Any]:
-    """The weights in a program without code, by layer name.
+    """Return the weights of a program without code by layer name.
 
-    torch reads them as any checkpoint's: without other classes than those of tensors, but for those
-    that the code defined, which become ``_Module``.
+    torch reads them like those of any checkpoint: it allows only classes of tensors and those that the program
+    defines, which become ``_Module``.
     """
     defined = [name for name in get_unsafe_globals_in_checkpoint(checkpoint) if name.startswith("__torch__.")]
     checkpoint.seek(0)
     with safe_globals([(_Module, name) for name in defined]):
         root = torch.load(checkpoint, map_location="cpu", weights_only=True)
     tensors = dict(_tensors(root, "", set()))
-    # Buffers, as numbers that a network computes with, are not learned.
-    learned = {name: each for name, each in tensors.items() if each.requires_grad}
-    return {name: each.detach() for name, each in (learned or tensors).items()}
+    # Buffers are not learned.
+    learned = {name: tensor for name, tensor in tensors.items() if tensor.requires_grad}
+    return {name: tensor.detach() for name, tensor in (learned or tensors).items()}
 
 
 def _tensors(module: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
-    """Tensors of a module and of those inside it, each module once."""
+    """Yield the named tensors of a module and its submodules, every module once."""
     seen.add(id(module))
     for name, value in vars(module).items():
         if isinstance(value, Tensor):
@@ -181,74 +181,74 @@ def _tensors(module: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Te
 
 
 def import_policy(path: Path, agent_type: str = "") -> tuple[Agent[Any], TrainConfig[Any], str]:
-    """Make a policy of a file of published weights.
+    """Return the policy of a file of published weights.
 
     Args:
         path: see read_weights.
-        agent_type: whose weights they are; empty: as layers, and names in or of the file, tell.
+        agent_type: agent of the weights; empty: detected from the layers and the names in the file and of the file.
 
     Returns:
-        The agent on the CPU, its settings, and a note that says what it was made of.
+        The agent on the CPU, its configuration, and a note on its origin.
 
     Raises:
-        ConfigError: when the file cannot be read, or does not hold such a network.
+        ConfigError: if the file cannot be read or does not hold such a network.
     """
     weights = read_weights(path)
-    agent_type = agent_type or _recognised(path, weights)
+    agent_type = agent_type or _detect_agent(path, weights)
     agent = import_agent(agent_type, weights, path)
     return agent, published_config(agent_type), f"imported from {path.name}: {NOTE}"
 
 
-def _recognised(path: Path, weights: dict[str, Tensor]) -> str:
-    """The agent whose acting network has such layers.
+def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
+    """Return the agent whose acting network has the layers of the weights.
 
     Raises:
-        ConfigError: when there is none, or there are several and no name tells which.
+        ConfigError: if there is none, or there are several and no name decides.
     """
 
     def plain(text: str) -> str:
         return re.sub(r"[-_]", "", text).lower()
 
-    fits, names = _fitting(weights), [path.name]
+    candidates, names = _matching_agents(weights), [path.name]
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            names += archive.namelist()  # of a program also those of its modules
-    if len(fits) > 1:
-        fits = [name for name in fits if plain(name) in plain(" ".join(names))] or fits
-    if not fits:
+            names += archive.namelist()  # includes the names of a program's modules
+    if len(candidates) > 1:
+        candidates = [name for name in candidates if plain(name) in plain(" ".join(names))] or candidates
+    if not candidates:
         raise ConfigError(
             f"{path}: holds no published network ({', '.join(NETWORKS)}); a policy that was "
             "exported is used beside its contract.json"
         )
-    if len(fits) > 1:
+    if len(candidates) > 1:
         raise ConfigError(
-            f"{path}: may be of {' or '.join(fits)}; say which: marinenav import FILE --agent NAME --out POLICY"
+            f"{path}: may be of {' or '.join(candidates)}; say which: marinenav import FILE --agent NAME --out POLICY"
         )
-    return fits[0]
+    return candidates[0]
 
 
 def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> Agent[Any]:
-    """An agent that acts by published weights; its other networks are untrained.
+    """Return an agent that acts with published weights; its other networks are untrained.
 
     Args:
-        agent_type: whose weights they are.
-        weights: of the acting network, by layer name; computed with in float32.
-        source: where they are from, for messages.
+        agent_type: agent of the weights.
+        weights: weights of the acting network by layer name; converted to float32.
+        source: origin of the weights, for messages.
 
     Returns:
-        The agent of ``published_config``, the same one each time, on the CPU.
+        The agent of ``published_config`` on the CPU, equal in every call.
 
     Raises:
-        ConfigError: when they are not the weights of such a network.
+        ConfigError: if they are not the weights of such a network.
     """
-    agent = _untrained(agent_type)
-    misfits = _misfits(agent, weights)
-    if misfits:
-        others = _fitting(weights)
-        hint = f"; they fit {' and '.join(others)}" if others else ""
-        more = f" and {len(misfits) - 3} more" if len(misfits) > 3 else ""
+    agent = _make_untrained(agent_type)
+    mismatches = _mismatches(agent, weights)
+    if mismatches:
+        candidates = _matching_agents(weights)
+        hint = f"; they fit {' and '.join(candidates)}" if candidates else ""
+        more = f" and {len(mismatches) - 3} more" if len(mismatches) > 3 else ""
         raise ConfigError(
-            f"{source}: not the weights of a published {agent_type} network ({', '.join(misfits[:3])}{more}){hint}"
+            f"{source}: not the weights of a published {agent_type} network ({', '.join(mismatches[:3])}{more}){hint}"
         )
     named = {f"{agent.output_networks()[0]}.{name}": value for name, value in weights.items()}
     agent.networks.load_state_dict(agent.networks.state_dict() | named)
@@ -257,29 +257,30 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
     return agent.eval()
 
 
-def _fitting(weights: dict[str, Tensor]) -> list[str]:
-    """The agents whose published acting network has such layers."""
-    return [name for name in NETWORKS if not _misfits(_untrained(name), weights)]
+def _matching_agents(weights: dict[str, Tensor]) -> list[str]:
+    """Return the agents whose published acting network has the layers of the weights."""
+    return [name for name in NETWORKS if not _mismatches(_make_untrained(name), weights)]
 
 
-def _untrained(agent_type: str) -> Agent[Any]:
+def _make_untrained(agent_type: str) -> Agent[Any]:
+    """Return an agent with the published layers and initial weights that are equal in every call."""
     config = published_config(agent_type)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return make_agent(config, config.world.vessel.num_actions, torch.device("cpu"))
 
 
-def _misfits(agent: Agent[Any], weights: dict[str, Tensor]) -> list[str]:
-    """Differences between weights and the layout of an agent's acting network."""
+def _mismatches(agent: Agent[Any], weights: dict[str, Tensor]) -> list[str]:
+    """Return the differences between weights and the layers of an agent's acting network."""
     network = agent.networks[agent.output_networks()[0]]
     wanted = {name: tuple(value.shape) for name, value in network.named_parameters()}
-    given = {name: tuple(value.shape) for name, value in weights.items()}
+    shapes = {name: tuple(value.shape) for name, value in weights.items()}
     return [
-        *(f"{name} is missing" for name in wanted if name not in given),
-        *(f"{name} is unknown" for name in given if name not in wanted),
+        *(f"{name} is missing" for name in wanted if name not in shapes),
+        *(f"{name} is unknown" for name in shapes if name not in wanted),
         *(
             f"{name} is {shape}, must be {wanted[name]}"
-            for name, shape in given.items()
+            for name, shape in shapes.items()
             if wanted.get(name, shape) != shape
         ),
     ]

@@ -1,9 +1,9 @@
-"""Training of one agent by several processes: what each holds, and how they synchronise.
+"""Training of one agent by several processes: division of settings, and synchronisation.
 
-``torchrun`` starts the same program several times; each copy is a *rank*. Settings are totals: a
-rank has its share of the environments, of the replay buffer and of every batch, gradients are
-averaged over the ranks, and env-steps are counted over all of them. All ranks take the same steps
-in the same order, so they hold the same weights; the first one evaluates, logs and writes.
+``torchrun`` starts the same program several times; every process is a *rank*. Settings are totals: a rank has its
+share of the environments, of the replay buffer and of every batch, gradients are averaged over the ranks, and
+env-steps are counted over all of them. All ranks make the same steps in the same order, so they hold the same weights;
+the first rank evaluates, logs and saves.
 
 In a single process every method here returns at once.
 """
@@ -27,21 +27,21 @@ from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.utils.device import cpu_cores, cpu_threads, resolve_device
 from train_RL_agents.utils.files import inside, write_atomically
 
-Made = TypeVar("Made")
+T = TypeVar("T")
 
 _CPU = torch.device("cpu")
 _SEED_STRIDE = 1_000_000_007
-"""Between the seeds of ranks; odd, as CPU generators look at the lower 32 bits of a seed only."""
+"""Difference of the seeds of ranks; odd, as CPU generators use only the lower 32 bits of a seed."""
 _BAD_INPUT = 2
 
 
 @contextmanager
 def joined() -> Iterator[None]:
-    """Within it, the processes that torchrun started are connected; else nothing happens."""
+    """Connect the processes that torchrun started in this context; do nothing in a single process."""
     if not (dist.is_available() and dist.is_torchelastic_launched()) or _world_size() == 1:
         yield
         return
-    # What is said from rank to rank lies on the CPU, gradients on the device.
+    # Messages between ranks are on the CPU, gradients on the device.
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield
@@ -50,11 +50,12 @@ def joined() -> Iterator[None]:
 
 
 def _world_size() -> int:
+    """Return the number of processes that torchrun started."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 class Ranks:
-    """This process among those that train together."""
+    """Communication of this process with the others of the same training."""
 
     def __init__(self) -> None:
         several = dist.is_available() and dist.is_initialized()
@@ -65,43 +66,43 @@ class Ranks:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the first: it evaluates, logs and writes for all."""
+        """Return whether this is the first rank, which evaluates, logs and saves for all."""
         return self.rank == 0
 
-    # What a rank holds --------------------------------------------------------------------------
+    # Division of settings --------------------------------------------------------------------------
 
     def share(self, config: TrainConfig[Any]) -> TrainConfig[Any]:
-        """The configuration of this rank's part.
+        """Return the configuration of this rank's part.
 
         Raises:
-            ConfigError: when a total cannot be divided.
+            ConfigError: if a total cannot be divided by the number of ranks.
         """
         if self.size == 1:
             return config
         settings = config.trainer
-        parts: dict[str, Any] = {}
+        shares: dict[str, Any] = {}
         for name in settings.shared:
             total = getattr(settings, name)
             require(
                 total % self.size == 0, f"trainer.{name}", total, f"a multiple of {self.size}, the number of processes"
             )
-            parts[name] = total // self.size
-        # A world counts its own steps, so its levels begin after its share of the steps.
+            shares[name] = total // self.size
+        # The world of a rank counts its own steps, so its levels start after its share of the steps.
         levels = tuple(
             replace(level, starts_at=-(-level.starts_at // self.size)) for level in config.training_schedule.levels
         )
         schedule = replace(config.training_schedule, levels=levels)
-        return replace(config, trainer=replace(settings, **parts), training_schedule=schedule)
+        return replace(config, trainer=replace(settings, **shares), training_schedule=schedule)
 
     def seed(self, seed: int) -> int:
-        """This rank's seed of everything but the first weights; the run's own on the first."""
+        """Return this rank's seed of everything but the initial weights; the first rank has the seed of the run."""
         return seed + _SEED_STRIDE * self.rank
 
     def device(self, name: str) -> torch.device:
-        """The device of this rank: on a machine with GPUs, one for each.
+        """Return the device of this rank: on a machine with GPUs, one for every rank.
 
         Raises:
-            ConfigError: when there is none.
+            ConfigError: if there is no such device.
         """
         if self.size > 1:
             require(
@@ -114,14 +115,14 @@ class Ranks:
                 name = f"cuda:{self._local}"
         device = resolve_device(name, "execution.device")
         if device.type == "cuda":
-            # Streams, events and generators are those of the current device where none is named.
+            # Streams, events and generators without an explicit device use the current one.
             torch.cuda.set_device(device)
         return device
 
     def threads(self, wanted: int) -> int:
-        """CPU threads of this process: as many as wanted, or (0) its share of the cores.
+        """Return the number of CPU threads of this process: the wanted number, or for 0 its share of the cores.
 
-        A process that is alone takes those that are idle, see cpu_threads.
+        A single process takes the idle cores; see cpu_threads.
         """
         if wanted or self.size == 1:
             return cpu_threads(wanted)
@@ -129,7 +130,7 @@ class Ranks:
         return max(1, cpu_cores() // self._here)
 
     def command(self) -> list[str]:
-        """First words of a command line that resumes this run with as many processes."""
+        """Return the beginning of a command line that resumes this run with the same number of processes."""
         if self.size == 1:
             return ["marinenav"]
         hosts = self.size // self._here
@@ -137,7 +138,7 @@ class Ranks:
         count = ["--nproc-per-node", str(self._here)]
         return ["torchrun", *several, *count, "-m", "train_RL_agents"]
 
-    # Where ranks meet ---------------------------------------------------------------------------
+    # Synchronisation ---------------------------------------------------------------------------
 
     def average(self, tensor: Tensor) -> None:
         """Replace a tensor by its mean over the ranks."""
@@ -146,7 +147,7 @@ class Ranks:
             tensor.div_(self.size)
 
     def any(self, flag: bool) -> bool:
-        """Whether a flag is true on any rank; every rank gets the same answer."""
+        """Return whether a flag is true on any rank; the result is the same on every rank."""
         if self.size == 1:
             return flag
         raised = torch.tensor(int(flag))
@@ -154,7 +155,7 @@ class Ranks:
         return bool(raised)
 
     def mean(self, values: dict[str, float]) -> dict[str, float]:
-        """Means over the ranks of scalars that have the same names on all."""
+        """Return the means over the ranks of scalars with the same names on all ranks."""
         if self.size == 1:
             return values
         total = torch.tensor(list(values.values()), dtype=torch.float64)
@@ -164,52 +165,52 @@ class Ranks:
     def copy_first(self, tensors: Iterable[Tensor]) -> None:
         """Overwrite tensors with those of the first rank."""
         if self.size > 1:
-            for each in tensors:
-                dist.broadcast(each, 0)
+            for tensor in tensors:
+                dist.broadcast(tensor, 0)
 
     @contextmanager
     def barrier(self) -> Iterator[None]:
-        """Leave when all ranks have come to the end; what stops one stops all, with one sentence.
+        """Wait until all ranks reach the end of this context; an error of one rank stops all with one sentence.
 
         Raises:
-            ConfigError: on the first rank, when there was one on any.
-            SystemExit: on the others then, as the first one speaks for all.
+            ConfigError: on the first rank, if any rank raised one.
+            SystemExit: on the other ranks in that case, as the first rank prints the message.
         """
         if self.size == 1:
             yield
             return
-        mine = None
+        message = None
         try:
             yield
         except ConfigError as error:
-            mine = str(error)
-        everyone: list[str | None] = [None] * self.size
-        dist.all_gather_object(everyone, mine)
-        first = next((each for each in everyone if each is not None), None)
+            message = str(error)
+        messages: list[str | None] = [None] * self.size
+        dist.all_gather_object(messages, message)
+        first = next((text for text in messages if text is not None), None)
         if first is not None:
             raise ConfigError(first) if self.is_main else SystemExit(_BAD_INPUT)
 
-    def broadcast(self, make: Callable[[], Made]) -> Made:
-        """Broadcast an object from the first rank."""
+    def broadcast(self, make: Callable[[], T]) -> T:
+        """Return an object that the first rank makes, on all ranks."""
         with self.barrier():
-            made = [make() if self.is_main else None]
+            objects = [make() if self.is_main else None]
         if self.size > 1:
-            dist.broadcast_object_list(made, device=_CPU)
-        result: Any = made[0]
+            dist.broadcast_object_list(objects, device=_CPU)
+        result: Any = objects[0]
         return result
 
     # Saving -------------------------------------------------------------------------------------
 
     def _state_file(self, folder: Path, env_steps: int) -> Path:
-        """Where this rank's state is saved; the first one's file tells which of the others fit."""
-        own = f"{Path(STATE).stem}_rank{self.rank}_{env_steps:012d}.pt"
-        return inside(folder.parent, f"{folder.name}/{STATE if self.is_main else own}")
+        """Return the file of this rank's state; the first rank's file tells the env-steps of the others."""
+        rank_file = f"{Path(STATE).stem}_rank{self.rank}_{env_steps:012d}.pt"
+        return inside(folder.parent, f"{folder.name}/{STATE if self.is_main else rank_file}")
 
     def write_state(self, folder: Path, state: dict[str, Any]) -> None:
-        """Write the states of all ranks so that at any moment those of one step are there.
+        """Write the states of all ranks so that a complete set of one step exists at any moment.
 
-        The first rank's file replaces the last one when those of the others are complete; these
-        have the env-steps in their names, and go when they are not needed any more.
+        The first rank's file is replaced when the files of the others are complete; these have the env-steps in their
+        names, and are deleted when they are no longer needed.
         """
         file = self._state_file(folder, state["env_steps"])
         with self.barrier():
@@ -224,17 +225,17 @@ class Ranks:
                     other.unlink(missing_ok=True)
 
     def read_state(self, folder: Path, device: torch.device) -> dict[str, Any]:
-        """Read this rank's part of what write_state wrote.
+        """Read the part of this rank of a state that write_state wrote.
 
         Raises:
-            ConfigError: when it is missing, damaged, or of another number of ranks.
+            ConfigError: if it is missing, damaged, or of another number of ranks.
         """
         state: dict[str, Any] = {}
         with self.barrier():
             if self.is_main:
                 path = self._state_file(folder, 0)
                 state = read_checked(path, TRAINING, device)
-                state = {"ranks": 1} | state  # those of before do not say
+                state = {"ranks": 1} | state  # states of earlier versions do not say
                 for name in ("env_steps", "ranks"):
                     value = state.get(name)
                     require(is_count(value), f"{path}: {name}", value, "a whole number")
@@ -246,6 +247,11 @@ class Ranks:
         return state
 
     def _require_as_many(self, path: Path, ranks: int) -> None:
+        """Check that a state was saved by as many ranks.
+
+        Raises:
+            ConfigError: if it was not.
+        """
         if ranks != self.size:
             start = "marinenav" if ranks == 1 else f"torchrun with {ranks} of them"
             raise ConfigError(
@@ -255,4 +261,5 @@ class Ranks:
 
 
 def _processes(count: int) -> str:
+    """Return a number of processes as text."""
     return "1 process" if count == 1 else f"{count} processes"

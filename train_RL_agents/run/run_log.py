@@ -1,4 +1,4 @@
-"""run.log: what the terminal showed, warnings, and the sentence that ended a run."""
+"""Log file of a run: output of the terminal, warnings, and the error that ended the run."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from train_RL_agents.utils.files import open_without_links
 
 
 class RunLog(logging.Handler):
-    """Adds lines to a file; as a handler of ``logging``, those of libraries too.
+    """Handler of ``logging`` that writes lines of this program and of libraries to a file.
 
     Args:
-        path: the file; made if it is not there, never followed if it is a link.
+        path: file to append to; created if it is missing, rejected if it is a link.
 
     Raises:
-        ConfigError: when it cannot be opened.
+        ConfigError: if it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,28 +32,28 @@ class RunLog(logging.Handler):
 
     def add(self, line: str) -> None:
         """Add a line."""
-        # On a full disk the files of the run itself are reported.
+        # On a full disk the other files of the run raise an error that is reported.
         with suppress(OSError, ValueError):
             self._file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
             self._file.flush()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See logging.Handler."""
+        """Add a record of ``logging`` as a line."""
         self.add(f"{record.levelname.lower()}: {record.getMessage()}")
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Within it, warnings are added, and the error that ends it."""
-        shown, root, torch = warnings.showwarning, logging.getLogger(), logging.getLogger("torch")
+        """Add the warnings in this context, and the error that ends it."""
+        showwarning, root, torch = warnings.showwarning, logging.getLogger(), logging.getLogger("torch")
 
         def show(message: Warning | str, *where: Any, **options: Any) -> None:
             self.add(f"warning: {message}")
-            shown(message, *where, **options)
+            showwarning(message, *where, **options)
 
-        # With a handler there, logging does not fall back to the terminal any more.
-        usual = [] if root.handlers or not logging.lastResort else [logging.lastResort]
+        # Once the root has a handler, logging no longer prints warnings on the terminal.
+        fallback = [] if root.handlers or not logging.lastResort else [logging.lastResort]
         warnings.showwarning = show
-        for handler in (self, *usual):
+        for handler in (self, *fallback):
             root.addHandler(handler)
         torch.addHandler(self)  # passes nothing on to the root
         try:
@@ -62,8 +62,8 @@ class RunLog(logging.Handler):
             self.add(f"ended by {type(error).__name__}: {first_line(error)}")
             raise
         finally:
-            warnings.showwarning = shown
-            for handler in (self, *usual):
+            warnings.showwarning = showwarning
+            for handler in (self, *fallback):
                 root.removeHandler(handler)
             torch.removeHandler(self)
 

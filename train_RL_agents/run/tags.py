@@ -1,6 +1,6 @@
-"""Every scalar that a run logs, with what it means.
+"""Meanings of all scalars that a run logs.
 
-TensorBoard shows the meanings beside its charts, and the table in docs/tensorboard.md is this one.
+TensorBoard shows them beside its charts, and docs/tensorboard.md lists them.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 RESULTS = ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return")
-"""Figures of an evaluation to look at first, in this order."""
+"""Most important metrics of an evaluation, in this order."""
 TRAINING = ("episode_return", "success_rate", "collision_rate")
-"""Figures of training episodes to look at first, likewise."""
+"""Most important metrics of training episodes, in this order."""
 
 TAGS = {
     "Result/*": "the five figures to look at first, as under `eval/`; TensorBoard sorts by name, "
@@ -67,21 +67,21 @@ TAGS = {
     "gpu/temperature_c": "from the driver (deg C)",
     "gpu/power_w": "from the driver (W)",
 }
-"""Meaning by tag, where ``*`` stands for anything; the first that fits counts."""
+"""Meanings by tag, where ``*`` matches anything; the first match counts."""
 
 
 def meaning(tag: str) -> str:
-    """Meaning of a scalar; empty for those of a user's agent."""
-    return next((text for known, text in TAGS.items() if fnmatchcase(tag, known)), "")
+    """Return the meaning of a scalar; empty for scalars of a user's agent."""
+    return next((text for pattern, text in TAGS.items() if fnmatchcase(tag, pattern)), "")
 
 
 def results(figures: dict[str, float | None]) -> dict[str, float | None]:
-    """The figures to look at first, numbered for TensorBoard, which sorts by name."""
+    """Return the most important metrics of an evaluation, numbered as TensorBoard sorts by name."""
     return {f"Result/{number}_{name}": figures[name] for number, name in enumerate(RESULTS, 1)}
 
 
 def of_training(scalars: dict[str, float | None]) -> dict[str, float | None]:
-    """Find the scalars of training to look at first, numbered likewise."""
+    """Return the most important metrics of training, numbered in the same way."""
     return {
         f"Training/{number}_{name}": scalars[f"train/{name}"]
         for number, name in enumerate(TRAINING, 1)

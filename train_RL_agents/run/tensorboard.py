@@ -1,4 +1,4 @@
-"""What a run shows in TensorBoard."""
+"""Logger that writes events of a run for TensorBoard."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from train_RL_agents.run.tags import meaning
 
 HISTOGRAM_BINS = 30
 _LARGEST, _NARROWEST = 1e150, 1e-12
-"""Of a histogram: largest number, and least range as a share of the largest one."""
+"""Limits of a histogram: largest number, and smallest range relative to the largest number."""
 _EVENTS = "events.out.tfevents."
 
 
 def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
-    """TensorBoard's page of custom scalars: what to look at first, by question and chart.
+    """Return TensorBoard's layout of custom scalars: the most important charts, grouped by question.
 
-    A chart has one colour per run, so each level has its own. TensorBoard puts charts with margins
-    last in their group, so the one that counts most has its own.
+    A chart has one colour per run, so every level has a chart. TensorBoard puts charts with margins last in their
+    group, so the most important one has a group of its own.
 
     Args:
-        levels: of the evaluations.
+        levels: number of levels of the evaluations.
     """
     return {
         "does it learn": {
@@ -73,29 +73,29 @@ def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
 
 
 class TensorBoard(RunLogger):
-    """TensorBoard's events of a run, with its settings.
+    """Logger of a run and its settings for TensorBoard.
 
     Args:
-        path: the run folder.
-        config: of the run.
-        resumed_at: env-steps of the checkpoint that the run goes on from, -1 for a new one; what
-            was written after it is hidden.
-        heading: lines on what is run, for the page of texts.
+        path: run folder.
+        config: configuration of the run.
+        resumed_at: env-steps of the checkpoint from which the run is resumed, -1 for a new run. Later events are
+            hidden.
+        heading: description of the run for the text page.
     """
 
     def __init__(self, path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]) -> None:
-        _put_before(path, int(time.time()))
+        _rename_future_files(path, int(time.time()))
         self._writer = SummaryWriter(str(path), purge_step=resumed_at + 1)
         self._described: set[str] = set()
         self._writer.add_custom_scalars(layout(len(config.eval_schedule.num_episodes)))
         begin = max(resumed_at, 0)
-        settings, usual = (flatten(to_dict(each)) for each in (config, default_config(config.agent_type)))
-        changed = {key: value for key, value in settings.items() if value != usual[key]}
-        about = "\n\n".join((*heading, "Settings that differ from the agent's defaults:"))
-        self._writer.add_text("settings/changed", f"{about}\n\n{_table(changed)}", begin)
+        settings, defaults = (flatten(to_dict(source)) for source in (config, default_config(config.agent_type)))
+        changed = {key: value for key, value in settings.items() if value != defaults[key]}
+        header = "\n\n".join((*heading, "Settings that differ from the agent's defaults:"))
+        self._writer.add_text("settings/changed", f"{header}\n\n{_table(changed)}", begin)
         self._writer.add_text("settings/complete", _table(settings), begin)
-        # The first summary would fix the columns of HPARAMS for all runs; without it TensorBoard
-        # puts settings that differ between runs first, and takes scalars as metrics, by name.
+        # The first summary of hparams would fix the columns of HPARAMS for all runs; without it TensorBoard puts
+        # settings that differ between runs first, and takes scalars as metrics, by name.
         plain = {
             key: value if isinstance(value, bool | int | float) else _text(value) for key, value in settings.items()
         }
@@ -103,35 +103,35 @@ class TensorBoard(RunLogger):
         self._writer._get_file_writer().add_summary(start, begin)
 
     def log(self, scalars: dict[str, float], env_steps: int) -> None:
-        """Log scalars, each with its meaning at first."""
+        """Log scalars, the first time with their meanings."""
         for tag, value in scalars.items():
             summary = scalar(tag, value)
             if tag not in self._described:
                 self._described.add(tag)
-                about = summary.value[0].metadata
-                about.summary_description, about.plugin_data.plugin_name = meaning(tag), "scalars"
+                metadata = summary.value[0].metadata
+                metadata.summary_description, metadata.plugin_data.plugin_name = meaning(tag), "scalars"
             self._writer._get_file_writer().add_summary(summary, env_steps)
 
     def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
-        """Log how values are distributed."""
-        # numpy's own bins are refused where numbers differ too little for them, or too much.
+        """Log the distribution of values."""
+        # The bins are computed here, as those of numpy fail if values differ too little or too much.
         values = values.double().clamp(-_LARGEST, _LARGEST)
         low, high = map(float, values.aminmax())
         largest = max(abs(low), abs(high))
-        around = max(_NARROWEST * largest, 0.5) if high - low <= _NARROWEST * largest else 0.0
-        bins = np.linspace(low - around, high + around, HISTOGRAM_BINS + 1)
+        margin = max(_NARROWEST * largest, 0.5) if high - low <= _NARROWEST * largest else 0.0
+        bins = np.linspace(low - margin, high + margin, HISTOGRAM_BINS + 1)
         self._writer.add_histogram(tag, values, env_steps, bins=bins)
 
     def log_image(self, tag: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
-        """Log a picture [height, width, 3]."""
+        """Log an image [height, width, 3]."""
         self._writer.add_image(tag, pixels, env_steps, dataformats="HWC")
 
     def log_end(self, env_steps: int) -> None:
-        """Log that the run has made all its env-steps."""
+        """Log that the run has reached its last env-step."""
         self._writer._get_file_writer().add_summary(self._end, env_steps)
 
     def flush(self) -> None:
-        """Bring all to the disk."""
+        """Write everything to the disk."""
         self._writer.flush()
 
     def close(self) -> None:
@@ -139,27 +139,29 @@ class TensorBoard(RunLogger):
         self._writer.close()
 
 
-def _put_before(path: Path, now: int) -> None:
-    """Rename event files of a clock that was ahead: TensorBoard reads files in the order of names.
+def _rename_future_files(path: Path, now: int) -> None:
+    """Rename event files from the future, as TensorBoard reads files in the order of their names.
+
+    Such files were written while the clock was ahead.
 
     Args:
-        path: the run folder.
-        now: seconds since 1970, of which the next file has its name.
+        path: run folder.
+        now: seconds since 1970, which the name of the next file contains.
     """
     for file in path.glob(f"{_EVENTS}*"):
-        stamp, _, rest = file.name.removeprefix(_EVENTS).partition(".")
+        stamp, _, suffix = file.name.removeprefix(_EVENTS).partition(".")
         if stamp.isdecimal() and int(stamp) >= now:
-            file.rename(file.with_name(f"{_EVENTS}{now - 1:010d}.{stamp}.{rest}"))
+            file.rename(file.with_name(f"{_EVENTS}{now - 1:010d}.{stamp}.{suffix}"))
 
 
 def _text(value: Any) -> str:
-    """A setting as text; a list of one, as the seed of a run is, without its brackets."""
+    """Return a setting as text; a list of one element, such as the seed of a run, without brackets."""
     if isinstance(value, list) and len(value) == 1:
         return _text(value[0])
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def _table(settings: dict[str, Any]) -> str:
-    """Settings as a table in Markdown."""
+    """Return settings as a Markdown table."""
     rows = (f"| {key} | `{_text(value)}` |" for key, value in sorted(settings.items()))
     return "\n".join(("| setting | value |", "|---|---|", *rows))

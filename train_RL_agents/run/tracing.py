@@ -1,4 +1,4 @@
-"""A trace of some turns of the training loop, for TensorBoard's profiler or Perfetto."""
+"""Trace of some iterations of the training loop for TensorBoard's profiler or Perfetto."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 _UPDATES_BEFORE = 10
-"""Updates before the trace: by then everything is compiled."""
+"""Number of updates before the trace, after which everything is compiled."""
 
 
 class Trace:
-    """A callback of the trainer that profiles some turns of its loop.
+    """Callback of the trainer that profiles some iterations of its loop.
 
-    The trace begins after some updates, and ends after the wanted turns, or later, when there has
-    been an update in it.
+    The trace starts after some updates and ends after the wanted number of iterations, or later, once it contains an
+    update.
 
     Args:
-        folder: where the trace is written.
-        turns: turns of the loop in the trace.
-        device: of the run.
+        folder: folder of the trace.
+        turns: number of iterations in the trace.
+        device: device of the run.
     """
 
     def __init__(self, folder: Path, turns: int, device: torch.device) -> None:
         self.path: Path | None = None
-        """The trace, once it is written."""
+        """File of the trace; None until it is written."""
         self._folder, self._turns = folder, turns
         self._activities = [ProfilerActivity.CPU]
         if device.type == "cuda":
@@ -38,7 +38,7 @@ class Trace:
         self._traced = 0
 
     def __call__(self, trainer: Any) -> None:
-        """Begin or end the trace when it is time to."""
+        """Start or end the trace if it is time to."""
         updates = trainer.algorithm.learner.updates
         self._first = updates if self._first is None else self._first
         if self._profiler is not None:
@@ -53,11 +53,11 @@ class Trace:
             self._profiler.start()
 
     def finish(self) -> None:
-        """Write the trace, if one has begun: also when the run ends before it."""
+        """Write the trace if one has started, also if the run ends early."""
         if self._profiler is None:
             return
         self._profiler.stop()
-        # TensorBoard's plugin looks for this ending, and takes the rest for worker and time.
+        # TensorBoard's plugin searches for this suffix; the rest of the name is worker and time.
         path = self._folder / f"training.{time.time_ns() // 1_000_000}.pt.trace.json.gz"
         self._profiler.export_chrome_trace(str(path))
         self._profiler, self.path = None, path
