@@ -1,11 +1,11 @@
-"""Compare two ranks with one process: the same total work, one thread each, in turn.
+"""Compare the speed of two ranks with that of one process: same total work, one thread each, alternating runs.
 
     python tools/bench_ranks.py                                # three pairs of runs
     python tools/bench_ranks.py --repeats 5 --json ranks.json -- -C configs/dqn.json
 
-Prints env-steps per second of training (evaluation, saving and compilation left out) of every run,
-and the ratio of two ranks to one: median, lowest and highest over the pairs. On a machine with
-fewer free cores than ranks it says nothing.
+Prints env-steps per second of training (without evaluation, saving and compilation) of every run, and the ratio of
+two ranks to one: median, lowest and highest over the pairs. The ratio means nothing on a machine with fewer free cores
+than ranks.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ ROOT = Path(__file__).parents[1]
 
 
 def parse() -> argparse.Namespace:
-    """Command-line arguments."""
+    """Return the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--steps", type=int, default=200_000, help="env-steps of a run, in total")
     parser.add_argument("--repeats", type=int, default=3, help="pairs of runs")
     parser.add_argument("--json", type=Path, help="also write the figures here")
-    parser.add_argument("settings", nargs="*", help="more for marinenav train, after --")
+    parser.add_argument("settings", nargs="*", help="further arguments of marinenav train, after --")
     return parser.parse_args()
 
 
 def rate(ranks: int, args: argparse.Namespace) -> float:
-    """Env-steps per second of one run."""
+    """Run one training and return its env-steps per second."""
     launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
     with tempfile.TemporaryDirectory() as folder:
-        # One evaluation, at the end, and no replay in the checkpoint: neither is counted.
-        own = [
+        # One evaluation, at the end, and no replay in the checkpoint, as their time is not counted.
+        fixed = [
             "--device=cpu",
             "--threads=1",
             "--quiet",
@@ -58,7 +58,7 @@ def rate(ranks: int, args: argparse.Namespace) -> float:
             "train_RL_agents",
             "train",
             *args.settings,
-            *own,
+            *fixed,
         ]
         subprocess.run(command, cwd=ROOT, check=True)
         (file,) = Path(folder).glob(f"*/seed_*/checkpoints/{STATE}")
@@ -68,7 +68,7 @@ def rate(ranks: int, args: argparse.Namespace) -> float:
 
 
 def main() -> None:
-    """Measure and print; each pair is in the other order than the one before."""
+    """Measure all pairs and print the result; the order of a pair alternates."""
     args = parse()
     setting = machine(torch.device("cpu")) | software()
     setting |= {"steps": args.steps, "ranks": args.ranks, "settings": args.settings, "threads": 1}
@@ -77,12 +77,12 @@ def main() -> None:
         for ranks in (1, args.ranks)[:: -1 if repeat % 2 else 1]:
             rates[ranks].append(rate(ranks, args))
             print(f"pair {repeat + 1}, ranks {ranks}: {rates[ranks][-1]:,.0f} env-steps/s", flush=True)
-    ratios = [several / one for one, several in zip(rates[1], rates[args.ranks], strict=True)]
+    ratios = [multiple / single for single, multiple in zip(rates[1], rates[args.ranks], strict=True)]
     ratio = {"median": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios)}
     print(f"{args.ranks} ranks / one process: {ratio['median']:.2f} ({ratio['lowest']:.2f} to {ratio['highest']:.2f})")
     if args.json:
-        found = {"setting": setting, "env_steps_per_second": rates, "ratio": ratio}
-        args.json.write_text(json.dumps(found, indent=2) + "\n")
+        result = {"setting": setting, "env_steps_per_second": rates, "ratio": ratio}
+        args.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
-"""Compare the world's rate with that of VMAS's `navigation`, on one machine in one run.
+"""Compare the speed of the world with that of the scenario `navigation` of VMAS, on one machine in one run.
 
-VMAS is no dependency, and its licence is another: it stays in an environment of its own, where
-tools/vmas_rate.py runs it.
+VMAS is not a dependency, and has another licence: it is installed in a separate environment, where tools/vmas_rate.py
+runs it.
 
     python -m venv /tmp/vmas && /tmp/vmas/bin/pip install vmas
     python tools/bench_vmas.py --vmas-python /tmp/vmas/bin/python --json vmas.json
 
-Both worlds have five agents, new uniform random actions every step, the same threads and
-device. They take turns within a repeat. Ours counts noise, resets and the refresh of scenarios;
-VMAS is not reset at all, which is to its advantage. At last the best size of each is measured
-against the other, in turn, and the ratio is of these runs.
+Both worlds have five agents, new uniform random actions every step, and the same threads and device. Their runs
+alternate. The time of this project's world includes noise, resets and the refresh of scenarios; VMAS is never reset,
+which is to its advantage. Finally the fastest sizes of both are measured in alternating runs, which give the ratio.
 """
 
 from __future__ import annotations
@@ -34,29 +33,29 @@ from train_RL_agents.speed.timing import compile_seconds, steps_for
 from train_RL_agents.utils.device import cpu_cores, resolve_device
 
 Runs = dict[str, Any]
-"""Environments, and the rates of all runs (env-steps/s), with median, lowest and highest."""
+"""Number of environments, and rates of all runs (env-steps/s) with median, lowest and highest."""
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Command-line arguments."""
+    """Return the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--vmas-python", type=Path, required=True, help="Python of an environment with vmas")
     add("--sizes", type=int, nargs="+", default=[256, 1024, 4096, 16384], help="environments")
     add("--agents", type=int, default=5)
-    add("--obstacles", type=int, default=4, help="of our world; VMAS's has none")
+    add("--obstacles", type=int, default=4, help="obstacles of our world; that of VMAS has none")
     add("--device", default="cpu")
-    add("--threads", type=int, default=cpu_cores(), help="CPU threads of each")
-    add("--seconds", type=float, default=2.0, help="length of a run")
+    add("--threads", type=int, default=cpu_cores(), help="CPU threads of each world")
+    add("--seconds", type=float, default=2.0, help="length of a run (s)")
     add("--repeats", type=int, default=5)
-    add("--compile", action=argparse.BooleanOptionalAction, default=True, help="our world's step")
+    add("--compile", action=argparse.BooleanOptionalAction, default=True, help="compile the step of our world")
     add("--json", type=Path, help="also write everything here")
     return parser.parse_args(argv)
 
 
 def run_vmas(args: argparse.Namespace, size: int, seconds: float) -> dict[str, Any]:
-    """What vmas_rate.py prints."""
-    words = [
+    """Return the values that vmas_rate.py prints."""
+    arguments = [
         args.vmas_python,
         Path(__file__).with_name("vmas_rate.py"),
         size,
@@ -65,26 +64,26 @@ def run_vmas(args: argparse.Namespace, size: int, seconds: float) -> dict[str, A
         args.device,
         seconds,
     ]
-    # Packages on our path are none of its own.
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    # Packages of this project must not be found in that environment.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     try:
-        done = subprocess.run([*map(str, words)], stdout=subprocess.PIPE, check=True, env=clean)
+        process = subprocess.run([*map(str, arguments)], stdout=subprocess.PIPE, check=True, env=environment)
     except (OSError, subprocess.CalledProcessError) as error:
         raise SystemExit(
             f"bench_vmas: error: --vmas-python must be the Python of an environment with vmas ({error})"
         ) from error
-    return json.loads(done.stdout)
+    return json.loads(process.stdout)
 
 
 def spread(values: list[float]) -> dict[str, float]:
-    """Median, lowest and highest."""
+    """Return the median, the lowest and the highest value."""
     return {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
 
 
 def compare(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]:
-    """Both worlds at a size of each, measured in turn."""
-    words = [f"execution.device={args.device}", f"execution.threads={args.threads}"]
-    config = load_config(None, words)
+    """Measure both worlds in alternating runs, with ``ours`` and ``theirs`` environments."""
+    overrides = [f"execution.device={args.device}", f"execution.threads={args.threads}"]
+    config = load_config(None, overrides)
     config = sized(on_level(config, Level(args.agents, 0, args.obstacles)), num_envs=ours)
     mode = "eager" if not args.compile else "compiled" if args.device == "cpu" else "captured"
     rates: dict[str, list[float]] = {"ours": [], "vmas": []}
@@ -97,16 +96,16 @@ def compare(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]
             rates["ours"].append(ours * steps / benchmark.run(steps))
             rates["vmas"].append(run_vmas(args, theirs, args.seconds)["rate"])
     print(f"compiled in {compiling:.1f} s; env-steps/s:")
-    found = {}
+    runs = {}
     for name, size in (("ours", ours), ("vmas", theirs)):
-        found[name] = {"environments": size, **spread(rates[name]), "runs": rates[name]}
+        runs[name] = {"environments": size, **spread(rates[name]), "runs": rates[name]}
         print(
             "{:>5} {environments:>8,} environments {median:>12,.0f} ({lowest:,.0f} to {highest:,.0f})".format(
-                name, **found[name]
+                name, **runs[name]
             ),
             flush=True,
         )
-    return found
+    return runs
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -121,12 +120,12 @@ def main(argv: list[str] | None = None) -> None:
         print(f"{name:>16}: {value}")
     rows = [compare(args, size, size) for size in args.sizes]
     best = [
-        max((row[name] for row in rows), key=lambda each: each["median"])["environments"] for name in ("ours", "vmas")
+        max((row[name] for row in rows), key=lambda runs: runs["median"])["environments"] for name in ("ours", "vmas")
     ]
     print("best size of each, in turn:")
     final = compare(args, *best)
     pairs = zip(final["ours"]["runs"], final["vmas"]["runs"], strict=True)
-    ratio = spread([one / other for one, other in pairs])
+    ratio = spread([ours / vmas for ours, vmas in pairs])
     print("ours to VMAS: {median:.2f} times ({lowest:.2f} to {highest:.2f})".format(**ratio))
     if args.json:
         content = {"setting": facts, "rows": rows, "best": final, "ratio": ratio}

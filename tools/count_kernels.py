@@ -1,13 +1,12 @@
-"""Count the kernels of parts of the loop of training on a GPU that is not there.
+"""Count the kernels of parts of the training loop on a simulated GPU.
 
     python -m tools.count_kernels                                # every agent
     python -m tools.count_kernels --agents AC-IQN --registers    # also compile for sm_90
     python -m tools.count_kernels execution.precision=bf16 --agents DQN --code folder
 
-The loop of training runs on the faked GPU of the tests. Inductor generates its code as it would for
-an H200: each start of a generated kernel and each call of a library counts as one, and so does each
-operator outside of generated code. A library may start a second kernel to add up the parts of a
-matrix product; that is not known here. Nothing is run, so nothing is timed.
+The training loop runs on the fake GPU of the tests. Inductor generates its code as for an H200: every launch of a
+generated kernel, every library call and every operator outside of generated code counts as one. A library may launch a
+second kernel to add the parts of a matrix product, which is not count_parts. No kernel runs, so nothing is timed.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ H200 = SimpleNamespace(
 BASE = {"execution": {"compile": True, "capture": True}, "trainer": {"num_envs": 4096}}
 _SETTINGS = {
     torch._inductor.config: {
-        "shape_padding": False,  # is measured
-        "joint_graph_constant_folding": False,  # is computed
+        "shape_padding": False,  # would be measured on the device
+        "joint_graph_constant_folding": False,  # would be computed on the device
         "fx_graph_cache": False,
         "compile_threads": 1,
     },
@@ -69,62 +68,64 @@ _SETTINGS = {
 }
 
 
-# A compiler for a GPU that is not there ---------------------------------------------------------
+# A compiler for a simulated GPU -----------------------------------------------------------------
 
 
 @contextmanager
 def h200() -> Iterator[None]:
-    """Within it, torch.cuda and triton describe an H200."""
+    """Let torch.cuda and triton describe an H200 in this context."""
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
-    def given(value: Any) -> Callable[..., Any]:
+    def constant(value: Any) -> Callable[..., Any]:
         return lambda *args, **kwargs: value
 
-    properties = {"get_device_properties": given(H200), "current_device": given(0)}
-    common = properties | {"is_available": given(True), "device_count": given(1), "synchronize": given(None)}
+    properties = {"get_device_properties": constant(H200), "current_device": constant(0)}
+    common = properties | {"is_available": constant(True), "device_count": constant(1), "synchronize": constant(None)}
     cuda = common | {
-        "get_device_capability": given((9, 0)),
-        "get_device_name": given(H200.name),
-        "is_bf16_supported": given(True),
-        "set_rng_state": given(None),
-        "get_rng_state": given(torch.zeros(16, dtype=torch.uint8)),
-        **dict.fromkeys(("_lazy_init", "_exchange_device", "_maybe_exchange_device"), given(0)),
+        "get_device_capability": constant((9, 0)),
+        "get_device_name": constant(H200.name),
+        "is_bf16_supported": constant(True),
+        "set_rng_state": constant(None),
+        "get_rng_state": constant(torch.zeros(16, dtype=torch.uint8)),
+        **dict.fromkeys(("_lazy_init", "_exchange_device", "_maybe_exchange_device"), constant(0)),
     }
     target = SimpleNamespace(
-        get_current_target=given(GPUTarget("cuda", 90, 32)), get_current_device=given(0), get_current_stream=given(0)
+        get_current_target=constant(GPUTarget("cuda", 90, 32)),
+        get_current_device=constant(0),
+        get_current_stream=constant(0),
     )
     with ExitStack() as stack:
         for owner, names in ((torch.cuda, cuda), (CudaInterface, common), (CudaInterface.Worker, properties)):
             for name, value in names.items():
-                kept = value if owner is torch.cuda else staticmethod(value)
-                stack.enter_context(patch.object(owner, name, kept))
-        stack.enter_context(patch.object(fake_tensor, "init_gpu_context", given(None)))
-        stack.enter_context(patch.object(joint_graph, "lazy_init", given(None)))
-        for each in vars(torch.utils._triton).values():
-            getattr(each, "cache_clear", given(None))()
+                replacement = value if owner is torch.cuda else staticmethod(value)
+                stack.enter_context(patch.object(owner, name, replacement))
+        stack.enter_context(patch.object(fake_tensor, "init_gpu_context", constant(None)))
+        stack.enter_context(patch.object(joint_graph, "lazy_init", constant(None)))
+        for function in vars(torch.utils._triton).values():
+            getattr(function, "cache_clear", constant(None))()
         driver.set_active(target)
         yield
 
 
-def moved(graph: torch.fx.GraphModule, device: torch.device) -> torch.fx.GraphModule:
-    """A copy of a graph that makes its tensors on another device."""
+def move_graph(graph: torch.fx.GraphModule, device: torch.device) -> torch.fx.GraphModule:
+    """Return a copy of a graph that makes its tensors on another device."""
     graph = copy.deepcopy(graph)
 
-    def there(value: Any) -> Any:
-        if value == "cuda":  # of autocast
+    def move(value: Any) -> Any:
+        if value == "cuda":  # the argument of autocast
             return device.type
         return device if isinstance(value, torch.device) else value
 
     for node in graph.graph.nodes:
-        node.args, node.kwargs = (map_aggregate(each, there) for each in (node.args, node.kwargs))
+        node.args, node.kwargs = (map_aggregate(arguments, move) for arguments in (node.args, node.kwargs))
         node.meta.pop("example_value", None)
     graph.recompile()
     return graph
 
 
-def blank(value: Any, device: torch.device) -> Any:
-    """A tensor like another, on another device; anything else as it is."""
+def empty_copy(value: Any, device: torch.device) -> Any:
+    """Return an empty tensor like another on another device; anything else unchanged."""
     if not isinstance(value, Tensor):
         return value
     return torch.empty_strided(
@@ -133,39 +134,44 @@ def blank(value: Any, device: torch.device) -> Any:
 
 
 class Compiler:
-    """Takes the place of ``torch.compile`` and counts what the code that it generates starts.
+    """Replacement of ``torch.compile`` that counts the launches of the code that it generates.
 
     Args:
-        mode: the faked GPU.
+        mode: fake GPU.
     """
 
     def __init__(self, mode: Any) -> None:
         self.mode, self._compile = mode, torch.compile
         self.code: list[tuple[str, str]] = []
-        """Names of compiled functions, and the code; once more for a backward pass."""
+        """Names of compiled functions with their code; a backward pass is a second entry."""
         self.started: list[str] = []
-        """Generated code, each time that it is called."""
+        """Generated code in the order of its calls."""
         self.counted: dict[str, None] = {}
-        """Generated code of what was counted."""
+        """Generated code of the counted parts."""
         self.operators: dict[str, Counter[str]] = {}
-        """Operators outside of generated code, by what was counted."""
+        """Operators outside of generated code by part."""
 
     def __call__(self, function: Any, *, options: Any = None, **kwargs: Any) -> Any:
-        """See torch.compile."""
+        """Compile a function with a backend that counts launches; other arguments as in torch.compile."""
         name = getattr(getattr(function, "func", function), "__qualname__", "?")
-        # That one is for Dynamo.
+        # This option is one of Dynamo, not of Inductor.
         patches = {key: value for key, value in (options or {}).items() if key != "guard_filter_fn"}
 
         def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-            begin = len(self.code)
+            start = len(self.code)
             with detect_fake_mode(inputs):
-                # Gradients are traced on the CPU, since autograd wants a driver.
-                given = [blank(each, CPU) for each in inputs]
-            compile_fx(moved(graph, CPU), given, inner_compile=partial_of(self._inner, name), config_patches=patches)
-            own = [text for _, text in self.code[begin:]]
+                # Gradients are traced on the CPU, since autograd needs a driver.
+                cpu_inputs = [empty_copy(value, CPU) for value in inputs]
+            compile_fx(
+                move_graph(graph, CPU),
+                cpu_inputs,
+                inner_compile=partial_of(self._generate, name),
+                config_patches=patches,
+            )
+            texts = [text for _, text in self.code[start:]]
 
             def call(*args: Any) -> Any:
-                self.started += own
+                self.started += texts
                 with self.mode.counting(None):
                     return graph.forward(*args)
 
@@ -173,59 +179,61 @@ class Compiler:
 
         return self._compile(function, backend=backend, **kwargs)
 
-    def _inner(self, name: str, graph: torch.fx.GraphModule, inputs: list[Any], **kwargs: Any) -> Any:
+    def _generate(self, name: str, graph: torch.fx.GraphModule, inputs: list[Any], **kwargs: Any) -> Any:
         """Generate the code of one graph."""
 
-        def keep(lowering: GraphLowering, wrapper: Any) -> Any:
+        def keep_code(lowering: GraphLowering, wrapper: Any) -> Any:
             self.code.append((name, wrapper.value))
             lowering.cache_key, lowering.cache_path, lowering.cache_linemap = "", os.devnull, []
             return SimpleNamespace(call=lambda args: None, __file__=os.devnull, runner=None)
 
-        mode, there = detect_fake_mode(inputs), moved(graph, GPU)
+        mode, gpu_graph = detect_fake_mode(inputs), move_graph(graph, GPU)
         with mode:
-            given = [blank(each, GPU) for each in inputs]
-            FakeTensorProp(there, mode).propagate_dont_convert_inputs(*given)
-        with h200(), patch.object(GraphLowering, "_compile_to_module_lines", keep):
-            compile_fx_inner(there, given, **kwargs)
+            gpu_inputs = [empty_copy(value, GPU) for value in inputs]
+            FakeTensorProp(gpu_graph, mode).propagate_dont_convert_inputs(*gpu_inputs)
+        with h200(), patch.object(GraphLowering, "_compile_to_module_lines", keep_code):
+            compile_fx_inner(gpu_graph, gpu_inputs, **kwargs)
         return make_boxed_func(graph.forward)
 
 
 def partial_of(function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
-    """functools.partial as a plain function, which config_patches can wrap."""
+    """Return functools.partial as a plain function, which config_patches can wrap."""
     return lambda *args, **kwargs: function(*first, *args, **kwargs)
 
 
 def kernels(text: str) -> Counter[str]:
-    """What a call of generated code starts, by kind."""
+    """Return the number of launches in a call of generated code by kind."""
     body = text[text.index("def call(") :]
-    found = re.findall(r"(\.run|extern_kernels|torch\.ops\.\w+|\.copy_)(?:\.\w+)*\(", body)
+    calls = re.findall(r"(\.run|extern_kernels|torch\.ops\.\w+|\.copy_)(?:\.\w+)*\(", body)
     kinds = {".run": "generated", "extern_kernels": "library"}
-    return Counter(kinds.get(each, "operators") for each in found)
+    return Counter(kinds.get(call, "operators") for call in calls)
 
 
-# What is counted --------------------------------------------------------------------------------
+# Counting ---------------------------------------------------------------------------------------
 
 
 PARTS = ("vector step", "refresh", "update", "evaluation step")
 
 
-def counted(agent: str, words: list[str], parts: Sequence[str] = PARTS) -> tuple[dict[str, Counter[str]], Compiler]:
-    """Kernels by kind of some parts of the loop of training.
+def count_parts(
+    agent: str, overrides: list[str], parts: Sequence[str] = PARTS
+) -> tuple[dict[str, Counter[str]], Compiler]:
+    """Return the number of kernels of parts of the training loop by kind, and the compiler.
 
     Args:
-        agent: name.
+        agent: name of the agent.
+        overrides: settings.
         parts: some of PARTS.
-        words: settings.
     """
     compiled_explore.cache_clear()
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     with ExitStack() as stack:
         for config, settings in _SETTINGS.items():
             stack.enter_context(config.patch(settings))  # type: ignore[attr-defined]
         mode = stack.enter_context(fake_gpu())
         compiler = Compiler(mode)
         stack.enter_context(patch.object(torch, "compile", compiler))
-        loop = Loop(mode, agent, *words, base={**BASE, "agent_type": agent})
+        loop = Loop(mode, agent, *overrides, base={**BASE, "agent_type": agent})
 
         def count(part: str, act: Callable[[], Any], times: int = 1) -> None:
             operators: list[str] = []
@@ -235,20 +243,20 @@ def counted(agent: str, words: list[str], parts: Sequence[str] = PARTS) -> tuple
             kinds = Counter(operators=len(operators))
             for text in compiler.started:
                 kinds.update(kernels(text))
-            found[part] = Counter({kind: number // times for kind, number in kinds.items()})
+            counts[part] = Counter({kind: number // times for kind, number in kinds.items()})
             compiler.counted.update(dict.fromkeys(compiler.started))
             compiler.operators[part] = Counter(operators)
 
         def step() -> None:
             loop.algorithm.observe(loop.collector.collect())
 
-        for _ in range(2):  # the first steps make what stays, and compile
+        for _ in range(2):  # the first steps allocate memory and compile
             step()
         graphs: Any = loop.collector._graphs
         if "vector step" in parts:
-            # Of a rollout the advantages are no part.
-            once = loop.collector.collect if loop.rollouts else step
-            count("vector step", once, loop.collector._config.trainer.vector_steps)
+            # The advantages of a rollout are not part of a vector step.
+            call = loop.collector.collect if loop.rollouts else step
+            count("vector step", call, loop.collector._config.trainer.vector_steps)
         if "refresh" in parts:
             count("refresh", lambda: graphs.refresh(graphs.env.reset_pool._begins[0]))
         if "update" in parts:
@@ -262,34 +270,34 @@ def counted(agent: str, words: list[str], parts: Sequence[str] = PARTS) -> tuple
                 evaluation.loop()
             count("evaluation step", evaluation.loop)
     compiled_explore.cache_clear()
-    return found, compiler
+    return counts, compiler
 
 
 # Registers --------------------------------------------------------------------------------------
 
 
 _COMPILED: dict[str, dict[str, int]] = {}
-"""What ``registers`` found, by the source without the kernel's name."""
+"""Results of ``registers`` by source without the name of the kernel."""
 
 
 def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
-    """Compile the kernels of generated code for sm_90, each once.
+    """Compile the kernels of generated code for sm_90, equal ones once.
 
-    Returns:
-        Of each its name, and per thread its registers (REG), the bytes of its stack (STACK), which
-        sines and cosines take, and the bytes written there for lack of registers (SPILL).
+    Yields:
+        The name of a kernel, and its use per thread: registers (REG), bytes of the stack (STACK), which sines and
+        cosines need, and bytes written there for lack of registers (SPILL).
     """
     with tempfile.TemporaryDirectory() as folder, h200():
         for name, source in re.findall(r"(triton_\w+) = async_compile\.triton\('\w+', '''(.*?)''',", code, re.S):
             key = source.replace(name, "")
             if key not in _COMPILED:
-                # Names of kernels may be too long for a file.
-                _COMPILED[key] = _used(name, source, Path(folder) / f"k{len(_COMPILED)}.py")
+                # Names of kernels may be too long for a file name.
+                _COMPILED[key] = _compile_kernel(name, source, Path(folder) / f"k{len(_COMPILED)}.py")
             yield name, _COMPILED[key]
 
 
-def _used(name: str, source: str, file: Path) -> dict[str, int]:
-    """Compile one kernel; see registers."""
+def _compile_kernel(name: str, source: str, file: Path) -> dict[str, int]:
+    """Compile one kernel and return what it uses; see registers."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -301,23 +309,25 @@ def _used(name: str, source: str, file: Path) -> dict[str, int]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     function = next(
-        each for key, each in vars(module).items() if key.startswith("triton_") and isinstance(each, triton.JITFunction)
+        value
+        for key, value in vars(module).items()
+        if key.startswith("triton_") and isinstance(value, triton.JITFunction)
     )
     signature = eval(re.search(r"'signature': (\{.*?\})", source, re.S)[1])  # type: ignore[index]
-    blocks = {each: _BLOCKS.get(each, 256) for each, kind in signature.items() if kind == "constexpr"}
+    blocks = {argument: _BLOCKS.get(argument, 256) for argument, kind in signature.items() if kind == "constexpr"}
     if "triton_poi" not in name:
         blocks["XBLOCK"] = 32 if "R0_BLOCK" in blocks else 8
     aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind.startswith("*")}
-    done = triton.compile(
+    compiled = triton.compile(
         ASTSource(function, signature, blocks, aligned),
         target=GPUTarget("cuda", 90, 32),
         options={"num_warps": 4},
     )
-    return resources(done.asm["ptx"])
+    return resources(compiled.asm["ptx"])
 
 
 def resources(code: str) -> dict[str, int]:
-    """What a compiled kernel uses, see ``registers``, from its PTX."""
+    """Return what a compiled kernel uses, from its PTX; see registers."""
     from triton.backends.nvidia.compiler import get_ptxas
 
     with tempfile.TemporaryDirectory() as folder:
@@ -331,13 +341,13 @@ def resources(code: str) -> dict[str, int]:
             "-o",
             file.with_suffix(".cubin"),
         ]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    words = {"REG": r"Used (\d+) reg", "STACK": r"(\d+) bytes stack", "SPILL": r"(\d+) bytes spill"}
-    return {key: max(map(int, re.findall(each, said))) for key, each in words.items()}
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    patterns = {"REG": r"Used (\d+) reg", "STACK": r"(\d+) bytes stack", "SPILL": r"(\d+) bytes spill"}
+    return {key: max(map(int, re.findall(pattern, output))) for key, pattern in patterns.items()}
 
 
 _HEURISTICS = re.compile(r"@triton_heuristics\.\w+\(.*?\n\)\n@triton\.jit", re.S)
-"""Choose the sizes of blocks when a kernel runs."""
+"""Decorators that choose block sizes when a kernel runs."""
 _BLOCKS = {"YBLOCK": 2, "ZBLOCK": 2, "R0_BLOCK": 16}
 _HEAD = """
 import triton
@@ -348,7 +358,7 @@ from torch._inductor.runtime.triton_helpers import libdevice, math as tl_math
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Command-line arguments."""
+    """Return the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--agents", nargs="+", choices=AGENTS, default=list(AGENTS))
@@ -363,10 +373,10 @@ def main(argv: list[str] | None = None) -> None:
     """Print the kernels of every part by kind."""
     args = parse(argv)
     for agent in args.agents:
-        found, compiler = counted(agent, args.settings, args.parts)
-        for part, kinds in found.items():
-            each = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-            print(f"{agent:<8} {part:<16} {sum(kinds.values()):>4} kernels: {each}", flush=True)
+        counts, compiler = count_parts(agent, args.settings, args.parts)
+        for part, kinds in counts.items():
+            text = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+            print(f"{agent:<8} {part:<16} {sum(kinds.values()):>4} kernels: {text}", flush=True)
             print(f"{'':<10}{dict(compiler.operators[part].most_common())}")
         for number, (name, text) in enumerate(compiler.code):
             if text not in compiler.counted:
@@ -377,15 +387,15 @@ def main(argv: list[str] | None = None) -> None:
                 (args.code / f"{agent}_{number}_{name}.py").write_text(text)
         if args.registers:
             used = {
-                f"{number}.{kernel}": found
+                f"{number}.{kernel}": use
                 for number, text in enumerate(compiler.counted)
-                for kernel, found in registers(text)
+                for kernel, use in registers(text)
             }
             for kernel, numbers in used.items():
                 print(f"{'':<10}{kernel:<60} {numbers}")
-            most = max(each["REG"] for each in used.values())
-            spilt = sum(each["SPILL"] > 0 for each in used.values())
-            print(f"{agent:<8} {len(used)} kernels: at most {most} registers, {spilt} spill")
+            most = max(use["REG"] for use in used.values())
+            spilled = sum(use["SPILL"] > 0 for use in used.values())
+            print(f"{agent:<8} {len(used)} kernels: at most {most} registers, {spilled} spill")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Draw which part of each package imports which, for docs/architecture.md.
+"""Draw the imports between the parts of each package for docs/architecture.md.
 
     python -m tools.draw_rooms            # writes docs/architecture_*.svg
     python -m tools.draw_rooms --list     # prints every arrow and the imports behind it
 
-A part is a subpackage, or a module beside the subpackages. Every import in the files counts, also
-those inside functions. Parts are drawn on floors: each stands above all that it imports. The
-drawing leaves out an arrow that follows from others. It needs no other package.
+A part is a subpackage, or a module beside the subpackages. All imports in the files count, also those inside
+functions. Parts are drawn in layers: a part is above all parts that it imports. Arrows that follow from others are
+left out. The script needs no other package.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ PACKAGES = {
     "marinenav_env": "architecture_rooms.svg",
     "train_RL_agents": "architecture_packages.svg",
 }
-"""Name of the drawing of each package, in docs."""
+"""File names in docs by package."""
 Edges = dict[str, set[str]]
-"""What each part imports."""
-BOX, GAP, FLOOR, BEND = 124, 22, 78, 14
-"""Width of a box, space between two, height of a floor, and width of an arrow that passes one."""
+"""Imported parts by importing part."""
+BOX, GAP, LAYER, BEND = 124, 22, 78, 14
+"""Width of a box, space between two boxes, height of a layer, and width of an arrow that passes a layer."""
 HEIGHT, SWEEPS = 38, 24
-"""Height of a box, and passes over the floors that order them."""
+"""Height of a box, and number of passes that order the layers."""
 
 
 def imports(root: Path, package: str) -> dict[tuple[str, str], list[str]]:
-    """Return the imports between parts of a package: (importing, imported) to modules.
+    """Return the imports between parts of a package as ``(importing, imported): modules``.
 
     Args:
-        root: folder of the package's folder.
-        package: its name.
+        root: parent folder of the package.
+        package: name of the package.
     """
     files = {
         ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
         for path in sorted((root / package).rglob("*.py"))
     }
-    found: dict[tuple[str, str], list[str]] = {}
+    arrows: dict[tuple[str, str], list[str]] = {}
     for name, path in files.items():
         used = set()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                inner = {f"{node.module}.{each.name}" for each in node.names}
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
                 used |= inner & files.keys() or {node.module}
             elif isinstance(node, ast.Import):
-                used |= {each.name for each in node.names}
+                used |= {alias.name for alias in node.names}
         for other in sorted(used & files.keys() - {package}):
             if name != package and part(name) != part(other):
-                found.setdefault((part(name), part(other)), []).append(f"{name} imports {other}")
-    return found
+                arrows.setdefault((part(name), part(other)), []).append(f"{name} imports {other}")
+    return arrows
 
 
 def part(module: str) -> str:
@@ -64,161 +64,163 @@ def part(module: str) -> str:
 
 
 def sizes(root: Path, package: str) -> dict[str, int]:
-    """Return how many modules each part has, without __init__; 0 for a module by itself."""
+    """Return the number of modules by part, without __init__; 0 for a part that is a module."""
     folder = root / package
-    counted = {path.stem: 0 for path in sorted(folder.glob("*.py")) if path.stem != "__init__"}
+    counts = {path.stem: 0 for path in sorted(folder.glob("*.py")) if path.stem != "__init__"}
     for path in sorted(folder.glob("*/*.py")):
-        counted[path.parent.name] = counted.get(path.parent.name, 0) + (path.stem != "__init__")
-    return counted
+        counts[path.parent.name] = counts.get(path.parent.name, 0) + (path.stem != "__init__")
+    return counts
 
 
-def floors(edges: Edges) -> dict[str, int]:
-    """Return the floor of each part, 0 for those that import none.
+def layers(edges: Edges) -> dict[str, int]:
+    """Return the layer of each part, 0 for parts that import no other.
 
     Raises:
-        ValueError: when parts import each other in a circle.
+        ValueError: if there is an import cycle.
     """
-    known: dict[str, int] = {}
+    layer_of: dict[str, int] = {}
 
-    def climb(name: str, above: tuple[str, ...]) -> int:
+    def find_layer(name: str, above: tuple[str, ...]) -> int:
         if name in above:
             raise ValueError(" imports ".join((*above[above.index(name) :], name)))
-        if name not in known:
-            inner = [climb(each, (*above, name)) for each in sorted(edges[name])]
-            known[name] = 1 + max(inner, default=-1)
-        return known[name]
+        if name not in layer_of:
+            inner = [find_layer(other, (*above, name)) for other in sorted(edges[name])]
+            layer_of[name] = 1 + max(inner, default=-1)
+        return layer_of[name]
 
     for name in sorted(edges):
-        climb(name, ())
-    return known
+        find_layer(name, ())
+    return layer_of
 
 
-def reduced(edges: Edges) -> Edges:
+def transitive_reduction(edges: Edges) -> Edges:
     """Return the edges without those that follow from others."""
 
-    def below(name: str) -> set[str]:
-        return edges[name].union(*(below(each) for each in edges[name]))
+    def descendants(name: str) -> set[str]:
+        return edges[name].union(*(descendants(other) for other in edges[name]))
 
-    return {name: used - set().union(*(below(each) for each in used)) for name, used in edges.items()}
+    return {name: used - set().union(*(descendants(other) for other in used)) for name, used in edges.items()}
 
 
-def placed(edges: Edges) -> tuple[dict[str, tuple[float, int]], dict[tuple[str, str], list[str]]]:
-    """Return where each part stands, (x, floor), and the places that each arrow passes.
+def place_parts(edges: Edges) -> tuple[dict[str, tuple[float, int]], dict[tuple[str, str], list[str]]]:
+    """Return the place (x, layer) of each part, and the places that each arrow passes.
 
-    An arrow that passes floors has a place of its own on each of them, so that it crosses no box.
+    An arrow that passes layers has a place in all of them, so that it crosses no box.
     """
-    level = floors(edges)
-    rows: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
-    for name in sorted(level):
-        rows[level[name]].append(name)
-    near: dict[str, list[list[str]]] = {name: [[], []] for name in edges}  # above, below
+    layer_of = layers(edges)
+    rows: list[list[str]] = [[] for _ in range(max(layer_of.values()) + 1)]
+    for name in sorted(layer_of):
+        rows[layer_of[name]].append(name)
+    neighbours: dict[str, list[list[str]]] = {name: [[], []] for name in edges}  # above, below
     paths: dict[tuple[str, str], list[str]] = {}
     for name in sorted(edges):
         for other in sorted(edges[name]):
             path = [name]
-            for floor in range(level[name] - 1, level[other], -1):
-                path.append(f"{name}>{other}@{floor}")
-                rows[floor].append(path[-1])
-                near[path[-1]] = [[], []]
+            for layer in range(layer_of[name] - 1, layer_of[other], -1):
+                path.append(f"{name}>{other}@{layer}")
+                rows[layer].append(path[-1])
+                neighbours[path[-1]] = [[], []]
             paths[name, other] = path = [*path, other]
             for upper, lower in pairwise(path):
-                near[upper][1].append(lower)
-                near[lower][0].append(upper)
-    return _ordered(rows, near), paths
+                neighbours[upper][1].append(lower)
+                neighbours[lower][0].append(upper)
+    return _order_layers(rows, neighbours), paths
 
 
-def _ordered(rows: list[list[str]], near: dict[str, list[list[str]]]) -> dict[str, tuple[float, int]]:
-    """Order each floor by the mean place of the neighbours above and below, in turn."""
+def _order_layers(rows: list[list[str]], neighbours: dict[str, list[list[str]]]) -> dict[str, tuple[float, int]]:
+    """Return the place (x, layer) of each part, ordered by the mean place of its neighbours above and below."""
     x: dict[str, float] = {}
 
-    def spread(row: list[str], floor: int, wanted: dict[str, float]) -> None:
+    def place_row(row: list[str], layer: int, targets: dict[str, float]) -> None:
         left = 0.0
-        for name in sorted(row, key=lambda each: (wanted[each], each)):
-            half = width(name) / 2
-            x[name] = left + half
-            left += 2 * half + GAP
-        # The floor as a whole goes to where its parts want to be.
-        shift = sum(wanted[name] - x[name] for name in row) / len(row)
+        for name in sorted(row, key=lambda other: (targets[other], other)):
+            half_width = width(name) / 2
+            x[name] = left + half_width
+            left += 2 * half_width + GAP
+        # The whole layer is shifted to the mean of its targets.
+        shift = sum(targets[name] - x[name] for name in row) / len(row)
         for name in row:
             x[name] += shift
 
-    for floor, row in enumerate(rows):
-        spread(row, floor, dict.fromkeys(row, 0.0))
+    for layer, row in enumerate(rows):
+        place_row(row, layer, dict.fromkeys(row, 0.0))
     for sweep in range(SWEEPS):
         side = 1 if sweep % 2 == 0 else 0
         order = list(enumerate(rows))
-        for floor, row in order if side else reversed(order):
-            wanted = {
-                name: sum(x[each] for each in near[name][side]) / len(near[name][side]) if near[name][side] else x[name]
+        for layer, row in order if side else reversed(order):
+            targets = {
+                name: sum(x[other] for other in neighbours[name][side]) / len(neighbours[name][side])
+                if neighbours[name][side]
+                else x[name]
                 for name in row
             }
-            spread(row, floor, wanted)
+            place_row(row, layer, targets)
     first = min(x[name] - width(name) / 2 for row in rows for name in row)
-    return {name: (x[name] - first, floor) for floor, row in enumerate(rows) for name in row}
+    return {name: (x[name] - first, layer) for layer, row in enumerate(rows) for name in row}
 
 
 def width(name: str) -> int:
-    """Return the width of a box, or of an arrow that passes a floor."""
+    """Return the width of a box, or of an arrow that passes a layer."""
     return BEND if "@" in name else BOX
 
 
 def drawing(root: Path, package: str) -> str:
     """Return the drawing of a package as SVG."""
-    arrows, counted = imports(root, package), sizes(root, package)
+    arrows, module_counts = imports(root, package), sizes(root, package)
     edges: Edges = {name: set() for pair in arrows for name in pair}
     for upper, lower in arrows:
         edges[upper].add(lower)
-    where, paths = placed(reduced(edges))
-    top = max(floor for _, floor in where.values())
-    points = {name: (x + 20, 20 + (top - floor) * FLOOR) for name, (x, floor) in where.items()}
-    wide = max(x + width(name) / 2 for name, (x, _) in points.items()) + 20
-    high = (top + 1) * FLOOR + 16
+    places, paths = place_parts(transitive_reduction(edges))
+    top = max(layer for _, layer in places.values())
+    points = {name: (x + 20, 20 + (top - layer) * LAYER) for name, (x, layer) in places.items()}
+    total_width = max(x + width(name) / 2 for name, (x, _) in points.items()) + 20
+    total_height = (top + 1) * LAYER + 16
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" '
-        f'width="{wide:.0f}" font-family="sans-serif" font-size="13" text-anchor="middle">',
-        f"<title>{package}: {len(edges)} parts, {top + 1} floors, {len(arrows)} arrows</title>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total_width:.0f} {total_height:.0f}" '
+        f'width="{total_width:.0f}" font-family="sans-serif" font-size="13" text-anchor="middle">',
+        f"<title>{package}: {len(edges)} parts, {top + 1} layers, {len(arrows)} arrows</title>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
         'markerHeight="8" orient="auto"><path d="M0 0 8 4 0 8z" fill="#5b6b7a"/></marker></defs>',
-        f'<rect width="{wide:.0f}" height="{high:.0f}" fill="#fbfcfd"/>',
+        f'<rect width="{total_width:.0f}" height="{total_height:.0f}" fill="#fbfcfd"/>',
         *(_arrow([points[name] for name in path]) for path in paths.values()),
-        *(_box(name, *points[name], counted[name]) for name in sorted(edges)),
+        *(_box(name, *points[name], module_counts[name]) for name in sorted(edges)),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _arrow(points: list[tuple[float, float]]) -> str:
-    """Return an arrow from the lower edge of a box, past floors, to the upper edge of another."""
-    (x, y), words = points[0], []
+    """Return an arrow from the lower edge of a box, past layers, to the upper edge of another."""
+    (x, y), commands = points[0], []
     y += HEIGHT
-    words.append(f"M{x:.0f} {y:.0f}")
+    commands.append(f"M{x:.0f} {y:.0f}")
     for number, (to_x, to_y) in enumerate(points[1:], 1):
         middle = (y + to_y) / 2
-        words.append(f"C{x:.0f} {middle:.0f} {to_x:.0f} {middle:.0f} {to_x:.0f} {to_y:.0f}")
+        commands.append(f"C{x:.0f} {middle:.0f} {to_x:.0f} {middle:.0f} {to_x:.0f} {to_y:.0f}")
         x, y = to_x, to_y
         if number < len(points) - 1:
             y += HEIGHT
-            words.append(f"V{y:.0f}")
-    return f'<path d="{" ".join(words)}" fill="none" stroke="#5b6b7a" marker-end="url(#tip)"/>'
+            commands.append(f"V{y:.0f}")
+    return f'<path d="{" ".join(commands)}" fill="none" stroke="#5b6b7a" marker-end="url(#tip)"/>'
 
 
 def _box(name: str, x: float, y: float, count: int) -> str:
-    """Return the box of a part with its name and how many modules it has."""
-    about = f"{count} module{'s' * (count > 1)}" if count else "a module"
+    """Return the box of a part with its name and its number of modules."""
+    text = f"{count} module{'s' * (count > 1)}" if count else "a module"
     return (
         f'<rect x="{x - BOX / 2:.0f}" y="{y:.0f}" width="{BOX}" height="{HEIGHT}" rx="4" '
         f'fill="#e8f0f8" stroke="#2f6fa7"/><text x="{x:.0f}" y="{y + 16:.0f}" fill="#10202f">'
         f'{escape(name)}</text><text x="{x:.0f}" y="{y + 31:.0f}" font-size="10" fill="#4a5a68">'
-        f"{about}</text>"
+        f"{text}</text>"
     )
 
 
-def main(words: Iterable[str] | None = None) -> int:
+def main(argv: Iterable[str] | None = None) -> int:
     """Write the drawings, or print the arrows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder; docs by default")
     parser.add_argument("--list", action="store_true", help="print the arrows, draw nothing")
-    options = parser.parse_args(None if words is None else list(words))
+    options = parser.parse_args(None if argv is None else list(argv))
     for package, name in PACKAGES.items():
         if options.list:
             for (upper, lower), modules in sorted(imports(ROOT, package).items()):

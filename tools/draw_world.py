@@ -1,9 +1,9 @@
-"""Draw what docs/world.md explains, by the code of the world itself.
+"""Draw the figures of docs/world.md with the code of the world.
 
     python tools/draw_world.py docs
 
-writes world_current.png, world_vessel.png, world_perception.png, world_colregs.png and
-world_reward.png. It needs the extra `plot`.
+writes world_current.png, world_vessel.png, world_perception.png, world_colregs.png and world_reward.png. It needs the
+extra `plot`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from train_RL_agents.figures.episode_view import (
 WORLD, CPU = WorldConfig(), torch.device("cpu")
 VESSEL, SECONDS = WORLD.vessel, WORLD.dt * WORLD.substeps
 POLICY = "pretrained/rainbow"
-"""Whose reward is drawn, beside that of the blind baseline."""
+"""Policy whose reward is drawn beside that of the straight baseline."""
 BLUE, RED, GREEN = shapes.COLOURS[:3]
 
 
@@ -50,28 +50,28 @@ def scene(
     cores: tuple[tuple[float, float, float], ...] = (),
     speed: float = 0.0,
 ) -> Episode:
-    """A scenario with vessels at x, y (m), heading (degrees); their goals are 40 m ahead."""
+    """Return a scenario with vessels at x, y (m) and heading (degrees), and goals 40 m ahead of them."""
     headings = [math.radians(degrees) for _, _, degrees in starts]
-    ahead = [(math.cos(heading), math.sin(heading)) for heading in headings]
+    directions = [(math.cos(heading), math.sin(heading)) for heading in headings]
     places = [(x, y) for x, y, _ in starts]
     return Episode(
         start=[list(place) for place in places],
-        goal=[[x + 40 * c, y + 40 * s] for (x, y), (c, s) in zip(places, ahead, strict=True)],
+        goal=[[x + 40 * c, y + 40 * s] for (x, y), (c, s) in zip(places, directions, strict=True)],
         heading=headings,
-        velocity=[[speed * c, speed * s, 0.0] for c, s in ahead],
+        velocity=[[speed * c, speed * s, 0.0] for c, s in directions],
         thruster_angle=[[0.0, 0.0] for _ in starts],
         thrust=[[0.0, 0.0] for _ in starts],
-        obstacles=[list(each) for each in obstacles],
-        cores=[list(each) for each in cores],
+        obstacles=[list(obstacle) for obstacle in obstacles],
+        cores=[list(core) for core in cores],
     )
 
 
 def view_of(episode: Episode, thrust: tuple[float, float], steps: int) -> EpisodeView:
-    """What happens when all vessels set this thrust of the left and right side (N)."""
+    """Return the recorded episode of vessels that all set this thrust of the left and right side (N)."""
 
     def steer(step: Any) -> Any:
-        now = step.get((GROUP, "observation", "self_state"))[..., 5:]
-        missing = (torch.tensor(thrust) - now) / (VESSEL.max_thrust_rate * SECONDS)
+        current = step.get((GROUP, "observation", "self_state"))[..., 5:]
+        missing = (torch.tensor(thrust) - current) / (VESSEL.max_thrust_rate * SECONDS)
         return step.set((GROUP, "action"), missing.clamp(-1.0, 1.0))
 
     _, recording = record(
@@ -81,19 +81,19 @@ def view_of(episode: Episode, thrust: tuple[float, float], steps: int) -> Episod
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure (inches) whose parts keep clear of each other."""
+    """Return an empty figure (inches) whose parts do not overlap."""
     figure = shapes.new_figure(width, height)
     figure.set_layout_engine("constrained")
     return figure
 
 
-def panel(axes: Any, title: str) -> None:
-    """Give a panel its title."""
+def set_title(axes: Any, title: str) -> None:
+    """Set the title of a panel."""
     axes.set_title(title, fontsize=10, loc="left")
 
 
 def label(axes: Any, text: str, point: tuple[float, float], place: tuple[float, float]) -> None:
-    """Name a point of the page, from a place beside it."""
+    """Label a point of the page with text at another place."""
     axes.annotate(
         text,
         point,
@@ -115,7 +115,7 @@ EDGE = 2.0 * math.pi * WORLD.scenario.core_radius * WORLD.scenario.v_range[1]
 
 
 def draw_field(figure: Any, axes: Any) -> None:
-    """Water around two vortex cores."""
+    """Draw the water around two vortex cores."""
     cores = ((15.0, 12.0, EDGE), (15.0, 32.0, -EDGE))
     view = view_of(scene([(2.0, 2.0, 0.0)], cores=cores), (0.0, 0.0), 1)
     x, y = np.linspace(0.0, 30.0, 181), np.linspace(0.0, 44.0, 265)
@@ -129,11 +129,11 @@ def draw_field(figure: Any, axes: Any) -> None:
         label(axes, name, (across, along), (across, 3.0))
     axes.set(xlim=(0, 44), ylim=(0, 30), aspect="equal", xlabel="y, east (m)", ylabel="x, north (m)")
     figure.colorbar(image, ax=axes, extend="max", label="speed of the water (m/s)", shrink=0.8)
-    panel(axes, "two cores: their currents add up")
+    set_title(axes, "two cores: their currents add up")
 
 
 def draw_profile(axes: Any) -> None:
-    """Speed of the water by the distance from one core."""
+    """Draw the speed of the water over the distance from one core."""
     radius = WORLD.scenario.core_radius
     distance = torch.linspace(0.0, 6.0, 601)[None]
     core = torch.zeros(1, 1, 2), torch.tensor([[EDGE]]), torch.tensor([radius])
@@ -143,11 +143,11 @@ def draw_profile(axes: Any) -> None:
     axes.text(radius + 0.15, 2.9, f"edge of the core, {radius:g} m", fontsize=9, va="center")
     axes.text(1.9, 1.1, "outside: falls with\nthe inverse distance", fontsize=9)
     axes.set(xlabel="distance from the core (m)", ylabel="speed of the water (m/s)", xlim=(0, 6), ylim=(0, 3.2))
-    panel(axes, "one core")
+    set_title(axes, "one core")
 
 
 def draw_current() -> Any:
-    """Two cores and the profile of one."""
+    """Return the figure of two cores and the profile of one."""
     figure = new_figure(11.6, 4.2)
     left, right = figure.subplots(1, 2, width_ratios=(2.0, 1.0))
     draw_field(figure, left)
@@ -156,7 +156,7 @@ def draw_current() -> Any:
 
 
 def draw_frames(axes: Any) -> None:
-    """A hull with its frame, its thrusters and its disc, in the frame of the world."""
+    """Draw a hull with its frame, its thrusters and its disc in the frame of the world."""
     from matplotlib.patches import Circle
 
     view = view_of(scene([(0.0, 0.0, 35.0)]), (600.0, 300.0), 2)
@@ -184,11 +184,11 @@ def draw_frames(axes: Any) -> None:
     axes.text(0.95, 3.85, "yaw", fontsize=9, ha="center")
     label(axes, f"collision disc,\nradius {VESSEL.radius:.1f} m", (2.0, -1.95), (3.9, -3.9))
     axes.set(xlim=(-6.2, 7.6), ylim=(-6.2, 5.8), aspect="equal", xlabel="m", ylabel="m")
-    panel(axes, f"hull of {VESSEL.length:g} m x {VESSEL.width:g} m, frames, thrusters")
+    set_title(axes, f"hull of {VESSEL.length:g} m x {VESSEL.width:g} m, frames, thrusters")
 
 
 def draw_response(axes: Any) -> None:
-    """Speed from a standstill under full thrust ahead and astern."""
+    """Draw the speed from a standstill under full thrust ahead and astern."""
     for thrust, look, name in ((1000.0, (BLUE, "-"), "1000 N a side"), (-500.0, (RED, "--"), "-500 N a side")):
         view = view_of(scene([(0.0, 0.0, 0.0)]), (thrust, thrust), 20)
         time = np.arange(view.frames) * view.dt
@@ -197,28 +197,28 @@ def draw_response(axes: Any) -> None:
     axes.set(xlabel="time (s)", ylabel="speed ahead (m/s)", xlim=(0, 10))
     axes.legend(fontsize=9, loc="center right", frameon=False)
     axes.grid(alpha=0.3)
-    panel(axes, "full thrust from a standstill")
+    set_title(axes, "full thrust from a standstill")
 
 
 def draw_turning(axes: Any) -> None:
-    """Tracks under constant thrusts, hulls to scale every two seconds."""
+    """Draw tracks under constant thrust, with hulls to scale every two seconds."""
     for number, (left, right) in enumerate(((1000.0, 1000.0), (1000.0, 500.0), (1000.0, 0.0))):
         start = (0.0, 12.0 * number, 0.0)
         view = view_of(scene([start]), (left, right), 20)
-        own = {"color": shapes.COLOURS[number], "linestyle": shapes.STYLES[number]}
+        style = {"color": shapes.COLOURS[number], "linestyle": shapes.STYLES[number]}
         track = view.poses[:, 0]
-        axes.plot(track[:, 1], track[:, 0], linewidth=1.4, **own)
+        axes.plot(track[:, 1], track[:, 0], linewidth=1.4, **style)
         for frame in range(0, view.frames, 4):
             outline = shapes.on_page(shapes.hull_outline(track[frame], view.hulls[0]))
-            axes.fill(*outline.T, facecolor=own["color"], edgecolor="black", alpha=0.45)
+            axes.fill(*outline.T, facecolor=style["color"], edgecolor="black", alpha=0.45)
         axes.text(start[1], -4.2, f"{left:g}\n{right:g}", fontsize=9, ha="center", va="top")
     axes.text(-5.0, -4.2, "left\nright", fontsize=9, ha="right", va="top")
     axes.set(aspect="equal", xlabel="y, east (m)", ylabel="x, north (m)", xlim=(-13, 34), ylim=(-10, 35))
-    panel(axes, "thrust of the sides (N), hulls every 2 s")
+    set_title(axes, "thrust of the sides (N), hulls every 2 s")
 
 
 def draw_vessel() -> Any:
-    """Hull and frames, speed, and turning."""
+    """Return the figure of hull and frames, speed, and turning."""
     figure = new_figure(13.2, 4.6)
     parts = figure.subplots(1, 3, width_ratios=(1.05, 0.85, 1.2))
     for axes, draw in zip(parts, (draw_frames, draw_response, draw_turning), strict=True):
@@ -227,7 +227,7 @@ def draw_vessel() -> Any:
 
 
 def draw_perception() -> Any:
-    """What one vessel sees of the others and of the obstacles, and what it does not see."""
+    """Return the figure of the vessels and obstacles that one vessel sees and does not see."""
     starts = [(0.0, 0.0, 0.0), (11.0, 8.0, 200.0), (11.5, -8.5, 120.0), (-26.0, -9.0, 0.0)]
     obstacles = ((-6.0, 9.0, 1.0), (4.0, -13.0, 1.0), (-9.5, -6.0, 1.0), (-16.0, 7.0, 1.0),
                  (6.0, 25.0, 1.0))  # fmt: skip
@@ -252,36 +252,36 @@ def draw_perception() -> Any:
     handles, names = drawing.legend_entries(0)
     kept = [index for index, name in enumerate(names) if "seen" in name or "1" in name]
     figure.legend(
-        [handles[each] for each in kept],
-        [names[each] for each in kept],
+        [handles[index] for index in kept],
+        [names[index] for index in kept],
         fontsize=9,
         loc="outside right center",
         frameon=False,
     )
-    panel(axes, f"vessel 1 sees {WORLD.sensor.range:g} m far and keeps the nearest five")
+    set_title(axes, f"vessel 1 sees {WORLD.sensor.range:g} m far and keeps the nearest five")
     return figure
 
 
 def circle(x: float, y: float, radius: float) -> Any:
-    """An obstacle on the page."""
+    """Return an obstacle on the page."""
     from matplotlib.patches import Circle
 
     return Circle((x, y), radius, facecolor="0.35", edgecolor="black", zorder=2)
 
 
 def turn_map(course: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Turn (degrees) asked of a vessel at points of the frame of the other, [len(x), len(y)].
+    """Return the required turn (degrees) of a vessel at points in the frame of the other, [len(x), len(y)].
 
     Args:
-        course: of the own vessel, relative to the other's (rad).
-        x: ahead of the other (m).
-        y: to starboard of the other (m).
+        course: course of the own vessel relative to the other's (rad).
+        x: points ahead of the other (m).
+        y: points to starboard of the other (m).
     """
-    along, across = (torch.tensor(each).flatten() for each in np.meshgrid(x, y, indexing="ij"))
+    along, across = (torch.tensor(grid).flatten() for grid in np.meshgrid(x, y, indexing="ij"))
     speed, zero = 2.0, torch.zeros_like(along)
     cos, sin = math.cos(course), math.sin(course)
-    own = torch.stack((zero, zero, zero + speed, zero, zero, zero, zero), -1)
-    seen = torch.stack(
+    self_state = torch.stack((zero, zero, zero + speed, zero, zero, zero, zero), -1)
+    objects_state = torch.stack(
         (
             -cos * along - sin * across,
             sin * along - cos * across,
@@ -292,8 +292,8 @@ def turn_map(course: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         -1,
     )
     observation = Observation(
-        self_state=own[:, None],
-        objects_state=seen[:, None, None],
+        self_state=self_state[:, None],
+        objects_state=objects_state[:, None, None],
         objects_mask=torch.ones(len(along), 1, 1, dtype=torch.bool),
         batch_size=[len(along)],
     )
@@ -303,7 +303,7 @@ def turn_map(course: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def draw_turns(axes: Any, rule: int, course: float) -> tuple[Any, np.ndarray]:
-    """The zone of a rule and the turn asked for everywhere in it; also the turns, by place."""
+    """Draw the zone of a rule with the required turns in it; return the image and the turns by place."""
     turns = turn_map(course, AHEAD, ACROSS)
     image = axes.imshow(
         turns,
@@ -323,32 +323,32 @@ def draw_turns(axes: Any, rule: int, course: float) -> tuple[Any, np.ndarray]:
         xlabel="to starboard of the other (m)",
         ylabel="ahead of the other (m)",
     )
-    panel(axes, f"{NAMES[rule]}, courses {math.degrees(course):.0f}° apart")
+    set_title(axes, f"{NAMES[rule]}, courses {math.degrees(course):.0f}° apart")
     return image, turns
 
 
 def draw_zone(axes: Any, rule: int, course: float, place: tuple[float, float]) -> Any:
-    """The same with the other vessel, and the own one at a place, ahead and to starboard of it."""
+    """Draw turns as draw_turns with the other vessel, and the own one ahead and to starboard of it."""
     image, turns = draw_turns(axes, rule, course)
     size = np.array([VESSEL.length, VESSEL.width])
-    own = np.array([*place, course])
-    for pose, look in ((np.zeros(3), "0.6"), (own, "white")):
-        axes.fill(*shapes.on_page(shapes.hull_outline(pose, size)).T, facecolor=look, edgecolor="black", zorder=5)
+    own_pose = np.array([*place, course])
+    for pose, colour in ((np.zeros(3), "0.6"), (own_pose, "white")):
+        axes.fill(*shapes.on_page(shapes.hull_outline(pose, size)).T, facecolor=colour, edgecolor="black", zorder=5)
     turn = turns[np.abs(AHEAD - place[0]).argmin(), np.abs(ACROSS - place[1]).argmin()]
-    asked = np.array([*place, course + math.radians(float(turn))])
-    for pose, dash in ((own, "-"), (asked, (0, (3, 2)))):
+    required = np.array([*place, course + math.radians(float(turn))])
+    for pose, style in ((own_pose, "-"), (required, (0, (3, 2)))):
         ends = shapes.from_body(pose, np.array([[2.6, 0.0], [7.5, 0.0]]))
-        shapes.draw_arrow(axes, *shapes.on_page(ends), linestyle=dash)
+        shapes.draw_arrow(axes, *shapes.on_page(ends), linestyle=style)
     return image
 
 
 AHEAD, ACROSS = np.linspace(-12.0, 20.0, 321), np.linspace(-20.0, 12.0, 321)
-"""Places in the frame of the other vessel (m)."""
+"""Points in the frame of the other vessel (m)."""
 NAMES = {CROSSING: "crossing", HEAD_ON: "head-on"}
 
 
 def draw_colregs() -> Any:
-    """The zones of both rules, in the frame of the other vessel, and how far to turn."""
+    """Return the figure of the zones of both rules in the frame of the other vessel, with the required turns."""
     from matplotlib.lines import Line2D
 
     figure = new_figure(11.4, 5.2)
@@ -362,7 +362,7 @@ def draw_colregs() -> Any:
     label(right, "other", (1.1, -1.5), (7.5, -3.5))
     label(right, "too close to the\nother for a tangent", (-1.4, 1.5), (-12.5, 1.5))
     figure.colorbar(image, ax=[left, right], extend="max", label="turn φ to starboard (degrees)")
-    lines = [Line2D([], [], color="black", linestyle=dash) for dash in ("-", (0, (3, 2)))]
+    lines = [Line2D([], [], color="black", linestyle=style) for style in ("-", (0, (3, 2)))]
     figure.legend(
         lines,
         ["course", "course that the rule asks for"],
@@ -375,7 +375,7 @@ def draw_colregs() -> Any:
 
 
 def reward_terms(view: EpisodeView, vessel: int) -> dict[str, np.ndarray]:
-    """The terms of the reward of every step of a vessel, [T] each."""
+    """Return the terms of the reward of a vessel by name, all [T]."""
     rewards, steps = WORLD.reward, int(view.active[:, vessel].sum())
     distance = view.distance[: steps + 1, vessel]
     arrived = view.arrived[1 : steps + 1, vessel], rewards.goal_reward
@@ -388,22 +388,22 @@ def reward_terms(view: EpisodeView, vessel: int) -> dict[str, np.ndarray]:
 
 
 def draw_reward() -> Any:
-    """What two policies gain, step by step and in sum, when two vessels meet head-on."""
-    chosen = make_set("rules", WORLD, episodes=1, seed=3)
+    """Return the figure of the rewards of two policies in a head-on encounter, per step and cumulative."""
+    suite = make_set("rules", WORLD, episodes=1, seed=3)
     figure = new_figure(11.2, 5.8)
     grid = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=(1.0, 1.0))
     for column, name in enumerate((POLICY, "straight")):
-        found = find(name, "best", CPU)
-        _, recording = run_set(found, chosen, WORLD, ActingOptions(), CPU, name)
+        contender = find(name, "best", CPU)
+        _, recording = run_set(contender, suite, WORLD, ActingOptions(), CPU, name)
         view, steps = view_episode(recording, 1), int(recording.active[:, 0, 0].sum())
         total = recording.reward[:steps, 0, 0].numpy()
         terms = reward_terms(view, 0)
-        # What is left is the term that the rules of the sea give, and must be theirs.
+        # The remaining term is that of the rules of the sea.
         terms["COLREGs"] = WORLD.reward.COLREGs_penalty * recording.phi[:steps, 0, 0].numpy()
         if not np.allclose(sum(terms.values()), total, atol=1e-3):
             raise ConfigError("the terms of the reward do not add up to it")
         draw_terms(grid[:, column], terms, total, view.dt)
-        panel(grid[0, column], f"{name.rpartition('/')[2]}: {view.outcome}")
+        set_title(grid[0, column], f"{name.rpartition('/')[2]}: {view.outcome}")
     grid[0, 0].set_ylabel("reward of a step")
     grid[1, 0].set_ylabel("reward in sum")
     grid[1, 0].legend(fontsize=9, frameon=False, loc="upper left")
@@ -419,7 +419,7 @@ LOOKS = {
 
 
 def draw_terms(axes: Any, terms: dict[str, np.ndarray], total: np.ndarray, dt: float) -> None:
-    """The terms step by step above, their sums so far below."""
+    """Draw the terms per step above, and their cumulative sums below."""
     time = dt * np.arange(1, len(total) + 1)
     for name, (colour, style, text) in LOOKS.items():
         if name != "end":
@@ -429,9 +429,9 @@ def draw_terms(axes: Any, terms: dict[str, np.ndarray], total: np.ndarray, dt: f
     last = terms["end"][-1]
     axes[0].text(0.98, 0.48, f"last step: {last:+g}", fontsize=9, ha="right", transform=axes[0].transAxes)
     axes[1].set_xlabel("time (s)")
-    for each in axes:
-        each.axhline(0.0, color="black", linewidth=0.6)
-        each.grid(alpha=0.3)
+    for panel in axes:
+        panel.axhline(0.0, color="black", linewidth=0.6)
+        panel.grid(alpha=0.3)
 
 
 FIGURES = {
@@ -444,9 +444,9 @@ FIGURES = {
 
 
 def main() -> int:
-    """Draw the figures asked for."""
+    """Draw the figures that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path, help="folder, made if it is not there")
+    parser.add_argument("out", type=Path, help="folder, created if it is missing")
     parser.add_argument("--only", nargs="+", choices=FIGURES, default=list(FIGURES))
     args = parser.parse_args()
     try:

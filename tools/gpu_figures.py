@@ -1,11 +1,11 @@
-"""Take all figures of a CUDA machine, in calls of under eight minutes.
+"""Measure all benchmark figures of a CUDA machine, in calls of less than eight minutes.
 
-    python tools/gpu_figures.py --out figures           # again, until nothing is left
-    python tools/gpu_figures.py --device cpu --tiny     # tries the script itself
+    python tools/gpu_figures.py --out figures           # repeat until no step is left
+    python tools/gpu_figures.py --device cpu --tiny     # test of the script
 
-Every step is a process of its own with a time limit, so that one that fails or hangs does not lose
-the others. What is known so far is always in OUT/gpu_figures.json, also after a step was cut off.
-A call leaves out the steps that are done, and resumes the training.
+Every step is a separate process with a time limit, so that a step that fails or hangs does not affect the others.
+OUT/gpu_figures.json always holds the results so far, also after a step was cut off. A call skips the steps that are
+done, and resumes the training.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ ROOT = Path(__file__).parents[1]
 RESULT = "gpu_figures.json"
 MARINENAV = [sys.executable, "-m", "train_RL_agents"]
 _TAIL = 4000
-"""Characters kept of what a step printed."""
+"""Number of characters kept of the output of a step."""
 _SPARE = 5.0
-"""Seconds below which no step is started."""
+"""Remaining time (s) below which no step is started."""
 
 SIZES = {
     "world": ["--envs", "16384"],
@@ -76,29 +76,29 @@ _TINY_TRAIN = [
 
 @dataclass(frozen=True)
 class Step:
-    """One process."""
+    """Command that runs in a process."""
 
     name: str
     command: list[str]
     limit: float
-    """Seconds it may take."""
+    """Time limit (s)."""
     read: Callable[[], Any] = field(default=lambda: None)
-    """What it left behind."""
+    """Reads the results of the process."""
     enough: Callable[[], bool] = field(default=lambda: False)
-    """Whether it may be ended, asked every second."""
+    """Returns whether the process may be stopped; called every second."""
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Command-line arguments."""
+    """Return the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--out", type=Path, default=Path(os.environ.get("OUT", "gpu_figures")), help="folder")
     add("--device", default="cuda")
-    add("--minutes", type=float, default=7.7, help="for this call")
+    add("--minutes", type=float, default=7.7, help="time limit of this call")
     add("--success", type=float, default=0.79, help="success at which the training ends")
-    add("--only", nargs="+", metavar="STEP", help="steps whose names begin so")
+    add("--only", nargs="+", metavar="STEP", help="steps whose names start with one of these")
     add("--tiny", action="store_true", help="smallest sizes")
-    add("--fill", action="store_true", help="only generate code, of all parts at once")
+    add("--fill", action="store_true", help="only generate code, for all parts at once")
     return parser.parse_args(argv)
 
 
@@ -106,71 +106,71 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 
 def steps(args: argparse.Namespace) -> list[Step]:
-    """All steps, the most wanted first: what is captured before what is not, the training last.
+    """Return all steps, the most important first: captured before other modes, the training last.
 
     Args:
-        args: of the command line.
+        args: command-line arguments.
     """
-    last = ("compiled", "eager")
+    modes = ("compiled", "eager")
     *parts, growth = captured(args)
-    found = [
-        Step("cache", [sys.executable, __file__, "--fill", *_given(args)], 300),
+    listed = [
+        Step("cache", [sys.executable, __file__, "--fill", *_cache_arguments(args)], 300),
         *parts,
         *tests(),
         growth,
-        *(bench(args, part, 150, last) for part in ("world", "collect", "update")),
+        *(bench(args, part, 150, modes) for part in ("world", "collect", "update")),
         training(args),
     ]
-    wanted = tuple(args.only or [""])
-    return [step for step in found if step.name.startswith(wanted)]
+    prefixes = tuple(args.only or [""])
+    return [step for step in listed if step.name.startswith(prefixes)]
 
 
-def _given(args: argparse.Namespace) -> list[str]:
-    """The arguments that decide what code is generated."""
+def _cache_arguments(args: argparse.Namespace) -> list[str]:
+    """Return the arguments that decide which code is generated."""
     return ["--out", str(args.out / "cache"), "--device", args.device, *["--tiny"] * args.tiny]
 
 
 def captured(args: argparse.Namespace) -> list[Step]:
-    """What is measured in CUDA graphs, the growth last."""
-    first, kernel = ("captured",), "execution.kernel=triton"
-    # The CPU has no such kernel.
-    triton = [bench(args, part, 100, first, kernel) for part in ("world", "collect") if args.device != "cpu"]
+    """Return the steps that measure CUDA graphs, the growth last."""
+    modes, kernel = ("captured",), "execution.kernel=triton"
+    # The kernel exists only for GPUs.
+    triton = [bench(args, part, 100, modes, kernel) for part in ("world", "collect") if args.device != "cpu"]
     return [
-        bench(args, "world", 100, first),
-        bench(args, "collect", 100, first),
-        bench(args, "update", 150, first),
-        bench(args, "update", 90, first, "execution.precision=bf16"),
-        bench(args, "loop", 80, first),
+        bench(args, "world", 100, modes),
+        bench(args, "collect", 100, modes),
+        bench(args, "update", 150, modes),
+        bench(args, "update", 90, modes, "execution.precision=bf16"),
+        bench(args, "loop", 80, modes),
         *triton,
-        bench(args, "growth", 120, first),
+        bench(args, "growth", 120, modes),
     ]
 
 
 def fill(args: argparse.Namespace) -> int:
-    """Start all parts at once, for a moment: each leaves its generated code in the cache.
+    """Run all parts at once for a short time, so that their generated code is in the cache.
 
     Returns:
-        1 if one of them failed.
+        1 if a part failed, else 0.
     """
     args.out.mkdir(parents=True, exist_ok=True)
-    moment = [] if args.tiny else ["--seconds", "0.01", "--repeats", "1"]
-    begun = [subprocess.Popen([*step.command, *moment], cwd=ROOT) for step in captured(args)]
-    failed = [process for process in begun if process.wait() != 0]
+    shortest = [] if args.tiny else ["--seconds", "0.01", "--repeats", "1"]
+    processes = [subprocess.Popen([*step.command, *shortest], cwd=ROOT) for step in captured(args)]
+    failed = [process for process in processes if process.wait() != 0]
     return int(len(failed) > 0)
 
 
 def bench(args: argparse.Namespace, part: str, limit: float, modes: tuple[str, ...], *settings: str) -> Step:
-    """One part of ``marinenav bench`` in some modes."""
+    """Return a step that runs one part of ``marinenav bench`` in some modes."""
     name = " ".join((part, *modes, *settings))
     file = args.out / f"{name.replace(' ', '_')}.json"
     command = [*MARINENAV, "bench", "--parts", part, "--device", args.device, "--json", str(file)]
     command += (TINY if args.tiny else SIZES)[part]
     command += _TINY_BENCH if args.tiny else ["--modes", *modes]
-    return Step(name, [*command, *settings], limit, lambda: _json(file))
+    return Step(name, [*command, *settings], limit, lambda: _read_json(file))
 
 
 def tests() -> list[Step]:
-    """The tests that need a GPU, by file."""
+    """Return a step for every file with tests that need a GPU."""
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     names = [str(file.relative_to(ROOT)) for file in files if "mark.gpu" in file.read_text()]
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu"]
@@ -178,45 +178,46 @@ def tests() -> list[Step]:
 
 
 def training(args: argparse.Namespace) -> Step:
-    """Training until an evaluation reaches the wanted success; it goes on where it was cut off."""
+    """Return a step that trains until an evaluation reaches the wanted success, resuming an earlier training."""
     runs = args.out / "runs"
-    begun = sorted(runs.glob("training_*/seed_*/checkpoints/manifest.json"))
+    manifests = sorted(runs.glob("training_*/seed_*/checkpoints/manifest.json"))
     settings = _TINY_TRAIN if args.tiny else ["eval_freq=100000", "log_freq=100000"]
     command = [*MARINENAV, "train", "--no-bar"]
-    if begun:
-        command += ["--resume", str(begun[-1].parents[1])]
+    if manifests:
+        command += ["--resume", str(manifests[-1].parents[1])]
     else:
         command += ["--device", args.device, f"save_dir={runs}", *settings]
 
-    def enough() -> bool:
+    def is_successful() -> bool:
         return any(float(row["success_rate"] or 0.0) >= args.success for row in evaluations(runs))
 
-    return Step("training", command, 3600.0, lambda: evaluations(runs), enough)
+    return Step("training", command, 3600.0, lambda: evaluations(runs), is_successful)
 
 
 def evaluations(runs: Path) -> list[dict[str, str]]:
-    """Env-steps, times (s) and success of the evaluations so far."""
+    """Return env-steps, times (s) and success of the evaluations so far."""
     names = ("env_steps", "train_time", "wall_time", "success_rate")
     files = list(runs.glob("*/seed_*/evaluations.csv"))
     rows = csv.DictReader(files[0].read_text().splitlines()) if files else []
     return [{name: row[name] for name in names} for row in rows]
 
 
-def _json(file: Path) -> Any:
+def _read_json(file: Path) -> Any:
+    """Return the content of a JSON file, or None if it is missing."""
     return json.loads(file.read_text()) if file.is_file() else None
 
 
-# Running them -----------------------------------------------------------------------------------
+# Running the steps ------------------------------------------------------------------------------
 
 
 def run(step: Step, seconds: float, log: Path) -> dict[str, Any]:
-    """Run a step for no longer than so many seconds.
+    """Run a step within a time limit (s).
 
     Returns:
-        How it ended, its seconds, the end of what it printed, and what it left behind.
+        Its status, time (s), command, end of the output, and results.
     """
     began = time.monotonic()
-    # The working folder is found first by -m; PYTHONPATH may lead to packages brought along.
+    # With -m the working folder comes first in the path; PYTHONPATH may add packages.
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -242,7 +243,7 @@ def run(step: Step, seconds: float, log: Path) -> dict[str, Any]:
 
 
 def _wait(process: subprocess.Popen[bytes], step: Step, deadline: float) -> str:
-    """Wait until it has ended or should: in words."""
+    """Wait until a process has ended or should be stopped, and return its status as text."""
     while True:
         try:
             status = process.wait(min(1.0, max(0.01, deadline - time.monotonic())))
@@ -255,47 +256,47 @@ def _wait(process: subprocess.Popen[bytes], step: Step, deadline: float) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to stop, if it has not, then kill it with those it started."""
+    """Terminate a process if it runs, then kill it with the processes that it started."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(20.0)
-    # What is left of its group, such as compilers.
+    # The rest of its group, such as compilers.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the steps; 1 if one of them failed."""
+    """Run the steps, and return 1 if a step failed."""
     args = parse(argv)
     if args.fill:
         return fill(args)
-    ends = time.monotonic() + 60.0 * args.minutes
+    deadline = time.monotonic() + 60.0 * args.minutes
     args.out = args.out.resolve()
     args.out.mkdir(parents=True, exist_ok=True)
     setting = {"device": args.device, "tiny": args.tiny}
-    content: dict[str, Any] = _json(args.out / RESULT) or {**setting, "steps": {}}
+    content: dict[str, Any] = _read_json(args.out / RESULT) or {**setting, "steps": {}}
     if {name: content[name] for name in setting} != setting:
         raise SystemExit(f"gpu_figures: error: {args.out} has figures of another --device or size")
-    listed, known = steps(args), content["steps"]
+    listed, results = steps(args), content["steps"]
     for step in listed:
-        if known.get(step.name, {}).get("status", "").startswith("ok"):
+        if results.get(step.name, {}).get("status", "").startswith("ok"):
             continue
-        left = ends - time.monotonic()
-        if left < _SPARE:
-            known.setdefault(step.name, {"status": "no time left"})
+        remaining = deadline - time.monotonic()
+        if remaining < _SPARE:
+            results.setdefault(step.name, {"status": "no time left"})
             continue
-        known[step.name] = found = run(step, min(step.limit, left), args.out / "log.txt")
+        results[step.name] = result = run(step, min(step.limit, remaining), args.out / "log.txt")
         (args.out / RESULT).write_text(json.dumps(content, indent=2) + "\n")
-        print(f"{step.name:<28} {found['status']} ({found['seconds']} s)", flush=True)
-        if not found["status"].startswith("ok"):
-            print(found["printed"][-1500:], flush=True)
+        print(f"{step.name:<28} {result['status']} ({result['seconds']} s)", flush=True)
+        if not result["status"].startswith("ok"):
+            print(result["printed"][-1500:], flush=True)
     (args.out / RESULT).write_text(json.dumps(content, indent=2) + "\n")
     print(args.out / RESULT)
-    return int(any(known[step.name]["status"].startswith("failed") for step in listed))
+    return int(any(results[step.name]["status"].startswith("failed") for step in listed))
 
 
 if __name__ == "__main__":
-    # So that the current step is ended, too.
+    # sys.exit lets run end the current step.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

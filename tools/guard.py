@@ -1,4 +1,4 @@
-"""Hashes of what the program computes: the same before and after a change that keeps behaviour.
+"""Compare hashes of computed values before and after a change that keeps behaviour.
 
     python -m tools.guard --out before.json
     python -m tools.guard --against before.json
@@ -7,14 +7,13 @@
 Hashes depend on the processor and on the version of torch, so compare lines printed on the same
 machine. Parts, with their time on one core:
 
-- suites (5 s): the scenarios of every suite of the benchmark.
-- policies (10 s): every shipped policy on the fixed 60 scenarios.
-- gpu (1 min): for an agent of each algorithm, the steps that a GPU captures, run on the CPU; and
-  operators counted on the faked GPU of the tests, which this tool imports.
-- eager (4 to 5 min): every agent trains 60,000 env-steps, not compiled and with a fixed seed:
-  final weights, evaluations and the replay buffer, if there is one.
-- compiled (1.5 min, longer with an empty cache): the same for an agent of each algorithm in
-  generated code.
+- suites (5 s): scenarios of every suite of the benchmark.
+- policies (10 s): evaluation of every shipped policy on the fixed 60 scenarios.
+- gpu (1 min): for one agent of each algorithm, the steps that a GPU captures, run on the CPU; and the number of
+  operators on the fake GPU of the tests, which this tool imports.
+- eager (4 to 5 min): training of every agent for 60,000 env-steps, not compiled and with a fixed seed: final weights,
+  evaluations and the replay buffer, if there is one.
+- compiled (1.5 min, longer with an empty cache): the same for one agent of each algorithm, compiled.
 """
 
 from __future__ import annotations
@@ -30,49 +29,49 @@ import torch
 from tools.guard_parts import AGENTS, PARTS
 
 
-def text(values: dict[str, str | float], known: dict[str, str | float] | None) -> tuple[str, int]:
-    """Return a line's hashes and figures as text, and how many hashes differ.
+def text(values: dict[str, str | float], expected: dict[str, str | float] | None) -> tuple[str, int]:
+    """Return hashes and other values as a line of text, and the number of hashes that differ.
 
     Args:
-        values: by name.
-        known: those of before; None: nothing to compare with.
+        values: hashes and other values by name.
+        expected: values to compare with; None: no comparison.
     """
-    words, differing = [], 0
+    entries, differing = [], 0
     for name, value in values.items():
-        word = f"{name} {value}" if isinstance(value, str) else f"{name} {value:g}"
-        if known is not None and known.get(name) != value:
-            hashed = isinstance(value, str)
-            differing += hashed
-            word += " DIFFERS" if hashed else f" (was {known.get(name)})"
-        words.append(word)
-    gone = [] if known is None else [name for name in known if name not in values]
-    words += [f"{name} IS GONE" for name in gone]
-    return "  ".join(words), differing + len(gone)
+        entry = f"{name} {value}" if isinstance(value, str) else f"{name} {value:g}"
+        if expected is not None and expected.get(name) != value:
+            is_hash = isinstance(value, str)
+            differing += is_hash
+            entry += " DIFFERS" if is_hash else f" (was {expected.get(name)})"
+        entries.append(entry)
+    missing = [] if expected is None else [name for name in expected if name not in values]
+    entries += [f"{name} IS GONE" for name in missing]
+    return "  ".join(entries), differing + len(missing)
 
 
-def main(words: list[str] | None = None) -> int:
-    """Compute, print, and compare if asked to; return 1 where a hash differs."""
+def main(argv: list[str] | None = None) -> int:
+    """Compute and print hashes, and compare them if asked to; return 1 if any differs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--agents", nargs="+", choices=AGENTS, default=list(AGENTS))
     parser.add_argument("--out", type=Path, help="write the lines to this file")
     parser.add_argument("--against", type=Path, help="compare with the lines in this file")
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
-    known = json.loads(arguments.against.read_text()) if arguments.against else {}
-    found, differing = {}, 0
+    expected = json.loads(arguments.against.read_text()) if arguments.against else {}
+    computed, differing = {}, 0
     for part in arguments.parts:
         began = time.perf_counter()
         for name, values in PARTS[part](arguments.agents):
-            found[name] = values
-            shown, more = text(values, known.get(name))
-            differing += more
-            new = "  NEW" if known and name not in known else ""
-            print(f"{name:24} {shown}{new}", flush=True)
+            computed[name] = values
+            line, different = text(values, expected.get(name))
+            differing += different
+            note = "  NEW" if expected and name not in expected else ""
+            print(f"{name:24} {line}{note}", flush=True)
             if arguments.out:
-                arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+                arguments.out.write_text(json.dumps(computed, indent=1) + "\n")
         print(f"# {part}: {time.perf_counter() - began:.0f} s", flush=True)
-    if known:
+    if expected:
         print(f"{differing} of the hashes differ" if differing else "every hash is as before")
     return int(differing > 0)
 

@@ -1,6 +1,6 @@
-"""What tools/guard.py compares: each part yields lines, a name with hashes (text) and figures.
+"""Parts that tools/guard.py compares; a part yields lines: a name with hashes (text) and other values (numbers).
 
-A figure is shown where it changes, and does not count as a difference.
+A changed number is printed, but does not count as a difference.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ AGENTS = {
     "PPO": ON_POLICY,
     "A2C": ON_POLICY,
 }
-OF_EACH_ALGORITHM = ("AC-IQN", "PPO")
+ONE_PER_ALGORITHM = ("AC-IQN", "PPO")
 TIMES = ("train_time", "wall_time")
 _IN_PLACE = ("total_timesteps=16000", "eval_freq=8000")
 
@@ -67,7 +67,7 @@ def hashes(run: Path) -> dict[str, str | float]:
     """Return hashes of the weights, the evaluations and the replay buffer of a finished run.
 
     Args:
-        run: its folder.
+        run: run folder.
     """
     folder = run / "checkpoints"
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -75,20 +75,20 @@ def hashes(run: Path) -> dict[str, str | float]:
     state = torch.load(folder / "training_state.pt", weights_only=True)
     with (run / "evaluations.csv").open() as stream:
         rows = [sorted(value for name, value in row.items() if name not in TIMES) for row in csv.DictReader(stream)]
-    found: dict[str, str | float] = {
+    result: dict[str, str | float] = {
         "weights": digest(map(content, tensors(policy["weights"]))),
         "evaluations": digest(json.dumps(row).encode() for row in rows),
     }
     if "replay" in state:
-        replay = (each for each in tensors(state["replay"]) if each.numel() > 1)
-        found["memory"] = digest(map(content, replay))
-    return found
+        replay = (tensor for tensor in tensors(state["replay"]) if tensor.numel() > 1)
+        result["memory"] = digest(map(content, replay))
+    return result
 
 
-def train(agent: str, *words: str) -> dict[str, str | float]:
-    """Train an agent in a process of its own, and return hashes of the run."""
+def train(agent: str, *overrides: str) -> dict[str, str | float]:
+    """Train an agent in a new process, and return hashes of the run."""
     config = ROOT / "configs" / f"{agent.lower().replace('-', '_')}.json"
-    chosen = ["-C", str(config)] if config.is_file() else [f"agent_type={agent}"]
+    selection = ["-C", str(config)] if config.is_file() else [f"agent_type={agent}"]
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable,
@@ -96,10 +96,10 @@ def train(agent: str, *words: str) -> dict[str, str | float]:
             "train_RL_agents",
             "train",
             "--quiet",
-            *chosen,
+            *selection,
             *SETTINGS,
             *AGENTS[agent],
-            *words,
+            *overrides,
             f"save_dir={folder}",
         ]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
@@ -108,24 +108,24 @@ def train(agent: str, *words: str) -> dict[str, str | float]:
 
 
 def eager(agents: Sequence[str]) -> Iterator[Line]:
-    """Train agents without compilation."""
+    """Train agents without compilation, and yield hashes of the runs."""
     for agent in agents:
         yield agent, train(agent, "execution.compile=false")
 
 
 def compiled(agents: Sequence[str]) -> Iterator[Line]:
-    """Train one agent of each algorithm in generated code."""
-    for agent in _of_each_algorithm(agents):
+    """Train one agent of each algorithm with compilation, and yield hashes of the runs."""
+    for agent in _one_per_algorithm(agents):
         yield f"{agent} compiled", train(agent, "execution.compile=true")
 
 
 def gpu(agents: Sequence[str]) -> Iterator[Line]:
-    """Run what a GPU runs: steps in place on the CPU for their values, then on the faked GPU.
+    """Run the steps of a GPU: in place on the CPU for their values, then on the fake GPU.
 
-    The faked GPU has no values: its line has the number of operators of a vector step with its
-    storing and of one turn of updates, and fails where something leaves the device.
+    The fake GPU has no values: its line has the number of operators of a vector step with its insertion and of one
+    iteration of updates, and an error is raised if a value is read on the host.
     """
-    for agent in _of_each_algorithm(agents):
+    for agent in _one_per_algorithm(agents):
         with tempfile.TemporaryDirectory() as folder, small_pool():
             run = new_run(Path(folder), f"agent_type={agent}", *_IN_PLACE)
             trainer = begin_in_graphs(run)
@@ -136,33 +136,34 @@ def gpu(agents: Sequence[str]) -> Iterator[Line]:
             loop = Loop(mode, agent, "execution.capture=true")
             counts = {}
             for name, call in (("collect", loop.collect), ("learn", loop.learn)):
-                started: list[str] = []
-                with mode.counting(started):
+                operators: list[str] = []
+                with mode.counting(operators):
                     call()
-                counts[f"operators of {name}"] = float(len(started))
+                counts[f"operators of {name}"] = float(len(operators))
             weights = loop.algorithm.learner.agent.state_dict()
-            shapes = (f"{each.dtype} {list(each.shape)}".encode() for each in tensors(weights))
+            shapes = (f"{tensor.dtype} {list(tensor.shape)}".encode() for tensor in tensors(weights))
             yield f"{agent} on a faked GPU", {"shapes": digest(shapes), **counts}
 
 
-def _of_each_algorithm(agents: Sequence[str]) -> list[str]:
-    return [each for each in agents if each in OF_EACH_ALGORITHM]
+def _one_per_algorithm(agents: Sequence[str]) -> list[str]:
+    """Return the given agents that stand for their algorithm."""
+    return [agent for agent in agents if agent in ONE_PER_ALGORITHM]
 
 
 # Scenarios and policies -------------------------------------------------------------------------
 
 
 def suites(_: Sequence[str]) -> Iterator[Line]:
-    """Draw the suites of the benchmark: the hash that they are published with, and of values."""
+    """Draw the suites of the benchmark, and yield their published hashes and hashes of their values."""
     for name, frozen in FROZEN.items():
-        chosen = make_set(name, WorldConfig(), frozen.episodes, SEED)
-        found = [each for part in chosen.parts for each in scenario_tensors(part) if each.any()]
+        suite = make_set(name, WorldConfig(), frozen.episodes, SEED)
+        values = [tensor for part in suite.parts for tensor in scenario_tensors(part) if tensor.any()]
         yield (
             f"suite {name}",
             {
-                "published": hash_of(chosen)[:12],
-                "exact": digest(map(content, found)),
-                "rounded": digest(map(rounded, found)),
+                "published": hash_of(suite)[:12],
+                "exact": digest(map(content, values)),
+                "rounded": digest(map(rounded, values)),
             },
         )
 
@@ -171,7 +172,7 @@ def scenario_tensors(part: Part) -> Iterator[torch.Tensor]:
     """Yield all tensors of scenarios and of their worlds.
 
     Args:
-        part: of a suite.
+        part: part of a suite.
     """
     options = torch.device("cpu"), torch.float64
     if isinstance(part.scenarios, Scenario):
@@ -180,31 +181,31 @@ def scenario_tensors(part: Part) -> Iterator[torch.Tensor]:
     else:
         scenario, parameters, quantiles = stack_episodes(part.scenarios, *options)
     yield quantiles
-    for each in (scenario, parameters):
-        yield from each.to_tensordict().values(include_nested=True, leaves_only=True)
+    for batch in (scenario, parameters):
+        yield from batch.to_tensordict().values(include_nested=True, leaves_only=True)
 
 
 def policies(_: Sequence[str]) -> Iterator[Line]:
-    """Evaluate every shipped policy on the fixed 60 scenarios.
+    """Evaluate every shipped policy on the fixed 60 scenarios, and yield hashes of the results.
 
-    ``outcome`` has flags and numbers of steps alone: a sum in another order leaves it.
+    ``outcome`` contains only flags and numbers of steps, which the order of a sum does not change.
     """
     for path in sorted((ROOT / "pretrained").glob("*/*.pt")):
         loaded = load_policy(path)
         world = loaded.config.world
-        chosen = make_set("paper", world)
-        seen, _ = run_set(Contender.of(loaded), chosen, world, ActingOptions(), torch.device("cpu"))
+        suite = make_set("paper", world)
+        outcomes, _ = run_set(Contender.of(loaded), suite, world, ActingOptions(), torch.device("cpu"))
         # Times are sums of whole steps over robots.
-        steps = (seen.time * seen.robots / (world.dt * world.substeps)).round()
-        flags = (seen.level, seen.success, seen.collision, seen.robots_arrived, steps)
-        report = seen.report()
+        steps = (outcomes.time * outcomes.robots / (world.dt * world.substeps)).round()
+        flags = (outcomes.level, outcomes.success, outcomes.collision, outcomes.robots_arrived, steps)
+        report = outcomes.report()
         yield (
             f"policy {path.parent.name}/{path.stem}",
             {
-                "exact": digest(map(content, tensors(seen.state_dict()))),
+                "exact": digest(map(content, tensors(outcomes.state_dict()))),
                 "outcome": digest(map(content, flags)),
-                "successes": int(seen.success.sum()),
-                "collisions": int(seen.collision.sum()),
+                "successes": int(outcomes.success.sum()),
+                "collisions": int(outcomes.collision.sum()),
                 "seconds": round(report.avg_time or 0.0, 3),
                 "energy": round(report.avg_energy or 0, 2),
                 "return": round(report.avg_return, 4),
@@ -219,4 +220,4 @@ PARTS: dict[str, Callable[[Sequence[str]], Iterator[Line]]] = {
     "eager": eager,
     "compiled": compiled,
 }
-"""What can be compared, the quickest first."""
+"""Parts by name, the fastest first."""

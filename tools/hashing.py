@@ -1,4 +1,4 @@
-"""Hashes of nested tensors that names and order do not change."""
+"""Hashes of nested tensors that do not depend on names and order."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, dict):
-        for each in value.values():
-            yield from tensors(each)
+        for child in value.values():
+            yield from tensors(child)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from tensors(each)
+        for child in value:
+            yield from tensors(child)
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """Return a hash of parts whatever their order, so that renaming keys does not change it."""
+    """Return a hash of parts that does not depend on their order, so that renaming keys does not change it."""
     hashes = sorted(hashlib.sha256(part).digest() for part in parts)
     return hashlib.sha256(b"".join(hashes)).hexdigest()[:12]
 
 
 def content(tensor: torch.Tensor) -> bytes:
-    """Return type, shape and bytes of a tensor."""
+    """Return the type, shape and bytes of a tensor."""
     flat = tensor.contiguous().reshape(-1).view(torch.uint8)
     return f"{tensor.dtype} {list(tensor.shape)} ".encode() + flat.numpy().tobytes()
 
 
 def rounded(tensor: torch.Tensor) -> bytes:
-    """Return shape and values to 1e-6, which machines agree on where sums are exact enough."""
+    """Return the shape and the values to 1e-6 of a tensor, which are equal on machines that round sums differently."""
     whole = (tensor.double() * _MICRO).round().to(torch.int64)
     return f"{list(whole.shape)} ".encode() + whole.numpy().tobytes()

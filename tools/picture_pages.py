@@ -1,8 +1,8 @@
-"""Take the pictures of the pages in the documentation: demo.webp, demo_page.png, play_page.png.
+"""Take the screenshots of pages for the documentation: demo.webp, demo_page.png, play_page.png.
 
     python tools/picture_pages.py --out docs
 
-It needs the extra ``browser`` and Chromium. The demo plays the scenario that it begins with.
+It needs the extra ``browser`` and Chromium. The demo plays its first scenario.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from PIL import Image
 from train_RL_agents.cli import main as marinenav
 
 STEPS, MILLISECONDS = 44, 160
-"""Control steps (of 0.5 s) in the animation, and how long each is shown."""
+"""Control steps (of 0.5 s) in the animation, and milliseconds for which a step is shown."""
 WIDTH, QUALITY = 960, 60
-"""Of the animation."""
+"""Width (pixels) and quality of the animation."""
 SIZE = {"width": 1280, "height": 800}
 
 
-def picture(page: Any) -> Image.Image:
-    """Return what a page shows."""
+def screenshot(page: Any) -> Image.Image:
+    """Return a screenshot of a page."""
     return Image.open(io.BytesIO(page.screenshot())).convert("RGB")
 
 
 def animate(page: Any, path: Path) -> None:
-    """Write a page's demo from its start as an animation."""
+    """Write an animation of a page's demo from its start."""
     frames = []
     for _ in range(STEPS):
         page.evaluate("demo.step()")
         page.wait_for_timeout(60)
-        shown = picture(page)
-        size = WIDTH, WIDTH * shown.height // shown.width
-        frames.append(shown.resize(size, Image.Resampling.LANCZOS))
-    film = {"save_all": True, "append_images": frames[1:], "duration": MILLISECONDS, "loop": 0}
-    frames[0].save(path, **film, quality=QUALITY, method=6)
+        frame = screenshot(page)
+        size = WIDTH, WIDTH * frame.height // frame.width
+        frames.append(frame.resize(size, Image.Resampling.LANCZOS))
+    options = {"save_all": True, "append_images": frames[1:], "duration": MILLISECONDS, "loop": 0}
+    frames[0].save(path, **options, quality=QUALITY, method=6)
 
 
 def main() -> None:
-    """Write the pictures."""
+    """Write the screenshots."""
     from playwright.sync_api import sync_playwright
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -59,11 +59,11 @@ def main() -> None:
         page = browser.new_page(viewport=SIZE, reduced_motion="reduce")
         page.goto(demo.as_uri())
         animate(page, out / "demo.webp")
-        picture(page).save(out / "demo_page.png", optimize=True)
+        screenshot(page).save(out / "demo_page.png", optimize=True)
         page.goto(replay.as_uri())
         page.wait_for_function("window.replay")
         page.evaluate("replay.episode(6); replay.seek(20)")
-        picture(page).save(out / "play_page.png", optimize=True)
+        screenshot(page).save(out / "play_page.png", optimize=True)
         browser.close()
 
 

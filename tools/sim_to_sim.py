@@ -1,13 +1,12 @@
-"""Let the node on board steer in a second world, over topics that delay and lose messages.
+"""Test the ROS node of a policy in a second simulator, over topics that delay and lose messages.
 
     python -m tools.sim_to_sim pretrained/ppo --json docs/results/sim_to_sim.json \\
         --figure docs/sim_to_sim.png
 
-The world is the scalar oracle of the tests, which shares no code with the one in which policies
-are trained. Each vessel has a node (train_RL_agents/boat) of its own, and nothing else reaches its
-thrusters. Scenarios are those of `marinenav evaluate POLICY --episodes N --seed S`. Results are
-written after every condition; a second call goes on with the next. It needs the extras `export`
-and `plot`.
+The simulator is the scalar oracle of the tests, which shares no code with the world in which policies are trained.
+Every vessel has a node (train_RL_agents/boat), which alone controls its thrusters. Scenarios are those of
+`marinenav evaluate POLICY --episodes N --seed S`. Results are written after every condition; a second call continues
+with the next one. It needs the extras `export` and `plot`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from train_RL_agents.figures import drawing
 from train_RL_agents.results.statistics import wilson_interval
 
 SENSED, DECIDED = 5, 10
-"""Substeps between two measurements, and between two decisions."""
+"""Substeps between measurements, and between decisions."""
 SWEEPS: dict[str, tuple[float, ...]] = {
     "delay": (0.25, 0.5, 0.75),
     "loss": (0.25, 0.5),
@@ -48,18 +47,18 @@ SWEEPS: dict[str, tuple[float, ...]] = {
     "clock offset": (0.25, 0.5),
     "jitter": (0.25, 0.5),
 }
-"""Values of each disturbance; the others are off. Seconds, and a share of the messages."""
+"""Values by disturbance, with the others off: times (s), or lost share of the messages."""
 
 
 class Fleet:
-    """One episode.
+    """Episode of the second simulator with a node for every vessel.
 
     Args:
-        config: of a scenario file.
-        module: that has the node.
-        folder: the exported policy.
-        disturbance: name and value of SWEEPS.
-        seed: of measurements and messages.
+        config: entry of a scenario file.
+        module: module of the node.
+        folder: folder of the exported policy.
+        disturbance: name and value in SWEEPS.
+        seed: seed of measurements and messages.
     """
 
     def __init__(self, config: Any, module: Any, folder: Path, disturbance: tuple[str, float], seed: int) -> None:
@@ -68,21 +67,21 @@ class Fleet:
         link = Link(**{name.partition(",")[0]: value} if name != "clock offset" else {})
         offset = value if name == "clock offset" else 0.0
         self.ros = Ros(link, random.Random(seed + 1))
-        # Time stands still while a node decides, however busy this machine is.
-        given = {"policy": str(folder), "extrapolate": name != "delay, not extrapolated", "max_seconds": 60.0}
-        # One substep at a time: thrusts may arrive in between.
+        # Simulated time does not pass while a node computes, so the limit on its time must not apply.
+        parameters = {"policy": str(folder), "extrapolate": name != "delay, not extrapolated", "max_seconds": 60.0}
+        # Vessels move one substep at a time, as thrusts may arrive between substeps.
         self.vessels = [replace(member.vessel, substeps=1) for member in self.world.members]
         self.wanted = [list(robot.state[9:]) for robot in self.world.robots]
         self.nodes = []
-        for i, wanted in enumerate(self.wanted):
-            self.nodes.append(ros_2.start(module, self.ros, f"{i}/", offset, **given))
+        for i, thrust in enumerate(self.wanted):
+            self.nodes.append(ros_2.start(module, self.ros, f"{i}/", offset, **parameters))
             for side, topic in enumerate(("left_thrust", "right_thrust")):
                 self.ros.subscriptions[f"{i}/{topic}"].append(
-                    lambda each, to=wanted, at=side: to.__setitem__(at, each.data)
+                    lambda message, thrust=thrust, side=side: thrust.__setitem__(side, message.data)
                 )
 
     def run(self, seconds: float) -> str:
-        """How it ends: success, collision or timeout."""
+        """Run the episode and return its ending: success, collision or timeout."""
         dt = self.world.members[0].vessel.dt
         for tick in range(round(seconds / dt)):
             self.ros.time = tick * dt
@@ -102,7 +101,7 @@ class Fleet:
         return "timeout"
 
     def _ending(self) -> str:
-        """What ends the episode now; vessels that have arrived leave it."""
+        """Deactivate arrived vessels and return the ending of the episode, empty if it continues."""
         world, active = self.world, [r for r in self.world.robots if r.active]
         if any(touches(i, world.robots, world.obstacles) for i in range(len(world.robots))):
             return "collision"
@@ -111,14 +110,14 @@ class Fleet:
         return "" if any(robot.active for robot in active) else "success"
 
     def _move(self, i: int) -> None:
-        """One substep, with the thrusts that were asked for last."""
+        """Move a vessel by one substep with the last commanded thrust."""
         robot, vessel = self.world.robots[i], self.vessels[i]
         changes = [to - now for to, now in zip(self.wanted[i], robot.state[9:], strict=True)]
         rates = changes[0] / vessel.dt, changes[1] / vessel.dt
         robot.state = control_step(robot.state, vessel, rates, self.world.cores, self.world.core_radius)
 
     def _measure(self, i: int) -> None:
-        """Publish odometry, tracks and the goal of a vessel: east is y, north is x."""
+        """Publish odometry, tracks and goal of a vessel; east is y, north is x."""
         robot, now = self.world.robots[i], self.ros.time
         x, y, theta = robot.state[:3]
         forward, starboard = to_body(theta, *robot.state[6:8])
@@ -131,36 +130,36 @@ class Fleet:
             (*(gauss(0.0, 1.0) for _ in range(4)), wrap_pi(self.rng.vonmisesvariate(0.0, kappa))) for _ in range(count)
         ]
         rows = []
-        for each in sightings(i, self.world.robots, self.world.obstacles, self.world.members[i].sensor, noise):
-            north, east = to_world(theta, *each[:2])
-            v_north, v_east = to_world(theta, *each[2:4])
-            rows.append((y + east, x + north, v_east, v_north, each[4]))
+        for sighting in sightings(i, self.world.robots, self.world.obstacles, self.world.members[i].sensor, noise):
+            north, east = to_world(theta, *sighting[:2])
+            v_north, v_east = to_world(theta, *sighting[2:4])
+            rows.append((y + east, x + north, v_east, v_north, sighting[4]))
         self.ros.publish(f"{i}/tracks", ros_2.tracks(now, rows))
         self.ros.publish(f"{i}/goal", ros_2.goal(robot.goal[1], robot.goal[0]))
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Command-line arguments."""
+    """Return the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("policy", help="run folder or policy file")
-    add("--json", type=Path, required=True, help="results; those there are kept")
-    add("--figure", type=Path, help="how success falls")
-    add("--episodes", type=int, default=17, help="a level")
+    add("--json", type=Path, required=True, help="results; existing ones are kept")
+    add("--figure", type=Path, help="plot of the success over each disturbance")
+    add("--episodes", type=int, default=17, help="episodes per level")
     add("--seed", type=int, default=777)
-    add("--seconds", type=float, default=120.0, help="longest episode of the second world")
+    add("--seconds", type=float, default=120.0, help="time limit of an episode of the second simulator (s)")
     return parser.parse_args(argv)
 
 
 def outcome(endings: list[str]) -> dict[str, Any]:
-    """Shares of the endings, and the 95% interval of success."""
+    """Return the numbers of the endings and the 95% interval of the success rate."""
     counts = {name: endings.count(name) for name in ("success", "collision", "timeout")}
     low, high = wilson_interval(counts["success"], len(endings))
     return {"episodes": len(endings), **counts, "success_low": low, "success_high": high}
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """Success over each disturbance, with its interval."""
+    """Draw the success rate over each disturbance with its interval."""
     figure = drawing.new_figure(9.0, 3.5, "constrained")
     panels = figure.subplots(1, 4, sharey=True)
     labels = {
@@ -175,13 +174,13 @@ def draw(results: dict[str, Any], path: Path) -> None:
                 continue
             values = sorted((0.0, *SWEEPS[key]))
             cells = [results[f"{key} {value:g}" if value else "off"] for value in values]
-            mean = [each["success"] / each["episodes"] for each in cells]
+            mean = [cell["success"] / cell["episodes"] for cell in cells]
             label = "as measured" if "," in key else "moved on to the present"
             panel.plot(values, mean, "o-", color=colour, label=label)
             panel.fill_between(
                 values,
-                [each["success_low"] for each in cells],
-                [each["success_high"] for each in cells],
+                [cell["success_low"] for cell in cells],
+                [cell["success_high"] for cell in cells],
                 color=colour,
                 alpha=0.15,
                 linewidth=0.0,
@@ -195,14 +194,14 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run what is missing, and draw."""
+    """Run the missing conditions and draw the figure."""
     args = parse(argv)
-    found, cpu = find(args.policy, "best", torch.device("cpu")), torch.device("cpu")
-    schedule, world = defaults([found])
-    chosen, _ = choose_set(world, schedule, {"episodes": args.episodes, "seed": args.seed})
+    contender, cpu = find(args.policy, "best", torch.device("cpu")), torch.device("cpu")
+    schedule, world = defaults([contender])
+    scenario_set, _ = choose_set(world, schedule, {"episodes": args.episodes, "seed": args.seed})
     results = json.loads(args.json.read_text()) if args.json.exists() else {}
     if "evaluate" not in results:
-        report = asdict(run_set(found, chosen, world, ActingOptions(), cpu)[0].report())
+        report = asdict(run_set(contender, scenario_set, world, ActingOptions(), cpu)[0].report())
         results["evaluate"] = {
             "policy": args.policy,
             "seed": args.seed,
@@ -211,12 +210,12 @@ def main(argv: list[str] | None = None) -> None:
             "success_low": report["success_low"],
             "success_high": report["success_high"],
         }
-    entries = json.loads(scenario_text(episodes_of(chosen.parts[0].scenarios, world)))
-    # Fleets of one policy share its session.
+    entries = json.loads(scenario_text(episodes_of(scenario_set.parts[0].scenarios, world)))
+    # All nodes share one session of the policy.
     runtime.load_network = cache(runtime.load_network)
-    sweeps = [("delay", 0.0), *((name, each) for name, values in SWEEPS.items() for each in values)]
+    sweeps = [("delay", 0.0), *((name, value) for name, values in SWEEPS.items() for value in values)]
     with tempfile.TemporaryDirectory() as folder, stood_in() as module:
-        export(found.trained, Path(folder), ["onnx"])
+        export(contender.trained, Path(folder), ["onnx"])
         for name, value in sweeps:
             key = f"{name} {value:g}" if value else "off"
             if key not in results:

@@ -1,4 +1,4 @@
-"""Print the rate of VMAS's `navigation` under random actions; bench_vmas.py runs this.
+"""Print the rate of the scenario `navigation` of VMAS with random actions; bench_vmas.py runs this script.
 
 It runs in an environment with VMAS and imports nothing of this project.
 """
@@ -11,8 +11,8 @@ from importlib.metadata import version
 
 
 def main(size: int, agents: int, threads: int, device: str, seconds: float) -> None:
-    """Step for so many seconds; print env-steps per second and versions as JSON."""
-    found = {"vmas": version("vmas")}
+    """Step for some seconds; print env-steps per second and versions as JSON."""
+    versions = {"vmas": version("vmas")}
     with redirect_stdout(sys.stderr):
         import torch
         import vmas
@@ -24,7 +24,7 @@ def main(size: int, agents: int, threads: int, device: str, seconds: float) -> N
         env.reset()
 
     def run(steps: int) -> float:
-        """Seconds of so many vector steps."""
+        """Return the seconds of a number of vector steps."""
         began = time.perf_counter()
         for _ in range(steps):
             env.step([torch.rand(size, 2, device=device) * 2.0 - 1.0 for _ in env.agents])
@@ -35,7 +35,7 @@ def main(size: int, agents: int, threads: int, device: str, seconds: float) -> N
     run(3)  # warm up
     steps = max(3, round(3 * seconds / run(3)))
     rate = size * steps / run(steps)
-    print(json.dumps(found | {"torch of vmas": torch.__version__, "rate": rate}))
+    print(json.dumps(versions | {"torch of vmas": torch.__version__, "rate": rate}))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.compare_speed import Worker, calibrated, in_turn, summary
+from tools.compare_speed import Worker, calibrate_steps, measure_alternating, summary
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,13 +22,13 @@ def sides(calls, **seconds):
 
 def test_the_first_of_two_runs_alternates_and_a_faster_side_is_above_1():
     calls = []
-    assert in_turn(sides(calls, old=3.0, new=2.0), 5, 2) == [1.5, 1.5]
+    assert measure_alternating(sides(calls, old=3.0, new=2.0), 5, 2) == [1.5, 1.5]
     assert calls[:4] == [("old", 5), ("new", 5), ("new", 5), ("old", 5)]
 
 
 def test_both_sides_make_as_many_steps_until_a_run_is_long_enough():
     calls = []
-    assert calibrated(sides(calls, old=0.01, new=0.02), 2.0) == 100
+    assert calibrate_steps(sides(calls, old=0.01, new=0.02), 2.0) == 100
     assert [steps for side, steps in calls if side == "old"] == [steps for side, steps in calls if side == "new"]
 
 

@@ -7,7 +7,7 @@ import torch
 import torch._inductor.config
 
 from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
-from tools.count_kernels import counted, kernels, registers
+from tools.count_kernels import count_parts, kernels, registers
 
 
 def test_what_generated_code_starts_is_counted():
@@ -37,16 +37,16 @@ def test_operators_over_lists_start_a_kernel_for_so_many_tensors():
 def test_with_the_worlds_kernel_a_step_has_fewer():
     """Policy, noise and insertion, besides the kernel."""
     pytest.importorskip("triton")
-    found, _ = counted("AC-IQN", ["execution.kernel=triton"], ["vector step"])
+    found, _ = count_parts("AC-IQN", ["execution.kernel=triton"], ["vector step"])
     assert found["vector step"].total() <= 26
 
 
 @pytest.mark.slow
 def test_kernels_of_ac_iqn_stay_few():
-    found, compiler = counted("AC-IQN", ["trainer.batch_size=256"], ["vector step", "update"])
+    found, compiler = count_parts("AC-IQN", ["trainer.batch_size=256"], ["vector step", "update"])
     assert found["vector step"].total() <= 45
     assert found["update"].total() <= 110
-    half, _ = counted("AC-IQN", ["trainer.batch_size=256", "execution.precision=bf16"], ["update"])
+    half, _ = count_parts("AC-IQN", ["trainer.batch_size=256", "execution.precision=bf16"], ["update"])
     # Before that option, inductor combined at most 8 parts.
     combined = hasattr(torch._inductor.config, "combo_kernel_max_num_nodes")
     assert half["update"].total() <= found["update"].total() + (5 if combined else 7)

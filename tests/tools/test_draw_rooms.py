@@ -56,20 +56,20 @@ def test_modules_are_counted(small):
 def test_what_imports_nothing_and_is_not_imported_is_left_out(small):
     text = draw_rooms.drawing(small, "small")
     assert re.findall(r">(\w+)</text>", text) == ["base", "room", "upper"]
-    assert "<title>small: 3 parts, 3 floors, 3 arrows</title>" in text
+    assert "<title>small: 3 parts, 3 layers, 3 arrows</title>" in text
 
 
 def test_each_part_stands_above_what_it_imports():
-    assert draw_rooms.floors(DIAMOND) == {"low": 0, "left": 1, "right": 1, "top": 2}
+    assert draw_rooms.layers(DIAMOND) == {"low": 0, "left": 1, "right": 1, "top": 2}
 
 
 def test_a_circle_is_refused_by_its_names():
     with pytest.raises(ValueError, match="a imports b imports a"):
-        draw_rooms.floors({"a": {"b"}, "b": {"a"}})
+        draw_rooms.layers({"a": {"b"}, "b": {"a"}})
 
 
 def test_arrows_that_follow_from_others_are_left_out():
-    assert draw_rooms.reduced(DIAMOND) == DIAMOND | {"top": {"left", "right"}}
+    assert draw_rooms.transitive_reduction(DIAMOND) == DIAMOND | {"top": {"left", "right"}}
 
 
 @pytest.mark.parametrize("package", draw_rooms.PACKAGES)
@@ -78,7 +78,7 @@ def test_nothing_overlaps_on_a_floor(package):
     for upper, lower in draw_rooms.imports(draw_rooms.ROOT, package):
         edges.setdefault(upper, set()).add(lower)
         edges.setdefault(lower, set())
-    where, paths = draw_rooms.placed(draw_rooms.reduced(edges))
+    where, paths = draw_rooms.place_parts(draw_rooms.transitive_reduction(edges))
     for floor in {each for _, each in where.values()}:
         spans = sorted(
             (x - draw_rooms.width(name) / 2, x + draw_rooms.width(name) / 2)

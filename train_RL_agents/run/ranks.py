@@ -69,7 +69,7 @@ class Ranks:
         """Return whether this is the first rank, which evaluates, logs and saves for all."""
         return self.rank == 0
 
-    # Division of settings --------------------------------------------------------------------------
+    # Division of settings ------------------------------------------------------------------------
 
     def share(self, config: TrainConfig[Any]) -> TrainConfig[Any]:
         """Return the configuration of this rank's part.
@@ -138,7 +138,7 @@ class Ranks:
         count = ["--nproc-per-node", str(self._here)]
         return ["torchrun", *several, *count, "-m", "train_RL_agents"]
 
-    # Synchronisation ---------------------------------------------------------------------------
+    # Synchronisation -----------------------------------------------------------------------------
 
     def average(self, tensor: Tensor) -> None:
         """Replace a tensor by its mean over the ranks."""
@@ -199,7 +199,7 @@ class Ranks:
         result: Any = objects[0]
         return result
 
-    # Saving -------------------------------------------------------------------------------------
+    # Saving --------------------------------------------------------------------------------------
 
     def _state_file(self, folder: Path, env_steps: int) -> Path:
         """Return the file of this rank's state; the first rank's file tells the env-steps of the others."""
