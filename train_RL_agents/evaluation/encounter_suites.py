@@ -1,15 +1,15 @@
-"""Encounters of several vessels whose courses meet: Imazu's problems, and random ones.
+"""Encounters of several vessels whose courses meet in a point: Imazu's problems, and random ones.
 
 Imazu (1987), as tabulated by Sawada, Sato and Majima, "Automatic ship collision avoidance using
 deep reinforcement learning with LSTM in continuous action spaces", J. Mar. Sci. Technol. 26 (2021),
 doi 10.1007/s00773-020-00755-0; the courses are those of the environment MMG_Imazu of the public
 repository MarWaltz/TUD_RL, in which 5 and 8, and 15 and 22, coincide.
 
-Robot 0, the own vessel, heads north; if no vessel acts, all are at one point at one time. Ships of
-those problems become vessels of this world at 2 m/s, slow ones at 0.39 of it with weaker
-thrusters. The time to the meeting point is such that every other vessel starts 25 m from the own
-one, beyond the 20 m at which vessels see each other, but it is from 12 s to 30 s: vessels on
-nearly parallel courses are in sight from the start, at 10 m or more.
+Robot 0, the own vessel, heads north; if no vessel acts, all reach one point at the same time. Ships of those problems
+are vessels of this world at 2 m/s, slow ones at 0.39 of that speed with weaker thrusters. The time to the meeting point
+is limited to 12 s to 30 s, and within these limits so long that all other vessels start at least 25 m from the own one,
+beyond the 20 m at which vessels see each other: only vessels on nearly parallel courses see each other at the start, at
+10 m or more.
 """
 
 from __future__ import annotations
@@ -31,41 +31,40 @@ IMAZU: tuple[tuple[float, ...], ...] = (
     (45, 90, -90), (0, 10, -45), (-135, -15, -30), (15, -15, -135), (0, -15, -90), (-15, 15, -90),
     (0, -45, -90),
 )  # fmt: skip
-"""Courses of the other vessels of each problem (degrees from north); one that goes north is
-slow."""
+"""Courses of the other vessels by problem (degrees from north); a vessel that heads north is slow."""
 SPEED, SLOW_SHARE, SLOW_THRUST = 2.0, 0.39, 120.0
-"""Speed (m/s), the share of it that slow vessels make, and their largest thrust of a side (N)."""
+"""Speed (m/s), relative speed of slow vessels, and their largest thrust per side (N)."""
 APART, TIMES = 25.0, (12.0, 30.0)
-"""Distance of the others from the own vessel at first (m), and range of the time to meet (s)."""
+"""Initial distance of the others from the own vessel (m), and range of the time to the meeting point (s)."""
 CLEAR = 10.0
-"""Least distance of any two vessels at first (m)."""
+"""Smallest initial distance of any two vessels (m)."""
 RUN, SIDE = 20.0, 124.0
-"""Distance from the meeting point to the goals, and side of the map (m)."""
+"""Distance from the meeting point to the goals, and side length of the map (m)."""
 KINDS = {
     "head-on": (180.0, 10.0), "crossing from starboard": (-90.0, 50.0),
     "crossing from port": (90.0, 50.0), "overtaking": (0.0, 20.0), "overtaken": (0.0, 20.0),
 }  # fmt: skip
-"""Encounters of two vessels: course of the other one, and its largest deviation (degrees)."""
+"""Course of the other vessel and its largest deviation (degrees) by kind of encounter."""
 SLOW_SLOT = {"overtaking": 1, "overtaken": 0}
-"""Which vessel is slow."""
+"""Index of the slow vessel by kind of encounter."""
 FLEETS = (3, 4, 5, 6)
-"""Vessels of the larger encounters; in every second one the own vessel overtakes."""
+"""Numbers of vessels of the larger encounters; in half of them the own vessel overtakes."""
 
 
 def scenarios_of(
     course: Tensor, mask: Tensor, slow: int | None, group: int | Tensor, world: WorldConfig
 ) -> tuple[WorldConfig, Scenario]:
-    """Place vessels so that their courses meet.
+    """Return scenarios with vessels whose courses meet in a point, and their world.
 
     Args:
-        course: [P, R] (rad).
-        mask: [P, R] bool, which vessels there are.
-        slow: the slot of the slow vessel; None: there is none.
-        group: index, or [P], of their group in the set.
-        world: the world that they are put into.
+        course: [P, R] courses (rad).
+        mask: [P, R] bool mask of the vessels.
+        slow: slot of the slow vessel, or None.
+        group: index of their group in the set, or indices [P].
+        world: world from which theirs is derived.
 
     Returns:
-        The world, with its larger map and the thrusters of the slow vessel, and P scenarios.
+        The world, with a larger map and the thrusters of the slow vessel, and P scenarios.
     """
     robots = course.shape[-1]
     is_slow = torch.arange(robots) == (-1 if slow is None else slow)
@@ -73,56 +72,58 @@ def scenarios_of(
     velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
     closing = (velocity[:, :, None] - velocity[:, None]).norm(dim=-1)
     both = mask[:, :, None] & mask[:, None] & (closing > 0.0)
-    own = torch.where(both[:, 0], APART / closing[:, 0], 0.0).amax(-1, keepdim=True).clamp(*TIMES)
-    time = torch.maximum(own, torch.where(both, CLEAR / closing, 0.0).amax((1, 2))[:, None])
-    # Between two control steps: there, no two are at one point when collisions are told.
+    own_time = torch.where(both[:, 0], APART / closing[:, 0], 0.0).amax(-1, keepdim=True).clamp(*TIMES)
+    time = torch.maximum(own_time, torch.where(both, CLEAR / closing, 0.0).amax((1, 2))[:, None])
+    # The meeting is between two control steps, so that no two vessels are at one point when collisions are detected.
     time = 0.5 * (2.0 * time).ceil() + 0.25
     centre = torch.tensor(0.5 * SIDE, dtype=course.dtype)
     start, goal = meeting(course, speed * time, torch.full_like(course, RUN), centre)
-    drawn = in_motion(start, goal, course, speed, mask, world.vessel)
-    drawn.level = torch.as_tensor(group).expand(len(course)).clone()
-    wide = replace(world, scenario=replace(world.scenario, width=SIDE, height=SIDE))
+    scenarios = in_motion(start, goal, course, speed, mask, world.vessel)
+    scenarios.level = torch.as_tensor(group).expand(len(course)).clone()
+    new_world = replace(world, scenario=replace(world.scenario, width=SIDE, height=SIDE))
     if slow is not None:
-        usual = world.vessel.max_thrust
-        strongest = max(usual) if isinstance(usual, tuple) else usual
-        thrust: PerRobot = tuple(SLOW_THRUST if each else strongest for each in is_slow.tolist())
-        wide = replace(wide, vessel=replace(world.vessel, max_thrust=thrust))
-    return wide, drawn
+        max_thrust = world.vessel.max_thrust
+        strongest = max(max_thrust) if isinstance(max_thrust, tuple) else max_thrust
+        thrust: PerRobot = tuple(SLOW_THRUST if flag else strongest for flag in is_slow.tolist())
+        new_world = replace(new_world, vessel=replace(world.vessel, max_thrust=thrust))
+    return new_world, scenarios
 
 
 def imazu(world: WorldConfig, episodes: int) -> list[tuple[WorldConfig, Scenario]]:
-    """The 22 problems, each so many times; worlds and scenarios without and with slow vessels."""
-    drawn = []
+    """Return the 22 problems, each ``episodes`` times, as worlds and scenarios without and with slow vessels."""
+    sets = []
     for slow in (None, 1):
-        chosen = [row for row, others in enumerate(IMAZU) if (others[0] == 0) == (slow == 1)]
-        groups = torch.tensor(chosen).repeat_interleave(episodes)
+        problems = [row for row, courses in enumerate(IMAZU) if (courses[0] == 0) == (slow == 1)]
+        groups = torch.tensor(problems).repeat_interleave(episodes)
         rows = [torch.tensor((0.0, *IMAZU[row]), dtype=torch.float64) for row in groups.tolist()]
         degrees = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         mask = torch.arange(degrees.shape[-1]) < torch.tensor([[len(row)] for row in rows])
-        drawn.append(scenarios_of(torch.deg2rad(degrees), mask, slow, groups, world))
-    return drawn
+        sets.append(scenarios_of(torch.deg2rad(degrees), mask, slow, groups, world))
+    return sets
 
 
 def random_encounters(world: WorldConfig, episodes: int, seed: int) -> list[tuple[WorldConfig, Scenario]]:
-    """Encounters of two vessels by KINDS, then of FLEETS; so many of each."""
+    """Return ``episodes`` encounters of two vessels of every kind in KINDS, then of every size in FLEETS."""
     generator = torch.Generator().manual_seed(seed)
-    drawn = []
-    for group, (kind, (middle, spread)) in enumerate(KINDS.items()):
-        off = 2.0 * torch.rand(episodes, generator=generator, dtype=torch.float64) - 1.0
-        other = torch.deg2rad(middle + spread * off)
+    sets = []
+    for group, (kind, (mean, spread)) in enumerate(KINDS.items()):
+        deviation = 2.0 * torch.rand(episodes, generator=generator, dtype=torch.float64) - 1.0
+        other = torch.deg2rad(mean + spread * deviation)
         course = torch.stack((torch.zeros_like(other), other), -1)
-        drawn.append(_all_there(course, SLOW_SLOT.get(kind), group, world))
+        sets.append(_without_empty_slots(course, SLOW_SLOT.get(kind), group, world))
     for group, robots in enumerate(FLEETS, start=len(KINDS)):
         present = torch.ones(episodes, robots, dtype=torch.bool)
         course = draw_courses(present, GeneratorDraws(generator, episodes, torch.float64))
         half = episodes // 2
-        drawn.append(_all_there(course[half:], None, group, world))
+        sets.append(_without_empty_slots(course[half:], None, group, world))
         if half:
             course[:half, 1] = 0.0
-            drawn.append(_all_there(course[:half], 1, group, world))
-    return drawn
+            sets.append(_without_empty_slots(course[:half], 1, group, world))
+    return sets
 
 
-def _all_there(course: Tensor, slow: int | None, group: int, world: WorldConfig) -> tuple[WorldConfig, Scenario]:
-    """``scenarios_of`` without empty slots."""
+def _without_empty_slots(
+    course: Tensor, slow: int | None, group: int, world: WorldConfig
+) -> tuple[WorldConfig, Scenario]:
+    """Return the scenarios of ``scenarios_of`` without empty slots."""
     return scenarios_of(course, torch.ones_like(course, dtype=torch.bool), slow, group, world)

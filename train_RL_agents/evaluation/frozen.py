@@ -1,6 +1,6 @@
-"""The benchmark: suites frozen by size, seed and a hash of their scenarios.
+"""Benchmark of suites that are fixed by size, seed and a hash of their scenarios.
 
-A change of what a suite consists of changes its hash, and requires a new ``entry.BENCHMARK``.
+A change of the scenarios of a suite changes its hash, and requires a new ``entry.BENCHMARK``.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.provenance import revision, versions
 
 SEED = 20_261
-"""Of the scenarios and the measurement noise of all suites."""
+"""Seed of the scenarios and the measurement noise of all suites."""
 DRAWN = "imazu"
-"""The suite that is drawn."""
+"""Suite whose tracks are drawn."""
 
 
 class Frozen(NamedTuple):
-    """A suite of the benchmark."""
+    """Fixed suite of the benchmark."""
 
     episodes: int
-    """Of each level or group."""
+    """Number of episodes of each level or group."""
     scenarios: str
     """Hash of its scenarios."""
 
@@ -59,50 +59,50 @@ FROZEN: dict[str, Frozen] = {
     "encounters_own": Frozen(25, "8bd83129b263325d780a3578acd281d1"),
     "imazu_own": Frozen(20, "f696bb4fef4500db8560b4012ee4cda0"),
 }
-"""The suites, in the order of reports."""
+"""Suites in the order of reports."""
 _CHOSEN = {*COMMANDS, "max_objects", "table_row"}
-"""Parameters that a policy may have as it likes, or that follow from others."""
+"""Parameters that policies may choose, or that follow from others."""
 
 
-def benchmark_world(found: Contender) -> WorldConfig:
-    """The published world, with what a policy observes of it and the commands it chooses from.
+def benchmark_world(contender: Contender) -> WorldConfig:
+    """Return the published world with the sensor and the commands of a policy.
 
     Raises:
-        ConfigError: when the commands are stronger than the published ones.
+        ConfigError: if the commands are stronger than the published ones.
     """
     world = WorldConfig()
-    if found.trained is None:
+    if contender.trained is None:
         return world
-    own, most = found.trained.config.world, world.vessel.max_thrust_rate
-    commands = {name: getattr(own.vessel, name) for name in COMMANDS}
+    own_world, limit = contender.trained.config.world, world.vessel.max_thrust_rate
+    commands = {name: getattr(own_world.vessel, name) for name in COMMANDS}
     for name, values in commands.items():
-        fine = max(map(abs, values)) <= (max(most) if isinstance(most, tuple) else most)
-        require(fine, f"world.vessel.{name}", values, f"at most {most:g} N/s in the benchmark")
-    observes = {name: getattr(own.sensor, name) for name in ("max_objects", "scan_beams", "scan_angle", "entries")}
-    return replace(world, vessel=replace(world.vessel, **commands), sensor=replace(world.sensor, **observes))
+        is_allowed = max(map(abs, values)) <= (max(limit) if isinstance(limit, tuple) else limit)
+        require(is_allowed, f"world.vessel.{name}", values, f"at most {limit:g} N/s in the benchmark")
+    sensor = {name: getattr(own_world.sensor, name) for name in ("max_objects", "scan_beams", "scan_angle", "entries")}
+    return replace(world, vessel=replace(world.vessel, **commands), sensor=replace(world.sensor, **sensor))
 
 
 # Hashes -----------------------------------------------------------------------------------------
 
 
-def hash_of(chosen: ScenarioSet) -> str:
-    """Hash, half of SHA-256, of all that the episodes of a set depend on besides the policy.
+def hash_of(scenario_set: ScenarioSet) -> str:
+    """Return the hash (half of SHA-256) of everything that episodes depend on except the policy.
 
-    Numbers count to 1e-6, so that machines agree. A tensor of zeros counts as none: a setting of a
-    later version that is off leaves hashes as they are.
+    Numbers are rounded to 1e-6, so that machines agree. Tensors of zeros are left out, so that a new setting that is
+    off does not change hashes.
     """
-    digest = hashlib.sha256(repr(chosen.groups).encode())
-    for part in chosen.parts:
+    digest = hashlib.sha256(repr(scenario_set.groups).encode())
+    for part in scenario_set.parts:
         digest.update(repr((part.only_own, part.world.dt, part.world.substeps, part.world.max_steps)).encode())
         for name, tensor in sorted(_tensors(part)):
             if tensor.any():
-                whole = (tensor.double() * 1e6).round().to(torch.int64)
-                digest.update(f"{name} {list(whole.shape)}".encode() + whole.numpy().tobytes())
+                rounded = (tensor.double() * 1e6).round().to(torch.int64)
+                digest.update(f"{name} {list(rounded.shape)}".encode() + rounded.numpy().tobytes())
     return digest.hexdigest()[:32]
 
 
 def _tensors(part: Part) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of scenarios and of their worlds, by name."""
+    """Yield the tensors of scenarios and of their worlds by name."""
     options = torch.device("cpu"), torch.float64
     if isinstance(part.scenarios, Scenario):
         scenario = part.scenarios
@@ -111,95 +111,99 @@ def _tensors(part: Part) -> Iterator[tuple[str, Tensor]]:
     else:
         scenario, parameters, quantiles = stack_episodes(part.scenarios, *options)
     yield "quantiles", quantiles
-    held: Iterable[TensorDictBase] = (scenario.to_tensordict(), parameters.to_tensordict())
-    for each in held:
-        for name, tensor in each.items(include_nested=True, leaves_only=True):
+    containers: Iterable[TensorDictBase] = (scenario.to_tensordict(), parameters.to_tensordict())
+    for container in containers:
+        for name, tensor in container.items(include_nested=True, leaves_only=True):
             keys = name if isinstance(name, tuple) else (name,)
             if keys[-1] not in _CHOSEN:
                 yield ".".join(keys), tensor
 
 
 def require_frozen(entry: Entry, path: Path) -> None:
-    """Refuse an entry on other scenarios than those of the benchmark.
+    """Check that the scenarios of an entry are those of the benchmark.
 
     Raises:
-        ConfigError: when a suite is missing, or its scenarios are others.
+        ConfigError: if a suite is missing, or its scenarios differ.
     """
     for name, frozen in FROZEN.items():
-        given = entry.suites[name].scenarios if name in entry.suites else "missing"
-        same = given == frozen.scenarios
-        require(same, f"{path}: scenarios of {name}", given, f"those of benchmark {BENCHMARK}, {frozen.scenarios}")
-    odd = ", ".join(entry.suites.keys() - FROZEN.keys())
-    require(not odd, f"{path}: suites", odd, f"those of benchmark {BENCHMARK}")
+        scenarios = entry.suites[name].scenarios if name in entry.suites else "missing"
+        is_same = scenarios == frozen.scenarios
+        require(
+            is_same, f"{path}: scenarios of {name}", scenarios, f"those of benchmark {BENCHMARK}, {frozen.scenarios}"
+        )
+    unknown = ", ".join(entry.suites.keys() - FROZEN.keys())
+    require(not unknown, f"{path}: suites", unknown, f"those of benchmark {BENCHMARK}")
 
 
 # Running ----------------------------------------------------------------------------------------
 
 
-def run_suite(found: Contender, name: str, device: torch.device, episodes: int | None = None) -> SuiteResult:
-    """Run a suite of the benchmark.
+def run_suite(contender: Contender, name: str, device: torch.device, episodes: int | None = None) -> SuiteResult:
+    """Return the result of a suite of the benchmark.
 
     Args:
-        found: who steers.
-        name: of the suite.
-        device: where to run.
-        episodes: of each level or group; those of the benchmark if None.
+        contender: policy or baseline.
+        name: name of the suite.
+        device: device of the world and the policy.
+        episodes: number of episodes of each level or group; None for that of the benchmark.
     """
-    world, acting = benchmark_world(found), ActingOptions(seed=SEED + 1)
-    size = FROZEN[name].episodes if episodes is None else episodes
-    chosen, counter = make_set(name, world, size, SEED), AsternShare()
-    seen, recording, conduct = run_scored(found, chosen, world, acting, device, "entry", counter)
+    world, options = benchmark_world(contender), ActingOptions(seed=SEED + 1)
+    count = FROZEN[name].episodes if episodes is None else episodes
+    scenario_set, counter = make_set(name, world, count, SEED), AsternShare()
+    outcomes, recording, conduct = run_scored(contender, scenario_set, world, options, device, "entry", counter)
     figures = {
         group: {mark: None if value is None else round(value, 4) for mark, value in row.items()}
         for group, row in (conduct or {}).items()
     }
     result = SuiteResult.of(
-        seen,
-        scenarios=hash_of(chosen),
+        outcomes,
+        scenarios=hash_of(scenario_set),
         seed=SEED,
-        groups=chosen.groups,
+        groups=scenario_set.groups,
         astern=round(counter.value, 4),
         conduct=figures,
     )
     if recording is None or name not in MARKED:
         return result
-    controlled = 1 if chosen.parts[0].only_own else recording.robot_mask.shape[-1]
+    controlled = 1 if scenario_set.parts[0].only_own else recording.robot_mask.shape[-1]
     return replace(
         result,
         astern=figures["overall"]["astern"] or 0.0,
         duties=kept_by_role(recording, controlled),
-        tracks=_rows(recording, chosen.groups) if name == DRAWN else (),
+        tracks=_first_tracks(recording, scenario_set.groups) if name == DRAWN else (),
     )
 
 
-def _rows(recording: Recording, groups: Sequence[str]) -> tuple[Any, ...]:
-    """Tracks of the first episode of each group; see SuiteResult."""
-    seen, every = tracks(recording), round(1.0 / recording.dt)
-    drawn = []
+def _first_tracks(recording: Recording, groups: Sequence[str]) -> tuple[Any, ...]:
+    """Return tracks of the first episode of each group; see SuiteResult."""
+    all_tracks, interval = tracks(recording), round(1.0 / recording.dt)
+    result = []
     for group in groups:
         number = recording.groups.index(group)
         vessels = recording.robot_mask[number].nonzero().squeeze(-1).tolist()
-        kept = [seen.poses[seen.there[:, number, each], number, each, :2] for each in vessels]
-        drawn.append(
-            tuple(tuple(torch.cat((path[:-1:every], path[-1:])).round(decimals=1).flatten().tolist()) for path in kept)
+        paths = [all_tracks.poses[all_tracks.there[:, number, vessel], number, vessel, :2] for vessel in vessels]
+        result.append(
+            tuple(
+                tuple(torch.cat((path[:-1:interval], path[-1:])).round(decimals=1).flatten().tolist()) for path in paths
+            )
         )
-    return tuple(drawn)
+    return tuple(result)
 
 
-def describe(found: Contender, name: str) -> dict[str, Any]:
-    """Who is evaluated: ``policy`` of an entry.
+def describe(contender: Contender, name: str) -> dict[str, Any]:
+    """Return the description of a contender: ``policy`` of an entry.
 
     Args:
-        found: the policy.
-        name: how it was called.
+        contender: policy or baseline.
+        name: name that the user gave.
     """
-    trained = found.trained
+    trained = contender.trained
     if trained is None:
-        return {"name": name, "agent": found.name, "env_steps": None, "file": None, "sha256": None}
+        return {"name": name, "agent": contender.name, "env_steps": None, "file": None, "sha256": None}
     sensor = trained.config.world.sensor
     return {
         "name": name,
-        "agent": found.name,
+        "agent": contender.name,
         "env_steps": trained.env_steps,
         "file": trained.path.name,
         "sha256": sha256_of(trained.path),
@@ -210,7 +214,7 @@ def describe(found: Contender, name: str) -> dict[str, Any]:
 
 
 def make_entry(policy: dict[str, Any], suites: dict[str, SuiteResult]) -> Entry:
-    """An entry of results of today.
+    """Return an entry with results of today.
 
     Args:
         policy: see ``describe``.

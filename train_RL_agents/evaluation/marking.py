@@ -1,4 +1,4 @@
-"""Evaluation of policies by the marks of seamanship."""
+"""Evaluation of policies by marks of seamanship."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Summary = dict[str, float | None]
 
 
 def run_marked(
-    found: Contender,
-    chosen: ScenarioSet,
+    contender: Contender,
+    scenario_set: ScenarioSet,
     world: WorldConfig,
     acting: ActingOptions,
     device: torch.device,
@@ -31,43 +31,43 @@ def run_marked(
     """Run a set of encounters, and every vessel of it alone; see ``run_set`` for the arguments.
 
     Returns:
-        What happened, the recording, and the marks by group and overall.
+        The outcomes, the recording, and the marks by group and overall.
     """
     options: dict[str, Any] = {"name": name, "progress": progress}
-    episodes, recording = run_set(found, chosen, world, acting, device, **options)
+    episodes, recording = run_set(contender, scenario_set, world, acting, device, **options)
     assert recording is not None
-    only_own = chosen.parts[0].only_own
+    only_own = scenario_set.parts[0].only_own
     robots = recording.robot_mask.shape[-1]
     columns = []
     for slot in range(1 if only_own else robots):
-        _, alone = run_set(found, _alone(chosen, slot), world, acting, device, **options)
+        _, alone = run_set(contender, _keep_one_vessel(scenario_set, slot), world, acting, device, **options)
         assert alone is not None
         steps, path, _ = sailed(tracks(alone))
         columns.append((steps.sum(-1), path.sum(-1)))
-    undisturbed = tuple(_wide(each, robots) for each in zip(*columns, strict=True))
+    undisturbed = tuple(_pad_columns(values, robots) for values in zip(*columns, strict=True))
     scored = recording.robot_mask.clone()
     scored[:, len(columns) :] = False
-    found_marks = marks(recording, (undisturbed[0], undisturbed[1]), scored, recording.rules)
+    vessel_marks = marks(recording, (undisturbed[0], undisturbed[1]), scored, recording.rules)
     groups = dict.fromkeys(recording.groups)
-    rows = {each: torch.tensor([each == group for group in recording.groups]) for each in groups}
+    rows = {group: torch.tensor([group == other for other in recording.groups]) for group in groups}
     rows["overall"] = torch.ones(len(recording.groups), dtype=torch.bool)
-    return episodes, recording, {each: summary(found_marks, kept) for each, kept in rows.items()}
+    return episodes, recording, {group: summary(vessel_marks, mask) for group, mask in rows.items()}
 
 
-def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
-    """The same scenarios with one vessel each: that of the slot, or the last there is."""
+def _keep_one_vessel(scenario_set: ScenarioSet, slot: int) -> ScenarioSet:
+    """Return the scenarios with a single vessel: that of the slot, or the last one if there are fewer."""
     parts = []
-    for part in chosen.parts:
+    for part in scenario_set.parts:
         assert isinstance(part.scenarios, Scenario)
         scenarios = part.scenarios.clone()
         present = scenarios.robot_mask
         kept = (present.sum(-1, keepdim=True) - 1).clamp_max(slot)
         scenarios.robot_mask = torch.arange(present.shape[-1]) == kept
         parts.append(Part(part.world, scenarios, part.only_own and slot == 0))
-    return replace(chosen, parts=tuple(parts))
+    return replace(scenario_set, parts=tuple(parts))
 
 
-def _wide(columns: tuple[Tensor, ...], robots: int) -> Tensor:
-    """Columns [E] as [E, R]; those that are missing are 1, and count for nothing."""
-    blank = torch.ones_like(columns[0])
-    return torch.stack([*columns, *[blank] * (robots - len(columns))], -1).double()
+def _pad_columns(columns: tuple[Tensor, ...], robots: int) -> Tensor:
+    """Return columns [E] as [E, R]; missing columns are 1, and do not count."""
+    missing = torch.ones_like(columns[0])
+    return torch.stack([*columns, *[missing] * (robots - len(columns))], -1).double()

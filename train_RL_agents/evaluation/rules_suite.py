@@ -1,9 +1,9 @@
-"""Encounters of two vessels and how well the rules of the sea are kept in them.
+"""Encounters of two vessels, and compliance with the rules of the sea in them.
 
-The International Regulations for Preventing Collisions at Sea, 1972: head-on, both turn to
-starboard (rule 14); crossing, the vessel that has the other on its own starboard side keeps out of
-the way and does not cross ahead (rule 15); an overtaking vessel keeps out of the way (rule 13); the
-other vessel stands on (rule 17). Robot 0 is called the own vessel, robot 1 the other one.
+The International Regulations for Preventing Collisions at Sea, 1972: head-on, both turn to starboard
+(rule 14); crossing, the vessel that has the other on its starboard side keeps out of the way and does not cross ahead
+(rule 15); an overtaking vessel keeps out of the way (rule 13); the other vessel stands on (rule 17). Robot 0 is called
+the own vessel, robot 1 the other one.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.recording import Recording
 
 CENTRE, RUN = 27.5, 20.0
-"""Where courses meet, on both axes of the map (m), and how far beyond it the goals are (m)."""
+"""Meeting point of the courses on both axes of the map (m), and distance from it to the goals (m)."""
 OFFSET, TURN, SPEED = 1.0, math.radians(2.5), 0.15
-"""Largest variation of a start (m), of a course (rad) and of a speed (share)."""
+"""Largest variations of a start (m), a course (rad) and a speed (share)."""
 TURNS, SLOWS = math.radians(15.0), 0.3
-"""A manoeuvre is substantial when the bow is this far off the first course (rad), or when this
-share of the speed reached before is lost; a vessel that stands on changes neither by that."""
+"""Turn off the first course (rad) and lost share of the highest speed from which a manoeuvre is substantial; a vessel
+that stands on stays below both."""
 
 
 @dataclass(frozen=True)
 class Encounter:
-    """How two vessels meet. The own one comes from the south and heads north."""
+    """Geometry of an encounter of two vessels; the own one comes from the south and heads north."""
 
     course: float
     """Course of the other vessel (rad, clockwise from north)."""
     speed: tuple[float, float]
-    """Speeds at first, own and other (m/s)."""
+    """Initial speeds, own and other (m/s)."""
     distance: tuple[float, float]
-    """Distances to the meeting point at first, own and other (m)."""
+    """Initial distances to the meeting point, own and other (m)."""
     gives_way: tuple[bool, bool]
-    """Who has to give way, own and other."""
+    """Duties to give way, own and other."""
     other_thrust: float | None = None
-    """Largest thrust of a side of the other vessel (N); None for that of the own one."""
+    """Largest thrust per side of the other vessel (N); None: that of the own one."""
 
 
 ENCOUNTERS: dict[str, Encounter] = {
@@ -56,13 +56,13 @@ ENCOUNTERS: dict[str, Encounter] = {
 
 
 def encounter_scenarios(encounter: Encounter, vessel: VesselConfig, episodes: int, seed: int) -> Scenario:
-    """Scenarios with the geometry of an encounter, slightly varied, both vessels in motion.
+    """Return scenarios with the geometry of an encounter, slightly varied, both vessels in motion.
 
     Args:
-        encounter: the geometry.
-        vessel: gives the thrust that keeps the first speed.
-        episodes: how many.
-        seed: of the variations.
+        encounter: geometry of the encounter.
+        vessel: vessel parameters, which determine the thrust that keeps the initial speed.
+        episodes: number of scenarios.
+        seed: seed of the variations.
 
     Returns:
         Scenarios of two robots and nothing else, float64 on the CPU.
@@ -70,88 +70,88 @@ def encounter_scenarios(encounter: Encounter, vessel: VesselConfig, episodes: in
     options: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed)}
     options["dtype"] = torch.float64
 
-    def varied(by: float, *shape: int) -> Tensor:
-        return by * (2.0 * torch.rand(episodes, 2, *shape, **options) - 1.0)
+    def draw_variation(limit: float, *shape: int) -> Tensor:
+        return limit * (2.0 * torch.rand(episodes, 2, *shape, **options) - 1.0)
 
     course = torch.tensor([0.0, encounter.course], dtype=torch.float64).expand(episodes, 2)
-    ahead = torch.stack((course.cos(), course.sin()), -1)
+    direction = torch.stack((course.cos(), course.sin()), -1)
     distance = torch.tensor(encounter.distance, dtype=torch.float64)[:, None]
-    start = CENTRE - distance * ahead + varied(OFFSET, 2)
-    heading = course + varied(TURN)
-    speed = torch.tensor(encounter.speed, dtype=torch.float64) * (1.0 + varied(SPEED))
+    start = CENTRE - distance * direction + draw_variation(OFFSET, 2)
+    heading = course + draw_variation(TURN)
+    speed = torch.tensor(encounter.speed, dtype=torch.float64) * (1.0 + draw_variation(SPEED))
     mask = torch.ones(episodes, 2, dtype=torch.bool)
-    return in_motion(start, CENTRE + RUN * ahead, heading, speed, mask, vessel)
+    return in_motion(start, CENTRE + RUN * direction, heading, speed, mask, vessel)
 
 
 def in_motion(
     start: Tensor, goal: Tensor, heading: Tensor, speed: Tensor, mask: Tensor, vessel: VesselConfig
 ) -> Scenario:
-    """Scenarios of vessels in motion, with the thrust that keeps their speed, and nothing else.
+    """Return scenarios of vessels in motion, with the thrust that keeps their speed, and nothing else.
 
     Args:
-        start: [P, R, 2] (m).
-        goal: [P, R, 2] (m).
-        heading: [P, R] (rad).
-        speed: [P, R] ahead (m/s).
-        mask: [P, R] bool, which vessels there are.
-        vessel: gives the thrust.
+        start: [P, R, 2] initial positions (m).
+        goal: [P, R, 2] goals (m).
+        heading: [P, R] headings (rad).
+        speed: [P, R] speeds ahead (m/s).
+        mask: [P, R] bool mask of the vessels.
+        vessel: vessel parameters, which determine the thrust.
     """
     episodes, robots = mask.shape
     linear, quadratic = (
         torch.atleast_1d(torch.tensor(value, dtype=speed.dtype))[:robots] for value in (vessel.xU, vessel.xUU)
     )
     drag = -(linear + quadratic * speed) * speed
-    drawn = blank_scenarios(episodes, robots, 0, 0, speed.device, speed.dtype)
-    drawn.goal, drawn.start, drawn.heading, drawn.robot_mask = goal, start, heading, mask
-    still = torch.zeros_like(speed)
-    drawn.velocity = torch.stack((speed * heading.cos(), speed * heading.sin(), still), -1)
-    drawn.thrust = 0.5 * drag[..., None].expand(-1, -1, 2)
-    return drawn
+    scenarios = blank_scenarios(episodes, robots, 0, 0, speed.device, speed.dtype)
+    scenarios.goal, scenarios.start, scenarios.heading, scenarios.robot_mask = goal, start, heading, mask
+    yaw_rate = torch.zeros_like(speed)
+    scenarios.velocity = torch.stack((speed * heading.cos(), speed * heading.sin(), yaw_rate), -1)
+    scenarios.thrust = 0.5 * drag[..., None].expand(-1, -1, 2)
+    return scenarios
 
 
 @dataclass(frozen=True)
 class Conduct:
-    """Outcomes of N encounters; pairs are of the own and of the other vessel."""
+    """Outcomes of N encounters; pairs are of the own and the other vessel."""
 
     gap: Tensor
-    """[N] smallest distance between the hulls' circles (m); below 0 they overlap."""
+    """[N] smallest distance between the discs of the hulls (m); negative if they overlap."""
     turn: Tensor
-    """[N, 2] int64: first turn until the closest approach, 1 starboard, -1 port, 0 none."""
+    """[N, 2] int64 first turn until the closest approach: 1 starboard, -1 port, 0 none."""
     gave_way: Tensor
-    """[N, 2] bool: turned or slowed until the closest approach."""
+    """[N, 2] bool: true if the vessel turned or slowed until the closest approach."""
     crossed_ahead: Tensor
-    """[N, 2] bool: passed through the other's course ahead of her."""
+    """[N, 2] bool: true if the vessel crossed the other's course ahead of it."""
     collision: Tensor
-    """[N] bool."""
+    """[N] bool: true if a vessel collided."""
 
 
 def conduct(recording: Recording) -> Conduct:
-    """Tell how the vessels behaved until they were closest.
+    """Return the conduct of the vessels until their closest approach.
 
     Args:
-        recording: of episodes with two robots each.
+        recording: recording of episodes with two robots.
     """
     pose, active = recording.poses, recording.active
     position, heading = pose[..., :2], pose[..., 2]
-    # The last positions of an episode count, too, although no vessel is active in them.
-    alone = ~active.all(-1)
-    both = torch.cat((~alone[:1], ~alone[:-1]))
-    apart = torch.linalg.vector_norm(position[..., 0, :] - position[..., 1, :], dim=-1)
-    apart = torch.where(both, apart, torch.inf)
-    closest = apart.argmin(0)
-    until = torch.arange(len(pose))[:, None] <= closest
+    # The last positions of an episode count, although no vessel is active in them.
+    any_inactive = ~active.all(-1)
+    both = torch.cat((~any_inactive[:1], ~any_inactive[:-1]))
+    distance = torch.linalg.vector_norm(position[..., 0, :] - position[..., 1, :], dim=-1)
+    distance = torch.where(both, distance, torch.inf)
+    closest = distance.argmin(0)
+    until_closest = torch.arange(len(pose))[:, None] <= closest
 
-    off = wrap_to_pi(heading - heading[:1])
-    turned = (off.abs() >= TURNS) & until[..., None]
-    first = turned.to(torch.int8).argmax(0)
-    sign = off.gather(0, first[None])[0].sign().to(torch.int64)
+    deviation = wrap_to_pi(heading - heading[:1])
+    turned = (deviation.abs() >= TURNS) & until_closest[..., None]
+    first_turn = turned.to(torch.int8).argmax(0)
+    sign = deviation.gather(0, first_turn[None])[0].sign().to(torch.int64)
     turn = torch.where(turned.any(0), sign, 0)
     speed = torch.linalg.vector_norm(recording.velocities[..., :2], dim=-1)
-    slowed = (speed < (1.0 - SLOWS) * speed.cummax(0).values) & until[..., None]
+    slowed = (speed < (1.0 - SLOWS) * speed.cummax(0).values) & until_closest[..., None]
 
-    ahead = torch.stack([_passes_ahead(pose, one, both) for one in (0, 1)], -1)
+    ahead = torch.stack([_passes_ahead(pose, vessel, both) for vessel in (0, 1)], -1)
     return Conduct(
-        gap=apart.amin(0) - recording.vessel_radius.sum(-1),
+        gap=distance.amin(0) - recording.vessel_radius.sum(-1),
         turn=turn,
         gave_way=(turned | slowed).any(0),
         crossed_ahead=ahead,
@@ -159,11 +159,11 @@ def conduct(recording: Recording) -> Conduct:
     )
 
 
-def _passes_ahead(pose: Tensor, one: int, both: Tensor) -> Tensor:
-    """Whether a vessel passes from one side of the other to the other side, ahead of it, [N]."""
-    other = 1 - one
-    offset = pose[:, :, one, :2] - pose[:, :, other, :2]
-    # The side is told by the other's first course: her own turns change no side.
+def _passes_ahead(pose: Tensor, vessel: int, both: Tensor) -> Tensor:
+    """Return whether a vessel passes from one side of the other to the other side, ahead of it, [N]."""
+    other = 1 - vessel
+    offset = pose[:, :, vessel, :2] - pose[:, :, other, :2]
+    # Sides refer to the initial course of the other vessel, so that turns of that vessel change no side.
     theta = pose[:1, :, other, 2]
     along = theta.cos() * offset[..., 0] + theta.sin() * offset[..., 1]
     across = theta.cos() * offset[..., 1] - theta.sin() * offset[..., 0]
@@ -171,52 +171,49 @@ def _passes_ahead(pose: Tensor, one: int, both: Tensor) -> Tensor:
     return (passes & (along[1:] > 0.0)).any(0)
 
 
-def complies(encounter: Encounter, seen: Conduct) -> Tensor:
-    """Whether the rules were kept.
+def complies(encounter: Encounter, result: Conduct) -> Tensor:
+    """Return whether encounters complied with the rules, [N] bool.
 
-    Head-on: both turned to starboard. Else: the give-way vessel gave way and, crossing, did not
-    pass ahead of the other. No collision.
+    Head-on: both turned to starboard. Otherwise: the give-way vessel gave way and, if crossing, did not pass ahead of
+    the other. No collision.
 
     Args:
-        encounter: the geometry.
-        seen: how N encounters of it went.
-
-    Returns:
-        [N] bool.
+        encounter: geometry of the encounters.
+        result: conduct in N encounters.
     """
     obliged = torch.tensor(encounter.gives_way)
     if obliged.all():
-        kept = (seen.turn == 1).all(-1)
+        is_compliant = (result.turn == 1).all(-1)
     else:
-        kept = (seen.gave_way | ~obliged).all(-1)
+        is_compliant = (result.gave_way | ~obliged).all(-1)
         if encounter.course != 0.0:
-            kept &= ~(seen.crossed_ahead & obliged).any(-1)
-    return kept & ~seen.collision
+            is_compliant &= ~(result.crossed_ahead & obliged).any(-1)
+    return is_compliant & ~result.collision
 
 
-def summary(encounter: Encounter, seen: Conduct, rows: Sequence[bool]) -> dict[str, float]:
-    """Shares and means over encounters of one kind, by name; see CONDUCT in tables.
+def summary(encounter: Encounter, result: Conduct, rows: Sequence[bool]) -> dict[str, float]:
+    """Return shares and means over encounters of one kind by name; see CONDUCT in tables.
 
     Args:
-        encounter: the geometry.
-        seen: how encounters went.
-        rows: which of them are of this kind.
+        encounter: geometry of the encounters.
+        result: conduct in encounters.
+        rows: flags of the encounters of this kind.
     """
-    kept = torch.tensor(rows)
-    seen = Conduct(*(tensor[kept] for tensor in vars(seen).values()))
-    own, other = seen.gave_way.unbind(-1)
-    turns = seen.turn[:, torch.tensor(encounter.gives_way)]
+    mask = torch.tensor(rows)
+    result = Conduct(*(tensor[mask] for tensor in vars(result).values()))
+    own, other = result.gave_way.unbind(-1)
+    turns = result.turn[:, torch.tensor(encounter.gives_way)]
     turned = (turns != 0).sum().clamp_min(1)
 
     def share(flags: Tensor) -> float:
         return float(flags.double().mean())
 
     return {
-        "compliance": share(complies(encounter, seen)),
+        "compliance": share(complies(encounter, result)),
         "only_own_gave_way": share(own & ~other),
         "only_other_gave_way": share(other & ~own),
         "both_gave_way": share(own & other),
         "nobody_gave_way": share(~own & ~other),
         "starboard_turns": float((turns == 1).sum() / turned),
-        "closest_approach": float(seen.gap.clamp_min(0.0).mean()),
+        "closest_approach": float(result.gap.clamp_min(0.0).mean()),
     }

@@ -1,4 +1,4 @@
-"""Evaluation suites, by name: groups of scenarios, each in a world of its own.
+"""Evaluation suites by name: groups of scenarios with their worlds.
 
 A new suite is one function here and one line in SUITES.
 """
@@ -36,11 +36,11 @@ class Part:
     """Scenarios that are run in one batch."""
 
     world: WorldConfig
-    """The world that they are in."""
+    """World of the scenarios."""
     scenarios: Scenario | Sequence[Episode]
-    """N of them; the ``level`` of scenario tensors is the index of their group in the set."""
+    """N scenarios; the ``level`` of scenario tensors is the index of their group in the set."""
     only_own: bool = False
-    """Whether the policy steers robot 0 alone, and the others keep course and speed."""
+    """True if the policy controls only robot 0, and the others keep course and speed."""
 
 
 @dataclass(frozen=True)
@@ -48,120 +48,120 @@ class ScenarioSet:
     """Scenarios that policies are evaluated on."""
 
     name: str
-    """Of the suite; else levels, or scenarios of a file."""
+    """Name of the suite; otherwise levels, or scenarios of a file."""
     groups: tuple[str, ...]
-    """Names of the groups that figures are reported of."""
+    """Names of the groups of the report."""
     parts: tuple[Part, ...]
-    """The scenarios, in one or more batches."""
+    """Scenarios in one or more batches."""
     seed: int
-    """Of the drawing and of the measurement noise."""
+    """Seed of scenario sampling and measurement noise."""
 
     def __len__(self) -> int:
         return sum(len(part.scenarios) for part in self.parts)
 
 
-Drawn = tuple[tuple[str, ...], tuple[Part, ...]]
-"""Names of the groups, and the scenarios."""
+GroupsAndParts = tuple[tuple[str, ...], tuple[Part, ...]]
+"""Names of the groups, and scenarios."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A way to make a scenario set."""
+    """Function that makes a scenario set, with its defaults."""
 
     about: str
-    """What it is, in one line."""
-    make: Callable[[WorldConfig, int, int], Drawn]
-    """From a world, the number of episodes and a seed to group names and parts."""
+    """Description in one line."""
+    make: Callable[[WorldConfig, int, int], GroupsAndParts]
+    """Returns group names and parts for a world, a number of episodes and a seed."""
     episodes: int
-    """Episodes by default, of each group (of each level in ``noise``)."""
+    """Default number of episodes of each group (of each level in ``noise``)."""
     seed: int | None = 0
-    """Seed by default; None: another one each time."""
+    """Default seed; None: a random one."""
     fixed: bool = False
-    """Whether the number of episodes cannot be chosen."""
+    """True if the number of episodes cannot be chosen."""
 
 
 def level_names(count: int) -> tuple[str, ...]:
-    """Names of levels, counted from 1."""
+    """Return names of levels, counted from 1."""
     return tuple(f"level {number}" for number in range(1, count + 1))
 
 
-def _levels(world: WorldConfig, episodes: int, seed: int) -> Drawn:
-    """The six published levels."""
+def _levels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return the six published levels."""
     drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     return level_names(len(LEVELS)), (Part(world, drawn),)
 
 
-def _currents(world: WorldConfig, episodes: int, seed: int) -> Drawn:
-    """Strong currents in a crowded map."""
+def _currents(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios with strong currents in a crowded map."""
     drawn = draw_scenarios(world, (Level(6, 8, 8, 40.0),), (episodes,), seed)
     return ("6 robots, 8 obstacles, 8 cores",), (Part(world, drawn),)
 
 
 CROWDS = (10, 20, 30, 40, 50)
-"""Robots of the groups of ``crowd``."""
+"""Numbers of robots of the groups of ``crowd``."""
 
 
-def _crowd(world: WorldConfig, episodes: int, seed: int) -> Drawn:
-    """Maps that grow with the fleet: as many robots and obstacles an area as in level 6."""
+def _crowd(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return maps that grow with the number of robots, with the densities of robots and obstacles of level 6."""
     parts = []
     for index, robots in enumerate(CROWDS):
-        area, growth = world.scenario, math.sqrt(robots / LEVELS[-1].num_robots)
-        wide = replace(area, width=growth * area.width, height=growth * area.height)
-        own = replace(world, scenario=wide)
+        map_config, growth = world.scenario, math.sqrt(robots / LEVELS[-1].num_robots)
+        large_map = replace(map_config, width=growth * map_config.width, height=growth * map_config.height)
+        large_world = replace(world, scenario=large_map)
         level = Level(robots, 0, robots * LEVELS[-1].num_obstacles // LEVELS[-1].num_robots, 40.0)
-        parts.append(Part(own, _of_group(draw_scenarios(own, (level,), (episodes,), seed), index)))
+        parts.append(Part(large_world, _set_group(draw_scenarios(large_world, (level,), (episodes,), seed), index)))
     return tuple(f"{robots} robots" for robots in CROWDS), tuple(parts)
 
 
 NOISE = (0, 1, 2, 4)
-"""Factors of the groups of ``noise``."""
+"""Noise factors of the groups of ``noise``."""
 
 
-def _noise(world: WorldConfig, episodes: int, seed: int) -> Drawn:
-    """The same scenarios of all levels with more and less noise on positions and velocities."""
+def _noise(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return the same scenarios of all levels with different noise on positions and velocities."""
     drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     parts = []
     for index, factor in enumerate(NOISE):
         sensor = world.sensor
-        noisy = replace(sensor, pos_std=_times(sensor.pos_std, factor), vel_std=_times(sensor.vel_std, factor))
-        parts.append(Part(replace(world, sensor=noisy), _of_group(drawn, index)))
+        noisy = replace(sensor, pos_std=_scale(sensor.pos_std, factor), vel_std=_scale(sensor.vel_std, factor))
+        parts.append(Part(replace(world, sensor=noisy), _set_group(drawn, index)))
     return tuple(f"noise x {factor}" for factor in NOISE), tuple(parts)
 
 
 VESSELS = 2.0
-"""Mass, inertia and thrust of the vessels of ``vessels`` are up to this factor larger or less."""
+"""Largest factor by which mass, inertia and thrust of the vessels of ``vessels`` grow or shrink."""
 
 
-def _vessels(world: WorldConfig, episodes: int, seed: int) -> Drawn:
-    """All levels with vessels whose mass (and inertia) and thrust are drawn, each by itself."""
+def _vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return all levels with vessels whose mass (with inertia) and thrust are drawn independently."""
     drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
     factors = VESSELS ** (2.0 * torch.rand(2, *drawn.robot_mask.shape, generator=generator) - 1.0)
-    usual, given = world.vessel, []
-    for episode, heavy, strong in zip(episodes_of(drawn, world, seed), *factors.tolist(), strict=True):
-        heavy, strong = (each[: len(episode.start)] for each in (heavy, strong))
-        own = replace(
-            usual,
-            m=_each(usual.m, heavy),
-            Izz=_each(usual.Izz, heavy),
-            min_thrust=_each(usual.min_thrust, strong),
-            max_thrust=_each(usual.max_thrust, strong),
+    base, varied = world.vessel, []
+    for episode, mass_factors, thrust_factors in zip(episodes_of(drawn, world, seed), *factors.tolist(), strict=True):
+        mass_factors, thrust_factors = (values[: len(episode.start)] for values in (mass_factors, thrust_factors))
+        vessel = replace(
+            base,
+            m=_scale_per_robot(base.m, mass_factors),
+            Izz=_scale_per_robot(base.Izz, mass_factors),
+            min_thrust=_scale_per_robot(base.min_thrust, thrust_factors),
+            max_thrust=_scale_per_robot(base.max_thrust, thrust_factors),
         )
-        given.append(replace(episode, world=replace(episode.world, vessel=own)))
-    return ("random vessels",), (Part(world, given),)
+        varied.append(replace(episode, world=replace(episode.world, vessel=vessel)))
+    return ("random vessels",), (Part(world, varied),)
 
 
-def _weather(world: WorldConfig, episodes: int, seed: int) -> Drawn:
-    """All levels in moderate wind and waves."""
+def _weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return all levels in moderate wind and waves."""
     drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
-    chance = torch.rand(len(drawn), 2, generator=generator, dtype=torch.float64)
-    given = []
+    uniform = torch.rand(len(drawn), 2, generator=generator, dtype=torch.float64)
+    varied = []
     for number, (episode, (wind, waves)) in enumerate(
-        zip(episodes_of(drawn, world, seed), chance.tolist(), strict=True)
+        zip(episodes_of(drawn, world, seed), uniform.tolist(), strict=True)
     ):
         towards = 2.0 * math.pi * wind
-        own = replace(
+        weather = replace(
             MODERATE,
             delay=0,
             missed=0.0,
@@ -169,79 +169,80 @@ def _weather(world: WorldConfig, episodes: int, seed: int) -> Drawn:
             wave_seed=number,
             wave_direction=towards + SPREAD * (2.0 * waves - 1.0),
         )
-        given.append(replace(episode, world=replace(episode.world, weather=own)))
-    return ("wind and waves",), (Part(world, given),)
+        varied.append(replace(episode, world=replace(episode.world, weather=weather)))
+    return ("wind and waves",), (Part(world, varied),)
 
 
-def _faults(world: WorldConfig, episodes: int, seed: int) -> Drawn:
-    """All levels with late commands and missed detections."""
+def _faults(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return all levels with delayed commands and missed detections."""
     drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
     calm = replace(MODERATE, wind_speed=0.0, wave_height=0.0)
-    return ("late and missed",), (Part(replace(world, weather=calm), _of_group(drawn, 0)),)
+    return ("late and missed",), (Part(replace(world, weather=calm), _set_group(drawn, 0)),)
 
 
-def _each(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
-    """A value of every robot, times a factor each."""
+def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
+    """Return a value of every robot, multiplied by factors."""
     values = value if isinstance(value, tuple) else (value,) * len(factors)
-    return tuple(one * factor for one, factor in zip(values, factors, strict=False))
+    return tuple(number * factor for number, factor in zip(values, factors, strict=False))
 
 
-def _rules(world: WorldConfig, episodes: int, seed: int) -> Drawn:
-    """Encounters of two vessels."""
+def _rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return encounters of two vessels."""
     parts = []
     for index, encounter in enumerate(ENCOUNTERS.values()):
         drawn = encounter_scenarios(encounter, world.vessel, episodes, seed + index)
-        # The vessel that is to be overtaken is given weaker thrusters.
-        strongest: PerRobot = world.vessel.max_thrust
+        # The vessel that is overtaken has weaker thrusters.
+        max_thrust: PerRobot = world.vessel.max_thrust
         if encounter.other_thrust is not None:
-            strongest = (max(strongest) if isinstance(strongest, tuple) else strongest, encounter.other_thrust)
-        own = replace(world, vessel=replace(world.vessel, max_thrust=strongest))
-        parts.append(Part(own, _of_group(drawn, index)))
+            max_thrust = (max(max_thrust) if isinstance(max_thrust, tuple) else max_thrust, encounter.other_thrust)
+        encounter_world = replace(world, vessel=replace(world.vessel, max_thrust=max_thrust))
+        parts.append(Part(encounter_world, _set_group(drawn, index)))
     return tuple(ENCOUNTERS), tuple(parts)
 
 
 GHOST = 0.01
-"""Collision radius of the others where the own vessel alone is controlled (m): they meet at a point.
-That of the own vessel is larger by as much as theirs are smaller."""
+"""Collision radius (m) of vessels that are not controlled, as they would collide with each other at the meeting point;
+that of the own vessel is enlarged by the difference."""
 
 
-def _imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> Drawn:
-    """Imazu's problems; the seed is that of the measurement noise alone."""
-    parts = tuple(_meeting(*each, only_own) for each in imazu(world, episodes))
+def _imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
+    """Return Imazu's problems; the seed is only that of the measurement noise."""
+    parts = tuple(_make_part(*drawn, only_own) for drawn in imazu(world, episodes))
     return tuple(f"case {number}" for number in range(1, len(IMAZU) + 1)), parts
 
 
-def _encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> Drawn:
-    """Random encounters of two to six vessels."""
-    parts = tuple(_meeting(*each, only_own) for each in random_encounters(world, episodes, seed))
+def _encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
+    """Return random encounters of two to six vessels."""
+    parts = tuple(_make_part(*drawn, only_own) for drawn in random_encounters(world, episodes, seed))
     return (*KINDS, *(f"{robots} vessels" for robots in FLEETS)), parts
 
 
-def _meeting(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
-    """Scenarios as a part of a suite; vessels that are not controlled hit the own vessel only."""
+def _make_part(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
+    """Return scenarios as a part of a suite; vessels that are not controlled collide only with the own vessel."""
     if only_own:
-        usual, others = world.vessel.radius, scenarios.robot_mask.shape[-1] - 1
-        contact = 2.0 * (usual[0] if isinstance(usual, tuple) else usual)
-        radius = (contact - GHOST, *[GHOST] * others)
+        base, num_others = world.vessel.radius, scenarios.robot_mask.shape[-1] - 1
+        contact = 2.0 * (base[0] if isinstance(base, tuple) else base)
+        radius = (contact - GHOST, *[GHOST] * num_others)
         world = replace(world, vessel=replace(world.vessel, radius=radius))
     return Part(world, scenarios, only_own)
 
 
-def _of_group(scenarios: Scenario, index: int) -> Scenario:
-    """The same scenarios, as a group of that index."""
-    marked = scenarios.clone()
-    marked.level = torch.full_like(scenarios.level, index)
-    return marked
+def _set_group(scenarios: Scenario, index: int) -> Scenario:
+    """Return the scenarios as a group with an index."""
+    grouped = scenarios.clone()
+    grouped.level = torch.full_like(scenarios.level, index)
+    return grouped
 
 
-def _times(value: PerRobot, factor: float) -> PerRobot:
+def _scale(value: PerRobot, factor: float) -> PerRobot:
+    """Return a value multiplied by a factor."""
     if isinstance(value, tuple):
-        return tuple(factor * each for each in value)
+        return tuple(factor * number for number in value)
     return factor * value
 
 
 RULES = "rules"
-"""The suite that is scored by the rules of the sea, too."""
+"""Suite that is also scored by the rules of the sea."""
 
 SUITES: dict[str, Suite] = {
     "paper": Suite("the fixed 60: ten scenarios of each published level", _levels, 10, fixed=True),
@@ -259,29 +260,26 @@ SUITES: dict[str, Suite] = {
     "encounters_own": Suite("encounters, the others keeping course and speed", partial(_encounters, only_own=True), 25),
 }
 MARKED = ("imazu", "encounters", "imazu_own", "encounters_own")
-"""Suites that vessels are marked in (see seamanship)."""
+"""Suites whose vessels get marks of seamanship."""
 
 
 def make_set(name: str, world: WorldConfig, episodes: int | None = None, seed: int | None = None) -> ScenarioSet:
-    """Draw the scenarios of a suite.
+    """Return the scenarios of a suite; with a seed, they are the same in every call.
 
     Args:
-        name: of the suite.
-        world: the world that it varies.
-        episodes: how many, see Suite; its default if None.
-        seed: of the drawing and of the measurement noise; its default if None.
-
-    Returns:
-        The same scenarios for the same arguments, if there is a seed.
+        name: name of the suite.
+        world: world that the suite varies.
+        episodes: number of episodes, see Suite; None: its default.
+        seed: seed of scenario sampling and measurement noise; None: its default.
 
     Raises:
-        ConfigError: when there is no such suite, its size is fixed, or the map is too small.
+        ConfigError: if there is no such suite, its size is fixed, or the map is too small.
     """
     allowed = f"one of {', '.join(SUITES)}{did_you_mean(name, SUITES)}"
     require(name in SUITES, "--suite", name, allowed)
     suite = SUITES[name]
-    fine = episodes is None or not suite.fixed
-    require(fine, "--episodes", episodes, f"left out: {name} is a fixed set of {suite.episodes}")
+    is_allowed = episodes is None or not suite.fixed
+    require(is_allowed, "--episodes", episodes, f"left out: {name} is a fixed set of {suite.episodes}")
     seed = suite.seed if seed is None else seed
     seed = secrets.randbelow(2**31) if seed is None else seed
     groups, parts = suite.make(world, suite.episodes if episodes is None else episodes, seed)

@@ -1,1 +1,1 @@
-"""Pictures of episodes and of results."""
+"""Figures, animations and pages of episodes and results."""

@@ -15,10 +15,10 @@ from train_RL_agents.utils.files import write_atomically
 
 
 def require_ffmpeg() -> None:
-    """Make sure that videos can be written.
+    """Check that videos can be written.
 
     Raises:
-        ConfigError: when a package or the program is missing.
+        ConfigError: if a package or the program is missing.
     """
     need("imageio", "plot")
     try:
@@ -30,40 +30,37 @@ def require_ffmpeg() -> None:
 
 
 def write_animation(scene: Scene, folder: Path, name: str, speed: float) -> list[Path]:
-    """Write an episode as MP4 and as GIF; both files appear when they are complete.
+    """Write an episode as MP4 and GIF, and return the files; they appear when both are complete.
 
     Args:
-        scene: what to show.
-        folder: where; it must exist.
-        name: of the files, without ending.
-        speed: seconds shown in a second.
-
-    Returns:
-        The files.
+        scene: episode to show.
+        folder: existing folder of the files.
+        name: name of the files without suffix.
+        speed: seconds of the episode per second of the animation.
 
     Raises:
-        ConfigError: when they cannot be written.
+        ConfigError: if they cannot be written.
     """
     require_ffmpeg()
     imageio, ffmpeg = need("imageio.v2", "plot"), need("imageio_ffmpeg", "plot")
-    rate, pictures = speed / scene.view.dt, io.BytesIO()
-    gif = {"format": "GIF", "mode": "I", "duration": 1000.0 / rate, "loop": 0}
+    rate, gif_content = speed / scene.view.dt, io.BytesIO()
+    gif_options = {"format": "GIF", "mode": "I", "duration": 1000.0 / rate, "loop": 0}
     try:
-        with TemporaryDirectory(dir=folder) as scratch:
-            film = Path(scratch) / f"{name}.mp4"
+        with TemporaryDirectory(dir=folder) as temporary:
+            mp4 = Path(temporary) / f"{name}.mp4"
             with (
-                imageio.get_writer(film, format="FFMPEG", fps=rate) as video,
-                imageio.get_writer(pictures, **gif) as images,
+                imageio.get_writer(mp4, format="FFMPEG", fps=rate) as video,
+                imageio.get_writer(gif_content, **gif_options) as images,
             ):
                 for frame in range(scene.view.frames):
                     image = scene.image(frame)
                     video.append_data(image)
                     images.append_data(image)
-            # ffmpeg does not tell that it could not write the end.
-            ffmpeg.count_frames_and_secs(str(film))
-            require_output(folder / film.name)
-            write_atomically(folder / f"{name}.gif", pictures.getvalue())
-            return [film.replace(folder / film.name), folder / f"{name}.gif"]
+            # ffmpeg reports no error if it could not write the end.
+            ffmpeg.count_frames_and_secs(str(mp4))
+            require_output(folder / mp4.name)
+            write_atomically(folder / f"{name}.gif", gif_content.getvalue())
+            return [mp4.replace(folder / mp4.name), folder / f"{name}.gif"]
     except (OSError, RuntimeError) as error:
         raise ConfigError(f"{folder / name}: cannot be written ({first_line(error)})") from error
 

@@ -1,4 +1,4 @@
-"""The page in which a policy steers: world and network in one HTML file that needs nothing else."""
+"""Page in which a policy acts: world and network in one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ SCRIPTS = (
     "cards.js",
     "demo.js",
 )
-"""The last one alone needs a page."""
+"""Scripts in the order of the page; only the last one needs a browser."""
 SCENARIOS = (
     ("paper", None, "Published levels, {group}"),
     ("rules", 3, "Two vessels, {group}"),
     ("imazu", 1, "Imazu's problems of up to four vessels"),
     ("currents", 5, "Currents: {group}"),
 )
-"""Suites in the page, how many episodes of each of their groups, and the title that they are listed
-under."""
+"""Suites of the page, number of episodes in their groups (None: default), and title of the list."""
 FIRST = ("currents", 0)
-"""The scenario that the page begins with: a suite, and which of its episodes."""
+"""First scenario of the page: suite, and index of the episode."""
 _STARTS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust", "obstacles", "cores")
 
 
@@ -55,28 +54,25 @@ def write_page(
     scale: float,
     are_returns: bool = True,
 ) -> str:
-    """Make the page.
+    """Return the page as HTML.
 
     Args:
-        title: names the policy.
-        config: the world that it was trained in.
-        policy: its graphs and weights, see exporting.graph.
-        continuous: whether its actions are continuous.
+        title: name of the policy.
+        config: world in which the policy was trained.
+        policy: graphs and weights of the policy, see exporting.graph.
+        continuous: true if its actions are continuous.
         risk: its risk setting, if it has one.
-        scale: factor on rewards in what it estimates.
-        are_returns: whether the scores of its actions are returns, or else logits.
-
-    Returns:
-        HTML.
+        scale: factor on rewards in its estimates.
+        are_returns: true if the scores of its actions are returns, false for logits.
 
     Raises:
-        ConfigError: when the policy computes with an operator that the page does not have.
+        ConfigError: if the policy uses an operator that the page does not have.
     """
     missing = operators_of(policy) - known_operators()
     require(not missing, title, ", ".join(sorted(missing)), "a policy of the page's operators")
     zones = {RULES[rule]: zone_outline(rule, config.colregs) for rule in (CROSSING, HEAD_ON)}
-    listed = scenarios(config)
-    first = [number for number, each in enumerate(listed) if each["suite"] == FIRST[0]][FIRST[1]]
+    entries = scenarios(config)
+    first = [number for number, entry in enumerate(entries) if entry["suite"] == FIRST[0]][FIRST[1]]
     data = {
         "title": title,
         "config": _settings(config),
@@ -85,7 +81,7 @@ def write_page(
         "risk": risk,
         "scale": scale,
         "scores": "returns" if are_returns else "logits",
-        "scenarios": listed,
+        "scenarios": entries,
         "first": first,
         "colours": COLOURS,
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
@@ -94,37 +90,37 @@ def write_page(
 
 
 def operators_of(policy: dict[str, Any]) -> set[str]:
-    """The operators that a policy's graphs use."""
+    """Return the operators that a policy's graphs use."""
     return {node[0] for graph in policy["graphs"].values() for node in graph["nodes"]}
 
 
 def known_operators() -> set[str]:
-    """The operators that the page has, by ATen's names."""
+    """Return the operators of the page by their names in ATen."""
     table = read_part("tensors.js").partition("const OPERATORS = {")[2].partition("\n  };")[0]
     return set(re.findall(r"^    (\w+)[:,]", table, re.MULTILINE))
 
 
 def scenarios(config: WorldConfig) -> list[dict[str, Any]]:
-    """List the scenarios to choose from: suite, group, name and what the episode starts from."""
-    found = []
+    """Return the scenarios of the page with suite, group, name and initial state."""
+    entries = []
     for suite, count, title in SCENARIOS:
-        chosen = make_set(suite, config, count)
-        rows: dict[str, list[Episode]] = {group: [] for group in chosen.groups}
-        for part in chosen.parts:
+        scenario_set = make_set(suite, config, count)
+        by_group: dict[str, list[Episode]] = {group: [] for group in scenario_set.groups}
+        for part in scenario_set.parts:
             assert isinstance(part.scenarios, Scenario)  # as all of these suites draw them
             episodes = episodes_of(part.scenarios, part.world)
             for level, episode in zip(part.scenarios.level.tolist(), episodes, strict=True):
-                rows[chosen.groups[level]].append(episode)
-        for group, episodes in rows.items():
+                by_group[scenario_set.groups[level]].append(episode)
+        for group, episodes in by_group.items():
             for number, episode in enumerate(episodes, 1):
                 name = group if len(episodes) == 1 else f"{group}, {number}"
-                listed = {"suite": suite, "group": title.format(group=group), "name": name}
-                found.append(listed | {"episode": _start(episode, config)})
-    return found
+                entry = {"suite": suite, "group": title.format(group=group), "name": name}
+                entries.append(entry | {"episode": _start(episode, config)})
+    return entries
 
 
 def _settings(config: WorldConfig) -> dict[str, Any]:
-    """A world's configuration, and the spectrum of waves of 1 m for the page to scale."""
+    """Return a world's configuration with the spectrum of waves of 1 m, which the page scales."""
     high = replace(config.weather, wave_height=1.0)
     waves = build_weather([high], torch.device("cpu"), torch.float64)
     parts = ("frequency", "amplitude", "phase")
@@ -133,7 +129,7 @@ def _settings(config: WorldConfig) -> dict[str, Any]:
 
 
 def _start(episode: Episode, config: WorldConfig) -> dict[str, Any]:
-    """Initial state of an episode, and settings of its world that differ from the given one."""
-    common, own = asdict(config), asdict(episode.world)
-    other = {name: value for name, value in own.items() if value != common[name]}
-    return {name: getattr(episode, name) for name in _STARTS} | other
+    """Return the initial state of an episode, and the settings of its world that differ from ``config``."""
+    common, settings = asdict(config), asdict(episode.world)
+    different = {name: value for name, value in settings.items() if value != common[name]}
+    return {name: getattr(episode, name) for name in _STARTS} | different

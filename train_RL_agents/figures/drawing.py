@@ -1,4 +1,4 @@
-"""Pictures of recorded episodes: scenes of films and stills, and overviews."""
+"""Figures of recorded episodes: scenes of animations and stills, and overviews."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HULL_EVERY, HULLS = 8, 10
-"""Control steps between two hulls in an overview, at least, and about how many hulls at most."""
+"""Smallest number of control steps between two hulls of an overview, and approximate largest number of hulls."""
 MOST_PANELS = 24
-"""Episodes that an overview shows at most."""
+"""Largest number of episodes in an overview."""
 SECONDS_AHEAD = 2.0
-"""Arrows of velocity reach to where an object is in so many seconds."""
+"""Time (s) in which an object travels the length of its velocity arrow."""
 
 
 def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
-    """Draw how far a vessel sees, and the objects that it sees, as measured."""
+    """Draw the detection range of a vessel and the objects that it sees, as measured."""
     if not view.active[frame, vessel]:
         return []
     x, y, _ = view.poses[frame, vessel].tolist()
@@ -79,7 +79,7 @@ def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> l
 
 
 def draw_zone(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
-    """Draw the zone in which a vessel must give way, and the course that it should turn to."""
+    """Draw the zone in which a vessel must give way, and the course to which it should turn."""
     from matplotlib.patches import Polygon
 
     outline = zone_in_world(view, vessel, frame)
@@ -90,13 +90,13 @@ def draw_zone(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Ar
     )
     velocity, position = view.velocities[frame, vessel], view.poses[frame, vessel, :2]
     course = math.atan2(velocity[1], velocity[0]) + float(view.turn[frame, vessel])
-    asked = position + 7.0 * np.array([math.cos(course), math.sin(course)], np.float32)
-    arrow = draw_arrow(axes, on_page(position), on_page(asked), linestyle=(0, (3, 2)))
+    target = position + 7.0 * np.array([math.cos(course), math.sin(course)], np.float32)
+    arrow = draw_arrow(axes, on_page(position), on_page(target), linestyle=(0, (3, 2)))
     return [axes.add_artist(patch), arrow]
 
 
 def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
-    """Samples and texts that explain an animation."""
+    """Return the handles and labels of the legend of an animation."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -112,7 +112,7 @@ def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
         f"velocity seen, {SECONDS_AHEAD:g} s ahead": open_arrow,
         "course asked for": open_arrow | {"linestyle": (0, (3, 2))},
     }
-    entries: dict[str, Artist] = {name: Line2D([], [], **look) for name, look in lines.items()}
+    entries: dict[str, Artist] = {name: Line2D([], [], **style) for name, style in lines.items()}
     entries |= {
         "zone of the rule": Patch(facecolor="#F0E442", edgecolor="black", alpha=0.35, hatch="//"),
         "ended (×: collided)": Patch(facecolor="0.5", alpha=0.35),
@@ -121,25 +121,25 @@ def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
 
 
 def status(view: EpisodeView, vessel: int, frame: int) -> str:
-    """Status of a vessel in a frame, in three lines."""
-    ended = "collided" if view.collided[frame, vessel] else "at its goal"
-    state = "active" if view.active[frame, vessel] else ended
+    """Return the status of a vessel in a frame as three lines of text."""
+    ending = "collided" if view.collided[frame, vessel] else "at its goal"
+    state = "active" if view.active[frame, vessel] else ending
     rule, turn = int(view.rule[frame, vessel]), math.degrees(view.turn[frame, vessel])
-    asked = "none" if rule == NO_RULE else f"{RULES[rule]}, turn {turn:.0f}° to starboard"
+    required = "none" if rule == NO_RULE else f"{RULES[rule]}, turn {turn:.0f}° to starboard"
     return (
         f"vessel {vessel + 1}: {state}, {view.speed[frame, vessel]:.1f} m/s, "
         f"{view.distance[frame, vessel]:.1f} m to its goal\n"
         f"objects seen: {int(view.seen[frame, vessel].sum())}\n"
-        f"rule: {asked}"
+        f"rule: {required}"
     )
 
 
 class Scene:
-    """An episode with the numbers of one vessel, drawn frame by frame.
+    """Figure of an episode with plots of one vessel, drawn frame by frame.
 
     Args:
-        view: the episode.
-        vessel: the chosen vessel, from 0.
+        view: episode to show.
+        vessel: vessel of the plots, from 0.
     """
 
     def __init__(self, view: EpisodeView, vessel: int) -> None:
@@ -157,7 +157,7 @@ class Scene:
         self._stage = Stage(self.figure)
 
     def _draw_panels(self) -> None:
-        """Draw the numbers of the chosen vessel over time; only a cursor moves in them."""
+        """Draw the plots of the chosen vessel over time, in which only a cursor moves."""
         view, vessel = self.view, self.vessel
         time = np.arange(view.frames) * view.dt
         left, width = 0.68, 0.25
@@ -172,7 +172,7 @@ class Scene:
         lines += distance.plot(time, view.distance[:, vessel], "--", color=COLOURS[1], label="to the goal")
         speed.set(ylabel="speed (m/s)", xlim=(0.0, time[-1]), ylim=(0.0, None), xlabel="time (s)")
         distance.set(ylabel="distance (m)", ylim=(0.0, None))
-        above: dict[str, Any] = {
+        legend_options: dict[str, Any] = {
             "loc": "lower right",
             "bbox_to_anchor": (1.0, 0.98),
             "ncols": 2,
@@ -180,8 +180,8 @@ class Scene:
             "fontsize": 9,
             "borderaxespad": 0.0,
         }
-        thrust.legend(**above)
-        speed.legend(handles=lines, **above)
+        thrust.legend(**legend_options)
+        speed.legend(handles=lines, **legend_options)
         self._cursors = [axes.axvline(0.0, color="black", linewidth=1.0) for axes in (thrust, speed)]
         self.returns = self._draw_returns_axes((left, 0.225, width, height))
         self.figure.legend(
@@ -194,7 +194,7 @@ class Scene:
         )
 
     def _draw_returns_axes(self, place: tuple[float, float, float, float]) -> Axes | None:
-        """Axes for the distribution of the return, where the policy knows it."""
+        """Return axes for the distribution of the return, or None if the policy does not estimate it."""
         if self.view.quantiles is None:
             return None
         axes = self.figure.add_axes(place)
@@ -206,15 +206,17 @@ class Scene:
         return axes
 
     def show(self, frame: int) -> None:
-        """Draw a frame, instead of the one before.
+        """Draw a frame in place of the previous one.
 
         Args:
-            frame: from 0.
+            frame: index of the frame, from 0.
         """
         for artist in self._moving:
             artist.remove()
         view, vessel = self.view, self.vessel
-        self._moving = [artist for each in range(view.vessels) for artist in draw_vessel(self.map, view, each, frame)]
+        self._moving = [
+            artist for number in range(view.vessels) for artist in draw_vessel(self.map, view, number, frame)
+        ]
         self._moving += draw_perception(self.map, view, vessel, frame)
         self._moving += draw_zone(self.map, view, vessel, frame)
         self._moving += self._show_returns(frame)
@@ -224,7 +226,7 @@ class Scene:
         self.text.set_text(status(view, vessel, frame))
 
     def _show_returns(self, frame: int) -> list[Artist]:
-        """Draw the distribution of the return, and its mean."""
+        """Draw the distribution of the return and its mean."""
         quantiles, axes = self.view.quantiles, self.returns
         if axes is None or quantiles is None or not self.view.active[frame, self.vessel]:
             return []
@@ -239,12 +241,12 @@ class Scene:
         return artists
 
     def image(self, frame: int) -> NDArray[np.uint8]:
-        """A frame as pixels [height, width, 3]; what does not move is drawn once."""
+        """Return a frame as pixels [height, width, 3]; what does not move is drawn only once."""
         self.show(frame)
         return self._stage.image([*self._moving, *self._cursors, self.title, self.text])
 
     def save(self, frame: int, path: Path) -> None:
-        """Write a frame as a picture."""
+        """Write a frame to an image file."""
         self.show(frame)
         for artist in (*self._cursors, self.title, self.text):
             artist.set_animated(False)
@@ -252,40 +254,40 @@ class Scene:
 
 
 def check_picture(path: Path) -> None:
-    """Refuse the name of a picture whose ending names no format.
+    """Check that the suffix of a picture's path is a supported format.
 
     Raises:
-        ConfigError: when there is no such format, or matplotlib is missing.
+        ConfigError: if it is not, or matplotlib is missing.
     """
     formats = need("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg.filetypes
-    ending = path.suffix.removeprefix(".").lower()
-    require(ending in formats, "picture", str(path), f"a file that ends in {', '.join(formats)}")
+    suffix = path.suffix.removeprefix(".").lower()
+    require(suffix in formats, "picture", str(path), f"a file that ends in {', '.join(formats)}")
 
 
 def save_figure(figure: Figure, path: Path, dpi: float = 100) -> None:
-    """Write a figure in the format that its file's name ends in.
+    """Write a figure in the format of the path's suffix.
 
     Raises:
-        ConfigError: when there is no such format, or it cannot be written.
+        ConfigError: if there is no such format, or the file cannot be written.
     """
     check_picture(path)
-    ending = path.suffix.removeprefix(".").lower()
+    suffix = path.suffix.removeprefix(".").lower()
     content = io.BytesIO()
-    with warnings.catch_warnings(action="ignore", category=UserWarning):  # of names without room
-        figure.savefig(content, format=ending, dpi=dpi)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # about labels that do not fit
+        figure.savefig(content, format=suffix, dpi=dpi)
     write_atomically(path, content.getvalue())
 
 
 def draw_overview(views: Sequence[EpisodeView]) -> Figure:
-    """Draw the tracks of several episodes side by side.
+    """Return a figure of the tracks of several episodes side by side.
 
     Raises:
-        ConfigError: when there are too many.
+        ConfigError: if there are too many.
     """
     count = len(views)
     require(1 <= count <= MOST_PANELS, "--overview", count, f"from 1 to {MOST_PANELS} episodes")
-    across = _columns(count)
-    size = max(3.4 * across, 5.0), 3.4 * -(-count // across) + 0.4
+    columns = _columns(count)
+    size = max(3.4 * columns, 5.0), 3.4 * -(-count // columns) + 0.4
     figure = new_figure(*size, "constrained")
     draw_panels(figure, views, map_limits(*views))
     figure.suptitle(f"{views[0].policy}\nhulls to scale, bold numbers at starts, stars at goals", fontsize=11)
@@ -295,12 +297,12 @@ def draw_overview(views: Sequence[EpisodeView]) -> Figure:
 
 
 def draw_panels(figure: Figure, views: Sequence[EpisodeView], limits: Limits) -> None:
-    """Draw the tracks of whole episodes, three panels in a row, or six if there are many.
+    """Draw the tracks of whole episodes, three panels per row, or six if there are many.
 
     Args:
-        figure: an empty one.
-        views: the episodes.
-        limits: the part of the world that is shown of each.
+        figure: empty figure.
+        views: episodes to draw.
+        limits: shown part of the world.
     """
     columns = _columns(len(views))
     grid = figure.subplots(-(-len(views) // columns), columns, squeeze=False).flat
@@ -312,7 +314,7 @@ def draw_panels(figure: Figure, views: Sequence[EpisodeView], limits: Limits) ->
 
 
 def _columns(panels: int) -> int:
-    """Panels in a row."""
+    """Return the number of panels per row."""
     return min(3 if panels <= 12 else 6, panels)
 
 

@@ -1,6 +1,6 @@
-"""Pages that need nothing else: HTML, style, scripts and data in one file.
+"""Self-contained pages: HTML, style, scripts and data in one file.
 
-Their parts are the files of ``pages``; scripts stand in elements of their own, in a given order.
+Their parts are the files of ``pages``; every script is an element, in a given order.
 """
 
 from __future__ import annotations
@@ -12,22 +12,19 @@ from typing import Any
 
 
 def read_part(name: str) -> str:
-    """A file of the pages."""
+    """Return the content of a file of ``pages``."""
     return files("train_RL_agents.figures").joinpath("pages", name).read_text(encoding="utf-8")
 
 
 def assemble(name: str, scripts: Sequence[str], data: dict[str, Any]) -> str:
-    """Make a page.
+    """Return a page as HTML.
 
     Args:
-        name: demo, replay or certificate, as its file of HTML is called.
-        scripts: names of files; each uses only what stands before it.
-        data: what the scripts show.
-
-    Returns:
-        HTML.
+        name: name of its HTML file: demo, replay or certificate.
+        scripts: names of its scripts; a script uses only those before it.
+        data: data that the scripts show.
     """
-    # A text in the data must not end the element that the data are in.
+    # Text in the data must not end the element that contains them.
     text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     elements = "\n".join(f"<script>\n{read_part(script)}</script>" for script in scripts)
     page = read_part("head.html").replace("__TITLE__", f"marinenav {name}")

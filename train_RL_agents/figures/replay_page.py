@@ -1,4 +1,4 @@
-"""The interactive replay: recorded episodes in one HTML file that needs nothing else."""
+"""Interactive replay: recorded episodes in one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SCRIPTS = (
     "replay.js",
 )
 MOST_SIDES = 2
-"""Policies side by side, at most."""
+"""Largest number of policies side by side."""
 MOST_EPISODES = 1000
-"""Episodes in a page, at most; of full length they take more than a browser can hold."""
+"""Largest number of episodes in a page; so many of full length exceed what a browser can load."""
 NEAR_MISS = 1.0
-"""Episodes in which discs around hulls come closer than this are near misses (m)."""
+"""Clearance below which an episode is a near miss (m)."""
 STEPS = {
     "poses": 1000,
     "velocities": 1000,
@@ -49,23 +49,20 @@ STEPS = {
     "rule": 1,
     "rule_object": 1,
 }
-"""How finely each array is kept: this many steps to 1 (m, rad, m/s, N, ...)."""
+"""Resolution by array: number of steps per unit (m, rad, m/s, N, ...)."""
 ENDLESS = 2**31 - 1
-"""Stands for a number that is not finite, as the gap of a vessel without any other is."""
+"""Code of a number that is not finite, such as the clearance of a single vessel."""
 _LISTS = ("goals", "hulls", "ranges", "obstacles", "commands")
 
 
 def write_page(sides: Sequence[Sequence[EpisodeView]]) -> str:
-    """Make the page.
+    """Return the page as HTML.
 
     Args:
-        sides: the episodes of one policy, or of two that met the same scenarios.
-
-    Returns:
-        HTML.
+        sides: episodes of one policy, or of two policies in the same scenarios.
 
     Raises:
-        ConfigError: when the policies met different scenarios.
+        ConfigError: if the policies have different scenarios.
     """
     require(1 <= len(sides) <= MOST_SIDES, "policies", len(sides), f"from 1 to {MOST_SIDES}")
     _check_same(sides)
@@ -74,34 +71,38 @@ def write_page(sides: Sequence[Sequence[EpisodeView]]) -> str:
 
 
 def _check_same(sides: Sequence[Sequence[EpisodeView]]) -> None:
-    """Refuse policies that met different scenarios."""
+    """Check that all policies have the same scenarios.
+
+    Raises:
+        ConfigError: if they have not.
+    """
     counts = [len(views) for views in sides]
     require(len(set(counts)) == 1, "recordings", counts, "of equally many episodes")
     for number, views in enumerate(zip(*sides, strict=True), 1):
         starts = [view.poses[0].round(2).tolist() for view in views]
         goals = [view.goals.round(2).tolist() for view in views]
-        same = all(each == starts[0] for each in starts) and all(each == goals[0] for each in goals)
-        require(same, "recordings", f"episode {number}", "from the same scenarios, in one order")
+        are_same = all(start == starts[0] for start in starts) and all(goal == goals[0] for goal in goals)
+        require(are_same, "recordings", f"episode {number}", "from the same scenarios, in one order")
 
 
 def _side(views: Sequence[EpisodeView]) -> dict[str, Any]:
-    """The episodes of a policy as JSON, with the zones of their world."""
+    """Return the episodes of a policy as JSON, with the zones of their world."""
     first = views[0]
     zones = {RULES[rule]: zone_outline(rule, first.rules).tolist() for rule in (CROSSING, HEAD_ON)}
-    return {"policy": first.policy, "zones": zones, "scaled": first.scaled, "episodes": list(map(_packed, views))}
+    return {"policy": first.policy, "zones": zones, "scaled": first.scaled, "episodes": list(map(_pack, views))}
 
 
-def _packed(view: EpisodeView) -> dict[str, Any]:
-    """Return an episode as JSON, in which ``data`` is all that changes with time: see _differences.
+def _pack(view: EpisodeView) -> dict[str, Any]:
+    """Return an episode as JSON, with all arrays over time in ``data``; see _differences.
 
-    It is compressed, in base64; ``arrays`` has name, entries of each vessel and steps to 1 of each
-    array in it.
+    The data are compressed and in base64; ``arrays`` has the name, the entries per vessel and the steps per unit of
+    every array.
     """
     terms = np.stack(list(view.terms.values()), -1)
-    found = {name: getattr(view, name, None) for name in STEPS}
-    found |= {"gap": view.clearance, "terms": terms}
-    arrays = {name: each.reshape(view.frames, view.vessels, -1) for name, each in found.items() if each is not None}
-    data = b"".join(_differences(each, STEPS[name]) for name, each in arrays.items())
+    values = {name: getattr(view, name, None) for name in STEPS}
+    values |= {"gap": view.clearance, "terms": terms}
+    arrays = {name: array.reshape(view.frames, view.vessels, -1) for name, array in values.items() if array is not None}
+    data = b"".join(_differences(array, STEPS[name]) for name, array in arrays.items())
     lists = {name: getattr(view, name) for name in _LISTS}
     return {
         "title": view.title,
@@ -115,7 +116,7 @@ def _packed(view: EpisodeView) -> dict[str, Any]:
         "core_radius": float(view.cores[0, 3]) if len(view.cores) else 1.0,
         "closest": view.closest,
         "term_names": list(view.terms),
-        "arrays": [[name, each.shape[-1], STEPS[name]] for name, each in arrays.items()],
+        "arrays": [[name, array.shape[-1], STEPS[name]] for name, array in arrays.items()],
         "data": base64.b64encode(zlib.compress(data, 9)).decode(),
         # Single precision has seven digits.
         **{name: array.astype(np.float64).round(4).tolist() for name, array in lists.items() if array is not None},
@@ -123,9 +124,9 @@ def _packed(view: EpisodeView) -> dict[str, Any]:
 
 
 def _differences(array: NDArray[Any], steps: int) -> bytes:
-    """Return numbers [T+1, R, N] as differences from frame to frame, which compress well.
+    """Return numbers [T+1, R, N] as differences between frames, which compress well.
 
-    They are 32-bit integers in the order [R, N, T+1]: first the lowest byte of all, then the next.
+    The result consists of 32-bit integers in the order [R, N, T+1]: first the lowest bytes of all, then the next ones.
     """
     scaled = np.round(array.astype(np.float64) * steps).clip(1 - ENDLESS, ENDLESS - 1)
     whole = np.where(np.isfinite(array), scaled, ENDLESS).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Tracks and return quantiles of an evaluation, for TensorBoard."""
+"""Images of tracks, and quantiles of returns, of an evaluation for TensorBoard."""
 
 from __future__ import annotations
 
@@ -23,69 +23,69 @@ from train_RL_agents.figures.plotting import styles
 from train_RL_agents.networks.observation import OBSERVATION, observation_of
 
 _PANEL, _MARGIN = 2.9, 2.0
-"""Size of a panel (inches), and room around the map in it (m)."""
+"""Size of a panel (inches), and margin around its map (m)."""
 
 
 def can_draw() -> bool:
-    """Whether matplotlib, of the extra ``plot``, is installed."""
+    """Return whether matplotlib, of the extra ``plot``, is installed."""
     return find_spec("matplotlib") is not None
 
 
 def first_of_each_level(level: Tensor) -> Tensor:
-    """Index of the first scenario of each level, of as many levels as a picture has room for.
+    """Return the index of the first scenario of every level, up to the number of panels of a picture.
 
     Args:
-        level: [N] int64.
+        level: [N] int64 levels of the scenarios.
 
     Returns:
-        [L] int64, by level.
+        [L] int64 indices, sorted by level.
     """
     levels = level.unique()[: drawing.MOST_PANELS]
     return (level == levels[:, None]).to(torch.int8).argmax(-1)
 
 
 class EvaluationProbe:
-    """Looks on while an agent is evaluated.
+    """Callback of an evaluation that records tracks and the quantiles of first returns.
 
     Args:
-        agent: who steers.
-        level: [N] of the scenarios.
-        device: where the world is.
-        draws: whether a picture is wanted.
+        agent: evaluated agent.
+        level: [N] levels of the scenarios.
+        device: device of the world.
+        draws: true to draw pictures.
     """
 
     def __init__(self, agent: Agent[Any], level: Tensor, device: torch.device, draws: bool) -> None:
         self._agent = agent
-        chosen = first_of_each_level(level)
-        self._groups = [f"level {number + 1}" for number in level[chosen].tolist()]
-        self._recorder = Recorder(chosen.to(device)) if draws and can_draw() else None
-        self._looked = False
+        first = first_of_each_level(level)
+        self._groups = [f"level {number + 1}" for number in level[first].tolist()]
+        self._recorder = Recorder(first.to(device)) if draws and can_draw() else None
+        self._has_quantiles = False
         self.first_quantiles: Tensor | None = None
-        """Quantiles of the return of the first actions of all robots (scaled rewards), in one row;
-        None if the agent does not know them."""
+        """Quantiles of the return of the first actions of all robots (scaled rewards), flat; None if the agent does not
+        estimate them."""
 
     def __call__(self, moment: Moment, env: MarineNavEnv) -> bool:
-        """Record a control step; returns whether further ones are wanted (see Watch)."""
-        if not self._looked:
-            self._looked = True
+        """Record a control step; return whether further steps are needed (see Watch)."""
+        if not self._has_quantiles:
+            self._has_quantiles = True
             action, active = moment.acted.get((GROUP, "action")), moment.before.now.state.active
             observation = observation_of(moment.acted.get(OBSERVATION))
-            known = self._agent.return_quantiles(observation, action)
-            self.first_quantiles = None if known is None else known[active].flatten().cpu()
+            quantiles = self._agent.return_quantiles(observation, action)
+            self.first_quantiles = None if quantiles is None else quantiles[active].flatten().cpu()
         if self._recorder is not None:
             self._recorder(moment, env)
         return self._recorder is not None
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
-        """Draw the first episode of each level.
+        """Return a picture of the first episode of every level.
 
         Args:
-            title: above the picture.
-            map_size: along x and y (m).
+            title: title of the picture.
+            map_size: size along x and y (m).
 
         Returns:
-            Pixels [height, width, 3]; None without matplotlib, if no picture is wanted, or when the
-            world's values are not finite.
+            Pixels [height, width, 3]; None without matplotlib, if pictures are not wanted, or if values of the world
+            are not finite.
         """
         if self._recorder is None:
             return None
@@ -93,26 +93,26 @@ class EvaluationProbe:
         return draw(self._recorder.finish(title, self._groups, sizes))
 
     def success_by_level(self, env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8] | None:
-        """Draw success over the evaluations so far.
+        """Return a picture of the success rates of the evaluations so far.
 
         Args:
-            env_steps: of the evaluations.
-            rates: success rates of each, by level and overall.
+            env_steps: env-steps of the evaluations.
+            rates: success rates of the evaluations by level, and overall.
 
         Returns:
-            Pixels [height, width, 3]; None without matplotlib, or if no picture is wanted.
+            Pixels [height, width, 3]; None without matplotlib, or if pictures are not wanted.
         """
         return draw_levels(env_steps, rates) if self._recorder is not None else None
 
 
 def draw(recording: Recording) -> NDArray[np.uint8] | None:
-    """Draw all episodes of a recording small, side by side; None where positions are not finite."""
+    """Return a picture of all episodes of a recording side by side; None if positions are not finite."""
     if not recording.poses.isfinite().all():
         return None
     views = [view_episode(recording, number + 1) for number in range(len(recording.steps))]
     height = _PANEL * -(-len(views) // 3) + 0.7
     figure = new_figure(_PANEL * min(3, len(views)), height)
-    drawing.draw_panels(figure, views, _maps_alone(views))
+    drawing.draw_panels(figure, views, _largest_map(views))
     for axes in figure.axes:
         axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
     figure.suptitle(recording.policy, fontsize=11, y=1.0 - 0.1 / height)
@@ -120,27 +120,27 @@ def draw(recording: Recording) -> NDArray[np.uint8] | None:
     figure.text(0.5, 0.1 / height, caption, fontsize=9, ha="center")
     figure.subplots_adjust(left=0.01, right=0.99, bottom=0.33 / height, top=1.0 - 0.6 / height, wspace=0.04, hspace=0.1)
     figure.canvas.draw()
-    drawn = pixels(figure)
-    # Figures refer to themselves, and a long run would keep dozens of them.
+    image = pixels(figure)
+    # Figures contain reference cycles; without collection a long run would keep dozens of them.
     del figure
     gc.collect()
-    return drawn
+    return image
 
 
 def draw_levels(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8]:
-    """Draw success over env-steps, a line for each of ``rates``, in colours of their own."""
+    """Return a picture of success rates over env-steps, with a line of another colour for every level."""
     figure = new_figure(7.0, 4.0, "constrained")
     axes = figure.subplots()
-    looks = styles([name for name in rates if name != "overall"])
+    line_styles = styles([name for name in rates if name != "overall"])
     for name, values in rates.items():
-        look = looks.get(name, {"color": "black", "linestyle": "-", "marker": ""})
+        style = line_styles.get(name, {"color": "black", "linestyle": "-", "marker": ""})
         axes.plot(
             env_steps,
             values,
             label=name,
-            color=look["color"],
-            linestyle=look["linestyle"],
-            marker=look["marker"],
+            color=style["color"],
+            linestyle=style["linestyle"],
+            marker=style["marker"],
             markersize=4,
         )
     axes.set(xlabel="env-steps", ylabel="success rate", ylim=(-0.02, 1.02))
@@ -150,8 +150,8 @@ def draw_levels(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[
     return pixels(figure)
 
 
-def _maps_alone(views: Sequence[EpisodeView]) -> Limits:
-    """The largest map; tracks that leave it are cut."""
+def _largest_map(views: Sequence[EpisodeView]) -> Limits:
+    """Return the limits of the largest map; tracks that leave it are cut."""
     north, east = np.max([view.map_size for view in views], 0).tolist()
     return -_MARGIN, north + _MARGIN, -_MARGIN, east + _MARGIN
 
