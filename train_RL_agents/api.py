@@ -1,4 +1,4 @@
-"""Training, loading and comparing policies from a program; the commands do the same."""
+"""Functions to train, load and compare policies in a program, as the commands do."""
 
 from __future__ import annotations
 
@@ -46,39 +46,39 @@ from train_RL_agents.utils.compiling import quiet_compiler
 from train_RL_agents.utils.device import resolve_device
 
 _LARGEST = 1e15
-"""Of what is observed: squares of much larger numbers are infinite in single precision."""
+"""Largest observed number: squares of much larger ones are infinite in single precision."""
 
 
 class Choice(TypedDict, total=False):
-    """Which scenarios an evaluation runs, and how policies act; as ``marinenav evaluate``."""
+    """Options of an evaluation: scenarios, and how policies act; see ``marinenav evaluate``."""
 
     levels: Sequence[int]
-    """From 1; all by default."""
+    """Levels, from 1; all by default."""
     suite: str
-    """A suite instead of levels, see docs/suites.md."""
+    """Name of a suite instead of levels, see docs/suites.md."""
     scenarios: str | Path
-    """A scenario file instead of levels."""
+    """Scenario file instead of levels."""
     strict: bool
-    """Refuse a file with goals in obstacles, contact at the start or places off the map."""
+    """True to reject a file with goals in obstacles, contact at the start or places off the map."""
     episodes: int
-    """Of each level, or group of a suite; by default as while training, or the suite's."""
+    """Number of episodes of each level, or group of a suite; by default as in training, or that of the suite."""
     seed: int
-    """Of scenarios and noise; by default the fixed set's."""
+    """Seed of scenarios and noise; by default that of the fixed set."""
     fresh: bool
-    """Scenarios and noise never seen before."""
+    """True for new scenarios and noise."""
     risk: float | Literal["adaptive"]
-    """Share of the worst outcomes to act on, in (0, 1], for agents that know distributions."""
+    """Share of the worst outcomes to act on (CVaR level) in (0, 1], for agents that estimate distributions."""
     stochastic: bool
-    """Act as while training, but without added exploration."""
+    """True to act as in training, but without added exploration."""
 
 
 _ALTERNATIVES = {"levels", "suite", "scenarios"}, {"seed", "fresh"}, {"risk", "stochastic"}
-"""Options of a Choice of which one would have no effect beside another."""
+"""Groups of options of a Choice that exclude each other."""
 
 
 @dataclass(frozen=True)
 class _Given:
-    """The values of a Choice, for their checks."""
+    """Values of a Choice for their checks."""
 
     levels: tuple[int, ...] = ()
     suite: str = ""
@@ -98,9 +98,9 @@ class Policy:
     """A trained policy."""
 
     name: str
-    """How it was called."""
+    """Name that the user gave."""
     loaded: LoadedPolicy
-    """Its agent, configuration, file, env-steps and the metrics of its evaluation."""
+    """Agent, configuration, file, env-steps and metrics of the evaluation of the policy."""
 
     def __repr__(self) -> str:
         return f"<Policy {self.name}: {self.loaded!r}>"
@@ -110,33 +110,32 @@ class Policy:
 
     @property
     def config(self) -> TrainConfig[Any]:
-        """Of the run that it is from."""
+        """Return the configuration of the run that trained the policy."""
         return self.loaded.config
 
     @property
     def continuous(self) -> bool:
-        """Whether actions are commands in [-1, 1], or else indices of thrust-change pairs."""
+        """Return whether actions are commands in [-1, 1] instead of indices of thrust-change pairs."""
         return self.loaded.agent.continuous
 
     @property
     def module(self) -> PolicyWrapper:
-        """What acts in a MarineNavEnv, as in ``env.rollout(100, policy.module)``."""
+        """Return a module that acts in a MarineNavEnv, as in ``env.rollout(100, policy.module)``."""
         return PolicyWrapper(self.loaded.agent)
 
     def act(self, observation: Mapping[str, Any], risk: float | None = None) -> NDArray[Any]:
-        """The best action for what a robot observes.
+        """Return the best action for an observation.
 
         Args:
-            observation: entries by name, each [..., S] where S is its shape, as the environments
-                of Gymnasium and PettingZoo give them.
-            risk: share of the worst outcomes to act on, in (0, 1]; by default as configured.
+            observation: entries by name, [..., S] with the shape S of the entry, as the environments of Gymnasium and
+                PettingZoo return them.
+            risk: share of the worst outcomes to act on (CVaR level), in (0, 1]; by default as configured.
 
         Returns:
             Left and right command [..., 2] in [-1, 1], or indices [...] of thrust-change pairs.
 
         Raises:
-            ConfigError: when an entry is missing, of another shape or type or not finite, or the
-                risk is out of range.
+            ConfigError: if an entry is missing, of another shape or type or not finite, or the risk is out of range.
         """
         require(risk is None or (is_number(risk) and 0.0 < risk <= 1.0), "risk", risk, "in (0, 1]")
         fine = risk is None or self.loaded.agent.supports_risk
@@ -166,14 +165,14 @@ class Policy:
         return action.reshape((*batch, *action.shape[1:])).cpu().numpy()
 
     def evaluate(self, device: str = "cpu", **choice: Unpack[Choice]) -> Result:
-        """Figures by level and overall; see Choice.
+        """Return the metrics of an evaluation by level and overall.
 
         Args:
             device: auto, cpu, cuda or cuda:N.
-            choice: which scenarios, and how it acts.
+            choice: scenarios and how the policy acts; see Choice.
 
         Raises:
-            ConfigError: when an option cannot be used.
+            ConfigError: if an option cannot be used.
         """
         return compare(self, device=device, **choice).results[0]
 
@@ -182,31 +181,31 @@ def load(path: str | Path, which: str = "best", device: str = "cpu") -> Policy:
     """Load a policy.
 
     Args:
-        path: the name of a shipped policy (``iqn``), a run folder or a policy file.
-        which: of a run: best, latest or a file's name.
+        path: name of a shipped policy (``iqn``), run folder or policy file.
+        which: policy of a run: best, latest or a file's name.
         device: auto, cpu, cuda or cuda:N.
 
     Raises:
-        ConfigError: when there is none, or it is damaged.
+        ConfigError: if there is no such policy, or it is damaged.
     """
     require(isinstance(path, str | Path), "path", path, "a name, a file or a run folder")
     return Policy(str(path), load_policy(path, which, resolve_device(device)))
 
 
 def compare(*policies: str | Path | Policy, device: str = "cpu", **choice: Unpack[Choice]) -> Evaluation:
-    """Evaluate policies and baselines on the same scenarios; the first is compared to.
+    """Evaluate policies and baselines on the same scenarios, and compare the others to the first.
 
     Args:
-        policies: names of shipped policies or baselines (straight, apf, orca, mppi), run folders,
-            policy files, or what ``load`` gives.
-        device: auto, cpu, cuda or cuda:N; what ``load`` gave is moved there.
-        choice: which scenarios, and how policies act; see Choice.
+        policies: names of shipped policies or baselines (straight, apf, orca, mppi), run folders, policy files, or
+            results of ``load``.
+        device: auto, cpu, cuda or cuda:N; loaded policies are moved there.
+        choice: scenarios and how policies act; see Choice.
 
     Returns:
-        The figures, which print as a table; ``rows`` suits a data frame.
+        The results, which print as a table; ``rows`` suits a data frame.
 
     Raises:
-        ConfigError: when there is no such policy, or an option cannot be used.
+        ConfigError: if there is no such policy, or an option cannot be used.
     """
     require(len(policies) > 0, "policies", 0, "one or more")
     for each in policies:
@@ -236,16 +235,16 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **choice: Unpac
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run, and what it reached."""
+    """Result of a training."""
 
     folder: Path
-    """The run folder."""
+    """Run folder."""
     finished: bool
-    """Whether it came to its end; else a signal or a callback stopped it, and it can be resumed."""
+    """True if the run reached its end; false if a signal or a callback stopped it, and it can be resumed."""
     evaluations: list[dict[str, Any]]
-    """Figures of its evaluations, by ``env_steps``."""
+    """Metrics of the evaluations, with their ``env_steps``."""
     best: dict[str, Any]
-    """Those of the best policy, such as ``success_rate``; empty without an evaluation."""
+    """Metrics of the best policy, such as ``success_rate``; empty without an evaluation."""
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "stopped"
@@ -258,7 +257,7 @@ class TrainedRun:
         return Table.of(rows).html(f"Evaluations of {self.folder}") or escape(repr(self))
 
     def load(self, which: str = "best") -> Policy:
-        """One of its policies; see load."""
+        """Load a policy of the run; see load."""
         return load(self.folder, which)
 
 
@@ -276,21 +275,21 @@ def train(
     """Train an agent with one seed; settings are those of ``marinenav train``.
 
     Args:
-        agent: its name; by default that of the configuration.
-        config: a JSON file with settings, or the name of one that is shipped.
-        resume: a run folder; only settings that ``marinenav train --help`` lists may change then.
+        agent: name of the agent; by default that of the configuration.
+        config: JSON file with settings, or name of a shipped one.
+        resume: run folder; only the settings that ``marinenav train --help`` lists may change.
         profile: sizes for a device, see docs/scaling.md.
-        quiet: print nothing.
-        bar: show a progress bar.
-        callbacks: called with the trainer after every turn of its loop.
-        settings: such as ``total_timesteps=500_000``, ``trainer={"batch_size": 256}``, or
+        quiet: true to print nothing.
+        bar: true to show a progress bar.
+        callbacks: functions that are called with the trainer after every iteration of its loop.
+        settings: settings such as ``total_timesteps=500_000``, ``trainer={"batch_size": 256}``, or
             ``**{"trainer.batch_size": 256}``.
 
     Returns:
-        What it reached; also when it was stopped.
+        The run and its evaluations, also if it was stopped.
 
     Raises:
-        ConfigError: when a setting cannot be used.
+        ConfigError: if a setting cannot be used.
     """
     require(isinstance(agent, str), "agent", agent, f"a name, such as {TrainConfig.agent_type}")
     fine = isinstance(callbacks, Iterable)
@@ -322,10 +321,10 @@ def train(
 
 
 def _numbers(name: str, value: Any) -> NDArray[Any]:
-    """An entry of an observation as an array of numbers that a network can take.
+    """Return an entry of an observation as an array of numbers that a network can process.
 
     Raises:
-        ConfigError: when it is none.
+        ConfigError: if it is not one.
     """
     key = f"observation[{name!r}]"
     if isinstance(value, Tensor):
@@ -343,21 +342,21 @@ def _numbers(name: str, value: Any) -> NDArray[Any]:
 
 
 def _require_path(name: str, value: Any, allowed: str) -> None:
-    """Refuse what is given for a path and is none.
+    """Check that an argument is a path or None.
 
     Raises:
-        ConfigError: when it is none.
+        ConfigError: if it is not.
     """
     require(value is None or isinstance(value, str | Path), name, value, allowed)
 
 
 def _cell(value: Any) -> str:
-    """A figure as text."""
+    """Return a metric as text."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _word(name: str, value: Any) -> str:
-    """A value as on the command line; numbers and arrays of numpy are those of Python.
+    """Return a value as on the command line; numbers and arrays of NumPy are converted to those of Python.
 
     Raises:
         ConfigError: for anything else.

@@ -1,4 +1,4 @@
-"""The ``marinenav`` command: finds the subcommand, runs it, and reports mistakes in a sentence."""
+"""Command line of ``marinenav``: finds the subcommand, runs it, and reports errors in one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from train_RL_agents.utils.toolchain import ensure_cache
 
 BAD_INPUT, PIPE_CLOSED = 2, 141
 _LONGEST = 300
-"""Characters of a message."""
+"""Largest number of characters of a message."""
 _MOST_THREADS = 1024
 _PACKAGES = [Path(__file__).parents[1] / name for name in ("marinenav_env", "train_RL_agents")]
 _VERSIONS = ("marinenav", "torch", "torchrl")
@@ -36,29 +36,29 @@ _PARTS = (
     "training_schedule.sampler=",
     "loggers=",
 )
-"""Settings that name parts of the user's."""
+"""Settings that may name a user's parts."""
 _PART = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that says what is wrong in one line."""
+    """Argument parser that reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the line and exit with status 2."""
+        """Print the message in one line and exit with status 2."""
         shown = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
         self.exit(BAD_INPUT, f"marinenav: error: {shown}; see {self.prog} --help\n")
 
     def option_names(self) -> list[str]:
-        """Names of the long options, without hyphens in front."""
-        long = [each for each in self._option_string_actions if each.startswith("--")]
-        return [each.removeprefix("--") for each in long]
+        """Return the names of the long options without hyphens in front."""
+        long = [name for name in self._option_string_actions if name.startswith("--")]
+        return [name.removeprefix("--") for name in long]
 
     def single_options(self) -> list[argparse.Action]:
-        """Options that keep one value."""
-        return [each for each in self._actions if isinstance(each, argparse._StoreAction)]
+        """Return the options that keep one value."""
+        return [action for action in self._actions if isinstance(action, argparse._StoreAction)]
 
     def _get_value(self, action: argparse.Action, text: str) -> Any:
-        """Convert a value; a whole number is asked for in words."""
+        """Convert a value; the error for a whole number is a plain sentence."""
         try:
             return super()._get_value(action, text)
         except argparse.ArgumentError as error:
@@ -69,7 +69,7 @@ class Parser(argparse.ArgumentParser):
             raise
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Propose the closest of an option's choices, or of the commands."""
+        """Check a choice; the error proposes the closest choice or command."""
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
@@ -81,38 +81,38 @@ class Parser(argparse.ArgumentParser):
 
 
 class Version(argparse.Action):
-    """Prints versions and ends; they are looked up only then."""
+    """Action that prints versions and exits; versions are looked up only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        """See argparse."""
-        found = versions()
-        print("\n".join(f"{name} {found[name]}" for name in _VERSIONS))
+        """Print the versions and exit; the arguments are those of argparse.Action."""
+        installed = versions()
+        print("\n".join(f"{name} {installed[name]}" for name in _VERSIONS))
         parser.exit()
 
 
-def proposed(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
-    """What the first unknown word of a command line may have meant; the end of a sentence.
+def propose(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
+    """Return what the first unknown word of a command line may mean, as the end of a sentence.
 
     Args:
-        unknown: the words.
-        arguments: what was understood.
+        unknown: unknown words.
+        arguments: parsed arguments.
     """
     word, *values = unknown
     name, _, value = word.lstrip("-").partition("=")
-    value = value or next((each for each in values if not each.startswith("-")), "...")
+    value = value or next((item for item in values if not item.startswith("-")), "...")
     takes_settings = getattr(arguments.command, "TAKES_OVERRIDES", False)
     if _OVERRIDE.match(word):
         return "; settings are for train, tune and bench"
     agents, settings = _names() if takes_settings else ([], [])
     if not word.startswith("-"):
-        apart = "".join(unknown[: 3 if unknown[1:2] == ["="] else 2])  # as in key = value
-        if "=" in apart and _OVERRIDE.match(apart):
-            return f"; did you mean {apart}, without spaces?" if takes_settings else ""
+        joined = "".join(unknown[: 3 if unknown[1:2] == ["="] else 2])  # as in key = value
+        if "=" in joined and _OVERRIDE.match(joined):
+            return f"; did you mean {joined}, without spaces?" if takes_settings else ""
         if word in settings:
             return f"; did you mean {word}={value}?"
-        found = closest(word, agents, 1)
-        return f"; did you mean --agent {found[0]}?" if found else ""
-    option, setting = (next(iter(closest(name, known, 1)), "") for known in (arguments.parser.option_names(), settings))
+        near = closest(word, agents, 1)
+        return f"; did you mean --agent {near[0]}?" if near else ""
+    option, setting = (next(iter(closest(name, names, 1)), "") for names in (arguments.parser.option_names(), settings))
     if option:
         return f"; did you mean --{option}?"
     return f"; did you mean {setting}={value}?" if setting else ""
@@ -128,45 +128,45 @@ def _names() -> tuple[list[str], list[str]]:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of all commands; its result has the command's module as ``command``."""
-    about = "Trains and evaluates agents for surface vessels."
-    parser = Parser(prog="marinenav", description=about, allow_abbrev=False)
+    """Return the parser of all commands; its result has the module of the command as ``command``."""
+    description = "Trains and evaluates agents for surface vessels."
+    parser = Parser(prog="marinenav", description=description, allow_abbrev=False)
     parser.add_argument("--version", action=Version, nargs=0, help="show versions and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
-        text = (module.__doc__ or "").partition("\n")[0]
-        sub = commands.add_parser(
+        help_text = (module.__doc__ or "").partition("\n")[0]
+        subparser = commands.add_parser(
             name,
-            help=text,
-            description=text,
+            help=help_text,
+            description=help_text,
             allow_abbrev=False,
             add_help=not getattr(module, "OWN_HELP", False),
         )
-        module.add_arguments(sub)
+        module.add_arguments(subparser)
         if not getattr(module, "OWN_THREADS", False) and getattr(module, "IMPORTS", True):
-            sub.add_argument(
+            subparser.add_argument(
                 "--threads",
                 metavar="N",
                 type=_count,
                 default=0,
                 help="CPU threads; 0, the default: one for each idle core",
             )
-        sub.add_argument(
+        subparser.add_argument(
             "--plugin",
             metavar="PART",
             action="append",
             default=[],
-            help="a part of your own that a file names, as package.module:Name",
+            help="a part of your own that a file refers to, as package.module:Name",
         )
-        sub.set_defaults(command=module, parser=sub, overrides=[], argv=[])
+        subparser.set_defaults(command=module, parser=subparser, overrides=[], argv=[])
     return parser
 
 
 def _count(text: str) -> int:
-    """Return a number of threads, 0 for one for each idle core.
+    """Return a number of threads; 0 means one for each idle core.
 
     Raises:
-        ArgumentTypeError: when it is none.
+        ArgumentTypeError: if the text is not one.
     """
     if not (text.isdecimal() and len(text) < 10 and int(text) <= _MOST_THREADS):
         raise argparse.ArgumentTypeError(
@@ -178,11 +178,10 @@ def _count(text: str) -> int:
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse a command line.
 
-    ``key=value`` words are set apart first, so that they may stand anywhere, also after options
-    that take several values.
+    ``key=value`` words are separated first, so that they may be anywhere, also after options with several values.
 
     Raises:
-        SystemExit: after help, or after a message about what is wrong.
+        SystemExit: after help, or after a message about an error.
     """
     overrides = [word for word in argv if _OVERRIDE.match(word)]
     words = [word for word in argv if not _OVERRIDE.match(word)]
@@ -191,15 +190,15 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not getattr(arguments.command, "TAKES_OVERRIDES", False):
         unknown += overrides
     if unknown:
-        # By the command's parser, which names its own help.
-        hint = proposed(unknown, arguments)
+        # The parser of the command refers to the help of the command.
+        hint = propose(unknown, arguments)
         arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     arguments.overrides, arguments.argv = overrides, ["marinenav", *argv]
     return arguments
 
 
 def _refuse_twice(parser: Parser, words: Sequence[str]) -> None:
-    """Refuse options that are given twice, of which the first would not count.
+    """Reject options that are used twice, as the first use would have no effect.
 
     Raises:
         SystemExit: after a message.
@@ -214,23 +213,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        argv: without the program's name; None for those of the process.
+        argv: arguments without the program's name; None for those of the process.
 
     Returns:
-        The exit status: 0, 2 for what cannot be used, 130 when interrupted.
+        The exit status: 0, 2 for unusable input, 130 if interrupted.
     """
     try:
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-            # File names need not be text, and a terminal need not know all characters.
+            # File names may not be valid text, and terminals may not support all characters.
             sys.stdout.reconfigure(errors="backslashreplace")
         status = _status(sys.argv[1:] if argv is None else argv)
-        if sys.stdout is not None:  # else it was closed from the start
-            sys.stdout.flush()  # at Python's exit it would be too late to be told of a failure
+        if sys.stdout is not None:  # None if it was closed from the start
+            sys.stdout.flush()  # a failure at the exit of Python could not be reported
         return status
     except BrokenPipeError:
-        _discard_output()  # the reader, such as `head`, has seen enough
+        _discard_output()  # the reader, such as `head`, has ended
         return PIPE_CLOSED
-    except OSError as error:  # of the system, which a name or a disk may lead to anywhere
+    except OSError as error:  # file names and disks can cause it anywhere
         name, reason = str(error.filename or "a file"), error.strerror or str(error)
         half = _LONGEST // 3
         name = name if len(name) <= 2 * half else f"{name[:half]}...{name[-half:]}"
@@ -240,8 +239,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Keep Python from writing what is left at its exit, where that fails."""
-    with suppress(OSError, AttributeError, ValueError):  # closed, or not the process's own
+    """Prevent Python from writing remaining output at its exit if that fails."""
+    with suppress(OSError, AttributeError, ValueError):  # closed, or not a file of the process
         sys.stdout.flush()
         return
     with suppress(OSError, AttributeError, ValueError):
@@ -249,7 +248,7 @@ def _discard_output() -> None:
 
 
 def _status(argv: Sequence[str]) -> int:
-    """Run a command; the exit status, as of main."""
+    """Run a command and return the exit status; see main."""
     try:
         with exit_on_signal():
             arguments = parse(argv)
@@ -277,7 +276,7 @@ def _status(argv: Sequence[str]) -> int:
 
 
 def _import(command: ModuleType) -> None:
-    """Import what a command needs, with torch; help needs none of it."""
+    """Import the modules of a command, with torch; help needs none of them."""
     names = getattr(command, "IMPORTS", ("marinenav_env",))
     problem = ensure_cache() if names else ""
     if problem:
@@ -287,19 +286,19 @@ def _import(command: ModuleType) -> None:
 
 
 def _allow_parts(arguments: argparse.Namespace) -> None:
-    """Let parts be imported that the command line names, also from the present folder."""
+    """Allow imports of the parts that the command line names, also from the current folder."""
     from marinenav_env.support import plugins
 
-    words = [word.partition("=")[2] for word in arguments.overrides if word.startswith(_PARTS)]
-    words.append(str(getattr(arguments, "agent", "")))
-    named = [*arguments.plugin, *(found for word in words for found in _PART.findall(word))]
+    values = [word.partition("=")[2] for word in arguments.overrides if word.startswith(_PARTS)]
+    values.append(str(getattr(arguments, "agent", "")))
+    named = [*arguments.plugin, *(part for value in values for part in _PART.findall(value))]
     if named:
         plugins.allow(*named)
         sys.path.append(str(Path.cwd()))
 
 
 def _set_threads(arguments: argparse.Namespace) -> None:
-    """Set the threads of a command, unless they are a setting of its runs."""
+    """Set the number of threads of a command, unless it is a setting of its runs."""
     if getattr(arguments.command, "OWN_THREADS", False):
         return
     import torch
@@ -308,36 +307,36 @@ def _set_threads(arguments: argparse.Namespace) -> None:
 
     wanted = arguments.threads or getattr(arguments.command, "THREADS", 0)
     if arguments.threads:
-        os.environ[THREADS_VARIABLE] = str(arguments.threads)  # for what the command starts
+        os.environ[THREADS_VARIABLE] = str(arguments.threads)  # for processes that the command starts
     torch.set_num_threads(cpu_threads(wanted))
 
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show warnings of this program as sentences, without the place in the code."""
-    usual = warnings.formatwarning
+    """Show warnings of this program in this context as sentences, without their place in the code."""
+    formatwarning = warnings.formatwarning
 
-    def shown(
+    def format_plainly(
         message: Warning | str,
         category: type[Warning],
         filename: str,
         lineno: int,
         line: str | None = None,
     ) -> str:
-        ours = any(map(Path(filename).is_relative_to, _PACKAGES))
-        if ours and issubclass(category, UserWarning):
+        is_own = any(map(Path(filename).is_relative_to, _PACKAGES))
+        if is_own and issubclass(category, UserWarning):
             return f"marinenav: warning: {message}\n"
-        return usual(message, category, filename, lineno, line)
+        return formatwarning(message, category, filename, lineno, line)
 
-    warnings.formatwarning = shown
+    warnings.formatwarning = format_plainly
     try:
         yield
     finally:
-        warnings.formatwarning = usual
+        warnings.formatwarning = formatwarning
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Run the command; settings that cannot be used become a sentence."""
+    """Run the command, and report unusable settings in one sentence."""
     if not getattr(arguments.command, "IMPORTS", True):
         return int(arguments.command.run(arguments))
     from marinenav_env.support.files import kept_inputs

@@ -1,8 +1,7 @@
-"""The commands of ``marinenav``, by name. A new command is one module here and one line below.
+"""Commands of ``marinenav`` by name. A new command is one module here and one line below.
 
-A command's module has a docstring whose first line is its help, ``add_arguments(parser)``, and
-``run(arguments)``, which returns the exit status. It imports what needs torch inside ``run``, so
-that help texts come at once.
+The module of a command has a docstring whose first line is its help, ``add_arguments(parser)``, and ``run(arguments)``,
+which returns the exit status. Modules that need torch are imported inside ``run``, so that help is printed quickly.
 """
 
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""Measure how fast training and its parts are on this machine, with the whole setting."""
+"""Measure the speed of training and its parts on this machine, and print the whole setting."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ TAKES_OVERRIDES = True
 OWN_THREADS = True
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _OPTIONS = ("parts", "modes", "envs", "batch", "replay", "seconds", "repeats")
-"""Those of benchmark.options."""
+"""Arguments that are fields of speed.options.Options."""
 _LEVEL = {"robots": 5, "vortices": 0, "obstacles": 4}
-"""What scenarios hold if nothing is said."""
+"""Default contents of scenarios."""
 _SETTINGS = {"agent": "agent_type", "device": "execution.device", "threads": "execution.threads"}
-"""Options that stand for settings."""
+"""Settings by the option that sets them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     parser.usage = f"{parser.prog} [options] [key=value ...]"
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _described("parts", PARTS) + "\n\n" + _described("modes", MODES)
+    parser.epilog = _describe("parts", PARTS) + "\n\n" + _describe("modes", MODES)
     add = parser.add_argument
-    add("--parts", nargs="+", choices=PARTS, metavar="PART", help="what is measured, see below; all by default")
+    add("--parts", nargs="+", choices=PARTS, metavar="PART", help="parts to measure, see below; all by default")
     add(
-        "--modes", nargs="+", choices=MODES, metavar="MODE", help="how it is run, see below; all that can be by default"
+        "--modes",
+        nargs="+",
+        choices=MODES,
+        metavar="MODE",
+        help="modes to run in, see below; all that are possible by default",
     )
     add(
         "--envs",
@@ -36,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         nargs="+",
         help="environments of world, policy, insertion, collect and growth; 256 to 16384 by "
-        "default (the loop has trainer.num_envs)",
+        "default (the loop uses trainer.num_envs)",
     )
     add(
         "--batch",
@@ -44,34 +48,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         nargs="+",
         help="transitions per batch of sampling and update; 256 and 1024 by default (loop and "
-        "growth have trainer.batch_size)",
+        "growth use trainer.batch_size)",
     )
     add(
         "--replay",
         metavar="N",
         type=int,
         nargs="+",
-        help="entries of replay for growth; 10000, 100000 and 1000000 by default",
+        help="entries of the replay buffer for growth; 10000, 100000 and 1000000 by default",
     )
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
-    add("--robots", metavar="N", type=int, help="in every scenario; 5 by default", **plain)
-    # The former name says processors to everybody.
-    add("--vortices", "--cores", metavar="N", type=int, help="vortex cores, likewise; 0 by default", **plain)
-    add("--obstacles", metavar="N", type=int, help="likewise; 4 by default", **plain)
-    add("--schedule", action="store_true", help="scenarios of the configuration's training_schedule instead")
-    add("--seconds", metavar="S", type=float, help="length of a run; 2 by default")
+    add("--robots", metavar="N", type=int, help="robots in every scenario; 5 by default", **plain)
+    # --cores is the earlier name, which is easily taken for processor cores.
+    add("--vortices", "--cores", metavar="N", type=int, help="vortex cores in every scenario; 0 by default", **plain)
+    add("--obstacles", metavar="N", type=int, help="obstacles in every scenario; 4 by default", **plain)
+    add("--schedule", action="store_true", help="use scenarios of the configuration's training_schedule instead")
+    add("--seconds", metavar="S", type=float, help="length of a run (s); 2 by default")
     add("--repeats", metavar="N", type=int, help="runs of each size and mode, in turn; 3 by default")
-    add("--agent", metavar="NAME", help="short for agent_type=NAME; AC-IQN by default")
-    add("-C", "--config", metavar="FILE", type=Path, help="settings, as for train")
+    add("--agent", metavar="NAME", help="agent; AC-IQN by default; agent_type=NAME")
+    add("-C", "--config", metavar="FILE", type=Path, help="configuration file, as for train")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; execution.device=DEV")
     add("--threads", metavar="N", help="CPU threads of torch, 0: one per idle core; execution.threads=N")
-    add("--json", metavar="FILE", type=Path, help="write everything here, after every part")
-    add("--plot", metavar="FILE", type=Path, help="draw it: a PNG or PDF (extra: plot)")
+    add("--json", metavar="FILE", type=Path, help="write all results to this file after every part")
+    add("--plot", metavar="FILE", type=Path, help="draw the results to a PNG or PDF (extra: plot)")
 
 
-def _described(title: str, about: dict[str, str]) -> str:
-    """Names with their meanings, for the help text."""
-    return "\n".join([f"{title}:", *(f"  {name:<10} {text}" for name, text in about.items())])
+def _describe(title: str, meanings: dict[str, str]) -> str:
+    """Return names with their meanings for the help text."""
+    return "\n".join([f"{title}:", *(f"  {name:<10} {text}" for name, text in meanings.items())])
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -85,13 +89,13 @@ def run(arguments: argparse.Namespace) -> int:
     check_outputs(*filter(None, (arguments.json, arguments.plot)))
     if arguments.schedule:
         refuse_beside(arguments.parser, vars(arguments), "schedule", tuple(_LEVEL))
-    given = {name: value for name, value in vars(arguments).items() if value is not None}
-    words = [f"{key}={given[name]}" for name, key in _SETTINGS.items() if name in given]
-    config = load_config(arguments.config, [*words, *arguments.overrides])
+    values = {name: value for name, value in vars(arguments).items() if value is not None}
+    overrides = [f"{key}={values[name]}" for name, key in _SETTINGS.items() if name in values]
+    config = load_config(arguments.config, [*overrides, *arguments.overrides])
     if not arguments.schedule:
-        level = Level(*(given.get(name, usual) for name, usual in _LEVEL.items()))
+        level = Level(*(values.get(name, default) for name, default in _LEVEL.items()))
         config = on_level(config, level)
-    chosen = {name: given[name] for name in _OPTIONS if name in given}
-    chosen |= {name: tuple(dict.fromkeys(chosen[name])) for name in ("parts", "modes") if name in chosen}
-    benchmark(Options(config, **chosen), arguments.json, arguments.plot)
+    options = {name: values[name] for name in _OPTIONS if name in values}
+    options |= {name: tuple(dict.fromkeys(options[name])) for name in ("parts", "modes") if name in options}
+    benchmark(Options(config, **options), arguments.json, arguments.plot)
     return 0

@@ -1,4 +1,4 @@
-"""Options that choose scenarios, which several commands have."""
+"""Options that choose scenarios, shared by several commands."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 _MOST = 100_000
-"""Episodes of a level or group."""
+"""Largest number of episodes of a level or group."""
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Declare the options; those not given are not in the result."""
+    """Add the options; those that are not used are not in the result."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
-    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name", **plain)
+    add("--which", metavar="NAME", help="policy of a run: best (default), latest or a file's name", **plain)
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--levels", metavar="L", type=int, nargs="+", help="from 1; all by default", **plain)
+    source.add_argument("--levels", metavar="L", type=int, nargs="+", help="levels, from 1; all by default", **plain)
     source.add_argument(
         "--suite",
         metavar="NAME",
@@ -40,24 +40,24 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
         "--episodes",
         metavar="N",
         type=episode_count,
-        help="a level, or a group of a suite; by default as while training, or the suite's",
+        help="episodes of each level, or group of a suite; by default as in training, or the suite's",
         **plain,
     )
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument(
-        "--seed", metavar="N", type=int, help="of scenarios and noise; by default the fixed set's", **plain
+        "--seed", metavar="N", type=int, help="seed of scenarios and noise; by default that of the fixed set", **plain
     )
-    seeds.add_argument("--fresh", action="store_true", help="scenarios and noise never seen before", **plain)
+    seeds.add_argument("--fresh", action="store_true", help="use new scenarios and noise", **plain)
 
 
 def refuse_beside(parser: argparse.ArgumentParser, given: Container[str], option: str, others: Sequence[str]) -> None:
-    """Refuse options that have no effect beside another.
+    """Reject options that have no effect together with another.
 
     Args:
-        parser: of the command.
-        given: names of the options that were given.
-        option: the name of the other, without hyphens.
-        others: names of the options.
+        parser: parser of the command.
+        given: names of the options that were used.
+        option: name of the other option, without hyphens.
+        others: names of the rejected options.
 
     Raises:
         SystemExit: after a message.
@@ -68,10 +68,10 @@ def refuse_beside(parser: argparse.ArgumentParser, given: Container[str], option
 
 
 def page(text: str) -> Path:
-    """Return the path of a page, which a browser knows by its ending.
+    """Return the path of an HTML page, whose suffix a browser recognises.
 
     Raises:
-        ArgumentTypeError: when it has another ending.
+        ArgumentTypeError: if it has another suffix.
     """
     if Path(text).suffix.lower() not in (".html", ".htm"):
         raise argparse.ArgumentTypeError(f"must be a page that ends in .html, not {text}")
@@ -79,10 +79,10 @@ def page(text: str) -> Path:
 
 
 def episode_count(text: str) -> int:
-    """A number of episodes.
+    """Return a number of episodes.
 
     Raises:
-        ArgumentTypeError: when it is none.
+        ArgumentTypeError: if the text is not one.
     """
     if not (text.isdecimal() and len(text) < 10 and 1 <= int(text) <= _MOST):
         raise argparse.ArgumentTypeError(f"must be from 1 to {_MOST:,}, not {text}")

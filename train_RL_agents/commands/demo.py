@@ -1,4 +1,4 @@
-"""Write a page in which a policy steers in the browser, to play with."""
+"""Write a page in which a policy acts in the browser, for experiments with it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from train_RL_agents.commands.choosing import page
 
 THREADS = 1
 MEASURED = {"self_state", "objects_state", "objects_mask"}
-"""The entries of the observation that the page's world measures."""
+"""Entries of the observation that the world of the page measures."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add(
         "policy",
@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("ac_iqn"),
         help="run folder, policy file or name of a shipped policy; ac_iqn by default",
     )
-    add("--which", metavar="NAME", default="best", help="of a run: best (default), latest or a file's name")
-    add("--out", metavar="FILE", type=page, default=Path("demo.html"), help="the page; demo.html by default")
+    add("--which", metavar="NAME", default="best", help="policy of a run: best (default), latest or a file's name")
+    add("--out", metavar="FILE", type=page, default=Path("demo.html"), help="page to write; demo.html by default")
     add("--no-open", action="store_true", help="do not open the page in a browser")
 
 
@@ -44,9 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_outputs(arguments.out)
     loaded = load_policy(arguments.policy, arguments.which)
     observed = set(loaded.agent.spec.without(loaded.config.agent.excluded).entries)
-    fine = observed <= MEASURED
     require(
-        fine,
+        observed <= MEASURED,
         str(arguments.policy),
         ", ".join(sorted(observed - MEASURED)),
         "a policy that observes its own state and objects only",
@@ -71,6 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _has_display() -> bool:
-    """Whether a browser has a window to open; else one of a terminal might take it over."""
-    shown = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-    return shown or sys.platform in ("darwin", "win32")
+    """Return whether a browser can open a window; otherwise a text browser might take over the terminal."""
+    has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return has_screen or sys.platform in ("darwin", "win32")

@@ -1,4 +1,4 @@
-"""Check what training needs on this machine, and say what to do."""
+"""Check what training needs on this machine, and give advice."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from typing import NamedTuple
 from train_RL_agents.utils.errors import first_line
 
 IMPORTS: tuple[str, ...] = ()
-"""None: what is missing should be told, not end the command."""
+"""No imports, as the command reports missing packages and must not fail for them."""
 _OLDEST = (3, 11)
 _DISK, _MEMORY = 2e9, 2e9
-"""Bytes below which a run may fail."""
+"""Free space (bytes) below which a run may fail."""
 
 
 class Finding(NamedTuple):
-    """One thing that was checked."""
+    """Result of a check."""
 
     name: str
-    """What."""
+    """Name of the check."""
     found: str
-    """What was found."""
+    """State of the machine."""
     advice: str = ""
-    """What to do; empty if it is fine."""
+    """Advice; empty if nothing needs to be done."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "path",
         metavar="DIR",
         type=Path,
         nargs="?",
         default=Path("runs"),
-        help="where runs are to be written; runs by default",
+        help="folder of the runs; runs by default",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; 1 if something is to be done."""
+    """Run the command; return 1 if something needs to be done."""
     worst = 0
     for finding in findings(arguments.path):
         worst |= bool(finding.advice)
@@ -59,53 +59,56 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def findings(path: Path) -> Iterator[Finding]:
-    """Check one thing after another.
+    """Yield the results of all checks.
 
     Args:
-        path: where runs are to be written.
+        path: folder of the runs.
     """
     yield _interpreter()
     yield from _packages()
     yield _compiler()
     yield _gpu()
-    yield from _room(path)
+    yield from _storage(path)
 
 
 def _interpreter() -> Finding:
-    found = ".".join(map(str, sys.version_info[:3]))
+    """Check the version of Python."""
+    version = ".".join(map(str, sys.version_info[:3]))
     oldest = ".".join(map(str, _OLDEST))
-    return Finding("Python", found, "" if sys.version_info >= _OLDEST else f"use {oldest} or later")
+    return Finding("Python", version, "" if sys.version_info >= _OLDEST else f"use {oldest} or later")
 
 
 def _packages() -> Iterator[Finding]:
-    """Versions, whether they can be imported, and whether they belong together."""
+    """Check that packages can be imported and match each other."""
     from train_RL_agents.utils.provenance import versions
 
-    found = versions()
+    installed = versions()
     for name in ("torch", "tensordict", "torchrl", "numpy", "gymnasium", "tensorboard"):
         advice = ""
         try:
             import_module(name)
         except Exception as error:  # packages that do not fit together may raise anything
-            again = f"pip install --force-reinstall '{_requirement(name)}'"
-            advice = f"{first_line(error)}; reinstall with: {again}"
-        yield Finding(name, found[name], advice)
-    pair = [found[name].split(".")[:2] for name in ("torchrl", "tensordict")]
-    text = f"torchrl {found['torchrl']} with tensordict {found['tensordict']}"
+            command = f"pip install --force-reinstall '{_requirement(name)}'"
+            advice = f"{first_line(error)}; reinstall with: {command}"
+        yield Finding(name, installed[name], advice)
+    pair = [installed[name].split(".")[:2] for name in ("torchrl", "tensordict")]
+    text = f"torchrl {installed['torchrl']} with tensordict {installed['tensordict']}"
     series = ".".join(pair[0])
     advice = f"pip install 'tensordict=={series}.*'" if pair[0] != pair[1] else ""
     yield Finding("pairing", text, advice)
 
 
 def _requirement(package: str) -> str:
-    """A package with the versions that fit."""
+    """Return a package with its supported versions."""
     with suppress(PackageNotFoundError):
-        return next(each for each in requires("marinenav") or () if re.match(rf"{package}\b", each))
+        return next(
+            requirement for requirement in requires("marinenav") or () if re.match(rf"{package}\b", requirement)
+        )
     return package
 
 
 def _compiler() -> Finding:
-    """A line of C++ is compiled."""
+    """Check the C++ compiler by compiling a line."""
     from train_RL_agents.utils.toolchain import compiler_problem
 
     problem = compiler_problem()
@@ -113,21 +116,21 @@ def _compiler() -> Finding:
 
 
 def _gpu() -> Finding:
-    """A kernel is run."""
+    """Check the GPU by running a kernel."""
     try:
         torch = import_module("torch")
         if not torch.cuda.is_available():
             return Finding("GPU", "none that torch can use; runs are on the CPU")
         name = torch.cuda.get_device_name(0)
-        fine = float(torch.ones(1000, device="cuda").sum()) == 1000.0
+        is_correct = float(torch.ones(1000, device="cuda").sum()) == 1000.0
     except Exception as error:  # drivers may raise anything
         advice = "install a driver that fits, or train with --device cpu"
         return Finding("GPU", first_line(error), advice)
-    return Finding("GPU", f"{name}, runs kernels", "" if fine else "its results are wrong")
+    return Finding("GPU", f"{name}, runs kernels", "" if is_correct else "its results are wrong")
 
 
-def _room(path: Path) -> Iterator[Finding]:
-    """Memory, disk and write access."""
+def _storage(path: Path) -> Iterator[Finding]:
+    """Check memory, disk space and write access."""
     from train_RL_agents.utils.toolchain import cache_folder, cache_problem
 
     try:
@@ -136,12 +139,12 @@ def _room(path: Path) -> Iterator[Finding]:
         yield Finding("memory", f"{free / 1e9:.1f} GB free", advice)
     except ImportError:
         yield Finding("memory", "not known", "pip install psutil")
-    there = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
-    free = shutil.disk_usage(there).free
+    folder = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(folder).free
     advice = "" if free >= _DISK else f"make room, or train with save_dir elsewhere than {path}"
     yield Finding("disk", f"{free / 1e9:.1f} GB free for {path}", advice)
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=folder):
             yield Finding("runs", f"{path} can be written")
     except OSError as error:
         yield Finding("runs", f"{path} cannot be written ({error.strerror})", "train with save_dir=FOLDER that can")

@@ -1,4 +1,4 @@
-"""Write a policy as TorchScript, torch.export program and ONNX, each checked."""
+"""Write a policy as TorchScript, torch.export program and ONNX, and check the files."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from train_RL_agents.commands.choosing import refuse_beside
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add(
         "checkpoint", metavar="POLICY", type=Path, nargs="?", help="run folder, policy file or name of a shipped policy"
     )
-    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name", default=argparse.SUPPRESS)
-    add("--out", metavar="DIR", type=Path, help="folder for the files and contract.json; made if it is not there")
+    add(
+        "--which",
+        metavar="NAME",
+        help="policy of a run: best (default), latest or a file's name",
+        default=argparse.SUPPRESS,
+    )
+    add("--out", metavar="DIR", type=Path, help="folder for the files and contract.json; created if it is missing")
     add(
         "--check",
         metavar="FILE",
         type=Path,
         help="instead of writing: compare an exported file, "
-        "or a .json with another program's outputs, with the examples of the contract.json beside "
-        "it",
+        "or a .json with outputs of another program, with the examples of contract.json in the "
+        "same folder",
     )
     add(
         "--format",
@@ -36,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=("float64", "float32"),
         default="float64",
-        help="numbers of an ONNX file, inputs and outputs included; the other formats are float64, "
-        "as planners load them (default: float64)",
+        help="number type of an ONNX file, with its inputs and outputs; the other formats are "
+        "float64, as planners load them (default: float64)",
     )
 
 
@@ -45,11 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if arguments.check is not None:
         return _check(arguments)
-    lacking = {"a POLICY": arguments.checkpoint, "--out DIR": arguments.out}
-    words = [name for name, value in lacking.items() if value is None]
-    if words:
-        verb = "are" if len(words) > 1 else "is"
-        arguments.parser.error(f"{' and '.join(words)} {verb} needed, or --check FILE alone")
+    required = {"a POLICY": arguments.checkpoint, "--out DIR": arguments.out}
+    missing = [name for name, value in required.items() if value is None]
+    if missing:
+        verb = "are" if len(missing) > 1 else "is"
+        arguments.parser.error(f"{' and '.join(missing)} {verb} needed, or --check FILE alone")
     import torch
 
     from marinenav_env.support.extras import need
@@ -61,21 +66,21 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dtype != "float64" and "onnx" not in formats:
         arguments.parser.error("argument --dtype: float32 is for --format onnx")
     for name in ("onnx", "onnxscript") if "onnx" in formats else ():
-        need(name, "export")  # says what is missing before anything is written
+        need(name, "export")  # reports a missing package before anything is written
     check_folder(arguments.out)
     loaded = load_policy(arguments.checkpoint, vars(arguments).get("which", "best"))
     written = export(loaded, arguments.out, formats, getattr(torch, arguments.dtype))
-    for each in written["files"].values():
+    for entry in written["files"].values():
         print(
-            f"{arguments.out / each['file']}: differs from the agent by at most "
-            f"{each['largest_difference']:.1e} on {CHECKS} observations"
+            f"{arguments.out / entry['file']}: differs from the agent by at most "
+            f"{entry['largest_difference']:.1e} on {CHECKS} observations"
         )
     print(f"{arguments.out / CONTRACT}: inputs, outputs and what an action does")
     return 0
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Check a file."""
+    """Compare a file with the examples of its contract, and return the exit status."""
     refuse_beside(arguments.parser, vars(arguments), "check", ("which", "format"))
     if arguments.checkpoint is not None or arguments.out is not None:
         arguments.parser.error("argument --check: takes neither POLICY nor --out")

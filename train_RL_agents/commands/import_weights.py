@@ -1,4 +1,4 @@
-"""Turn published weights into a policy file that evaluates like any other."""
+"""Convert published weights to a policy file that can be evaluated like any other."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add(
         "file",
         metavar="FILE",
         type=Path,
-        help="a published TorchScript file (traced_DQN_model.pt), or weights of the network that "
-        "acts, by layer name: arrays (.npz) or a PyTorch state dict (.pt, .pth)",
+        help="a published TorchScript file (traced_DQN_model.pt), or weights of the acting network "
+        "by layer name: arrays (.npz) or a PyTorch state dict (.pt, .pth)",
     )
     add(
         "--agent",
         metavar="NAME",
         default="",
-        help="whose they are: AC-IQN, IQN, DDPG, DQN or "
-        "SAC; needed where neither layers nor names in the file tell (AC-IQN and DDPG have the "
-        "same layers)",
+        help="agent of the weights: AC-IQN, IQN, DDPG, "
+        "DQN or SAC; needed if neither layers nor names in the file decide (AC-IQN and DDPG have "
+        "the same layers)",
     )
     add(
         "--out",
         metavar="POLICY",
         type=Path,
         required=True,
-        help="policy file to write, a new one; or a folder for policy.pt",
+        help="new policy file to write, or a folder for policy.pt",
     )
 
 

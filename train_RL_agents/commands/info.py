@@ -1,4 +1,4 @@
-"""Show versions and devices, or what a run folder or policy file holds."""
+"""Show versions and devices, or the content of a run folder or policy file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "path",
         metavar="PATH",
@@ -32,16 +32,18 @@ def run(arguments: argparse.Namespace) -> int:
     elif path.is_file() or (path / PUBLISHED).is_file():
         lines = _policy(path)
     else:
-        # Each is a run, unless there is none at all.
-        found = sorted(runs_below(path)) or [path]
-        runs = [find_run(each, "path", "a policy file, a run folder or a shipped policy's name") for each in found]
+        # Without any run, find_run raises the error for the path itself.
+        folders = sorted(runs_below(path)) or [path]
+        runs = [
+            find_run(folder, "path", "a policy file, a run folder or a shipped policy's name") for folder in folders
+        ]
         lines = [line for run in runs for line in _run(run)]
     print("\n".join(lines))
     return 0
 
 
 def _machine() -> list[str]:
-    """Versions, devices, threads and agents."""
+    """Return lines with versions, devices, threads and agents."""
     import torch
 
     from train_RL_agents.agents import AGENTS
@@ -57,33 +59,33 @@ def _machine() -> list[str]:
 
 
 def differences(config: TrainConfig[Any]) -> list[str]:
-    """The settings that differ from the agent's defaults, as key=value."""
+    """Return the settings that differ from the agent's defaults, as key=value."""
     from train_RL_agents.config.help import shown
     from train_RL_agents.config.reading import default_config, settings_of
 
-    usual = {item.key: item.default for item in settings_of(default_config(config.agent_type))}
+    defaults = {item.key: item.default for item in settings_of(default_config(config.agent_type))}
     return [
         f"{item.key}={shown(item.default)}"
         for item in settings_of(config)
-        if item.default != usual[item.key] or item.key == "agent_type"
+        if item.default != defaults[item.key] or item.key == "agent_type"
     ]
 
 
 def _policy(path: Path) -> list[str]:
-    """Show a policy file."""
+    """Return the description of a policy file as lines."""
     from train_RL_agents.run.checkpoint import load_policy
 
     loaded = load_policy(path)
-    weights = sum(each.numel() for each in loaded.agent.networks.parameters())
+    num_weights = sum(parameter.numel() for parameter in loaded.agent.networks.parameters())
     return [
-        f"{loaded.path}: policy after {loaded.env_steps:,} env-steps, {weights:,} weights",
+        f"{loaded.path}: policy after {loaded.env_steps:,} env-steps, {num_weights:,} weights",
         *(f"  {line}" for line in differences(loaded.config)),
         f"  {_metrics(loaded.metrics)}",
     ]
 
 
 def _run(path: Path) -> list[str]:
-    """Show a run folder."""
+    """Return the description of a run folder as lines."""
     from train_RL_agents.run.checkpoint import STATE, read_manifest
     from train_RL_agents.run.run_folder import RunFolder
 
@@ -105,7 +107,7 @@ def _run(path: Path) -> list[str]:
 
 
 def _metrics(metrics: dict[str, Any]) -> str:
-    """The figures that matter most, in a line."""
+    """Return the most important metrics as a line."""
     names = ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return")
-    known = [f"{name} {metrics[name]:.3f}" for name in names if metrics.get(name) is not None]
-    return ", ".join([*known, metrics["note"]] if "note" in metrics else known)
+    entries = [f"{name} {metrics[name]:.3f}" for name in names if metrics.get(name) is not None]
+    return ", ".join([*entries, metrics["note"]] if "note" in metrics else entries)

@@ -1,4 +1,4 @@
-"""Show what a policy does: a film, still pictures, an overview or an interactive page."""
+"""Show how a policy acts: an animation, still pictures, an overview or an interactive page."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from train_RL_agents.figures.episode_view import EpisodeView
 
 THREADS = 1
-"""A few episodes: more threads wait for one another."""
+"""One thread, as more would wait for each other with few episodes."""
 _CHOICES = ("suite", "scenarios", "strict", "levels", "episodes", "seed", "fresh", "which")
-"""Options that choose what is played, and mean nothing for what has been recorded."""
+"""Options that choose the scenarios, which have no effect on recordings."""
 _UNUSED = {"html": ("vessel", "out", "speed"), "overview": ("vessel", "out", "speed"), "frames": ("speed",)}
-"""Options that mean nothing for what is written instead of a film."""
+"""Options without effect by the output that is written in place of an animation."""
 _SPEED = 5.0
-"""Of a film, times real time."""
+"""Default speed of an animation relative to real time."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
     add(
@@ -34,118 +34,132 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run folder, policy file, name of a shipped "
         "policy or baseline (straight, apf, orca, mppi); two of them with --html",
     )
-    add("--checkpoint", "--policy", metavar="POLICY", dest="more", nargs="+", default=[], help="the same as an option")
+    add(
+        "--checkpoint",
+        "--policy",
+        metavar="POLICY",
+        dest="more",
+        nargs="+",
+        default=[],
+        help="the policies as an option",
+    )
     add(
         "--recording",
         metavar="FILE",
         type=Path,
         nargs="+",
         default=[],
-        help="recorded evaluation instead; two of the same scenarios with --html",
+        help="recorded evaluation, in place of a policy; two of the same scenarios with --html",
     )
     add_choice(parser)
     add(
         "--episode",
         metavar="K",
         type=int,
-        help="which of these, from 1: by default the first, with --html and --overview all",
+        help="episode to show, from 1; by default the first, with --html and --overview all",
         **plain,
     )
-    add("--vessel", metavar="N", type=int, help="whose view a film or still shows, from 1 (default)", **plain)
-    add("--out", metavar="DIR", type=Path, help="folder of films and stills; by default this one", **plain)
-    add("--speed", metavar="X", type=float, help="of the film, times real time; 5 by default", **plain)
+    add(
+        "--vessel",
+        metavar="N",
+        type=int,
+        help="vessel whose view an animation or still shows, from 1 (default)",
+        **plain,
+    )
+    add("--out", metavar="DIR", type=Path, help="folder of animations and stills; by default this one", **plain)
+    add("--speed", metavar="X", type=float, help="speed of the animation relative to real time; 5 by default", **plain)
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
         "--frames",
         metavar="T",
         type=int,
         nargs="+",
-        help="write these frames (control steps, from 0) as PNG, instead of a film",
+        help="write these frames (control steps, from 0) as PNG, instead of an animation",
         **plain,
     )
     shape.add_argument(
-        "--html", metavar="FILE", type=page, help="write an interactive page, instead of a film", **plain
+        "--html", metavar="FILE", type=page, help="write an interactive page, instead of an animation", **plain
     )
     shape.add_argument(
         "--overview",
         metavar="FILE",
         type=Path,
-        help="write one picture of all tracks (.png, .pdf, .svg), instead of a film",
+        help="write one picture of all tracks (.png, .pdf, .svg), instead of an animation",
         **plain,
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    given = vars(arguments)
-    given["policies"] = [*arguments.policies, *arguments.more]
-    _check(arguments.parser, given)
-    _check_outputs(given)
+    options = vars(arguments)
+    options["policies"] = [*arguments.policies, *arguments.more]
+    _check(arguments.parser, options)
+    _check_outputs(options)
     if arguments.recording:
         from train_RL_agents.evaluation.recording import load
 
         recordings = [load(path) for path in arguments.recording]
-        _require_few(max(len(each.steps) for each in recordings), given)
+        _require_few(max(len(recording.steps) for recording in recordings), options)
     else:
-        recordings = _play(given)
-    sides = [_views(recording, given) for recording in recordings]
-    for path in _write(sides, given):
+        recordings = _play(options)
+    sides = [_views(recording, options) for recording in recordings]
+    for path in _write(sides, options):
         print(path)
     return 0
 
 
-def _check(parser: argparse.ArgumentParser, given: dict[str, Any]) -> None:
-    """Refuse options that contradict each other or are out of range.
+def _check(parser: argparse.ArgumentParser, options: dict[str, Any]) -> None:
+    """Reject options that contradict each other or are out of range.
 
     Raises:
         SystemExit: after a message.
     """
-    policies, recordings = given["policies"], given["recording"]
+    policies, recordings = options["policies"], options["recording"]
     if bool(policies) == bool(recordings):
         parser.error(
             "either a POLICY is needed (a run folder, a policy file, a shipped policy's "
             "name or a baseline) or --recording"
         )
-    refuse_beside(parser, given if recordings else (), "recording", _CHOICES)
-    for shape, others in _UNUSED.items():
-        refuse_beside(parser, given, shape, others)
-    if not 0.1 <= given.get("speed", _SPEED) <= 100.0:
-        parser.error(f"argument --speed: must be from 0.1 to 100, not {given['speed']}")
+    refuse_beside(parser, options if recordings else (), "recording", _CHOICES)
+    for output, unused in _UNUSED.items():
+        refuse_beside(parser, options, output, unused)
+    if not 0.1 <= options.get("speed", _SPEED) <= 100.0:
+        parser.error(f"argument --speed: must be from 0.1 to 100, not {options['speed']}")
     source = "--recording" if recordings else "POLICY"
-    most, count = 2 if "html" in given else 1, len(recordings or policies)
-    if count > most:
-        advice = "" if most == 2 else "; --html shows two"
-        parser.error(f"argument {source}: at most {most}, not {count}{advice}")
+    limit, count = 2 if "html" in options else 1, len(recordings or policies)
+    if count > limit:
+        advice = "" if limit == 2 else "; --html shows two"
+        parser.error(f"argument {source}: at most {limit}, not {count}{advice}")
 
 
-def _check_outputs(given: dict[str, Any]) -> None:
-    """Refuse what cannot be written, or drawn with the packages that there are, before any work.
+def _check_outputs(options: dict[str, Any]) -> None:
+    """Check that outputs can be written, and drawn with the installed packages, before any work.
 
     Raises:
-        ConfigError: for the first output or package.
+        ConfigError: if they cannot.
     """
     from marinenav_env.support.files import check_folder, check_outputs
 
-    pages = [given[name] for name in ("html", "overview") if name in given]
+    pages = [options[name] for name in ("html", "overview") if name in options]
     check_outputs(*pages)
-    if "html" in given:
+    if "html" in options:
         return
     from train_RL_agents.figures.animation import require_ffmpeg
     from train_RL_agents.figures.drawing import check_picture
 
-    if "overview" in given:
-        check_picture(given["overview"])
+    if "overview" in options:
+        check_picture(options["overview"])
         return
-    check_folder(given.get("out", Path()))
-    if "frames" not in given:
+    check_folder(options.get("out", Path()))
+    if "frames" not in options:
         require_ffmpeg()
 
 
-def _play(given: dict[str, Any]) -> list[Recording]:
-    """Let every policy play the scenarios that are chosen for the first.
+def _play(options: dict[str, Any]) -> list[Recording]:
+    """Run every policy in the scenarios chosen for the first, and return the recordings.
 
-    All of them, also when one is shown: the noise of an episode follows from its number, so that it
-    looks the same either way.
+    All scenarios are run even if only one is shown: the noise of an episode depends on its number, so that the
+    episode is the same in both cases.
     """
     import torch
 
@@ -161,77 +175,80 @@ def _play(given: dict[str, Any]) -> list[Recording]:
 
     keep_freed_memory()
     device = torch.device("cpu")
-    found = [find(name, given.get("which", "best"), device) for name in given["policies"]]
-    require_which(found, given)
-    schedule, world = defaults(found)
-    world = common_world(found, world)
-    chosen, _ = choose_set(world, schedule, given)
-    _require_few(len(chosen), given)
-    recordings = [run_set(each, chosen, world, ActingOptions(estimates=True), device, each.label)[1] for each in found]
-    return [each for each in recordings if each is not None]
+    contenders = [find(name, options.get("which", "best"), device) for name in options["policies"]]
+    require_which(contenders, options)
+    schedule, world = defaults(contenders)
+    world = common_world(contenders, world)
+    scenario_set, _ = choose_set(world, schedule, options)
+    _require_few(len(scenario_set), options)
+    acting = ActingOptions(estimates=True)
+    recordings = [
+        run_set(contender, scenario_set, world, acting, device, contender.label)[1] for contender in contenders
+    ]
+    return [recording for recording in recordings if recording is not None]
 
 
-def _require_few(episodes: int, given: dict[str, Any]) -> None:
-    """Refuse more episodes than a page can show, before any is played or packed.
+def _require_few(episodes: int, options: dict[str, Any]) -> None:
+    """Check that a page can show the number of episodes, before any is run or packed.
 
     Raises:
-        ConfigError: when there are too many.
+        ConfigError: if there are too many.
     """
     from marinenav_env.support.validation import require
     from train_RL_agents.figures.replay_page import MOST_EPISODES
 
-    fine = "html" not in given or "episode" in given or episodes <= MOST_EPISODES
-    require(fine, "--html", f"{episodes} episodes", f"at most {MOST_EPISODES}; --episode shows one")
+    is_few = "html" not in options or "episode" in options or episodes <= MOST_EPISODES
+    require(is_few, "--html", f"{episodes} episodes", f"at most {MOST_EPISODES}; --episode shows one")
 
 
-def _views(recording: Recording, given: dict[str, Any]) -> list[EpisodeView]:
-    """The episodes asked for.
+def _views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
+    """Return the episodes that are asked for.
 
     Raises:
-        ConfigError: when there is no such episode.
+        ConfigError: if there is no such episode.
     """
     from train_RL_agents.figures.episode_view import view_episode
 
-    every = range(1, len(recording.steps) + 1)
-    first = every if "html" in given or "overview" in given else [1]
-    numbers = [given["episode"]] if "episode" in given else first
+    all_numbers = range(1, len(recording.steps) + 1)
+    default = all_numbers if "html" in options or "overview" in options else [1]
+    numbers = [options["episode"]] if "episode" in options else default
     return [view_episode(recording, number) for number in numbers]
 
 
-def _write(sides: list[list[EpisodeView]], given: dict[str, Any]) -> list[Path]:
-    """Write what is asked for; the files written."""
-    if "html" in given:
+def _write(sides: list[list[EpisodeView]], options: dict[str, Any]) -> list[Path]:
+    """Write the output that is asked for, and return its files."""
+    if "html" in options:
         from train_RL_agents.figures.replay_page import write_page
         from train_RL_agents.utils.files import write_atomically
 
-        write_atomically(given["html"], write_page(sides))
-        return [given["html"]]
-    if "overview" in given:
+        write_atomically(options["html"], write_page(sides))
+        return [options["html"]]
+    if "overview" in options:
         from train_RL_agents.figures.drawing import draw_overview, save_figure
 
-        save_figure(draw_overview(sides[0]), given["overview"])
-        return [given["overview"]]
-    return _film(sides[0][0], given)
+        save_figure(draw_overview(sides[0]), options["overview"])
+        return [options["overview"]]
+    return _write_episode(sides[0][0], options)
 
 
-def _film(view: EpisodeView, given: dict[str, Any]) -> list[Path]:
-    """Write a film, or stills, of one episode."""
+def _write_episode(view: EpisodeView, options: dict[str, Any]) -> list[Path]:
+    """Write an animation or stills of one episode, and return the files."""
     from marinenav_env.support.validation import require
     from train_RL_agents.figures.animation import write_animation
     from train_RL_agents.figures.drawing import Scene
     from train_RL_agents.utils.files import make_folder
 
-    for frame in given.get("frames", ()):
+    for frame in options.get("frames", ()):
         require(0 <= frame < view.frames, "--frames", frame, f"from 0 to {view.frames - 1}")
-    vessel, out = given.get("vessel", 1), given.get("out", Path())
+    vessel, out = options.get("vessel", 1), options.get("out", Path())
     scene = Scene(view, vessel - 1)
     make_folder(out)
-    # What a recording names a policy may be a path.
+    # The name of a recorded policy may be a path.
     agent = re.sub(r"[^\w.-]", "_", Path(view.policy.split(" ")[0]).name.lower())
     name = f"{agent}_episode_{view.number}_vessel_{vessel}"
-    if "frames" in given:
-        stills = {frame: out / f"{name}_frame_{frame:04}.png" for frame in given["frames"]}
+    if "frames" in options:
+        stills = {frame: out / f"{name}_frame_{frame:04}.png" for frame in options["frames"]}
         for frame, path in stills.items():
             scene.save(frame, path)
         return list(stills.values())
-    return write_animation(scene, out, name, given.get("speed", _SPEED))
+    return write_animation(scene, out, name, options.get("speed", _SPEED))

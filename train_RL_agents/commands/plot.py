@@ -1,4 +1,4 @@
-"""Draw learning curves, success by level and who is better, with the tables behind them."""
+"""Draw learning curves, success by level and comparisons of groups, and write their tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add(
         "runs",
@@ -17,12 +17,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run folders or folders of them, evaluations.npz files, or JSON files of "
         "marinenav evaluate (for the levels alone)",
     )
-    add("--out", metavar="DIR", type=Path, required=True, help="folder for PNG, PDF and CSV")
+    add("--out", metavar="DIR", type=Path, required=True, help="folder for PNG, PDF and CSV files")
     add(
         "--by",
         choices=("agent", "folder"),
         default="agent",
-        help="what runs are put together by: their agent (default), or the folder they were made in",
+        help="groups of runs: by agent (default), or by training folder",
     )
 
 
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.files import check_folder
     from train_RL_agents.figures import curves, plotting
 
-    need("matplotlib.figure", "plot")  # says what is missing before anything is computed
+    need("matplotlib.figure", "plot")  # reports a missing package before anything is computed
     check_folder(arguments.out)
     runs = curves.read_runs(arguments.runs)
     groups, left_out = curves.overlapping(curves.grouped(runs, arguments.by))
