@@ -1,4 +1,4 @@
-"""Compare the speed of two ranks with that of one process: same total work, one thread each, alternating runs.
+"""Compare the speed of two ranks with that of one process: same total work, one thread per process, alternating runs.
 
     python tools/bench_ranks.py                                # three pairs of runs
     python tools/bench_ranks.py --repeats 5 --json ranks.json -- -C configs/dqn.json

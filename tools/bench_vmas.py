@@ -45,7 +45,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--agents", type=int, default=5)
     add("--obstacles", type=int, default=4, help="obstacles of our world; that of VMAS has none")
     add("--device", default="cpu")
-    add("--threads", type=int, default=cpu_cores(), help="CPU threads of each world")
+    add("--threads", type=int, default=cpu_cores(), help="CPU threads per world")
     add("--seconds", type=float, default=2.0, help="length of a run (s)")
     add("--repeats", type=int, default=5)
     add("--compile", action=argparse.BooleanOptionalAction, default=True, help="compile the step of our world")

@@ -34,7 +34,7 @@ SIDES = ("old", "new")
 _LONG = 1_000_000
 """Env-steps of a training that is killed after its first update and return."""
 _RUNS = 8
-"""Number of runs of each side in a pair."""
+"""Number of runs per side and pair."""
 
 
 # In the process of a checkout -------------------------------------------------------------------
@@ -208,7 +208,7 @@ def measure_ratios(checkouts: dict[str, Path], arguments: argparse.Namespace, ag
 
 
 def compare(checkouts: dict[str, Path], arguments: argparse.Namespace) -> None:
-    """Measure every part of every agent, and print a line for each."""
+    """Measure all parts of all agents, and print a line per part."""
     for agent in arguments.agents:
         for part in arguments.parts:
             rounds = range(arguments.rounds)

@@ -1,4 +1,4 @@
-"""Draw the imports between the parts of each package for docs/architecture.md.
+"""Draw the imports between the parts of the packages for docs/architecture.md.
 
     python -m tools.draw_rooms            # writes docs/architecture_*.svg
     python -m tools.draw_rooms --list     # prints every arrow and the imports behind it
@@ -73,7 +73,7 @@ def sizes(root: Path, package: str) -> dict[str, int]:
 
 
 def layers(edges: Edges) -> dict[str, int]:
-    """Return the layer of each part, 0 for parts that import no other.
+    """Return the layers of the parts, 0 for parts that import no other.
 
     Raises:
         ValueError: if there is an import cycle.
@@ -103,7 +103,7 @@ def transitive_reduction(edges: Edges) -> Edges:
 
 
 def place_parts(edges: Edges) -> tuple[dict[str, tuple[float, int]], dict[tuple[str, str], list[str]]]:
-    """Return the place (x, layer) of each part, and the places that each arrow passes.
+    """Return the places (x, layer) of the parts, and the places that every arrow passes.
 
     An arrow that passes layers has a place in all of them, so that it crosses no box.
     """
@@ -128,7 +128,7 @@ def place_parts(edges: Edges) -> tuple[dict[str, tuple[float, int]], dict[tuple[
 
 
 def _order_layers(rows: list[list[str]], neighbours: dict[str, list[list[str]]]) -> dict[str, tuple[float, int]]:
-    """Return the place (x, layer) of each part, ordered by the mean place of its neighbours above and below."""
+    """Return the places (x, layer) of the parts, ordered by the mean places of their neighbours above and below."""
     x: dict[str, float] = {}
 
     def place_row(row: list[str], layer: int, targets: dict[str, float]) -> None:

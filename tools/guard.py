@@ -9,11 +9,11 @@ machine. Parts, with their time on one core:
 
 - suites (5 s): scenarios of every suite of the benchmark.
 - policies (10 s): evaluation of every shipped policy on the fixed 60 scenarios.
-- gpu (1 min): for one agent of each algorithm, the steps that a GPU captures, run on the CPU; and the number of
+- gpu (1 min): for one agent per algorithm, the steps that a GPU captures, run on the CPU; and the number of
   operators on the fake GPU of the tests, which this tool imports.
 - eager (4 to 5 min): training of every agent for 60,000 env-steps, not compiled and with a fixed seed: final weights,
   evaluations and the replay buffer, if there is one.
-- compiled (1.5 min, longer with an empty cache): the same for one agent of each algorithm, compiled.
+- compiled (1.5 min, longer with an empty cache): the same for one agent per algorithm, compiled.
 """
 
 from __future__ import annotations

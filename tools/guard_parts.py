@@ -114,7 +114,7 @@ def eager(agents: Sequence[str]) -> Iterator[Line]:
 
 
 def compiled(agents: Sequence[str]) -> Iterator[Line]:
-    """Train one agent of each algorithm with compilation, and yield hashes of the runs."""
+    """Train one agent per algorithm with compilation, and yield hashes of the runs."""
     for agent in _one_per_algorithm(agents):
         yield f"{agent} compiled", train(agent, "execution.compile=true")
 
@@ -146,7 +146,7 @@ def gpu(agents: Sequence[str]) -> Iterator[Line]:
 
 
 def _one_per_algorithm(agents: Sequence[str]) -> list[str]:
-    """Return the given agents that stand for their algorithm."""
+    """Return those of the agents that stand for their algorithm."""
     return [agent for agent in agents if agent in ONE_PER_ALGORITHM]
 
 

@@ -144,7 +144,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("policy", help="run folder or policy file")
     add("--json", type=Path, required=True, help="results; existing ones are kept")
-    add("--figure", type=Path, help="plot of the success over each disturbance")
+    add("--figure", type=Path, help="plot of the success over every disturbance")
     add("--episodes", type=int, default=17, help="episodes per level")
     add("--seed", type=int, default=777)
     add("--seconds", type=float, default=120.0, help="time limit of an episode of the second simulator (s)")
@@ -159,7 +159,7 @@ def outcome(endings: list[str]) -> dict[str, Any]:
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """Draw the success rate over each disturbance with its interval."""
+    """Draw the success rate over every disturbance with its interval."""
     figure = drawing.new_figure(9.0, 3.5, "constrained")
     panels = figure.subplots(1, 4, sharey=True)
     labels = {

@@ -61,7 +61,7 @@ class Choice(TypedDict, total=False):
     strict: bool
     """True to reject a file with goals in obstacles, contact at the start or places off the map."""
     episodes: int
-    """Number of episodes of each level, or group of a suite; by default as in training, or that of the suite."""
+    """Number of episodes per level, or per group of a suite; by default as in training, or that of the suite."""
     seed: int
     """Seed of scenarios and noise; by default that of the fixed set."""
     fresh: bool

@@ -149,7 +149,7 @@ def make_parser() -> argparse.ArgumentParser:
                 metavar="N",
                 type=_count,
                 default=0,
-                help="CPU threads; 0, the default: one for each idle core",
+                help="CPU threads; 0, the default: one per idle core",
             )
         subparser.add_argument(
             "--plugin",
@@ -163,7 +163,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    """Return a number of threads; 0 means one for each idle core.
+    """Return a number of threads; 0 means one per idle core.
 
     Raises:
         ArgumentTypeError: if the text is not one.
@@ -184,9 +184,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         SystemExit: after help, or after a message about an error.
     """
     overrides = [word for word in argv if _OVERRIDE.match(word)]
-    words = [word for word in argv if not _OVERRIDE.match(word)]
-    arguments, unknown = make_parser().parse_known_args(words)
-    _refuse_twice(arguments.parser, words)
+    line = [word for word in argv if not _OVERRIDE.match(word)]
+    arguments, unknown = make_parser().parse_known_args(line)
+    _refuse_twice(arguments.parser, line)
     if not getattr(arguments.command, "TAKES_OVERRIDES", False):
         unknown += overrides
     if unknown:
@@ -197,14 +197,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _refuse_twice(parser: Parser, words: Sequence[str]) -> None:
+def _refuse_twice(parser: Parser, line: Sequence[str]) -> None:
     """Reject options that are used twice, as the first use would have no effect.
 
     Raises:
         SystemExit: after a message.
     """
     for option in parser.single_options():
-        count = sum(word.partition("=")[0] in option.option_strings for word in words)
+        count = sum(word.partition("=")[0] in option.option_strings for word in line)
         if count > 1:
             parser.error(f"argument {'/'.join(option.option_strings)}: given {count} times")
 

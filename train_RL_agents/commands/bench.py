@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--obstacles", metavar="N", type=int, help="obstacles in every scenario; 4 by default", **plain)
     add("--schedule", action="store_true", help="use scenarios of the configuration's training_schedule instead")
     add("--seconds", metavar="S", type=float, help="length of a run (s); 2 by default")
-    add("--repeats", metavar="N", type=int, help="runs of each size and mode, in turn; 3 by default")
+    add("--repeats", metavar="N", type=int, help="alternating runs per size and mode; 3 by default")
     add("--agent", metavar="NAME", help="agent; AC-IQN by default; agent_type=NAME")
     add("-C", "--config", metavar="FILE", type=Path, help="configuration file, as for train")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; execution.device=DEV")

@@ -40,7 +40,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
         "--episodes",
         metavar="N",
         type=episode_count,
-        help="episodes of each level, or group of a suite; by default as in training, or the suite's",
+        help="episodes per level, or per group of a suite; by default as in training, or the suite's",
         **plain,
     )
     seeds = parser.add_mutually_exclusive_group()
@@ -50,20 +50,20 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     seeds.add_argument("--fresh", action="store_true", help="use new scenarios and noise", **plain)
 
 
-def refuse_beside(parser: argparse.ArgumentParser, given: Container[str], option: str, others: Sequence[str]) -> None:
+def refuse_beside(parser: argparse.ArgumentParser, used: Container[str], option: str, excluded: Sequence[str]) -> None:
     """Reject options that have no effect together with another.
 
     Args:
         parser: parser of the command.
-        given: names of the options that were used.
+        used: names of the options that were used.
         option: name of the other option, without hyphens.
-        others: names of the rejected options.
+        excluded: names of the rejected options.
 
     Raises:
         SystemExit: after a message.
     """
-    for name in others:
-        if option in given and name in given:
+    for name in excluded:
+        if option in used and name in used:
             parser.error(f"argument --{name}: not allowed with --{option}")
 
 

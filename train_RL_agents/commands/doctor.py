@@ -28,7 +28,7 @@ class Finding(NamedTuple):
 
     name: str
     """Name of the check."""
-    found: str
+    state: str
     """State of the machine."""
     advice: str = ""
     """Advice; empty if nothing needs to be done."""
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     for finding in findings(arguments.path):
         worst |= bool(finding.advice)
         mark = "FIX" if finding.advice else "ok"
-        print(f"{mark:<3}  {finding.name}: {finding.found}", flush=True)
+        print(f"{mark:<3}  {finding.name}: {finding.state}", flush=True)
         if finding.advice:
             print(f"     -> {finding.advice}", flush=True)
     return worst

@@ -40,7 +40,7 @@ class Frozen(NamedTuple):
     """Fixed suite of the benchmark."""
 
     episodes: int
-    """Number of episodes of each level or group."""
+    """Number of episodes per level or group."""
     scenarios: str
     """Hash of its scenarios."""
 
@@ -145,7 +145,7 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
         contender: policy or baseline.
         name: name of the suite.
         device: device of the world and the policy.
-        episodes: number of episodes of each level or group; None for that of the benchmark.
+        episodes: number of episodes per level or group; None for that of the benchmark.
     """
     world, options = benchmark_world(contender), ActingOptions(seed=SEED + 1)
     count = FROZEN[name].episodes if episodes is None else episodes

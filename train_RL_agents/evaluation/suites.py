@@ -73,7 +73,7 @@ class Suite:
     make: Callable[[WorldConfig, int, int], GroupsAndParts]
     """Returns group names and parts for a world, a number of episodes and a seed."""
     episodes: int
-    """Default number of episodes of each group (of each level in ``noise``)."""
+    """Default number of episodes per group (per level in ``noise``)."""
     seed: int | None = 0
     """Default seed; None: a random one."""
     fixed: bool = False
@@ -201,8 +201,8 @@ def _rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 
 
 GHOST = 0.01
-"""Collision radius (m) of vessels that are not controlled, as they would collide with each other at the meeting point;
-that of the own vessel is enlarged by the difference."""
+"""Collision radius (m) of vessels that are not controlled, which would otherwise collide at the meeting point; that of
+the own vessel is enlarged by the difference."""
 
 
 def _imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:

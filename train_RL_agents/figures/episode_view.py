@@ -208,7 +208,7 @@ class _Selection(NamedTuple):
 
 
 def find_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Floats) -> Floats:
-    """Return the distance of each vessel to the nearest disc, [T+1, R]; see EpisodeView.
+    """Return the distances of the vessels to their nearest discs, [T+1, R]; see EpisodeView.
 
     Args:
         places: [T+1, R, 2] positions (m).

@@ -202,7 +202,7 @@ class Ranks:
     # Saving --------------------------------------------------------------------------------------
 
     def _state_file(self, folder: Path, env_steps: int) -> Path:
-        """Return the file of this rank's state; the first rank's file tells the env-steps of the others."""
+        """Return the file of this rank's state; the first rank's file holds the env-steps of the others."""
         rank_file = f"{Path(STATE).stem}_rank{self.rank}_{env_steps:012d}.pt"
         return inside(folder.parent, f"{folder.name}/{STATE if self.is_main else rank_file}")
 

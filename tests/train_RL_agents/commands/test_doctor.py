@@ -89,7 +89,7 @@ def test_a_gpu_runs_a_kernel(tmp_path, monkeypatch, fails):
     monkeypatch.setattr("train_RL_agents.utils.toolchain.compiler_problem", lambda: "")
     (found,) = (each for each in findings(tmp_path) if each.name == "GPU")
     assert found.advice
-    assert found.found == ("no kernel image" if fails else "X1, runs kernels")
+    assert found.state == ("no kernel image" if fails else "X1, runs kernels")
 
 
 @pytest.mark.slow
