@@ -41,7 +41,7 @@ from train_RL_agents.run.finding import CONFIG
 from train_RL_agents.run.monitor import Monitor
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.run.tags import of_training
+from train_RL_agents.run.tags import training_results
 from train_RL_agents.run.teacher import kept_teacher
 from train_RL_agents.utils.compiling import (
     StoppedCompilingError,
@@ -384,8 +384,8 @@ class TorchRLTrainer:
             scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
         with self.ranks.barrier():
             if self.ranks.is_main:
-                self.run.log(scalars | of_training(scalars), self.env_steps)
-        if self._learned_before:  # a run is much faster before the first updates
+                self.run.log(scalars | training_results(scalars), self.env_steps)
+        if self._learned_before:  # before the first updates a run is much faster
             slower = self._slowdown.notice(rate)
             if slower:
                 self.display.log(slower)

@@ -19,7 +19,7 @@ from train_RL_agents.config.reading import agent_name, load_config, override, st
 from train_RL_agents.config.resuming import RESUMABLE
 from train_RL_agents.config.schema import TrainConfig, with_execution
 from train_RL_agents.run.checkpoint import CHECKPOINTS, STATE
-from train_RL_agents.run.finding import LATEST, POLICIES, meant
+from train_RL_agents.run.finding import LATEST, POLICIES, resolve_path
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder, runs_in
 from train_RL_agents.run.tracing import Trace
@@ -51,7 +51,7 @@ def sized_config(path: Path | None, words: Sequence[str], profile: str = "auto",
     config, stated, ranks = load_config(path, words), stated_keys(path, words), Ranks()
     # Found now: once the run has a folder, it is the newest itself.
     newest: dict[str, Any] = {
-        name: str(meant(Path(value), POLICIES))
+        name: str(resolve_path(Path(value), POLICIES))
         for name in ("load_model", "teacher")
         if Path(value := getattr(config, name)).name == LATEST
     }

@@ -67,7 +67,7 @@ def refuse_beside(parser: argparse.ArgumentParser, used: Container[str], option:
             parser.error(f"argument --{name}: not allowed with --{option}")
 
 
-def page(text: str) -> Path:
+def html_path(text: str) -> Path:
     """Return the path of an HTML page, whose suffix a browser recognises.
 
     Raises:

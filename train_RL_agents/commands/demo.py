@@ -8,7 +8,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from train_RL_agents.commands.choosing import page
+from train_RL_agents.commands.choosing import html_path
 
 THREADS = 1
 MEASURED = {"self_state", "objects_state", "objects_mask"}
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run folder, policy file or name of a shipped policy; ac_iqn by default",
     )
     add("--which", metavar="NAME", default="best", help="policy of a run: best (default), latest or a file's name")
-    add("--out", metavar="FILE", type=page, default=Path("demo.html"), help="page to write; demo.html by default")
+    add("--out", metavar="FILE", type=html_path, default=Path("demo.html"), help="page to write; demo.html by default")
     add("--no-open", action="store_true", help="do not open the page in a browser")
 
 

@@ -24,9 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from train_RL_agents.run.checkpoint import PUBLISHED, find_run
-    from train_RL_agents.run.finding import meant, runs_below
+    from train_RL_agents.run.finding import resolve_path, runs_below
 
-    path: Path | None = arguments.path and meant(arguments.path)
+    path: Path | None = arguments.path and resolve_path(arguments.path)
     if path is None:
         lines = _machine()
     elif path.is_file() or (path / PUBLISHED).is_file():

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_choice, page, refuse_beside
+from train_RL_agents.commands.choosing import add_choice, html_path, refuse_beside
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.recording import Recording
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         **plain,
     )
     shape.add_argument(
-        "--html", metavar="FILE", type=page, help="write an interactive page, instead of an animation", **plain
+        "--html", metavar="FILE", type=html_path, help="write an interactive page, instead of an animation", **plain
     )
     shape.add_argument(
         "--overview",

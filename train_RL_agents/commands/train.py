@@ -118,12 +118,12 @@ def run(arguments: argparse.Namespace) -> int:
         if "resume" in given and option in given:
             arguments.parser.error(f"--resume takes no --{option}: a run has its own")
     from marinenav_env.support.validation import require
-    from train_RL_agents.run.ranks import Ranks, joined
+    from train_RL_agents.run.ranks import Ranks, process_group
     from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
     from train_RL_agents.utils.signals import INTERRUPTED
 
     display = {"quiet": "quiet" in given, "bar": "no_bar" not in given, "json_lines": "json_lines" in given}
-    with joined():
+    with process_group():
         ranks, at_once = Ranks(), given.get("jobs", 1)
         with ranks.barrier():
             require(at_once == 1 or ranks.size == 1, "--jobs", at_once, "left out with torchrun")

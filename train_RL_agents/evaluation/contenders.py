@@ -24,7 +24,7 @@ from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.networks.observation import OBSERVATION, Observation, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper, command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
-from train_RL_agents.run.finding import POLICIES, meant, proposal
+from train_RL_agents.run.finding import POLICIES, proposal, resolve_path
 from train_RL_agents.utils.memory import require_room
 from train_RL_agents.utils.shipped import shipped
 
@@ -126,7 +126,7 @@ def find(name: str, which: str, device: torch.device) -> Contender:
     Raises:
         ConfigError: when there is neither.
     """
-    path = meant(Path(name), POLICIES)
+    path = resolve_path(Path(name), POLICIES)
     if path.exists():
         return Contender.of(load_policy(path, which, device))
     if name in BASELINES:

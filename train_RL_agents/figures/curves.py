@@ -31,7 +31,7 @@ from marinenav_env.support.validation import (
 from train_RL_agents.config.reading import read_json
 from train_RL_agents.results import statistics
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
-from train_RL_agents.run.finding import EVALUATIONS, alike, meant
+from train_RL_agents.run.finding import EVALUATIONS, resolve_path, similar_paths
 from train_RL_agents.utils.arrays import arrays_of_objects, read_arrays
 
 METRICS = {
@@ -96,9 +96,9 @@ def _read(path: Path) -> list[Run]:
         return [_read_figures(path)]
     if path.suffix == ".npz":
         return [_read_arrays(path)]
-    path = meant(path, EVALUATIONS)
+    path = resolve_path(path, EVALUATIONS)
     files = sorted(path.rglob(EVALUATIONS))
-    hint = "" if path.exists() else alike(path)
+    hint = "" if path.exists() else similar_paths(path)
     require(len(files) > 0, "RUN", str(path), f"a run folder with {EVALUATIONS}{hint}")
     return [_read_arrays(file) for file in files]
 

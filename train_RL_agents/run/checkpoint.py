@@ -27,7 +27,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import flatten, parse_json, read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Table
-from train_RL_agents.run.finding import POLICIES, meant, single_run
+from train_RL_agents.run.finding import POLICIES, resolve_path, single_run
 from train_RL_agents.run.published import import_policy, is_program
 from train_RL_agents.utils.arrays import LARGEST, calls_builtins, is_whole
 from train_RL_agents.utils.files import inside, write_atomically
@@ -310,7 +310,7 @@ def _is_metrics(value: Any) -> bool:
 
 def find_policy(path: Path, which: str = "best") -> Path:
     """Return the policy file of a path; see load_policy for the arguments."""
-    path = meant(path, POLICIES)
+    path = resolve_path(path, POLICIES)
     single = next((file for file in (path, path / PUBLISHED) if file.is_file()), None)
     if single is not None:
         is_single = which in ("best", "latest", single.name)

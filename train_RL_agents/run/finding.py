@@ -22,7 +22,7 @@ POLICIES, EVALUATIONS = "checkpoints/policy_*.pt", "evaluations.npz"
 _NEEDED = {POLICIES: "a policy", EVALUATIONS: "an evaluation"}
 
 
-def meant(path: Path, needed: str = "") -> Path:
+def resolve_path(path: Path, needed: str = "") -> Path:
     """Return the path that a user's input stands for: an existing path, the newest run, or a shipped policy.
 
     Args:
@@ -40,7 +40,7 @@ def meant(path: Path, needed: str = "") -> Path:
     folder = path.parent if path.parent != Path() else Path(TrainConfig.save_dir)
     runs = runs_below(folder)
     if not runs:
-        hint = "" if folder.is_dir() else alike(folder / LATEST)
+        hint = "" if folder.is_dir() else similar_paths(folder / LATEST)
         advice = hint or "; FOLDER/latest looks elsewhere"
         raise ConfigError(f"{path}: there is no run in {folder}{advice}")
     newest = next((run for run in runs if not needed or any(run.glob(needed))), None)
@@ -53,14 +53,14 @@ def proposal(path: Path, names: Iterable[str]) -> str:
     """Return a proposal of an existing path or a name, as the end of a message about a missing path.
 
     Args:
-        path: missing path; see alike.
+        path: missing path; see similar_paths.
         names: names that are allowed in place of a path.
     """
-    hint = alike(path)
+    hint = similar_paths(path)
     return hint if "did you mean" in hint else did_you_mean(path.name, names) or hint
 
 
-def alike(path: Path) -> str:
+def similar_paths(path: Path) -> str:
     """Return similar paths or the content of the folder, as the end of a message about a missing path.
 
     Args:
@@ -114,7 +114,7 @@ def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> P
     Raises:
         ConfigError: if there is no run, or more than one.
     """
-    argument, path = path, meant(path)
+    argument, path = path, resolve_path(path)
     # A run may hold a file of the same name as a shipped policy.
     if not (path / CONFIG).is_file() and path in shipped("pretrained").values():
         name = path.name

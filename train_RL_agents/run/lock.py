@@ -19,7 +19,7 @@ except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
 
-def take(path: Path) -> TextIO:
+def acquire(path: Path) -> TextIO:
     """Acquire a lock, which ends with this process or when the file is closed.
 
     The operating system holds the lock, also on network file systems that support locks: that of a killed process is

@@ -36,7 +36,7 @@ _BAD_INPUT = 2
 
 
 @contextmanager
-def joined() -> Iterator[None]:
+def process_group() -> Iterator[None]:
     """Connect the processes that torchrun started in this context; do nothing in a single process."""
     if not (dist.is_available() and dist.is_torchelastic_launched()) or _world_size() == 1:
         yield

@@ -170,7 +170,7 @@ class RunFolder:
             fine = path.is_file() or not path.exists()
             require(fine, "run folder", str(path), "a regular file")
         read_manifest(self.checkpoints)  # what is damaged should be known before the first policy
-        self._lock = lock.take(self.path / LOCK)
+        self._lock = lock.acquire(self.path / LOCK)
         for folder in (self.path, self.checkpoints):
             for left in folder.glob(f".*{TEMPORARY}"):
                 with suppress(OSError):

@@ -80,7 +80,7 @@ def results(figures: dict[str, float | None]) -> dict[str, float | None]:
     return {f"Result/{number}_{name}": figures[name] for number, name in enumerate(RESULTS, 1)}
 
 
-def of_training(scalars: dict[str, float | None]) -> dict[str, float | None]:
+def training_results(scalars: dict[str, float | None]) -> dict[str, float | None]:
     """Return the most important metrics of training, numbered in the same way."""
     return {
         f"Training/{number}_{name}": scalars[f"train/{name}"]

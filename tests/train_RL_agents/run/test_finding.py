@@ -14,7 +14,7 @@ from train_RL_agents.cli import main
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.run.checkpoint import CHECKPOINTS, save_policy
-from train_RL_agents.run.finding import alike, meant, runs_below, single_run
+from train_RL_agents.run.finding import resolve_path, runs_below, similar_paths, single_run
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.training import sized_config
 from train_RL_agents.utils.shipped import shipped
@@ -63,12 +63,12 @@ def test_there_may_be_no_run(tmp_path, monkeypatch, capsys):
     assert refused(capsys, "evaluate", "latest").startswith("latest: there is no run in runs")
     assert refused(capsys, "info", "x/latest").startswith("x/latest: there is no run in x")
     Path("latest").touch()
-    assert meant(Path("latest")) == Path("latest")
+    assert resolve_path(Path("latest")) == Path("latest")
 
 
 def test_the_newest_run_that_has_what_is_needed_is_meant(made, capsys):
     failed = RunFolder.create(from_dict(SMALL), 0, parent=made / "failed").path
-    assert meant(Path("latest")) == failed
+    assert resolve_path(Path("latest")) == failed
     assert load("latest").loaded.env_steps == 11
     sized = sized_config(None, ["load_model=latest", "agent_type=DQN", "execution.device=cpu"])
     assert sized.config.load_model == "runs/b/seed_0"
@@ -110,9 +110,9 @@ def test_what_is_in_a_folder_is_named_where_nothing_is_alike(made, capsys):
 
 
 def test_nothing_is_said_of_folders_that_tell_nothing(made, monkeypatch):
-    assert alike(Path("/nowhere/at/all")) == ""  # the root
+    assert similar_paths(Path("/nowhere/at/all")) == ""  # the root
     monkeypatch.setattr(Path, "iterdir", Mock(side_effect=PermissionError))
-    assert alike(Path("runs/x")) == ""
+    assert similar_paths(Path("runs/x")) == ""
 
 
 def test_a_folder_without_a_policy_says_why(made, capsys):
@@ -126,7 +126,7 @@ def test_a_folder_without_a_policy_says_why(made, capsys):
 
 
 def test_shipped_names_are_meant_too():
-    assert meant(Path("iqn")) == shipped("pretrained")["iqn"]
+    assert resolve_path(Path("iqn")) == shipped("pretrained")["iqn"]
     assert len(AGENTS) == len(shipped("pretrained"))
 
 

@@ -18,7 +18,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from train_RL_agents.run import lock
-held = lock.take(Path(sys.argv[1]))
+held = lock.acquire(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(600)
 """
@@ -52,13 +52,13 @@ def test_the_lock_of_a_process_ends_with_it(tmp_path, hold):
     path = tmp_path / LOCK
     other = hold(path)
     with pytest.raises(ConfigError) as caught:
-        lock.take(path)
+        lock.acquire(path)
     assert str(caught.value) == (
         f"{tmp_path}: process {other.pid} on {socket.gethostname()} is training this run; wait until it ends"
     )
     other.send_signal(signal.SIGKILL)
     other.wait()
-    file = lock.take(path)
+    file = lock.acquire(path)
     assert path.read_text() == f"{os.getpid()} {socket.gethostname()}\n"
     lock.release(file)
 
@@ -88,9 +88,9 @@ def test_without_locks_the_file_says_who_writes(tmp_path, monkeypatch, module, c
     path.write_text(content.format(alive=os.getppid(), dead=ended.pid, here=socket.gethostname()))
     if held:
         with pytest.raises(ConfigError, match=f"or delete {path} if it has$"):
-            lock.take(path)
+            lock.acquire(path)
         return
-    file = lock.take(path)
+    file = lock.acquire(path)
     assert path.read_text().startswith(str(os.getpid()))
     lock.release(file)
     assert path.read_text() == ""

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.train_RL_agents.tiny_runs import ROOT, new_run, scalars, train
-from train_RL_agents.run.tags import RESULTS, TAGS, TRAINING, meaning, of_training, results
+from train_RL_agents.run.tags import RESULTS, TAGS, TRAINING, meaning, results, training_results
 
 
 def test_the_documentation_has_the_list():
@@ -30,14 +30,14 @@ def test_the_results_come_first_among_sorted_tags():
 
 def test_those_of_training_come_next():
     logged = {f"train/{name}": number for number, name in enumerate(TRAINING)}
-    found = of_training(logged | {"train/episodes": 3.0, "charts/SPS": 9.0})
+    found = training_results(logged | {"train/episodes": 3.0, "charts/SPS": 9.0})
     assert list(found.items()) == [(f"Training/{1 + number}_{name}", number) for number, name in enumerate(TRAINING)]
     assert list(found) == sorted(found)
     others = [tag for tag in TAGS if not tag.startswith(("Result/", "Training/"))]
     assert all(tag < known for tag in found for known in others)
     assert all(tag > known for tag in found for known in results(dict.fromkeys(RESULTS, 0.5)))
     assert all(meaning(tag) for tag in found)
-    assert of_training({"train/episodes": 0.0}) == {}
+    assert training_results({"train/episodes": 0.0}) == {}
 
 
 def test_tags_of_an_own_agent_have_no_meaning():

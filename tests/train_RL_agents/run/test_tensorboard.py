@@ -12,7 +12,7 @@ from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.hparams.backend_context import Context
 
 from tests.train_RL_agents.tiny_runs import evaluations, new_run, scalars
-from train_RL_agents.run.tags import RESULTS, TAGS, of_training
+from train_RL_agents.run.tags import RESULTS, TAGS, training_results
 from train_RL_agents.run.tensorboard import layout
 
 
@@ -45,7 +45,7 @@ def test_charts_say_what_they_show(tmp_path):
 def test_figures_of_training_come_first(tmp_path):
     run = new_run(tmp_path)
     figures = {"charts/SPS": 1.0, "train/episode_return": 2.0, "train/episodes": 3.0}
-    run.log(figures | of_training(figures), 8)
+    run.log(figures | training_results(figures), 8)
     run.close()
     events = EventAccumulator(str(run.path)).Reload()
     first = min(events.Tags()["scalars"])
