@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=MODES,
         metavar="MODE",
-        help="modes to run in, see below; all that are possible by default",
+        help="modes of the runs, see below; all possible by default",
     )
     add(
         "--envs",

@@ -34,15 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run folder, policy file, name of a shipped "
         "policy or baseline (straight, apf, orca, mppi); two of them with --html",
     )
-    add(
-        "--checkpoint",
-        "--policy",
-        metavar="POLICY",
-        dest="more",
-        nargs="+",
-        default=[],
-        help="the policies as an option",
-    )
+    add("--checkpoint", "--policy", metavar="POLICY", dest="more", nargs="+", default=[], help="policies as an option")
     add(
         "--recording",
         metavar="FILE",
@@ -59,13 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="episode to show, from 1; by default the first, with --html and --overview all",
         **plain,
     )
-    add(
-        "--vessel",
-        metavar="N",
-        type=int,
-        help="vessel whose view an animation or still shows, from 1 (default)",
-        **plain,
-    )
+    add("--vessel", metavar="N", type=int, help="vessel of the view in animations and stills; 1 by default", **plain)
     add("--out", metavar="DIR", type=Path, help="folder of animations and stills; by default this one", **plain)
     add("--speed", metavar="X", type=float, help="speed of the animation relative to real time; 5 by default", **plain)
     shape = parser.add_mutually_exclusive_group()
