@@ -68,7 +68,7 @@ def findings(path: Path) -> Iterator[Finding]:
     yield from _packages()
     yield _compiler()
     yield _gpu()
-    yield from _storage(path)
+    yield from _capacity(path)
 
 
 def _interpreter() -> Finding:
@@ -129,7 +129,7 @@ def _gpu() -> Finding:
     return Finding("GPU", f"{name}, runs kernels", "" if is_correct else "its results are wrong")
 
 
-def _storage(path: Path) -> Iterator[Finding]:
+def _capacity(path: Path) -> Iterator[Finding]:
     """Check memory, disk space and write access."""
     from train_RL_agents.utils.toolchain import cache_folder, cache_problem
 
