@@ -107,7 +107,7 @@ def words(source, number, use):
     return tl.philox_impl(
         number.to(tl.uint32),
         tl.load(environment + e).to(tl.uint32),
-        tl.load(step).to(tl.uint32),
+        tl.load(step + e).to(tl.uint32),
         tl.full(number.shape, use, tl.uint32),
         tl.load(seed).to(tl.uint32),
         tl.load(seed + 1).to(tl.uint32),

@@ -177,6 +177,7 @@ class TritonWorld:
     ) -> list[Tensor]:
         """Return the outputs of ``world_step``."""
         scripted, weather = scenario.scripted is not None, parameters.weather
+        noise = noise._replace(step=noise.step.expand_as(noise.environment))
         dtype = self._quantiles.dtype
         inputs = [
             *(state.get(name) for name in STATE),

@@ -73,7 +73,7 @@ class RandomSource(NamedTuple):
     environment: Tensor
     """[E] int64 in [0, 2^32): numbers of the environments."""
     step: Tensor
-    """[] int64, below 2^32."""
+    """[] or [E] int64, below 2^32: the step, of all environments or of each."""
     purpose: int = 0
     """What numbers are for: another purpose has others."""
     kind: int = _WORDS
@@ -95,8 +95,8 @@ class RandomSource(NamedTuple):
         self.step.zero_()
 
     def take(self) -> RandomSource:
-        """The source of this step; this one goes on to the next, in place."""
-        taken = self._replace(step=self.step.clone())
+        """The source of this step, [E]; this one goes on to the next, in place."""
+        taken = self._replace(step=self.step.expand_as(self.environment).clone())
         self.step.add_(1)
         return taken
 
@@ -110,7 +110,8 @@ class RandomSource(NamedTuple):
 
     def rows(self, rows: Tensor | slice) -> RandomSource:
         """The source of some of its environments."""
-        return self._replace(environment=self.environment[rows])
+        step = self.step[rows] if self.step.ndim else self.step
+        return self._replace(environment=self.environment[rows], step=step)
 
     def below(self, size: int) -> Tensor:
         """A whole number of each environment [E], uniform below a size of up to 2^31."""
@@ -121,7 +122,7 @@ class RandomSource(NamedTuple):
         count, device = math.prod(shape), self.environment.device
         number = torch.arange(count, device=device).view(*shape, 1)
         # 0, from memory: code compiled for a GPU multiplies indices alone with 32 bits.
-        number = number + (self.step >> 32)
+        number = number + (self.seed[0] >> 32)
         use = torch.full_like(number, _KINDS * self.purpose + self.kind)
         counter = number, self.environment, self.step, use
         return philox(counter, (self.seed[0], self.seed[1]))

@@ -72,6 +72,22 @@ def test_an_environment_does_not_depend_on_the_others() -> None:
     assert torch.equal(part, whole[some])
 
 
+def test_each_environment_may_have_a_step_of_its_own() -> None:
+    source = RandomSource.seeded(1, 4, CPU)
+    steps = torch.tensor([5, 0, 2**32 - 1, 5])
+    own = source._replace(step=steps)
+    for row, step in enumerate(steps):
+        alone = RandomSource.seeded(1, 1, CPU, row)
+        alone.step.fill_(step)
+        for drawn, expected in zip(own.words(3), alone.words(3), strict=True):
+            assert torch.equal(drawn[:, row], expected[:, 0])
+        normals, few = (each.normal((len(each.environment), 5), torch.float64) for each in (own, alone))
+        assert torch.equal(normals[row], few[0])
+        assert own.below(1000)[row] == alone.below(1000)[0]
+    some = torch.tensor([2, 0])
+    assert torch.equal(own.rows(some).below(1000), own.below(1000)[some])
+
+
 @pytest.mark.slow
 def test_numbers_are_the_same_compiled() -> None:
     def draw(source: RandomSource) -> tuple[torch.Tensor, ...]:
@@ -80,11 +96,11 @@ def test_numbers_are_the_same_compiled() -> None:
     source = RandomSource.seeded(2**50 + 9, 33, CPU)
     compiled = torch.compile(draw, fullgraph=True, dynamic=False)
     for _ in range(2):
-        *words, normals, uniforms = draw(source)
-        *others, near, same = compiled(source)
+        taken = source.take()
+        *words, normals, uniforms = draw(taken)
+        *others, near, same = compiled(taken)
         assert all(map(torch.equal, (*words, uniforms), (*others, same)))
         torch.testing.assert_close(near, normals, atol=2e-6, rtol=2e-6)
-        source.step.add_(1)
 
 
 def test_numbers_follow_from_counter_and_key() -> None:
@@ -113,13 +129,13 @@ def test_environments_are_numbered_from_the_first() -> None:
 def test_each_step_takes_the_next_source() -> None:
     source = RandomSource.seeded(3, 2, CPU)
     taken = [source.take() for _ in range(3)]
-    assert [int(each.step) for each in taken] == [0, 1, 2] and int(source.step) == 3
+    assert [each.step.tolist() for each in taken] == [[0, 0], [1, 1], [2, 2]] and int(source.step) == 3
     assert {name: each.tolist() for name, each in source.state().items()} == {
         "seed": [3, 0],
         "step": 3,
     }
     source.restart(4)
-    assert int(source.step) == 0 and int(taken[2].step) == 2
+    assert int(source.step) == 0 and taken[2].step.tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("shape", [(2, 1), (2, 4), (2, 5), (2, 3, 3)])

@@ -207,8 +207,9 @@ def test_kinds_of_noise_share_no_numbers(monkeypatch: pytest.MonkeyPatch) -> Non
     words = RandomSource.words
 
     def recorded(self: RandomSource, *shape: int) -> Words:
-        use = int(self.seed[0]), int(self.step), self.purpose, self.kind
-        used.extend((*use, number) for number in self.environment.tolist())
+        steps = self.step.expand_as(self.environment).tolist()
+        each = zip(steps, self.environment.tolist(), strict=True)
+        used.extend((int(self.seed[0]), step, self.purpose, self.kind, number) for step, number in each)
         return words(self, *shape)
 
     monkeypatch.setattr(RandomSource, "words", recorded)
