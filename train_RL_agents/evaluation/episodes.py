@@ -7,7 +7,7 @@ that the share of single robots that arrive is known from the same run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from marinenav_env.runtime.execution import EAGER, Execution
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler, draws_for
-from marinenav_env.scenarios.reset import controlled
+from marinenav_env.scenarios.reset import NewEpisodes, controlled
 from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
 from marinenav_env.stepping.actions import unusable
 from marinenav_env.support.validation import ConfigError
@@ -42,10 +42,13 @@ _TENSORS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_re
 
 
 class Moment(NamedTuple):
-    """A control step of the B episodes of the batch, which episodes that have ended may leave."""
+    """A control step of the B episodes of the batch, which episodes that have ended may leave.
+
+    Others may begin in their place: ``before.now.state.steps`` says which step of each it is.
+    """
 
     rows: Tensor
-    """[B] int64, ascending: which of the N episodes these are."""
+    """[B] int64: which of the N episodes these are."""
     acted: TensorDictBase
     """The policy's input and action."""
     before: WorldState
@@ -144,7 +147,6 @@ class Tally:
     def after(
         self,
         sums: dict[str, Tensor],
-        discount: float | Tensor,
         before: ResetState,
         action: Tensor,
         outcome: Outcome,
@@ -153,7 +155,6 @@ class Tally:
 
         Args:
             sums: before it, [B, ...] each.
-            discount: of the step's reward in the returns.
             before: it, batch [B].
             action: of all robots.
             outcome: of the step, batch [B].
@@ -162,6 +163,7 @@ class Tally:
         active = before.state.active & counting[:, None]
         collided = outcome.collided.any(-1)
         wrong = unusable(action, controlled(before), self._pairs)
+        discount = (GAMMA ** before.state.steps.double())[:, None].to(outcome.reward)
         return {
             "counting": counting & ~collided & ~outcome.episode_done,
             "collided": sums["collided"] | (collided & counting),
@@ -172,11 +174,10 @@ class Tally:
             "return": sums["return"] + discount * outcome.reward * active,
         }
 
-    def add(self, discount: float, rows: Tensor, before: ResetState, action: Tensor, outcome: Outcome) -> None:
+    def add(self, rows: Tensor, before: ResetState, action: Tensor, outcome: Outcome) -> None:
         """Add a step of some episodes.
 
         Args:
-            discount: of its reward in the returns.
             rows: [B] int64: which episodes.
             before: see ``after``.
             action: see ``after``.
@@ -184,7 +185,7 @@ class Tally:
         """
         chosen: Tensor | slice = rows if len(rows) < len(self.sums["counting"]) else slice(None)
         own = {name: each[chosen] for name, each in self.sums.items()}
-        for name, value in self.after(own, discount, before, action, outcome).items():
+        for name, value in self.after(own, before, action, outcome).items():
             self.sums[name][chosen] = value
 
     def episodes(self, scenario: Scenario) -> Episodes:
@@ -230,8 +231,7 @@ def evaluate(
     """Run every scenario once, all in one batch.
 
     On the CPU the batch shrinks as episodes end. The measurement noise of an episode follows from
-    its number, not from when others end. See also
-    RepeatedEvaluation.
+    its number and the number of the step in it, not from others. See also RepeatedEvaluation.
 
     Args:
         policy: writes actions; must be in evaluation mode.
@@ -269,12 +269,12 @@ def evaluate(
             step = env.to_tensordict(now)
         acted = policy(step)
         action = acted.get((GROUP, "action"))
-        source = env.next_source()._replace(environment=rows)
+        source = env.next_source()._replace(environment=rows, step=now.now.state.steps)
         made = env.world.step(now, action, source)
         after, outcome = made.world, made.outcome
         if watch is not None:
             watch(Moment(rows, acted, now, after, outcome), env)
-        tally.add(GAMMA**number, rows, now.now, action, outcome)
+        tally.add(rows, now.now, action, outcome)
         now = after
         step = env.to_tensordict(now, outcome).exclude((GROUP, "reward"))
     return tally.episodes(env.scenario)
@@ -325,8 +325,8 @@ def same_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
     )
 
 
-_Running = tuple[WorldState, dict[str, Tensor], Tensor]
-"""The world, sums of the episodes, and the number of steps made, [1] float64."""
+_Running = tuple[WorldState, dict[str, Tensor]]
+"""The world, and the sums of its episodes."""
 
 
 class RepeatedEvaluation:
@@ -336,9 +336,8 @@ class RepeatedEvaluation:
     have ended is read now and then only.
 
     On a CPU the world's step of a training can be used in place of the evaluation's own, if that is
-    compiled: it takes a tenth of the time. As its code is made for a number of environments, the
-    scenarios are run in batches of that number. All episodes of a batch start together, since the
-    measurement noise follows from the step of the batch.
+    compiled: it takes a tenth of the time. Its code is made for a number of environments: with more
+    scenarios the next one begins where an episode has ended, which is then read at every step.
 
     Args:
         policy: see ``evaluate``.
@@ -360,23 +359,16 @@ class RepeatedEvaluation:
         execution: Execution = EAGER,
         log: Callable[[str], None] = print,
     ) -> None:
-        self.policy, self._env, self._seed = policy, env, seed
+        self.policy, self._env = policy, env
         self._stepper, self._tally = stepper or env, Tally(env)
         self._start, device = env.world_state, env.generator.device
-        self._rows = torch.arange(min(env.num_envs, self._stepper.num_envs), device=device)
+        self._count = min(env.num_envs, self._stepper.num_envs)
         self._source = RandomSource.seeded(seed, self._stepper.num_envs, device)
         # Compiled code of a training world is only the same with the arguments of that.
         self._episodes = None if stepper is None else stepper.no_episodes(self._source)
         self._watched = False
-        self.loop = execution.loop(
-            self._step,
-            self._begun(self._rows),
-            device,
-            draws=lambda: (self._source.take(),),
-            name="an evaluation step",
-            log=log,
-        )
-        """Makes control steps of a batch."""
+        self.loop = execution.loop(self._step, self._begun(), device, name="an evaluation step", log=log)
+        """Makes control steps of B environments."""
 
     @torch.no_grad()
     def run(self, watch: Watch | None = None, progress: Progress | None = None) -> Episodes:
@@ -389,64 +381,88 @@ class RepeatedEvaluation:
         Returns:
             What happened, by episode; the same as ``evaluate`` gives, to rounding.
         """
-        total, ended = self._env.num_envs, 0
-        sums = self._tally.sums
-        for rows in torch.arange(total, device=self._rows.device).split(self._stepper.num_envs):
-            for running in self._run_batch(rows, watch):
-                if progress is not None:
-                    progress(ended + len(rows) - running, total)
-            ended += len(rows)
-            for name, each in self.loop.state[1].items():
-                sums[name][rows] = each[: len(rows)]
+        total, count = self._env.num_envs, self._count
+        self.loop.state, waiting = self._begun(), total - count
+        rounds = -(-total // count)
+        for number in range(self._env.config.max_steps * rounds):
+            reports = number % CHECK_EVERY == 0
+            if reports or rounds > 1:
+                running = self._running()
+                ended = total - waiting - int(running.sum())
+                if progress is not None and reports:
+                    progress(ended, total)
+                if ended == total:
+                    break
+                if rounds > 1:
+                    waiting = self._refill(running, waiting)
+            self._watched = watch is not None
+            seen = self.loop()
+            if watch is not None and watch(Moment(self._rows, *seen).first(count), self._env) is False:
+                watch = None
+        self._store(slice(count))
         return self._tally.episodes(self._env.scenario)
 
-    def _begun(self, rows: Tensor) -> _Running:
-        """Return the state in which some scenarios, at most B, begin."""
-        # The other environments of the batch hold the last scenario, and nobody looks at them.
-        spare = self._stepper.num_envs - len(rows)
-        padded = torch.cat((rows, rows[-1:].expand(spare)))
-        self._source.restart(self._seed)
-        self._source.environment.copy_(padded)
-        world = self._env.world.begin(self._start, padded)
-        # Of a dimension: code that torch 2.11 generates leaves out copies of a scalar in float64.
-        number = torch.zeros(1, dtype=torch.float64, device=rows.device)
-        return world, self._tally.blank(len(padded)), number
+    def _begun(self) -> _Running:
+        """Return the state in which the first B scenarios begin."""
+        source = self._source.environment
+        # With fewer scenarios the other environments hold the last one, and nobody looks at them.
+        self._rows = torch.arange(len(source), device=source.device).clamp_max(self._env.num_envs - 1)
+        source.copy_(self._rows)
+        return self._env.world.begin(self._start, self._rows), self._tally.blank(len(source))
 
-    def _run_batch(self, rows: Tensor, watch: Watch | None) -> Iterator[int]:
-        """Run some scenarios.
+    def _running(self) -> Tensor:
+        """Return in which environments an episode has not ended, [B] bool, or [N] if those are fewer."""
+        state, count = self.loop.state[0].now.state, self._count
+        return state.active[:count].any(-1) & (state.steps[:count] < self._env.config.max_steps)
+
+    def _refill(self, running: Tensor, waiting: int) -> int:
+        """Begin episodes where others have ended.
 
         Args:
-            rows: [n] int64 ascending: which scenarios, at most B.
-            watch: see ``evaluate``.
+            running: [B] bool, see ``_running``.
+            waiting: episodes that have not begun, which are the last ones.
 
-        Yields:
-            Episodes that have not ended, every few steps.
+        Returns:
+            Episodes that still wait.
         """
-        self._rows, self.loop.state = rows, self._begun(rows)
-        for number in range(self._env.config.max_steps):
-            if number % CHECK_EVERY == 0:
-                world = self.loop.state[0]
-                running = int(world.now.state.active[: len(rows)].any(-1).sum())
-                yield running
-                if not running:
-                    break
-            self._watched = watch is not None
-            moment = self.loop()
-            if watch is not None and watch(moment.first(len(rows)), self._env) is False:
-                watch = None
+        (now, parameters), sums = self.loop.state
+        # Where none waits, robots whose time is up act no longer.
+        due = ~running if waiting else ~running & now.state.active.any(-1)
+        if not due.any():
+            return waiting
+        free = due.nonzero().squeeze(-1)[:waiting]
+        self._store(free)
+        first = self._env.num_envs - waiting
+        self._rows = self._rows.index_put((free,), torch.arange(first, first + len(free), device=free.device))
+        self._source.environment.copy_(self._rows)
+        begins = torch.zeros_like(running).index_fill(0, free, True)
+        now = now.clone(recurse=False)
+        now.statistics = None  # only a training has them
+        world = self._env.world.reset(WorldState(now, parameters), begins, NewEpisodes(self._start, self._rows))
+        world.now.state.active &= (running | begins)[:, None]
+        for name, each in self._tally.blank(len(free)).items():
+            sums[name][free] = each
+        self.loop.state = world, sums
+        return waiting - len(free)
 
-    def _step(self, state: _Running, noise: RandomSource) -> tuple[_Running, Moment]:
-        """Make a control step of all environments; see Loop."""
-        world, sums, number = state
+    def _store(self, environments: Tensor | slice) -> None:
+        """Keep the sums of the episodes in some environments."""
+        for name, each in self.loop.state[1].items():
+            self._tally.sums[name][self._rows[environments]] = each[environments]
+
+    def _step(self, state: _Running) -> tuple[_Running, tuple[TensorDictBase, WorldState, WorldState, Outcome]]:
+        """Make a control step of all environments, and return what a Moment has besides rows; see Loop."""
+        world, sums = state
         if self.loop.captures:  # what is seen shares no memory with the state
             world = WorldState(world.now.apply(Tensor.clone), world.parameters)
         acted = self._act(world)
         action = acted.get((GROUP, "action"))
+        # A tensor of its own, as in a training, since code depends on which arguments are the same.
+        noise = self._source._replace(step=world.now.state.steps.clone())
         made = self._stepper.world.step(world, action, noise, self._episodes)
-        sums = self._tally.after(sums, GAMMA ** number[0], world.now, action, made.outcome)
+        sums = self._tally.after(sums, world.now, action, made.outcome)
         after = WorldState(made.world.now, world.parameters)
-        moment = Moment(self._rows, acted, world, after, made.outcome)
-        return (after, sums, number + 1.0), moment
+        return (after, sums), (acted, world, after, made.outcome)
 
     def _act(self, world: WorldState) -> TensorDictBase:
         """Return what the policy is given, with its actions; on a CPU only in some environments.
@@ -454,7 +470,7 @@ class RepeatedEvaluation:
         There it acts where a robot still does, and what it is given is complete only if watched.
         """
         active = controlled(world.now)
-        acting = rows_where(active[: len(self._rows)].any(-1))
+        acting = rows_where(active[: self._count].any(-1))
         if acting is None or self._episodes is None:
             return self.policy(self._env.to_tensordict(world))
         # Contiguous: PyTorch's norms take ten times as long with environments innermost.

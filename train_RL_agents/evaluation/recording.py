@@ -189,18 +189,16 @@ class Recorder:
         for key in (QUANTILES, SCORES, DOUBTFUL):
             if key in moment.acted.keys(True):
                 tensors[key[-1]] = moment.acted.get(key) * active
-        first, self._env = self._env is None, env
-        if first:
-            self._add(moment.rows, _frame(env.state))
-        self._add(moment.rows, tensors)
+        tensors["begins"] = moment.before.now.state.steps == 0
+        self._env = env
+        for name, tensor in tensors.items():  # those of other episodes are zero
+            whole = tensor.new_zeros((env.num_envs, *tensor.shape[1:]))
+            whole[moment.rows] = tensor
+            self._collected[name].append(self._chosen(whole))
 
-    def _add(self, rows: Tensor, tensors: Mapping[str, Tensor]) -> None:
-        """Add tensors of the episodes of the batch; those of others are zero."""
-        assert self._env is not None
-        for name, tensor in tensors.items():
-            whole = tensor.new_zeros((self._env.num_envs, *tensor.shape[1:]))
-            whole[rows] = tensor
-            self._collected[name].append(whole if self._rows is None else whole[self._rows])
+    def _chosen(self, whole: Tensor) -> Tensor:
+        """Return those of the episodes to record, of all."""
+        return whole if self._rows is None else whole[self._rows]
 
     def finish(self, policy: str, groups: Sequence[str], map_size: Tensor, seed: int | None = None) -> Recording:
         """Make the recording, with every episode cut at its end.
@@ -217,7 +215,14 @@ class Recorder:
         stacked: dict[str, Any] = {}
         for name, tensors in self._collected.items():
             stacked[name] = _on_host(torch.stack(tensors))
-        steps = _episode_steps(stacked)
+        begins = stacked.pop("begins")
+        begun, steps_seen = begins.to(torch.int8).argmax(0), len(begins)
+        if begun.any():  # some began where others had ended: here all begin at once
+            number = (begun + torch.arange(steps_seen)[:, None]).clamp_max(steps_seen - 1)
+            stacked = {name: tensor[number, torch.arange(len(begun))] for name, tensor in stacked.items()}
+        for name, start in _frame(env.state).items():
+            stacked[name] = torch.cat((_on_host(self._chosen(start))[None], stacked[name]))
+        steps = _episode_steps(stacked).minimum((steps_seen - begun).clamp_max(env.config.max_steps))
         last = int(steps.max())
         time = torch.arange(last + 1)[:, None]
         for name, tensor in stacked.items():
