@@ -1,4 +1,4 @@
-"""Evaluation in batches of a training world against the same in one batch."""
+"""Evaluation in the environments of a training world against the same in one batch."""
 
 from dataclasses import replace
 
@@ -8,6 +8,7 @@ import torch
 from marinenav_env import GROUP, LEVELS, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig, WeatherConfig
 from marinenav_env.scenarios.scenario_file import episodes_of
+from tests.train_RL_agents.evaluation.test_episodes import EPISODES, noisy
 from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
@@ -18,6 +19,7 @@ from train_RL_agents.evaluation.episodes import (
     evaluation_world,
     same_code,
 )
+from train_RL_agents.evaluation.recording import TENSORS, Recorder
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 WORLD = WorldConfig(max_steps=40)
@@ -105,6 +107,70 @@ def test_those_who_look_on_see_the_same_steps():
         seen.append(steps)
     assert len(seen[0]) > 20
     torch.testing.assert_close(seen[1][: len(seen[0])], seen[0], rtol=1e-4, atol=1e-4)
+
+
+def own_world(number, episode):
+    """Noise, and vessels and a sensor of its own."""
+    vessel = replace(episode.world.vessel, max_thrust_rate=(400.0, 500.0, 650.0)[number % 3])
+    return replace(episode, world=replace(episode.world, vessel=vessel, sensor=SensorConfig(range=15.0 + number)))
+
+
+MANY = [own_world(number, each) for number, each in enumerate(EPISODES * 3)]
+"""Of 7 to 40 steps: robots arrive, collide, or have no time to."""
+
+
+def refilled(num_envs, episodes=MANY, world=WORLD):
+    """An evaluation that starts waiting episodes where others have ended."""
+    options = {"scenarios": episodes, "dtype": torch.float64, "seed": 1}
+    env = MarineNavEnv(world, num_envs, episode_statistics=True, **options)
+    own = evaluation_world(episodes, world, True, CPU, torch.float64, 3)
+    return RepeatedEvaluation(noisy, own, 3, env)
+
+
+def all_at_once(watch=None):
+    options = {"continuous": True, "device": CPU, "dtype": torch.float64, "seed": 3}
+    return evaluate(noisy, MANY, WORLD, drop_ended=False, watch=watch, **options)
+
+
+@pytest.mark.parametrize("num_envs", [1, 2, 5, 20, 21, 30])
+def test_episodes_are_the_same_wherever_and_whenever_they_begin(num_envs):
+    evaluation, expected = refilled(num_envs), all_at_once().state_dict()
+    assert expected["returns"].unique().numel() == len(MANY)
+    for _ in range(2):
+        torch.testing.assert_close(evaluation.run().state_dict(), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [None, [16, 3, 20]])
+@pytest.mark.parametrize("num_envs", [2, 5, 21])
+def test_recordings_are_the_same_wherever_and_whenever_episodes_begin(num_envs, rows):
+    recordings = []
+    for run in (refilled(num_envs).run, all_at_once):
+        recorder = Recorder(None if rows is None else torch.tensor(rows))
+        run(watch=recorder)
+        count = len(rows or MANY)
+        recordings.append(recorder.finish("x", ["all"] * count, torch.full((count, 2), 55.0)))
+    found, expected = ({name: getattr(each, name) for name in TENSORS} for each in recordings)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_an_episode_begins_where_another_has_ended():
+    """The steps of each follow one another, and none goes on when its time is up."""
+    long, short = MANY[5], MANY[4]
+    seen = []
+
+    def watch(moment, env):
+        steps, active = moment.before.now.state.steps, moment.before.now.state.active.any(-1)
+        assert moment.rows.unique().numel() == len(moment.rows) == 2
+        seen.append(dict(zip(moment.rows[active].tolist(), steps[active].tolist(), strict=True)))
+
+    refilled(2, [long, short, short, short, long]).run(watch)
+    lengths = [max(step[row] for step in seen if row in step) + 1 for row in range(5)]
+    first = [next(number for number, step in enumerate(seen) if row in step) for row in range(5)]
+    assert lengths[0] == lengths[4] == WORLD.max_steps and max(lengths[1:4]) < WORLD.max_steps / 2
+    assert first == [0, 0, lengths[1], lengths[1] + lengths[2], min(40, sum(lengths[1:4]))]
+    assert len(seen) == first[4] + WORLD.max_steps
+    for row in range(5):
+        assert [step[row] for step in seen if row in step] == list(range(lengths[row]))
 
 
 def test_a_watch_that_has_seen_enough_gets_no_further_steps():
