@@ -25,7 +25,8 @@ from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.episodes import RepeatedEvaluation, draw_scenarios, evaluation_world
+from train_RL_agents.evaluation.episodes import draw_scenarios, evaluation_world
+from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext, OffPolicy
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.ranks import Ranks

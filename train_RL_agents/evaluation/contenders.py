@@ -18,9 +18,10 @@ from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation import episodes as evaluation
-from train_RL_agents.evaluation.episodes import Episodes, Policy, Progress, Watch, step_bytes
+from train_RL_agents.evaluation.episodes import Episodes, step_bytes
 from train_RL_agents.evaluation.recording import DOUBTFUL, Recording, concatenate, record
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.tally import Policy, Progress, Watch
 from train_RL_agents.networks.observation import OBSERVATION, Observation, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper, command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy

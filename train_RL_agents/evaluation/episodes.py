@@ -7,76 +7,28 @@ that the share of single robots that arrive is known from the same run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
-from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig
-from marinenav_env.runtime.execution import EAGER, Execution
-from marinenav_env.runtime.host_reads import rows_where
-from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler, draws_for
-from marinenav_env.scenarios.reset import NewEpisodes, controlled
-from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
-from marinenav_env.stepping.actions import unusable
-from marinenav_env.support.validation import ConfigError
+from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.outcomes import Episodes, Report, finite
+from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
+from train_RL_agents.evaluation.tally import CHECK_EVERY, Moment, Policy, Progress, Tally, Watch
 from train_RL_agents.results.statistics import wilson_interval
 from train_RL_agents.utils.memory import require_room
 
-Policy = Callable[[TensorDictBase], TensorDictBase]
-GAMMA = 0.99
-CHECK_EVERY = 25
-"""Vector steps between two host reads of whether all episodes have ended, where reads cost time."""
 _PAIR = 544
 """Bytes that a step takes in passing for each pair of a robot and an object it may see."""
 SMALLEST_BATCH = 32
 """Episodes below which a batch is not reduced further."""
 _TENSORS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
 """Settings of the reward that compiled code reads from tensors (see Rules)."""
-
-
-class Moment(NamedTuple):
-    """A control step of the B episodes of the batch, which episodes that have ended may leave.
-
-    Others may begin in their place: ``before.now.state.steps`` says which step of each it is.
-    """
-
-    rows: Tensor
-    """[B] int64: which of the N episodes these are."""
-    acted: TensorDictBase
-    """The policy's input and action."""
-    before: WorldState
-    after: WorldState
-    outcome: Outcome
-
-    def first(self, count: int) -> Moment:
-        """Return the step of the first so many episodes."""
-        if count == len(self.outcome):
-            return self
-
-        def cut(world: WorldState) -> WorldState:
-            now, parameters = world
-            shared = parameters.batch_size[0] == 1
-            return WorldState(now[:count], parameters if shared else parameters[:count])
-
-        rows, acted, before, after, outcome = self
-        return Moment(rows[:count], acted[:count], cut(before), cut(after), outcome[:count])
-
-
-Watch = Callable[[Moment, MarineNavEnv], bool | None]
-"""Called with every step, and with the world in which all N episodes started.
-
-It may return False when it needs no further steps, which need not be prepared for it then."""
-
-
-Progress = Callable[[int, int], None]
-"""Called now and then with the number of episodes that have ended, and of all."""
 
 
 def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
@@ -116,101 +68,6 @@ def draw_scenarios(world: WorldConfig, levels: Sequence[Level], episodes: Sequen
     sampler = CompleteSampler(world.scenario, tuple(levels), torch.device("cpu"), torch.float64)
     level = torch.repeat_interleave(torch.arange(len(levels)), torch.tensor(list(episodes)))
     return sampler.sample(level, torch.Generator().manual_seed(seed))
-
-
-class Tally:
-    """Accumulates outcomes of episodes, each up to its first collision.
-
-    Args:
-        env: the world, freshly reset.
-    """
-
-    def __init__(self, env: MarineNavEnv) -> None:
-        self._robots = env.state.pose[:1, :, 0]
-        self.sums = self.blank(env.num_envs)
-        self.seconds = env.config.dt * env.config.substeps
-        self._pairs = None if env.continuous else env.num_discrete_actions
-
-    def blank(self, count: int) -> dict[str, Tensor]:
-        """Return the sums of so many episodes before their first step."""
-        robots = self._robots.new_zeros(count, self._robots.shape[1])
-        flags = torch.zeros_like(robots[:, 0], dtype=torch.bool)
-        names = ("time", "energy", "return")
-        return {
-            "counting": ~flags,
-            "collided": flags,
-            "unusable": flags.clone(),
-            "arrived": torch.zeros_like(robots, dtype=torch.bool),
-            **{name: robots.clone() for name in names},
-        }
-
-    def after(
-        self,
-        sums: dict[str, Tensor],
-        before: ResetState,
-        action: Tensor,
-        outcome: Outcome,
-    ) -> dict[str, Tensor]:
-        """Return the sums of some episodes after a step of theirs.
-
-        Args:
-            sums: before it, [B, ...] each.
-            before: it, batch [B].
-            action: of all robots.
-            outcome: of the step, batch [B].
-        """
-        counting = sums["counting"]
-        active = before.state.active & counting[:, None]
-        collided = outcome.collided.any(-1)
-        wrong = unusable(action, controlled(before), self._pairs)
-        discount = (GAMMA ** before.state.steps.double())[:, None].to(outcome.reward)
-        return {
-            "counting": counting & ~collided & ~outcome.episode_done,
-            "collided": sums["collided"] | (collided & counting),
-            "unusable": sums["unusable"] | wrong.any(-1),
-            "arrived": sums["arrived"] | outcome.arrived,
-            "time": sums["time"] + self.seconds * active,
-            "energy": sums["energy"] + outcome.energy * active,
-            "return": sums["return"] + discount * outcome.reward * active,
-        }
-
-    def add(self, rows: Tensor, before: ResetState, action: Tensor, outcome: Outcome) -> None:
-        """Add a step of some episodes.
-
-        Args:
-            rows: [B] int64: which episodes.
-            before: see ``after``.
-            action: see ``after``.
-            outcome: of the step, batch [B].
-        """
-        chosen: Tensor | slice = rows if len(rows) < len(self.sums["counting"]) else slice(None)
-        own = {name: each[chosen] for name, each in self.sums.items()}
-        for name, value in self.after(own, before, action, outcome).items():
-            self.sums[name][chosen] = value
-
-    def episodes(self, scenario: Scenario) -> Episodes:
-        """Outcomes of the episodes, once all have ended.
-
-        Raises:
-            ConfigError: when an action was not finite, or no index.
-        """
-        present, robots = scenario.robot_mask, scenario.robot_mask.sum(-1)
-        sums = self.sums
-        wrong, pairs = int(sums["unusable"].sum()), self._pairs
-        if wrong:
-            allowed = "finite" if pairs is None else f"indices from 0 to {pairs - 1}"
-            raise ConfigError(f"actions in {wrong:,} of {len(robots):,} episodes: must be {allowed}")
-        means = {name: (sums[name].sum(-1) / robots).double().cpu() for name in ("time", "energy", "return")}
-        return Episodes(
-            level=scenario.level.cpu(),
-            success=(sums["arrived"] | ~present).all(-1).cpu(),
-            collision=sums["collided"].cpu(),
-            robots=robots.cpu(),
-            robots_arrived=sums["arrived"].sum(-1).cpu(),
-            time=means["time"],
-            energy=means["energy"],
-            returns=means["return"],
-        )
 
 
 @torch.no_grad()
@@ -256,7 +113,7 @@ def evaluate(
     if not may_shrink(env):
         return RepeatedEvaluation(policy, env, seed).run(watch, progress)
     step, now = env.reset(), env.world_state
-    tally, rows = Tally(env), torch.arange(env.num_envs, device=device)
+    tally, rows, source = Tally(env), torch.arange(env.num_envs, device=device), env.next_source()
     for number in range(world.max_steps):
         running = now.now.state.active.any(-1)
         if progress is not None and number % CHECK_EVERY == 0:
@@ -269,8 +126,8 @@ def evaluate(
             step = env.to_tensordict(now)
         acted = policy(step)
         action = acted.get((GROUP, "action"))
-        source = env.next_source()._replace(environment=rows, step=now.now.state.steps)
-        made = env.world.step(now, action, source)
+        noise = source._replace(environment=rows, step=now.now.state.steps)
+        made = env.world.step(now, action, noise)
         after, outcome = made.world, made.outcome
         if watch is not None:
             watch(Moment(rows, acted, now, after, outcome), env)
@@ -323,172 +180,6 @@ def same_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
         and torch.equal(ours.quantiles, theirs.quantiles)
         and (ours.weather or not theirs.weather)
     )
-
-
-_Running = tuple[WorldState, dict[str, Tensor]]
-"""The world, and the sums of its episodes."""
-
-
-class RepeatedEvaluation:
-    """Runs the same scenarios again and again, with all state in the same tensors on a GPU.
-
-    A step can thus be compiled and captured once there, for all scenarios together. Whether all
-    have ended is read now and then only.
-
-    On a CPU the world's step of a training can be used in place of the evaluation's own, if that is
-    compiled: it takes a tenth of the time. Its code is made for a number of environments: with more
-    scenarios the next one begins where an episode has ended, which is then read at every step.
-
-    Args:
-        policy: see ``evaluate``.
-        env: freshly made from the N scenarios and the seed.
-        seed: see ``evaluate``.
-        stepper: whose world makes the steps of B environments at a time, see ``same_code``; its
-            state is not touched. None: ``env``.
-        execution: whether a step becomes generated code on a GPU, for a PolicyWrapper only, and
-            whether it is captured there; what it gives is then overwritten by the next.
-        log: prints a line if the capture fails.
-    """
-
-    def __init__(
-        self,
-        policy: Policy,
-        env: MarineNavEnv,
-        seed: int,
-        stepper: MarineNavEnv | None = None,
-        execution: Execution = EAGER,
-        log: Callable[[str], None] = print,
-    ) -> None:
-        self.policy, self._env = policy, env
-        self._stepper, self._tally = stepper or env, Tally(env)
-        self._start, device = env.world_state, env.generator.device
-        self._count = min(env.num_envs, self._stepper.num_envs)
-        self._source = RandomSource.seeded(seed, self._stepper.num_envs, device)
-        # Compiled code of a training world is only the same with the arguments of that.
-        self._episodes = None if stepper is None else stepper.no_episodes(self._source)
-        self._watched = False
-        self.loop = execution.loop(self._step, self._begun(), device, name="an evaluation step", log=log)
-        """Makes control steps of B environments."""
-
-    @torch.no_grad()
-    def run(self, watch: Watch | None = None, progress: Progress | None = None) -> Episodes:
-        """Run every scenario once.
-
-        Args:
-            watch: see ``evaluate``.
-            progress: is told how many episodes have ended.
-
-        Returns:
-            What happened, by episode; the same as ``evaluate`` gives, to rounding.
-        """
-        total, count = self._env.num_envs, self._count
-        self.loop.state, waiting = self._begun(), total - count
-        rounds = -(-total // count)
-        for number in range(self._env.config.max_steps * rounds):
-            reports = number % CHECK_EVERY == 0
-            if reports or rounds > 1:
-                running = self._running()
-                ended = total - waiting - int(running.sum())
-                if progress is not None and reports:
-                    progress(ended, total)
-                if ended == total:
-                    break
-                if rounds > 1:
-                    waiting = self._refill(running, waiting)
-            self._watched = watch is not None
-            seen = self.loop()
-            if watch is not None and watch(Moment(self._rows, *seen).first(count), self._env) is False:
-                watch = None
-        self._store(slice(count))
-        return self._tally.episodes(self._env.scenario)
-
-    def _begun(self) -> _Running:
-        """Return the state in which the first B scenarios begin."""
-        source = self._source.environment
-        # With fewer scenarios the other environments hold the last one, and nobody looks at them.
-        self._rows = torch.arange(len(source), device=source.device).clamp_max(self._env.num_envs - 1)
-        source.copy_(self._rows)
-        return self._env.world.begin(self._start, self._rows), self._tally.blank(len(source))
-
-    def _running(self) -> Tensor:
-        """Return in which environments an episode has not ended, [B] bool, or [N] if those are fewer."""
-        state, count = self.loop.state[0].now.state, self._count
-        return state.active[:count].any(-1) & (state.steps[:count] < self._env.config.max_steps)
-
-    def _refill(self, running: Tensor, waiting: int) -> int:
-        """Begin episodes where others have ended.
-
-        Args:
-            running: [B] bool, see ``_running``.
-            waiting: episodes that have not begun, which are the last ones.
-
-        Returns:
-            Episodes that still wait.
-        """
-        (now, parameters), sums = self.loop.state
-        # Where none waits, robots whose time is up act no longer.
-        due = ~running if waiting else ~running & now.state.active.any(-1)
-        if not due.any():
-            return waiting
-        free = due.nonzero().squeeze(-1)[:waiting]
-        self._store(free)
-        first = self._env.num_envs - waiting
-        self._rows = self._rows.index_put((free,), torch.arange(first, first + len(free), device=free.device))
-        self._source.environment.copy_(self._rows)
-        begins = torch.zeros_like(running).index_fill(0, free, True)
-        now = now.clone(recurse=False)
-        now.statistics = None  # only a training has them
-        world = self._env.world.reset(WorldState(now, parameters), begins, NewEpisodes(self._start, self._rows))
-        world.now.state.active &= (running | begins)[:, None]
-        for name, each in self._tally.blank(len(free)).items():
-            sums[name][free] = each
-        self.loop.state = world, sums
-        return waiting - len(free)
-
-    def _store(self, environments: Tensor | slice) -> None:
-        """Keep the sums of the episodes in some environments."""
-        for name, each in self.loop.state[1].items():
-            self._tally.sums[name][self._rows[environments]] = each[environments]
-
-    def _step(self, state: _Running) -> tuple[_Running, tuple[TensorDictBase, WorldState, WorldState, Outcome]]:
-        """Make a control step of all environments, and return what a Moment has besides rows; see Loop."""
-        world, sums = state
-        if self.loop.captures:  # what is seen shares no memory with the state
-            world = WorldState(world.now.apply(Tensor.clone), world.parameters)
-        acted = self._act(world)
-        action = acted.get((GROUP, "action"))
-        # A tensor of its own, as in a training, since code depends on which arguments are the same.
-        noise = self._source._replace(step=world.now.state.steps.clone())
-        made = self._stepper.world.step(world, action, noise, self._episodes)
-        sums = self._tally.after(sums, world.now, action, made.outcome)
-        after = WorldState(made.world.now, world.parameters)
-        return (after, sums), (acted, world, after, made.outcome)
-
-    def _act(self, world: WorldState) -> TensorDictBase:
-        """Return what the policy is given, with its actions; on a CPU only in some environments.
-
-        There it acts where a robot still does, and what it is given is complete only if watched.
-        """
-        active = controlled(world.now)
-        acting = rows_where(active[: self._count].any(-1))
-        if acting is None or self._episodes is None:
-            return self.policy(self._env.to_tensordict(world))
-        # Contiguous: PyTorch's norms take ten times as long with environments innermost.
-        seen = {name: each[acting].contiguous() for name, each in world.now.observation.items()}
-        mask = active[acting]
-        group = TensorDict({"observation": TensorDict(seen, mask.shape), "mask": mask}, mask.shape)
-        actions = self._stepper.action_spec.zero().get((GROUP, "action"))
-        if len(acting):
-            acted = self.policy(TensorDict({GROUP: group}, mask.shape[:1]))
-            actions[acting] = acted.get((GROUP, "action")).to(actions)
-        if self._watched:
-            return self._env.to_tensordict(world).set((GROUP, "action"), actions)
-        return TensorDict({(GROUP, "action"): actions}, active.shape[:1])
-
-
-def may_shrink(env: MarineNavEnv) -> bool:
-    """Return whether ended episodes may leave a batch: only where counting them is free."""
-    return rows_where(env.state.active[:, 0]) is not None
 
 
 def _kept(running: Tensor) -> Tensor | None:

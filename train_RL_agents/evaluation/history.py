@@ -15,18 +15,9 @@ from torch import Tensor
 from marinenav_env import MarineNavEnv
 from marinenav_env.support.validation import is_count, is_number
 from train_RL_agents.agents import Agent
-from train_RL_agents.evaluation.episodes import (
-    Episodes,
-    Moment,
-    Progress,
-    RepeatedEvaluation,
-    draw_scenarios,
-    evaluate,
-    evaluation_world,
-    finite,
-    may_shrink,
-    same_code,
-)
+from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, evaluation_world, finite, same_code
+from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
+from train_RL_agents.evaluation.tally import Moment, Progress
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.run_folder import RunFolder

@@ -11,10 +11,11 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.episodes import Episodes, Progress
+from train_RL_agents.evaluation.episodes import Episodes
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.seamanship import marks, sailed, summary, tracks
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.tally import Progress
 
 Summary = dict[str, float | None]
 

@@ -25,7 +25,8 @@ from marinenav_env.physics.dynamics import continuous_rates, discrete_rates
 from marinenav_env.state import Scenario, State, Vessel
 from marinenav_env.support.files import parse_json
 from marinenav_env.support.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
-from train_RL_agents.evaluation.episodes import Episodes, Moment, Policy, Progress, Watch, evaluate
+from train_RL_agents.evaluation.episodes import Episodes, evaluate
+from train_RL_agents.evaluation.tally import Moment, Policy, Progress, Watch
 from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 from train_RL_agents.utils.arrays import LARGEST, read_arrays
 from train_RL_agents.utils.files import write_atomically

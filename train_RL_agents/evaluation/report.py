@@ -18,7 +18,7 @@ from train_RL_agents.evaluation.contenders import (
     require_effect,
     run_set,
 )
-from train_RL_agents.evaluation.episodes import Episodes, Progress, Watch, finite
+from train_RL_agents.evaluation.episodes import Episodes, finite
 from train_RL_agents.evaluation.marking import run_marked
 from train_RL_agents.evaluation.outcomes import differences
 from train_RL_agents.evaluation.recording import Recording
@@ -34,6 +34,7 @@ from train_RL_agents.evaluation.tables import (
     result_rows,
     short,
 )
+from train_RL_agents.evaluation.tally import Progress, Watch
 from train_RL_agents.results.table import UNLIMITED
 from train_RL_agents.utils.provenance import versions
 

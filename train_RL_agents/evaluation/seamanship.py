@@ -27,9 +27,9 @@ from marinenav_env.rules.roles import (
     pairs,
     roles,
 )
-from train_RL_agents.evaluation.episodes import Moment
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import SLOWS, TURNS
+from train_RL_agents.evaluation.tally import Moment
 from train_RL_agents.results.statistics import Estimate, normal_estimate, wilson_interval
 
 ASTERN = -0.05

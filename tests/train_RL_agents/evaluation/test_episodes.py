@@ -18,7 +18,6 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation.episodes import (
     Episodes,
-    RepeatedEvaluation,
     Report,
     draw_scenarios,
     drawing_bytes,
@@ -28,6 +27,7 @@ from train_RL_agents.evaluation.episodes import (
     step_bytes,
     wilson_interval,
 )
+from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 close = pytest.approx

@@ -12,12 +12,9 @@ from marinenav_env.runtime.execution import Execution
 from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.episodes import (
-    Moment,
-    RepeatedEvaluation,
-    draw_scenarios,
-    evaluation_world,
-)
+from train_RL_agents.evaluation.episodes import draw_scenarios, evaluation_world
+from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
+from train_RL_agents.evaluation.tally import Moment
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 CPU = torch.device("cpu")

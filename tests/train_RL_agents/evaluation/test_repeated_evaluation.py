@@ -12,14 +12,9 @@ from tests.train_RL_agents.evaluation.test_episodes import EPISODES, noisy
 from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.episodes import (
-    RepeatedEvaluation,
-    draw_scenarios,
-    evaluate,
-    evaluation_world,
-    same_code,
-)
+from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, evaluation_world, same_code
 from train_RL_agents.evaluation.recording import TENSORS, Recorder
+from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 WORLD = WorldConfig(max_steps=40)

@@ -1,0 +1,184 @@
+"""The same evaluation again and again, in the environments of one world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from marinenav_env import GROUP, MarineNavEnv
+from marinenav_env.runtime.execution import EAGER, Execution
+from marinenav_env.runtime.host_reads import rows_where
+from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.restart import NewEpisodes, controlled
+from marinenav_env.state import Outcome, WorldState
+from train_RL_agents.evaluation.outcomes import Episodes
+from train_RL_agents.evaluation.tally import CHECK_EVERY, Moment, Policy, Progress, Tally, Watch
+
+
+def may_shrink(env: MarineNavEnv) -> bool:
+    """Return whether ended episodes may leave a batch: only where counting them is free."""
+    return rows_where(env.state.active[:, 0]) is not None
+
+
+_Running = tuple[WorldState, dict[str, Tensor]]
+"""The world, and the sums of its episodes."""
+
+
+class RepeatedEvaluation:
+    """Runs the same scenarios again and again, with all state in the same tensors on a GPU.
+
+    A step can thus be compiled and captured once there, for all scenarios together. Whether all
+    have ended is read now and then only.
+
+    On a CPU the world's step of a training can be used in place of the evaluation's own, if that is
+    compiled: it takes a tenth of the time. Its code is made for a number of environments: with more
+    scenarios the next one begins where an episode has ended, which is then read at every step.
+
+    Args:
+        policy: see ``evaluate``.
+        env: freshly made from the N scenarios and the seed.
+        seed: see ``evaluate``.
+        stepper: whose world makes the steps of B environments at a time, see ``same_code``; its
+            state is not touched. None: ``env``.
+        execution: whether a step becomes generated code on a GPU, for a PolicyWrapper only, and
+            whether it is captured there; what it gives is then overwritten by the next.
+        log: prints a line if the capture fails.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        env: MarineNavEnv,
+        seed: int,
+        stepper: MarineNavEnv | None = None,
+        execution: Execution = EAGER,
+        log: Callable[[str], None] = print,
+    ) -> None:
+        self.policy, self._env = policy, env
+        self._stepper, self._tally = stepper or env, Tally(env)
+        self._start, device = env.world_state, env.generator.device
+        self._count = min(env.num_envs, self._stepper.num_envs)
+        self._source = RandomSource.seeded(seed, self._stepper.num_envs, device)
+        # Compiled code of a training world is only the same with the arguments of that.
+        self._episodes = None if stepper is None else stepper.no_episodes(self._source)
+        self._watched = False
+        self.loop = execution.loop(self._step, self._begun(), device, name="an evaluation step", log=log)
+        """Makes control steps of B environments."""
+
+    @torch.no_grad()
+    def run(self, watch: Watch | None = None, progress: Progress | None = None) -> Episodes:
+        """Run every scenario once.
+
+        Args:
+            watch: see ``evaluate``.
+            progress: is told how many episodes have ended.
+
+        Returns:
+            What happened, by episode; the same as ``evaluate`` gives, to rounding.
+        """
+        total, count = self._env.num_envs, self._count
+        self.loop.state, waiting = self._begun(), total - count
+        rounds = -(-total // count)
+        for number in range(self._env.config.max_steps * rounds):
+            reports = number % CHECK_EVERY == 0
+            if reports or rounds > 1:
+                running = self._running()
+                ended = total - waiting - int(running.sum())
+                if progress is not None and reports:
+                    progress(ended, total)
+                if ended == total:
+                    break
+                if rounds > 1:
+                    waiting = self._refill(running, waiting)
+            self._watched = watch is not None
+            seen = self.loop()
+            if watch is not None and watch(Moment(self._rows, *seen).first(count), self._env) is False:
+                watch = None
+        self._store(slice(count))
+        return self._tally.episodes(self._env.scenario)
+
+    def _begun(self) -> _Running:
+        """Return the state in which the first B scenarios begin."""
+        source = self._source.environment
+        # With fewer scenarios the other environments hold the last one, and nobody looks at them.
+        self._rows = torch.arange(len(source), device=source.device).clamp_max(self._env.num_envs - 1)
+        source.copy_(self._rows)
+        return self._env.world.begin(self._start, self._rows), self._tally.blank(len(source))
+
+    def _running(self) -> Tensor:
+        """Return in which environments an episode has not ended, [B] bool, or [N] if those are fewer."""
+        state, count = self.loop.state[0].now.state, self._count
+        return state.active[:count].any(-1) & (state.steps[:count] < self._env.config.max_steps)
+
+    def _refill(self, running: Tensor, waiting: int) -> int:
+        """Begin episodes where others have ended.
+
+        Args:
+            running: [B] bool, see ``_running``.
+            waiting: episodes that have not begun, which are the last ones.
+
+        Returns:
+            Episodes that still wait.
+        """
+        (now, parameters), sums = self.loop.state
+        # Where none waits, robots whose time is up act no longer.
+        due = ~running if waiting else ~running & now.state.active.any(-1)
+        if not due.any():
+            return waiting
+        free = due.nonzero().squeeze(-1)[:waiting]
+        self._store(free)
+        first = self._env.num_envs - waiting
+        self._rows = self._rows.index_put((free,), torch.arange(first, first + len(free), device=free.device))
+        self._source.environment.copy_(self._rows)
+        begins = torch.zeros_like(running).index_fill(0, free, True)
+        now = now.clone(recurse=False)
+        now.statistics = None  # only a training has them
+        world = self._env.world.reset(WorldState(now, parameters), begins, NewEpisodes(self._start, self._rows))
+        world.now.state.active &= (running | begins)[:, None]
+        for name, each in self._tally.blank(len(free)).items():
+            sums[name][free] = each
+        self.loop.state = world, sums
+        return waiting - len(free)
+
+    def _store(self, environments: Tensor | slice) -> None:
+        """Keep the sums of the episodes in some environments."""
+        for name, each in self.loop.state[1].items():
+            self._tally.sums[name][self._rows[environments]] = each[environments]
+
+    def _step(self, state: _Running) -> tuple[_Running, tuple[TensorDictBase, WorldState, WorldState, Outcome]]:
+        """Make a control step of all environments, and return what a Moment has besides rows; see Loop."""
+        world, sums = state
+        if self.loop.captures:  # what is seen shares no memory with the state
+            world = WorldState(world.now.apply(Tensor.clone), world.parameters)
+        acted = self._act(world)
+        action = acted.get((GROUP, "action"))
+        # A tensor of its own, as in a training, since code depends on which arguments are the same.
+        noise = self._source._replace(step=world.now.state.steps.clone())
+        made = self._stepper.world.step(world, action, noise, self._episodes)
+        sums = self._tally.after(sums, world.now, action, made.outcome)
+        after = WorldState(made.world.now, world.parameters)
+        return (after, sums), (acted, world, after, made.outcome)
+
+    def _act(self, world: WorldState) -> TensorDictBase:
+        """Return what the policy is given, with its actions; on a CPU only in some environments.
+
+        There it acts where a robot still does, and what it is given is complete only if watched.
+        """
+        active = controlled(world.now)
+        acting = rows_where(active[: self._count].any(-1))
+        if acting is None or self._episodes is None:
+            return self.policy(self._env.to_tensordict(world))
+        # Contiguous: PyTorch's norms take ten times as long with environments innermost.
+        seen = {name: each[acting].contiguous() for name, each in world.now.observation.items()}
+        mask = active[acting]
+        group = TensorDict({"observation": TensorDict(seen, mask.shape), "mask": mask}, mask.shape)
+        actions = self._stepper.action_spec.zero().get((GROUP, "action"))
+        if len(acting):
+            acted = self.policy(TensorDict({GROUP: group}, mask.shape[:1]))
+            actions[acting] = acted.get((GROUP, "action")).to(actions)
+        if self._watched:
+            return self._env.to_tensordict(world).set((GROUP, "action"), actions)
+        return TensorDict({(GROUP, "action"): actions}, active.shape[:1])

@@ -1,0 +1,155 @@
+"""Control steps of an evaluation, and what is accumulated of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marinenav_env import MarineNavEnv
+from marinenav_env.scenarios.restart import controlled
+from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
+from marinenav_env.stepping.actions import unusable
+from marinenav_env.support.validation import ConfigError
+from train_RL_agents.evaluation.outcomes import Episodes
+
+Policy = Callable[[TensorDictBase], TensorDictBase]
+GAMMA = 0.99
+CHECK_EVERY = 25
+"""Vector steps between two host reads of whether all episodes have ended, where reads cost time."""
+
+
+class Moment(NamedTuple):
+    """A control step of the B episodes of the batch, which episodes that have ended may leave.
+
+    Others may begin in their place: ``before.now.state.steps`` says which step of each it is.
+    """
+
+    rows: Tensor
+    """[B] int64: which of the N episodes these are."""
+    acted: TensorDictBase
+    """The policy's input and action."""
+    before: WorldState
+    after: WorldState
+    outcome: Outcome
+
+    def first(self, count: int) -> Moment:
+        """Return the step of the first so many episodes."""
+        if count == len(self.outcome):
+            return self
+
+        def cut(world: WorldState) -> WorldState:
+            now, parameters = world
+            shared = parameters.batch_size[0] == 1
+            return WorldState(now[:count], parameters if shared else parameters[:count])
+
+        rows, acted, before, after, outcome = self
+        return Moment(rows[:count], acted[:count], cut(before), cut(after), outcome[:count])
+
+
+Watch = Callable[[Moment, MarineNavEnv], bool | None]
+"""Called with every step, and with the world in which all N episodes started.
+
+It may return False when it needs no further steps, which need not be prepared for it then."""
+
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the number of episodes that have ended, and of all."""
+
+
+class Tally:
+    """Accumulates outcomes of episodes, each up to its first collision.
+
+    Args:
+        env: the world, freshly reset.
+    """
+
+    def __init__(self, env: MarineNavEnv) -> None:
+        self._robots = env.state.pose[:1, :, 0]
+        self.sums = self.blank(env.num_envs)
+        self.seconds = env.config.dt * env.config.substeps
+        self._pairs = None if env.continuous else env.num_discrete_actions
+
+    def blank(self, count: int) -> dict[str, Tensor]:
+        """Return the sums of so many episodes before their first step."""
+        robots = self._robots.new_zeros(count, self._robots.shape[1])
+        flags = torch.zeros_like(robots[:, 0], dtype=torch.bool)
+        names = ("time", "energy", "return")
+        return {
+            "counting": ~flags,
+            "collided": flags,
+            "unusable": flags.clone(),
+            "arrived": torch.zeros_like(robots, dtype=torch.bool),
+            **{name: robots.clone() for name in names},
+        }
+
+    def after(
+        self,
+        sums: dict[str, Tensor],
+        before: ResetState,
+        action: Tensor,
+        outcome: Outcome,
+    ) -> dict[str, Tensor]:
+        """Return the sums of some episodes after a step of theirs.
+
+        Args:
+            sums: before it, [B, ...] each.
+            before: it, batch [B].
+            action: of all robots.
+            outcome: of the step, batch [B].
+        """
+        counting = sums["counting"]
+        active = before.state.active & counting[:, None]
+        collided = outcome.collided.any(-1)
+        wrong = unusable(action, controlled(before), self._pairs)
+        discount = (GAMMA ** before.state.steps.double())[:, None].to(outcome.reward)
+        return {
+            "counting": counting & ~collided & ~outcome.episode_done,
+            "collided": sums["collided"] | (collided & counting),
+            "unusable": sums["unusable"] | wrong.any(-1),
+            "arrived": sums["arrived"] | outcome.arrived,
+            "time": sums["time"] + self.seconds * active,
+            "energy": sums["energy"] + outcome.energy * active,
+            "return": sums["return"] + discount * outcome.reward * active,
+        }
+
+    def add(self, rows: Tensor, before: ResetState, action: Tensor, outcome: Outcome) -> None:
+        """Add a step of some episodes.
+
+        Args:
+            rows: [B] int64: which episodes.
+            before: see ``after``.
+            action: see ``after``.
+            outcome: of the step, batch [B].
+        """
+        chosen: Tensor | slice = rows if len(rows) < len(self.sums["counting"]) else slice(None)
+        own = {name: each[chosen] for name, each in self.sums.items()}
+        for name, value in self.after(own, before, action, outcome).items():
+            self.sums[name][chosen] = value
+
+    def episodes(self, scenario: Scenario) -> Episodes:
+        """Outcomes of the episodes, once all have ended.
+
+        Raises:
+            ConfigError: when an action was not finite, or no index.
+        """
+        present, robots = scenario.robot_mask, scenario.robot_mask.sum(-1)
+        sums = self.sums
+        wrong, pairs = int(sums["unusable"].sum()), self._pairs
+        if wrong:
+            allowed = "finite" if pairs is None else f"indices from 0 to {pairs - 1}"
+            raise ConfigError(f"actions in {wrong:,} of {len(robots):,} episodes: must be {allowed}")
+        means = {name: (sums[name].sum(-1) / robots).double().cpu() for name in ("time", "energy", "return")}
+        return Episodes(
+            level=scenario.level.cpu(),
+            success=(sums["arrived"] | ~present).all(-1).cpu(),
+            collision=sums["collided"].cpu(),
+            robots=robots.cpu(),
+            robots_arrived=sums["arrived"].sum(-1).cpu(),
+            time=means["time"],
+            energy=means["energy"],
+            returns=means["return"],
+        )
