@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -16,6 +17,9 @@ from marinenav_env.scenarios.restart import NewEpisodes, controlled
 from marinenav_env.state import Outcome, WorldState
 from train_RL_agents.evaluation.outcomes import Episodes
 from train_RL_agents.evaluation.tally import CHECK_EVERY, Moment, Policy, Progress, Tally, Watch
+
+REFILL_EVERY = 5
+"""Vector steps between two looks for environments in which the next episode can begin."""
 
 
 def may_shrink(env: MarineNavEnv) -> bool:
@@ -35,7 +39,7 @@ class RepeatedEvaluation:
 
     On a CPU the world's step of a training can be used in place of the evaluation's own, if that is
     compiled: it takes a tenth of the time. Its code is made for a number of environments: with more
-    scenarios the next one begins where an episode has ended, which is then read at every step.
+    scenarios the next one begins where an episode has ended, which is then read every few steps.
 
     Args:
         policy: see ``evaluate``.
@@ -81,13 +85,14 @@ class RepeatedEvaluation:
         """
         total, count = self._env.num_envs, self._count
         self.loop.state, waiting = self._begun(), total - count
-        rounds = -(-total // count)
-        for number in range(self._env.config.max_steps * rounds):
-            reports = number % CHECK_EVERY == 0
-            if reports or rounds > 1:
+        most, rounds = self._env.config.max_steps, -(-total // count)
+        # A divisor of the steps of an episode, so that none goes on when its time is up.
+        every = CHECK_EVERY if rounds == 1 else math.gcd(most, REFILL_EVERY)
+        for number in range(most * rounds):
+            if number % every == 0:
                 running = self._running()
                 ended = total - waiting - int(running.sum())
-                if progress is not None and reports:
+                if progress is not None and number % CHECK_EVERY == 0:
                     progress(ended, total)
                 if ended == total:
                     break

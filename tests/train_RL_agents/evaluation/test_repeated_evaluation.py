@@ -14,7 +14,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, evaluation_world, same_code
 from train_RL_agents.evaluation.recording import TENSORS, Recorder
-from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
+from train_RL_agents.evaluation.repeated_evaluation import REFILL_EVERY, RepeatedEvaluation
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 WORLD = WorldConfig(max_steps=40)
@@ -148,23 +148,25 @@ def test_recordings_are_the_same_wherever_and_whenever_episodes_begin(num_envs, 
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_an_episode_begins_where_another_has_ended():
+@pytest.mark.parametrize(("max_steps", "every"), [(40, REFILL_EVERY), (41, 1)])
+def test_an_episode_begins_where_another_has_ended(max_steps, every):
     """The steps of each follow one another, and none goes on when its time is up."""
     long, short = MANY[5], MANY[4]
-    seen = []
+    world, seen = replace(WORLD, max_steps=max_steps), []
 
     def watch(moment, env):
         steps, active = moment.before.now.state.steps, moment.before.now.state.active.any(-1)
         assert moment.rows.unique().numel() == len(moment.rows) == 2
         seen.append(dict(zip(moment.rows[active].tolist(), steps[active].tolist(), strict=True)))
 
-    refilled(2, [long, short, short, short, long]).run(watch)
-    lengths = [max(step[row] for step in seen if row in step) + 1 for row in range(5)]
-    first = [next(number for number, step in enumerate(seen) if row in step) for row in range(5)]
-    assert lengths[0] == lengths[4] == WORLD.max_steps and max(lengths[1:4]) < WORLD.max_steps / 2
-    assert first == [0, 0, lengths[1], lengths[1] + lengths[2], min(40, sum(lengths[1:4]))]
-    assert len(seen) == first[4] + WORLD.max_steps
-    for row in range(5):
+    refilled(2, [long, short, short, long], world).run(watch)
+    lengths = [max(step[row] for step in seen if row in step) + 1 for row in range(4)]
+    first = [next(number for number, step in enumerate(seen) if row in step) for row in range(4)]
+    assert lengths[0] == lengths[3] == world.max_steps and max(lengths[1:3]) < world.max_steps / 2
+    begins = [-(-length // every) * every for length in lengths]
+    assert first == [0, 0, begins[1], begins[1] + begins[2]]
+    assert len(seen) == first[3] + world.max_steps
+    for row in range(4):
         assert [step[row] for step in seen if row in step] == list(range(lengths[row]))
 
 
