@@ -13,7 +13,7 @@ from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.runtime.execution import EAGER, Execution
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.restart import NewEpisodes, controlled
+from marinenav_env.scenarios.reset import NewEpisodes, controlled
 from marinenav_env.state import Outcome, WorldState
 from train_RL_agents.evaluation.outcomes import Episodes
 from train_RL_agents.evaluation.tally import CHECK_EVERY, Moment, Policy, Progress, Tally, Watch

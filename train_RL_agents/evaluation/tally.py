@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.scenarios.restart import controlled
+from marinenav_env.scenarios.reset import controlled
 from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
 from marinenav_env.stepping.actions import unusable
 from marinenav_env.support.validation import ConfigError
