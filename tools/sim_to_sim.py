@@ -17,7 +17,7 @@ import json
 import math
 import random
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -202,7 +202,7 @@ def main(argv: list[str] | None = None) -> None:
     chosen, _ = choose_set(world, schedule, {"episodes": args.episodes, "seed": args.seed})
     results = json.loads(args.json.read_text()) if args.json.exists() else {}
     if "evaluate" not in results:
-        report = asdict(run_set(found, chosen, world, ActingOptions(), cpu)[0].report())
+        report = run_set(found, chosen, world, ActingOptions(), cpu)[0].report()
         results["evaluate"] = {
             "policy": args.policy,
             "seed": args.seed,

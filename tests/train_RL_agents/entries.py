@@ -3,9 +3,9 @@
 import torch
 
 from train_RL_agents.evaluation.entry import Entry, SuiteResult
-from train_RL_agents.evaluation.episodes import Episodes
 from train_RL_agents.evaluation.frozen import FROZEN, SEED
 from train_RL_agents.evaluation.tables import CONDUCT, MARKS
+from train_RL_agents.results.rows import Episodes
 
 HASH = "0123456789abcdef" * 2
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 
 from marinenav_env.rules.roles import ROLES
@@ -26,8 +28,9 @@ from marinenav_env.support.validation import (
     is_text,
     require,
 )
-from train_RL_agents.evaluation.episodes import Episodes
 from train_RL_agents.evaluation.tables import CONDUCT, MARKS
+from train_RL_agents.results.rows import OVERALL, Episodes
+from train_RL_agents.results.statistics import Estimate, wilson_interval
 
 FORMAT, BENCHMARK = "marinenav entry", 2
 """Kind of file, and version of the suites, sizes and seeds (see evaluation.frozen)."""
@@ -81,86 +84,103 @@ class SuiteResult:
         check_fields(self)
         count = len(self.level)
         columns = (self.outcome, self.robots, self.arrived, self.time, self.energy, self.returns)
-        fine = count > 0 and all(len(each) == count for each in columns)
-        require(fine, "level", count, "as long as the other columns, and not empty")
-        fine = set(self.level) == set(range(len(self.groups)))
-        require(fine, "level", set(self.level), "the numbers of all groups")
+        is_whole = count > 0 and all(len(column) == count for column in columns)
+        require(is_whole, "level", count, "as long as the other columns, and not empty")
+        has_all = set(self.level) == set(range(len(self.groups)))
+        require(has_all, "level", set(self.level), "the numbers of all groups")
         require(set(self.outcome) <= {*"sct"}, "outcome", self.outcome, "letters of sct")
         pairs = zip(self.arrived, self.robots, strict=True)
-        require(all(0 <= one <= all_ > 0 for one, all_ in pairs), "arrived", "...", "at most the number of robots")
-        self._check_conduct()
-        numbers = [number for each in self.tracks for row in each for number in row]
-        fine = len(self.tracks) in (0, len(self.groups)) and all(
-            each and all(row and len(row) % 2 == 0 for row in each) for each in self.tracks
+        require(all(0 <= some <= robots > 0 for some, robots in pairs), "arrived", "...", "at most the number of robots")
+        self._check_compliance()
+        is_drawn = len(self.tracks) in (0, len(self.groups)) and all(
+            vessels and all(path and len(path) % 2 == 0 and max(map(abs, path)) <= _FARTHEST for path in vessels)
+            for vessels in self.tracks
         )
-        fine = fine and all(abs(number) <= _FARTHEST for number in numbers)
-        require(fine, "tracks", "...", "pairs of coordinates of every group")
+        require(is_drawn, "tracks", "...", "pairs of coordinates of every group")
 
-    def _check_conduct(self) -> None:
-        """Refuse conduct and duties of another form.
+    def _check_compliance(self) -> None:
+        """Refuse compliance and duties of another form.
 
         Raises:
             ConfigError: when they are.
         """
         rows = [*self.conduct.values()]
-        fine = self.conduct.keys() - {"overall"} in (set(), {*self.groups})
-        fine = fine and all(map(_is_conduct, rows))
-        fine = fine and any(all(names.keys() <= row.keys() for row in rows) for names in (CONDUCT, MARKS))
-        require(fine, "conduct", "...", "the figures of all groups, finite numbers or null")
-        fine = self.duties.keys() <= {*ROLES} and all(
+        is_whole = self.conduct.keys() - {OVERALL} in (set(), {*self.groups}) and all(map(_is_compliance, rows))
+        is_whole = is_whole and any(all(names.keys() <= row.keys() for row in rows) for names in (CONDUCT, MARKS))
+        require(is_whole, "conduct", "...", "the figures of all groups, finite numbers or null")
+        are_pairs = self.duties.keys() <= {*ROLES} and all(
             isinstance(pair, list | tuple) and len(pair) == 2 and all(map(is_count, pair)) and pair[0] <= pair[1]
             for pair in self.duties.values()
         )
-        require(fine, "duties", "...", "of each role two counts, the first not above the other")
+        require(are_pairs, "duties", "...", "of each role two counts, the first not above the other")
 
     @classmethod
     def of(cls, episodes: Episodes, **other: Any) -> SuiteResult:
-        """The result of episodes; ``other``: all that they do not have."""
+        """Make a result of rows.
+
+        Args:
+            episodes: what happened.
+            **other: the fields that are no columns of it.
+        """
         pairs = zip(episodes.success.tolist(), episodes.collision.tolist(), strict=True)
-        letters = [SUCCESS if good else COLLISION if hit else TIMEOUT for good, hit in pairs]
         return cls(
             level=tuple(episodes.level.tolist()),
-            outcome="".join(letters),
+            outcome="".join(SUCCESS if success else COLLISION if hit else TIMEOUT for success, hit in pairs),
             robots=tuple(episodes.robots.tolist()),
             arrived=tuple(episodes.robots_arrived.tolist()),
-            time=tuple(round(each, 2) for each in episodes.time.tolist()),
-            energy=tuple(round(each) for each in episodes.energy.tolist()),
-            returns=tuple(round(each, 2) for each in episodes.returns.tolist()),
+            time=tuple(round(value, 2) for value in episodes.time.tolist()),
+            energy=tuple(round(value) for value in episodes.energy.tolist()),
+            returns=tuple(round(value, 2) for value in episodes.returns.tolist()),
             **other,
         )
 
-    @property
+    @cached_property
     def episodes(self) -> Episodes:
-        """The episodes, from which figures and intervals come."""
+        """The rows, from which figures and intervals come."""
+        outcome = np.array([*self.outcome])
+        integers = (self.level, outcome == SUCCESS, outcome == COLLISION, self.robots, self.arrived)
+        floats = (torch.tensor(column, dtype=torch.float64) for column in (self.time, self.energy, self.returns))
+        return Episodes(*map(torch.as_tensor, integers), *floats)
 
-        def numbers(values: tuple[float, ...]) -> torch.Tensor:
-            return torch.tensor(values, dtype=torch.float64)
+    @cached_property
+    def table(self) -> dict[str, dict[str, Any]]:
+        """The reports by group and overall."""
+        return self.episodes.table(self.groups)
 
-        return Episodes(
-            level=torch.tensor(self.level),
-            success=torch.tensor([each == SUCCESS for each in self.outcome]),
-            collision=torch.tensor([each == COLLISION for each in self.outcome]),
-            robots=torch.tensor(self.robots),
-            robots_arrived=torch.tensor(self.arrived),
-            time=numbers(self.time),
-            energy=numbers(self.energy),
-            returns=numbers(self.returns),
-        )
+    def estimates(self, group: str = OVERALL) -> dict[str, Estimate]:
+        """Estimate all figures of a group: those of ``Episodes.estimates``, of compliance, and of these two.
+
+        ``no_collision`` is the share of episodes without a collision; ``astern`` of all groups has no interval.
+
+        Args:
+            group: one of the groups, or ``overall``; of another there are none.
+        """
+        if group not in self.table:
+            return {}
+        found = self.episodes.estimates(None if group == OVERALL else self.groups.index(group))
+        rate, low, high = found["collision_rate"]
+        found["no_collision"] = Estimate(1.0 - rate, 1.0 - high, 1.0 - low)
+        row, count = self.conduct.get(group, {}), self.table[group]["episodes"]
+        for name, value in row.items():
+            if value is None or name.endswith(("_low", "_high")):
+                continue
+            if f"{name}_low" in row:
+                found[name] = Estimate(value, row[f"{name}_low"], row[f"{name}_high"])
+            elif name not in _NO_SHARES:
+                found[name] = Estimate(value, *wilson_interval(round(value * count), count))
+        return found | {"astern": Estimate(*[self.astern] * 3)}
 
 
-def _is_conduct(row: Any) -> bool:
-    """Whether these are figures, shares among them, each with both ends of an interval or none."""
-    if not isinstance(row, dict):
+def _is_compliance(row: Any) -> bool:
+    """Return whether these are figures, shares among them, each with both ends of an interval or none."""
+    if not isinstance(row, dict) or not all(value is None or is_number(value) for value in row.values()):
         return False
-    fine = all(each is None or is_number(each) for each in row.values())
     shares = (row[name] for name in row.keys() & {*CONDUCT, *MARKS} - _NO_SHARES)
-    fine = fine and all(each is None or 0.0 <= each <= 1.0 for each in shares)
-    for name in row:
-        stem = name.removesuffix("_low").removesuffix("_high")
-        if stem != name:
-            parts = [row.get(f"{stem}{end}") for end in ("", "_low", "_high")]
-            fine = fine and parts.count(None) in (0, 3)
-    return fine
+    stems = {name.removesuffix("_low").removesuffix("_high") for name in row if name.endswith(("_low", "_high"))}
+    parts = ([row.get(f"{stem}{end}") for end in ("", "_low", "_high")] for stem in stems)
+    return all(share is None or 0.0 <= share <= 1.0 for share in shares) and all(
+        part.count(None) in (0, 3) for part in parts
+    )
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from marinenav_env.scenarios.reset import controlled
 from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
 from marinenav_env.stepping.actions import unusable
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.evaluation.outcomes import Episodes, Report, finite
+from train_RL_agents.results.rows import Episodes, finite
 from train_RL_agents.results.statistics import wilson_interval
 from train_RL_agents.utils.memory import require_room
 
@@ -494,7 +494,6 @@ __all__ = [
     "Episodes",
     "Moment",
     "Policy",
-    "Report",
     "Watch",
     "draw_scenarios",
     "evaluate",

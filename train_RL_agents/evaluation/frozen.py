@@ -24,7 +24,7 @@ from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender
 from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
 from train_RL_agents.evaluation.recording import Recording
-from train_RL_agents.evaluation.report import run_scored
+from train_RL_agents.evaluation.scoring import run_scored
 from train_RL_agents.evaluation.seamanship import AsternShare, kept_by_role, tracks
 from train_RL_agents.evaluation.suites import MARKED, Part, ScenarioSet, make_set
 from train_RL_agents.utils.files import sha256_of

@@ -13,8 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from operator import eq
 from textwrap import fill, wrap
 from typing import Any
+
+from train_RL_agents.results.statistics import Estimate
 
 UNLIMITED = 1_000_000
 """Characters of a line where the output is no terminal."""
@@ -57,18 +60,27 @@ class Column:
         value = row.get(self.name)
         if value is None or isinstance(value, str):
             return "-" if value is None else value
+        if callable(self.format):
+            return self.format(value)
+        if isinstance(value, Estimate):
+            return estimate_text(value, self.format)
         low, high = map(row.get, self.ends) if self.ends else (None, None)
-        if low is None or high is None:
-            return self._figure(value)
-        return f"{self._figure(value)} [{self._figure(low)}, {self._figure(high)}]"
+        middle = format(value, self.format)
+        return middle if low is None or high is None else f"{middle} [{low:{self.format}}, {high:{self.format}}]"
 
-    def _figure(self, value: Any) -> str:
-        return self.format(value) if callable(self.format) else format(value, self.format)
+
+def estimate_text(value: Estimate, digits: str = ".3f") -> str:
+    """Return a value with its interval in brackets, if that has a width."""
+    middle, low, high = (format(number, digits) for number in value)
+    return middle if low == high else f"{middle} [{low}, {high}]"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of figures; the first columns are the keys of a row, an empty one repeats that above."""
+    """Rows of figures; the first columns are the keys of a row.
+
+    Of several keys, the first is empty where it repeats the one above.
+    """
 
     columns: Sequence[Column]
     rows: Sequence[Mapping[str, Any]]
@@ -90,7 +102,12 @@ class Table:
     @cached_property
     def cells(self) -> list[list[str]]:
         """Return the texts of the rows."""
-        return [[column.text(row) for column in self.columns] for row in self.rows]
+        rows = [[column.text(row) for column in self.columns] for row in self.rows]
+        if self.keys > 1:
+            firsts = [row[0] for row in rows]
+            for row, repeated in zip(rows[1:], map(eq, firsts, firsts[1:]), strict=True):
+                row[0] = "" if repeated else row[0]
+        return rows
 
     def csv(self) -> str:
         """Return the figures as they are, below the names of the columns."""

@@ -57,7 +57,7 @@ def test_files_are_written_also_if_nobody_reads_the_table(monkeypatch, tmp_path,
     def gone(*_):
         raise BrokenPipeError
 
-    monkeypatch.setattr("train_RL_agents.evaluation.tables.show", gone)
+    monkeypatch.setattr("train_RL_agents.evaluation.tables.Evaluation.show", gone)
     names = {each: str(tmp_path / f"out.{each}") for each in ("json", "csv", "markdown", "record")}
     words = [word for each, name in names.items() for word in (f"--{each}", name)]
     main(["evaluate", str(policy), "-D", "cpu", "--levels", "1", "--episodes", "1", *words])

@@ -1,4 +1,4 @@
-"""Marks of policies in encounters."""
+"""Compliance of policies in encounters."""
 
 import json
 from dataclasses import replace
@@ -9,9 +9,9 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.scenarios.scenario_file import episodes_of
 from train_RL_agents.cli import main
-from train_RL_agents.evaluation import marking
+from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.marking import run_marked
+from train_RL_agents.evaluation.scoring import run_marked
 from train_RL_agents.evaluation.suites import Part, make_set
 
 STRAIGHT = Contender("straight")
@@ -38,7 +38,7 @@ def sets_run(monkeypatch, chosen):
         sets.append(given)
         return run_set(found, given, *rest, **options)
 
-    monkeypatch.setattr(marking, "run_set", noted)
+    monkeypatch.setattr(scoring, "run_set", noted)
     run_marked(STRAIGHT, chosen, world, ACTING, CPU, "x")
     return sets
 

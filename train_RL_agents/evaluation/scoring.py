@@ -1,0 +1,180 @@
+"""Evaluation of one or several policies on the same scenarios, scored as their suite is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marinenav_env import WorldConfig
+from marinenav_env.state import Scenario
+from train_RL_agents.config.reading import to_dict
+from train_RL_agents.evaluation.contenders import (
+    ActingOptions,
+    Contender,
+    common_world,
+    require_effect,
+    run_set,
+)
+from train_RL_agents.evaluation.episodes import Episodes, Progress, Watch
+from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, conduct
+from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
+from train_RL_agents.evaluation.seamanship import marks, sailed, summary, tracks
+from train_RL_agents.evaluation.selection import choose_set, defaults
+from train_RL_agents.evaluation.suites import MARKED, RULES, Part, ScenarioSet
+from train_RL_agents.evaluation.tables import Evaluation, Result
+from train_RL_agents.results.rows import OVERALL, differences
+from train_RL_agents.utils.provenance import versions
+
+Compliance = dict[str, dict[str, Any]]
+"""Figures of how the rules of the sea were kept, by group."""
+
+
+def evaluate_all(
+    found: Mapping[str, Contender],
+    given: dict[str, Any],
+    device: torch.device,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Evaluation:
+    """Run the same scenarios with every policy.
+
+    Args:
+        found: trained policies and baselines, by the name they are reported under.
+        given: the options given, of choose_set (which scenarios) and of ActingOptions; ``record``
+            keeps all that the last policy does.
+        device: where to run.
+        progress: is told whose episodes run, how many have ended, and how many there are.
+
+    Raises:
+        ConfigError: when an option cannot be used, or the policies cannot be compared.
+    """
+    require_effect(found, given.get("risk"), "stochastic" in given)
+    schedule, world = defaults(list(found.values()))
+    world = common_world(list(found.values()), world)
+    chosen, levels = choose_set(world, schedule, given)
+    acting = ActingOptions(given.get("risk"), "stochastic" in given, chosen.seed + 1, "record" in given)
+    results, recording = _results(found, chosen, world, acting, device, progress)
+    setting = {
+        **(results[0].about if len(results) == 1 else {}),
+        "suite": given.get("suite"),
+        "seed": chosen.seed,
+        "levels": levels,
+        "scenarios": str(given["scenarios"]) if "scenarios" in given else None,
+        "episodes": len(chosen),
+        "risk": given.get("risk"),
+        "stochastic": "stochastic" in given,
+        "device": str(device),
+        "world": to_dict(world),
+        "versions": versions(),
+    }
+    return Evaluation(results, setting, recording)
+
+
+def _results(
+    found: Mapping[str, Contender],
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+    progress: Callable[[str, int, int], None] | None,
+) -> tuple[list[Result], Recording | None]:
+    """Run the episodes of every policy; the recording is that of the last one."""
+    results: list[Result] = []
+    first: Episodes | None = None
+    recording = None
+    for name, contender in found.items():
+        told = None if progress is None else partial(progress, name)
+        episodes, recording, compliance = run_scored(contender, chosen, world, acting, device, name, progress=told)
+        first = first or episodes
+        figures = episodes.table(chosen.groups) if chosen.groups else {OVERALL: episodes.report()}
+        compared = differences(first, episodes, chosen.groups) if results else None
+        results.append(Result(name, contender.about(), figures, compared, compliance))
+    return results, recording if acting.estimates else None
+
+
+def run_scored(
+    found: Contender,
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+    name: str,
+    watch: Watch | None = None,
+    progress: Progress | None = None,
+) -> tuple[Episodes, Recording | None, Compliance | None]:
+    """Run a set, and score it as its suite is; see ``run_set`` for the arguments.
+
+    Returns:
+        What happened; the recording, if one was made; compliance by group, if the suite is scored by it.
+    """
+    if chosen.name in MARKED:
+        return run_marked(found, chosen, world, acting, device, name, progress)
+    # Compliance is told from what was recorded.
+    recorded_as = name if acting.estimates or chosen.name == RULES else None
+    episodes, recording = run_set(found, chosen, world, acting, device, recorded_as, watch, progress)
+    if recording is None or chosen.name != RULES:
+        return episodes, recording, None
+    seen, groups = conduct(recording), recording.groups
+    by_group = {
+        name: summary_of_two(ENCOUNTERS[name], seen, [group == name for group in groups]) for name in chosen.groups
+    }
+    return episodes, recording, by_group
+
+
+def run_marked(
+    found: Contender,
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+    name: str,
+    progress: Progress | None = None,
+) -> tuple[Episodes, Recording, Compliance]:
+    """Run a set of encounters, and every vessel of it alone; see ``run_set`` for the arguments.
+
+    Returns:
+        What happened, the recording, and the marks by group and overall.
+    """
+    options: dict[str, Any] = {"name": name, "progress": progress}
+    episodes, recording = run_set(found, chosen, world, acting, device, **options)
+    assert recording is not None
+    only_own = chosen.parts[0].only_own
+    robots = recording.robot_mask.shape[-1]
+    columns = []
+    for slot in range(1 if only_own else robots):
+        _, alone = run_set(found, _alone(chosen, slot), world, acting, device, **options)
+        assert alone is not None
+        steps, path, _ = sailed(tracks(alone))
+        columns.append((steps.sum(-1), path.sum(-1)))
+    undisturbed = tuple(_wide(each, robots) for each in zip(*columns, strict=True))
+    scored = recording.robot_mask.clone()
+    scored[:, len(columns) :] = False
+    found_marks = marks(recording, (undisturbed[0], undisturbed[1]), scored, recording.rules)
+    groups = dict.fromkeys(recording.groups)
+    rows = {each: torch.tensor([each == group for group in recording.groups]) for each in groups}
+    rows["overall"] = torch.ones(len(recording.groups), dtype=torch.bool)
+    return episodes, recording, {each: summary(found_marks, kept) for each, kept in rows.items()}
+
+
+def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
+    """The same scenarios with one vessel each: that of the slot, or the last there is."""
+    parts = []
+    for part in chosen.parts:
+        assert isinstance(part.scenarios, Scenario)
+        scenarios = part.scenarios.clone()
+        present = scenarios.robot_mask
+        kept = (present.sum(-1, keepdim=True) - 1).clamp_max(slot)
+        scenarios.robot_mask = torch.arange(present.shape[-1]) == kept
+        parts.append(Part(part.world, scenarios, part.only_own and slot == 0))
+    return replace(chosen, parts=tuple(parts))
+
+
+def _wide(columns: tuple[Tensor, ...], robots: int) -> Tensor:
+    """Columns [E] as [E, R]; those that are missing are 1, and count for nothing."""
+    blank = torch.ones_like(columns[0])
+    return torch.stack([*columns, *[blank] * (robots - len(columns))], -1).double()
