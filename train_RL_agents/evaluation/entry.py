@@ -90,7 +90,9 @@ class SuiteResult:
         require(has_all, "level", set(self.level), "the numbers of all groups")
         require(set(self.outcome) <= {*"sct"}, "outcome", self.outcome, "letters of sct")
         pairs = zip(self.arrived, self.robots, strict=True)
-        require(all(0 <= some <= robots > 0 for some, robots in pairs), "arrived", "...", "at most the number of robots")
+        require(
+            all(0 <= some <= robots > 0 for some, robots in pairs), "arrived", "...", "at most the number of robots"
+        )
         self._check_compliance()
         is_drawn = len(self.tracks) in (0, len(self.groups)) and all(
             vessels and all(path and len(path) % 2 == 0 and max(map(abs, path)) <= _FARTHEST for path in vessels)

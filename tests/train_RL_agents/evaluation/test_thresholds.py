@@ -3,8 +3,8 @@
 import pytest
 
 from tests.train_RL_agents.entries import entry, result
-from train_RL_agents.evaluation.thresholds import THRESHOLDS, Threshold
 from train_RL_agents.evaluation.frozen import FROZEN
+from train_RL_agents.evaluation.thresholds import THRESHOLDS, Threshold
 from train_RL_agents.results.statistics import wilson_interval
 
 
@@ -44,7 +44,11 @@ def test_a_bound_may_be_an_upper_one():
 
 
 def test_what_a_policy_has_to_reach():
-    bounds = {(threshold.suite, threshold.figure, threshold.group): threshold.bound for threshold in THRESHOLDS if not threshold.at_most}
+    bounds = {
+        (threshold.suite, threshold.figure, threshold.group): threshold.bound
+        for threshold in THRESHOLDS
+        if not threshold.at_most
+    }
     assert bounds == {
         ("fresh", "success_rate", "overall"): 0.98,
         ("rules", "compliance", "head-on"): 0.95,
