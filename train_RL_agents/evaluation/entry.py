@@ -28,7 +28,7 @@ from marinenav_env.support.validation import (
     is_text,
     require,
 )
-from train_RL_agents.evaluation.tables import CONDUCT, MARKS
+from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS
 from train_RL_agents.results.rows import OVERALL, Episodes
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 
@@ -36,12 +36,14 @@ FORMAT, BENCHMARK = "marinenav entry", 2
 """Kind of file, and version of the suites, sizes and seeds (see evaluation.frozen)."""
 SUCCESS, COLLISION, TIMEOUT = "sct"
 _NO_SHARES = {"closest_approach", "delay", "detour"}
-"""Figures of conduct that may be above 1 or below 0."""
+"""Figures of compliance that may be above 1 or below 0."""
 _FARTHEST = 1e4
 """Largest size of a coordinate of a track (m)."""
 
 _HASH = re.compile("[0-9a-f]{32}")
 Hash = Annotated[str, Rule("32 hexadecimal digits", lambda text: bool(_HASH.fullmatch(text)))]
+_IN_FILES = {"compliance": "conduct"}
+"""Fields of SuiteResult that have another name in files."""
 Counts = tuple[Whole, ...]
 Numbers = tuple[float, ...]
 
@@ -72,8 +74,8 @@ class SuiteResult:
     """[N] likewise."""
     astern: Fraction
     """Share of the steps in which vessels go astern."""
-    conduct: dict[str, dict[str, float | None]]
-    """Figures of CONDUCT or MARKS by group; empty for suites that have none."""
+    compliance: dict[str, dict[str, float | None]]
+    """Figures of RULES_COLUMNS or ENCOUNTER_COLUMNS by group; empty for suites that have none."""
     duties: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Duties kept, and all, by role; empty likewise."""
     tracks: tuple[tuple[Numbers, ...], ...] = ()
@@ -106,9 +108,11 @@ class SuiteResult:
         Raises:
             ConfigError: when they are.
         """
-        rows = [*self.conduct.values()]
-        is_whole = self.conduct.keys() - {OVERALL} in (set(), {*self.groups}) and all(map(_is_compliance, rows))
-        is_whole = is_whole and any(all(names.keys() <= row.keys() for row in rows) for names in (CONDUCT, MARKS))
+        rows = [*self.compliance.values()]
+        is_whole = self.compliance.keys() - {OVERALL} in (set(), {*self.groups}) and all(map(_is_compliance, rows))
+        is_whole = is_whole and any(
+            all(names.keys() <= row.keys() for row in rows) for names in (RULES_COLUMNS, ENCOUNTER_COLUMNS)
+        )
         require(is_whole, "conduct", "...", "the figures of all groups, finite numbers or null")
         are_pairs = self.duties.keys() <= {*ROLES} and all(
             isinstance(pair, list | tuple) and len(pair) == 2 and all(map(is_count, pair)) and pair[0] <= pair[1]
@@ -162,7 +166,7 @@ class SuiteResult:
         found = self.episodes.estimates(None if group == OVERALL else self.groups.index(group))
         rate, low, high = found["collision_rate"]
         found["no_collision"] = Estimate(1.0 - rate, 1.0 - high, 1.0 - low)
-        row, count = self.conduct.get(group, {}), self.table[group]["episodes"]
+        row, count = self.compliance.get(group, {}), self.table[group]["episodes"]
         for name, value in row.items():
             if value is None or name.endswith(("_low", "_high")):
                 continue
@@ -177,7 +181,7 @@ def _is_compliance(row: Any) -> bool:
     """Return whether these are figures, shares among them, each with both ends of an interval or none."""
     if not isinstance(row, dict) or not all(value is None or is_number(value) for value in row.values()):
         return False
-    shares = (row[name] for name in row.keys() & {*CONDUCT, *MARKS} - _NO_SHARES)
+    shares = (row[name] for name in row.keys() & {*RULES_COLUMNS, *ENCOUNTER_COLUMNS} - _NO_SHARES)
     stems = {name.removesuffix("_low").removesuffix("_high") for name in row if name.endswith(("_low", "_high"))}
     parts = ([row.get(f"{stem}{end}") for end in ("", "_low", "_high")] for stem in stems)
     return all(share is None or 0.0 <= share <= 1.0 for share in shares) and all(
@@ -213,8 +217,12 @@ class Entry:
 
     def content(self) -> str:
         """The file's content."""
+        suites = {
+            name: {_IN_FILES.get(key, key): value for key, value in asdict(result).items()}
+            for name, result in self.suites.items()
+        }
         about = {"format": FORMAT, "benchmark": BENCHMARK}
-        return json.dumps(about | asdict(self), allow_nan=False) + "\n"
+        return json.dumps(about | asdict(self) | {"suites": suites}, allow_nan=False) + "\n"
 
 
 def read_entry(path: Path) -> Entry:
@@ -230,7 +238,11 @@ def read_entry(path: Path) -> Entry:
     fine = is_count(version) and version == BENCHMARK
     require(fine, f"{path}: benchmark", version, f"{BENCHMARK}, which this program runs; submit the policy again")
     try:
-        suites = {name: SuiteResult(**each) for name, each in content.pop("suites").items()}
+        names = {stored: name for name, stored in _IN_FILES.items()}
+        suites = {
+            suite: SuiteResult(**{names.get(key, key): value for key, value in result.items()})
+            for suite, result in content.pop("suites").items()
+        }
         del content["format"]
         return Entry(suites=suites, **content)
     except ConfigError as error:

@@ -26,7 +26,7 @@ from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.scoring import run_scored
 from train_RL_agents.evaluation.seamanship import AsternShare, kept_by_role, tracks
-from train_RL_agents.evaluation.suites import MARKED, Part, ScenarioSet, make_set
+from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, Part, ScenarioSet, make_set
 from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.provenance import revision, versions
 
@@ -148,10 +148,10 @@ def run_suite(found: Contender, name: str, device: torch.device, episodes: int |
     world, acting = benchmark_world(found), ActingOptions(seed=SEED + 1)
     size = FROZEN[name].episodes if episodes is None else episodes
     chosen, counter = make_set(name, world, size, SEED), AsternShare()
-    seen, recording, conduct = run_scored(found, chosen, world, acting, device, "entry", counter)
+    seen, recording, compliance = run_scored(found, chosen, world, acting, device, "entry", counter)
     figures = {
-        group: {mark: None if value is None else round(value, 4) for mark, value in row.items()}
-        for group, row in (conduct or {}).items()
+        group: {name: None if value is None else round(value, 4) for name, value in row.items()}
+        for group, row in (compliance or {}).items()
     }
     result = SuiteResult.of(
         seen,
@@ -159,9 +159,9 @@ def run_suite(found: Contender, name: str, device: torch.device, episodes: int |
         seed=SEED,
         groups=chosen.groups,
         astern=round(counter.value, 4),
-        conduct=figures,
+        compliance=figures,
     )
-    if recording is None or name not in MARKED:
+    if recording is None or name not in ENCOUNTER_SUITES:
         return result
     controlled = 1 if chosen.parts[0].only_own else recording.robot_mask.shape[-1]
     return replace(

@@ -8,7 +8,7 @@ from typing import Any
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.entry import SUCCESS, Entry
 from train_RL_agents.evaluation.suites import SUITES
-from train_RL_agents.evaluation.tables import CONDUCT, FIGURES, MARKS, difference_column
+from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, FIGURES, RULES_COLUMNS, difference_column
 from train_RL_agents.results.rows import OVERALL, paired_difference
 from train_RL_agents.results.table import Column, Table
 
@@ -51,7 +51,7 @@ def _suite_rows(entries: Mapping[str, Entry], suite: str) -> list[dict[str, Any]
         result = results[name]
         same = (result.level, result.robots) == (best.level, best.robots)
         require(same, f"{name}: {suite}", "...", f"of the same episodes as in {first}")
-        kept = result.conduct.get(OVERALL, {}).get("rules_kept")
+        kept = result.compliance.get(OVERALL, {}).get("rules_kept")
         row = {"entry": name, **result.table[OVERALL], "astern": result.astern, "rules_kept": kept}
         rows.append(row | (paired_difference(best.episodes, result.episodes) if name != first else {}))
     return rows
@@ -92,12 +92,12 @@ def _by_group(entries: Mapping[str, Entry], suite: str) -> list[str]:
         for name, result in results.items()
     }
     parts = ["Success by group, and robots that arrive:", _by_entry(groups, figures)]
-    scored = {name: result.conduct for name, result in results.items() if result.conduct}
+    scored = {name: result.compliance for name, result in results.items() if result.compliance}
     if scored:
         columns = next(iter(next(iter(scored.values())).values()))
         key = "rules_kept" if "rules_kept" in columns else "compliance"
         kept = {name: {group: rows.get(group, {}).get(key) for group in groups} for name, rows in scored.items()}
-        about = (MARKS | CONDUCT)[key].partition(";")[0]
+        about = (ENCOUNTER_COLUMNS | RULES_COLUMNS)[key].partition(";")[0]
         parts += [f"Rules kept ({about}):", _by_entry(groups, kept, ".2f")]
     return parts
 

@@ -110,7 +110,7 @@ def in_motion(
 
 
 @dataclass(frozen=True)
-class Conduct:
+class Manoeuvres:
     """Outcomes of N encounters; pairs are of the own and of the other vessel."""
 
     gap: Tensor
@@ -125,7 +125,7 @@ class Conduct:
     """[N] bool."""
 
 
-def conduct(recording: Recording) -> Conduct:
+def manoeuvres(recording: Recording) -> Manoeuvres:
     """Tell how the vessels behaved until they were closest.
 
     Args:
@@ -150,7 +150,7 @@ def conduct(recording: Recording) -> Conduct:
     slowed = (speed < (1.0 - SLOWS) * speed.cummax(0).values) & until[..., None]
 
     ahead = torch.stack([_passes_ahead(pose, one, both) for one in (0, 1)], -1)
-    return Conduct(
+    return Manoeuvres(
         gap=apart.amin(0) - recording.vessel_radius.sum(-1),
         turn=turn,
         gave_way=(turned | slowed).any(0),
@@ -171,7 +171,7 @@ def _passes_ahead(pose: Tensor, one: int, both: Tensor) -> Tensor:
     return (passes & (along[1:] > 0.0)).any(0)
 
 
-def complies(encounter: Encounter, seen: Conduct) -> Tensor:
+def complies(encounter: Encounter, seen: Manoeuvres) -> Tensor:
     """Whether the rules were kept.
 
     Head-on: both turned to starboard. Else: the give-way vessel gave way and, crossing, did not
@@ -194,8 +194,8 @@ def complies(encounter: Encounter, seen: Conduct) -> Tensor:
     return kept & ~seen.collision
 
 
-def summary(encounter: Encounter, seen: Conduct, rows: Sequence[bool]) -> dict[str, float]:
-    """Shares and means over encounters of one kind, by name; see CONDUCT in tables.
+def summary(encounter: Encounter, seen: Manoeuvres, rows: Sequence[bool]) -> dict[str, float]:
+    """Shares and means over encounters of one kind, by name; see RULES_COLUMNS in tables.
 
     Args:
         encounter: the geometry.
@@ -203,7 +203,7 @@ def summary(encounter: Encounter, seen: Conduct, rows: Sequence[bool]) -> dict[s
         rows: which of them are of this kind.
     """
     kept = torch.tensor(rows)
-    seen = Conduct(*(tensor[kept] for tensor in vars(seen).values()))
+    seen = Manoeuvres(*(tensor[kept] for tensor in vars(seen).values()))
     own, other = seen.gave_way.unbind(-1)
     turns = seen.turn[:, torch.tensor(encounter.gives_way)]
     turned = (turns != 0).sum().clamp_min(1)

@@ -22,11 +22,11 @@ from train_RL_agents.evaluation.contenders import (
 )
 from train_RL_agents.evaluation.episodes import Episodes, Progress, Watch
 from train_RL_agents.evaluation.recording import Recording
-from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, conduct
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
 from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
-from train_RL_agents.evaluation.seamanship import marks, sailed, summary, tracks
+from train_RL_agents.evaluation.seamanship import compliance, sailed, summary, tracks
 from train_RL_agents.evaluation.selection import choose_set, defaults
-from train_RL_agents.evaluation.suites import MARKED, RULES, Part, ScenarioSet
+from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, Part, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.results.rows import OVERALL, differences
 from train_RL_agents.utils.provenance import versions
@@ -112,21 +112,21 @@ def run_scored(
     Returns:
         What happened; the recording, if one was made; compliance by group, if the suite is scored by it.
     """
-    if chosen.name in MARKED:
-        return run_marked(found, chosen, world, acting, device, name, progress)
+    if chosen.name in ENCOUNTER_SUITES:
+        return run_encounters(found, chosen, world, acting, device, name, progress)
     # Compliance is told from what was recorded.
     recorded_as = name if acting.estimates or chosen.name == RULES else None
     episodes, recording = run_set(found, chosen, world, acting, device, recorded_as, watch, progress)
     if recording is None or chosen.name != RULES:
         return episodes, recording, None
-    seen, groups = conduct(recording), recording.groups
+    seen, groups = manoeuvres(recording), recording.groups
     by_group = {
         name: summary_of_two(ENCOUNTERS[name], seen, [group == name for group in groups]) for name in chosen.groups
     }
     return episodes, recording, by_group
 
 
-def run_marked(
+def run_encounters(
     found: Contender,
     chosen: ScenarioSet,
     world: WorldConfig,
@@ -138,7 +138,7 @@ def run_marked(
     """Run a set of encounters, and every vessel of it alone; see ``run_set`` for the arguments.
 
     Returns:
-        What happened, the recording, and the marks by group and overall.
+        What happened, the recording, and compliance by group and overall.
     """
     options: dict[str, Any] = {"name": name, "progress": progress}
     episodes, recording = run_set(found, chosen, world, acting, device, **options)
@@ -154,11 +154,11 @@ def run_marked(
     undisturbed = tuple(_wide(each, robots) for each in zip(*columns, strict=True))
     scored = recording.robot_mask.clone()
     scored[:, len(columns) :] = False
-    found_marks = marks(recording, (undisturbed[0], undisturbed[1]), scored, recording.rules)
+    measured = compliance(recording, (undisturbed[0], undisturbed[1]), scored, recording.rules)
     groups = dict.fromkeys(recording.groups)
     rows = {each: torch.tensor([each == group for group in recording.groups]) for each in groups}
     rows["overall"] = torch.ones(len(recording.groups), dtype=torch.bool)
-    return episodes, recording, {each: summary(found_marks, kept) for each, kept in rows.items()}
+    return episodes, recording, {each: summary(measured, kept) for each, kept in rows.items()}
 
 
 def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:

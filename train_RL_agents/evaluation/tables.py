@@ -62,7 +62,7 @@ DIFFERENCE = difference_column("than the first", "success rate less that of the 
 COMPARED = COLUMNS | {DIFFERENCE.title: DIFFERENCE.meaning}
 """The same for a comparison."""
 
-CONDUCT = {
+RULES_COLUMNS = {
     "compliance": "encounters without a collision in which the rules were kept: head-on both turn "
     "to starboard; crossing, the vessel that has the other to starboard gives way and does not "
     "cross ahead; an overtaking vessel gives way",
@@ -74,9 +74,9 @@ CONDUCT = {
     "starboard_turns": "of the first turns of vessels that must give way, those to starboard",
     "closest_approach": "smallest gap between the hulls' circles (m), mean",
 }
-"""What each column of the table of conduct means."""
+"""What each column of the table of compliance means, in the suite ``rules``."""
 
-MARKS = {
+ENCOUNTER_COLUMNS = {
     "all_kept": "encounters without a collision in which every vessel that has a duty kept the rules",
     "rules_kept": "vessels with a duty that kept the rules, of those with one; what follows in "
     "brackets are 95% intervals (Wilson; of means, normal)",
@@ -92,7 +92,7 @@ MARKS = {
     "detour": "path over that of the same vessel alone, less 1, mean",
     "astern": "share of steps astern, mean",
 }
-"""What each column of the table of marks means."""
+"""What each column of the table of compliance means, in the suites of encounters."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Result:
     @property
     def compliance_columns(self) -> dict[str, str]:
         """The meanings of the columns of compliance."""
-        return MARKS if any("safety" in row for row in (self.compliance or {}).values()) else CONDUCT
+        return ENCOUNTER_COLUMNS if any("safety" in row for row in (self.compliance or {}).values()) else RULES_COLUMNS
 
     def short(self) -> str:
         """Name the policy with its success, in a few words."""

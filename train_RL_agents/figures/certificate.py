@@ -10,7 +10,7 @@ import numpy as np
 from train_RL_agents.evaluation.entry import BENCHMARK, COLLISION, Entry, SuiteResult
 from train_RL_agents.evaluation.frozen import FROZEN
 from train_RL_agents.evaluation.suites import SUITES
-from train_RL_agents.evaluation.tables import COLUMNS, CONDUCT, MARKS
+from train_RL_agents.evaluation.tables import COLUMNS, ENCOUNTER_COLUMNS, RULES_COLUMNS
 from train_RL_agents.evaluation.thresholds import THRESHOLDS
 from train_RL_agents.figures.page import assemble
 from train_RL_agents.results.rows import OVERALL
@@ -32,7 +32,7 @@ _SHOWN = {
     "starboard_turns": "to starboard",
     "closest_approach": "closest (m)",
 }
-"""Figures of conduct that are shown, with their titles."""
+"""Figures of compliance that are shown, with their titles."""
 _MOST_ROWS = 12
 """Groups of a suite that have a row each."""
 _TEN = 10
@@ -151,7 +151,7 @@ def _suite(name: str, result: SuiteResult) -> str:
     figures = [
         {"group": group, "episodes": result.table[group]["episodes"], **result.estimates(group)} for group in shown
     ]
-    compliance = [{"group": group, **row} for group, row in result.conduct.items() if group in shown]
+    compliance = [{"group": group, **row} for group, row in result.compliance.items() if group in shown]
     columns = [
         Column(key, title, ".2f", (f"{key}_low", f"{key}_high") if key in ("rules_kept", "all_kept") else None)
         for key, title in _SHOWN.items()
@@ -173,8 +173,10 @@ def _suite(name: str, result: SuiteResult) -> str:
 
 def _meanings(result: SuiteResult) -> str:
     """List what the columns mean, folded."""
-    compliance = next(iter(result.conduct.values()), {})
-    meanings = COLUMNS | {_SHOWN[name]: (CONDUCT | MARKS)[name] for name in compliance if name in _SHOWN}
+    compliance = next(iter(result.compliance.values()), {})
+    meanings = COLUMNS | {
+        _SHOWN[name]: (RULES_COLUMNS | ENCOUNTER_COLUMNS)[name] for name in compliance if name in _SHOWN
+    }
     items = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
         for name, text in meanings.items()
@@ -193,7 +195,7 @@ def _sheet(result: SuiteResult) -> str:
     figures = []
     for number, (group, paths) in enumerate(zip(result.groups, result.tracks, strict=True)):
         hit = result.outcome[result.level.index(number)] == COLLISION
-        kept = result.conduct.get(group, {}).get("all_kept")
+        kept = result.compliance.get(group, {}).get("all_kept")
         text = f"{1.0 - result.table[group]['collision_rate']:.2f} clear"
         text += "" if kept is None else f", {kept:.2f} kept"
         label = f"Tracks of {group}{', with a collision' if hit else ''}"

@@ -120,7 +120,8 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table in Markdown."""
-        lines = [self.titles, ["---"] * len(self.columns), *self.cells]
+        cells = ([text.replace("|", r"\|") for text in row] for row in self.cells)
+        lines = [self.titles, ["---"] * len(self.columns), *cells]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def html(self, caption: str) -> str:

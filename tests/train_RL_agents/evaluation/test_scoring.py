@@ -11,7 +11,7 @@ from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender
 from train_RL_agents.evaluation.scoring import evaluate_all
-from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, CONDUCT, Evaluation, Result
+from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, RULES_COLUMNS, Evaluation, Result
 
 STRAIGHT = Contender("straight")
 CPU = torch.device("cpu")
@@ -71,7 +71,7 @@ def test_the_heading_says_who_is_evaluated_and_where(suite, scenarios, where):
 
 
 @pytest.mark.usefixtures("short")
-def test_conduct_of_each_encounter_is_that_of_its_own_episodes():
+def test_compliance_of_each_encounter_is_that_of_its_own_episodes():
     """After two seconds vessels that go straight are on their way to the meeting point."""
     found = evaluate_all({"straight": STRAIGHT}, {"suite": "rules", "episodes": 2}, CPU)
     gaps = {name: row["closest_approach"] for name, row in found.results[0].compliance.items()}
@@ -88,7 +88,7 @@ def test_conduct_of_each_encounter_is_that_of_its_own_episodes():
     }
     assert found.recording is None
     assert found.content()["conduct"] == found.results[0].compliance
-    assert found.content()["conduct_columns"] == CONDUCT
+    assert found.content()["conduct_columns"] == RULES_COLUMNS
 
 
 @pytest.mark.usefixtures("short")

@@ -4,10 +4,10 @@ import csv
 
 from train_RL_agents.evaluation.tables import (
     COLUMNS,
-    CONDUCT,
     DIFFERENCE,
+    ENCOUNTER_COLUMNS,
     FIGURES,
-    MARKS,
+    RULES_COLUMNS,
     Evaluation,
     Result,
     compliance_table,
@@ -80,9 +80,14 @@ def test_markdown_and_csv_hold_the_same():
 
 
 def test_both_kinds_of_compliance_are_told_apart_by_their_columns():
-    kept = dict.fromkeys(CONDUCT) | {"compliance": 0.5}
-    marked = dict.fromkeys(MARKS) | {"safety": 1.0, "all_kept": 0.25, "all_kept_low": 0.1, "all_kept_high": 0.55}
-    for values, columns, first in ((kept, CONDUCT, "0.50"), (marked, MARKS, "0.25 [0.10, 0.55]")):
+    of_two = dict.fromkeys(RULES_COLUMNS) | {"compliance": 0.5}
+    by_role = dict.fromkeys(ENCOUNTER_COLUMNS) | {
+        "safety": 1.0,
+        "all_kept": 0.25,
+        "all_kept_low": 0.1,
+        "all_kept_high": 0.55,
+    }
+    for values, columns, first in ((of_two, RULES_COLUMNS, "0.50"), (by_role, ENCOUNTER_COLUMNS, "0.25 [0.10, 0.55]")):
         result = Result("a", {}, {"overall": ROW}, compliance={"head-on": values})
         table = compliance_table([result])
         assert table.titles[2:] == [name.replace("_", " ") for name in columns]
@@ -96,7 +101,7 @@ def ruled():
             name,
             ABOUT,
             {"head-on": ROW},
-            compliance={"head-on": dict.fromkeys(CONDUCT) | {"compliance": share, "starboard_turns": 0.125}},
+            compliance={"head-on": dict.fromkeys(RULES_COLUMNS) | {"compliance": share, "starboard_turns": 0.125}},
         )
         for name, share in (("a", 0.5), ("b", 0.25))
     ]
@@ -119,7 +124,7 @@ def test_compliance_follows_the_figures_where_there_is_some(capsys):
     assert "compliance: encounters without a collision" in capsys.readouterr().out
     text = evaluated(ruled()).markdown()
     assert [line for line in text.splitlines() if "compliance" in line] == [
-        f"|  | policy | {' | '.join(CONDUCT).replace('_', ' ')} |"
+        f"|  | policy | {' | '.join(RULES_COLUMNS).replace('_', ' ')} |"
     ]
     assert "compliance" not in evaluated(results()).markdown()
 
