@@ -266,7 +266,8 @@ def test_nothing_succeeds_yet_is_a_gap():
 
 
 def test_levels_are_pooled_over_runs_with_wilson_intervals():
-    row, other, _ = level_table({"A": [scored(a=(8, 10)), scored(a=(2, 10), b=(1, 4))]})
+    row, overall, other = level_table({"A": [scored(a=(8, 10)), scored(a=(2, 10), b=(1, 4))]})
+    assert (overall["level"], overall["successes"], overall["episodes"]) == ("overall", 11, 24)
     assert (other["level"], other["successes"], other["episodes"]) == ("b", 1, 4)
     assert (row["successes"], row["episodes"], row["rate"]) == (10, 20, 0.5)
     # Wilson (1927) for 10 of 20.
