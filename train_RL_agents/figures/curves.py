@@ -379,12 +379,11 @@ def level_table(groups: Groups) -> Rows:
 
 def _pair_table(groups: Groups, key: str, statistic: Callable[..., Estimate | None]) -> Rows:
     """Return a statistic of every pair of groups, where there is one."""
-    found = {pair: statistic(*map(groups.get, pair)) for pair in combinations(groups, 2)}
-    return [
-        {"group": one, "over": other, key: value.value, "low": value.low, "high": value.high}
-        for (one, other), value in found.items()
-        if value is not None
-    ]
+    rows = []
+    for one, other in combinations(groups, 2):
+        if (found := statistic(groups[one], groups[other])) is not None:
+            rows.append({"group": one, "over": other, key: found.value, "low": found.low, "high": found.high})
+    return rows
 
 
 def improvement_table(groups: Groups) -> Rows:
