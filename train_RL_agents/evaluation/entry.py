@@ -50,12 +50,12 @@ Numbers = tuple[float, ...]
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """What happened on a suite of N episodes."""
+    """Rows of a suite of N episodes, and what else was measured in it."""
 
     scenarios: Hash
     """Hash of the scenarios (see frozen.hash_of)."""
     seed: Whole
-    """Of scenarios and measurement noise."""
+    """Seed of scenarios and measurement noise."""
     groups: tuple[str, ...]
     """Names of the groups."""
     level: Counts
@@ -79,8 +79,8 @@ class SuiteResult:
     duties: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Duties kept, and all, by role; empty likewise."""
     tracks: tuple[tuple[Numbers, ...], ...] = ()
-    """Of the first episode of each group, of each vessel: x, y (m) of each second, in one row;
-    empty for suites that are not drawn."""
+    """Track of each vessel in the first episode of each group: x, y (m) of each second, in one row; empty for
+    suites that are not drawn."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -142,7 +142,7 @@ class SuiteResult:
 
     @cached_property
     def episodes(self) -> Episodes:
-        """The rows, from which figures and intervals come."""
+        """Return the rows, from which figures and intervals come."""
         outcome = np.array([*self.outcome])
         integers = (self.level, outcome == SUCCESS, outcome == COLLISION, self.robots, self.arrived)
         floats = (torch.tensor(column, dtype=torch.float64) for column in (self.time, self.energy, self.returns))
@@ -150,7 +150,7 @@ class SuiteResult:
 
     @cached_property
     def table(self) -> dict[str, dict[str, Any]]:
-        """The reports by group and overall."""
+        """Return the reports by group and overall."""
         return self.episodes.table(self.groups)
 
     def estimates(self, group: str = OVERALL) -> dict[str, Estimate]:
@@ -163,18 +163,18 @@ class SuiteResult:
         """
         if group not in self.table:
             return {}
-        found = self.episodes.estimates(None if group == OVERALL else self.groups.index(group))
-        rate, low, high = found["collision_rate"]
-        found["no_collision"] = Estimate(1.0 - rate, 1.0 - high, 1.0 - low)
+        estimates = self.episodes.estimates(None if group == OVERALL else self.groups.index(group))
+        rate, low, high = estimates["collision_rate"]
+        estimates["no_collision"] = Estimate(1.0 - rate, 1.0 - high, 1.0 - low)
         row, count = self.compliance.get(group, {}), self.table[group]["episodes"]
         for name, value in row.items():
             if value is None or name.endswith(("_low", "_high")):
                 continue
             if f"{name}_low" in row:
-                found[name] = Estimate(value, row[f"{name}_low"], row[f"{name}_high"])
+                estimates[name] = Estimate(value, row[f"{name}_low"], row[f"{name}_high"])
             elif name not in _NO_SHARES:
-                found[name] = Estimate(value, *wilson_interval(round(value * count), count))
-        return found | {"astern": Estimate(*[self.astern] * 3)}
+                estimates[name] = Estimate(value, *wilson_interval(round(value * count), count))
+        return estimates | {"astern": Estimate(*[self.astern] * 3)}
 
 
 def _is_compliance(row: Any) -> bool:
@@ -191,32 +191,30 @@ def _is_compliance(row: Any) -> bool:
 
 @dataclass(frozen=True)
 class Entry:
-    """What one policy did on the suites of the benchmark."""
+    """Results of one policy on the suites of the benchmark."""
 
     policy: dict[str, Any]
-    """Who it is: name, agent, env_steps, sha256 of its file, and what it observes; texts, numbers
-    and null."""
+    """Name, agent, env_steps, sha256 of the file, and what it observes; texts, numbers and null."""
     program: dict[str, Any]
     """Versions of the packages, and the revision of the program."""
     made: str
     """Date (UTC)."""
     suites: dict[str, SuiteResult]
-    """By name, in the order of the benchmark."""
+    """Results by suite, in the order of the benchmark."""
 
     def __post_init__(self) -> None:
         check_fields(self)
         for name in ("policy", "program"):
             values = getattr(self, name).values()
-            fine = all(each is None or is_text(each) or is_number(each) for each in values)
-            require(fine, name, "...", "texts, numbers and null by name")
+            are_plain = all(value is None or is_text(value) or is_number(value) for value in values)
+            require(are_plain, name, "...", "texts, numbers and null by name")
         for name in ("name", "agent", "sha256"):
             value = self.policy.get(name)
             # A baseline has no file.
-            fine = is_text(value) or (value is None and name == "sha256")
-            require(fine, f"policy.{name}", value, "text")
+            require(is_text(value) or (value is None and name == "sha256"), f"policy.{name}", value, "text")
 
     def content(self) -> str:
-        """The file's content."""
+        """Return the content of the file."""
         suites = {
             name: {_IN_FILES.get(key, key): value for key, value in asdict(result).items()}
             for name, result in self.suites.items()
@@ -232,11 +230,11 @@ def read_entry(path: Path) -> Entry:
         ConfigError: when it cannot be read, is damaged, or is of another version of the benchmark.
     """
     content = files.read_json(path, "an entry of the benchmark")
-    fine = isinstance(content, dict) and content.get("format") == FORMAT
-    require(fine, str(path), type(content).__name__, f"a {FORMAT}")
+    is_entry = isinstance(content, dict) and content.get("format") == FORMAT
+    require(is_entry, str(path), type(content).__name__, f"a {FORMAT}")
     version = content.pop("benchmark", None)
-    fine = is_count(version) and version == BENCHMARK
-    require(fine, f"{path}: benchmark", version, f"{BENCHMARK}, which this program runs; submit the policy again")
+    is_current = is_count(version) and version == BENCHMARK
+    require(is_current, f"{path}: benchmark", version, f"{BENCHMARK}, which this program runs; submit the policy again")
     try:
         names = {stored: name for name, stored in _IN_FILES.items()}
         suites = {

@@ -48,7 +48,7 @@ def evaluate_all(
         given: the options given, of choose_set (which scenarios) and of ActingOptions; ``record``
             keeps all that the last policy does.
         device: where to run.
-        progress: is told whose episodes run, how many have ended, and how many there are.
+        progress: callback with the policy whose episodes run, the number that have ended, and the number of all.
 
     Raises:
         ConfigError: when an option cannot be used, or the policies cannot be compared.
@@ -88,8 +88,8 @@ def _results(
     first: Episodes | None = None
     recording = None
     for name, contender in found.items():
-        told = None if progress is None else partial(progress, name)
-        episodes, recording, compliance = run_scored(contender, chosen, world, acting, device, name, progress=told)
+        report = None if progress is None else partial(progress, name)
+        episodes, recording, compliance = run_scored(contender, chosen, world, acting, device, name, progress=report)
         first = first or episodes
         figures = episodes.table(chosen.groups) if chosen.groups else {OVERALL: episodes.report()}
         compared = differences(first, episodes, chosen.groups) if results else None
@@ -151,18 +151,18 @@ def run_encounters(
         assert alone is not None
         steps, path, _ = sailed(tracks(alone))
         columns.append((steps.sum(-1), path.sum(-1)))
-    undisturbed = tuple(_wide(each, robots) for each in zip(*columns, strict=True))
+    undisturbed = tuple(_wide(column, robots) for column in zip(*columns, strict=True))
     scored = recording.robot_mask.clone()
     scored[:, len(columns) :] = False
     measured = compliance(recording, (undisturbed[0], undisturbed[1]), scored, recording.rules)
     groups = dict.fromkeys(recording.groups)
-    rows = {each: torch.tensor([each == group for group in recording.groups]) for each in groups}
+    rows = {name: torch.tensor([name == group for group in recording.groups]) for name in groups}
     rows["overall"] = torch.ones(len(recording.groups), dtype=torch.bool)
-    return episodes, recording, {each: summary(measured, kept) for each, kept in rows.items()}
+    return episodes, recording, {name: summary(measured, kept) for name, kept in rows.items()}
 
 
 def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
-    """The same scenarios with one vessel each: that of the slot, or the last there is."""
+    """Return the scenarios with one vessel each: that of the slot, or the last there is."""
     parts = []
     for part in chosen.parts:
         assert isinstance(part.scenarios, Scenario)
@@ -175,6 +175,6 @@ def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
 
 
 def _wide(columns: tuple[Tensor, ...], robots: int) -> Tensor:
-    """Columns [E] as [E, R]; those that are missing are 1, and count for nothing."""
+    """Return columns [E] as [E, R]; those that are missing are 1, and count for nothing."""
     blank = torch.ones_like(columns[0])
     return torch.stack([*columns, *[blank] * (robots - len(columns))], -1).double()

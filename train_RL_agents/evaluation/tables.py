@@ -39,7 +39,7 @@ FIGURES = (
 )
 """The figures of a report that tables have."""
 COLUMNS = {column.title: column.meaning for column in FIGURES}
-"""What each column of the table means."""
+"""Meaning of each column of the table."""
 
 
 def difference_column(header: str, meaning: str) -> Column:
@@ -60,7 +60,7 @@ def difference_column(header: str, meaning: str) -> Column:
 
 DIFFERENCE = difference_column("than the first", "success rate less that of the first policy on the same episodes")
 COMPARED = COLUMNS | {DIFFERENCE.title: DIFFERENCE.meaning}
-"""The same for a comparison."""
+"""Meaning of each column of the table of a comparison."""
 
 RULES_COLUMNS = {
     "compliance": "encounters without a collision in which the rules were kept: head-on both turn "
@@ -74,7 +74,7 @@ RULES_COLUMNS = {
     "starboard_turns": "of the first turns of vessels that must give way, those to starboard",
     "closest_approach": "smallest gap between the hulls' circles (m), mean",
 }
-"""What each column of the table of compliance means, in the suite ``rules``."""
+"""Columns of the table of compliance in the suite ``rules``, with their meanings."""
 
 ENCOUNTER_COLUMNS = {
     "all_kept": "encounters without a collision in which every vessel that has a duty kept the rules",
@@ -92,7 +92,7 @@ ENCOUNTER_COLUMNS = {
     "detour": "path over that of the same vessel alone, less 1, mean",
     "astern": "share of steps astern, mean",
 }
-"""What each column of the table of compliance means, in the suites of encounters."""
+"""Columns of the table of compliance in the suites of encounters, with their meanings."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,15 @@ class Result:
     """Figures of one policy."""
 
     name: str
-    """How it was called on the command line."""
+    """Name of the policy on the command line."""
     about: dict[str, Any]
-    """What it is."""
+    """Checkpoint, agent and env-steps."""
     figures: dict[str, dict[str, Any]]
     """Report by group and overall."""
     differences: dict[str, dict[str, Any]] | None = None
-    """Difference to the first policy, likewise; None for the first."""
+    """Difference to the first policy by group and overall; None for the first."""
     compliance: dict[str, dict[str, Any]] | None = None
-    """How the rules of the sea were kept, by encounter; None for other suites."""
+    """Compliance with the rules of the sea by encounter; None for other suites."""
 
     def __repr__(self) -> str:
         return f"<Result of {self.short()}>"
@@ -118,12 +118,12 @@ class Result:
 
     @property
     def overall(self) -> dict[str, Any]:
-        """The figures over all episodes."""
+        """Return the figures over all episodes."""
         return self.figures[OVERALL]
 
     @property
     def compliance_columns(self) -> dict[str, str]:
-        """The meanings of the columns of compliance."""
+        """Return the meanings of the columns of compliance."""
         return ENCOUNTER_COLUMNS if any("safety" in row for row in (self.compliance or {}).values()) else RULES_COLUMNS
 
     def short(self) -> str:
@@ -143,7 +143,7 @@ class Evaluation:
     """Figures of policies on the same scenarios; printed and in notebooks, it is a table."""
 
     results: list[Result]
-    """Of each policy."""
+    """Figures of each policy."""
     setting: dict[str, Any]
     """Everything that the figures depend on; of several policies, what they have in common."""
     recording: Recording | None = None
@@ -151,25 +151,25 @@ class Evaluation:
 
     @property
     def heading(self) -> str:
-        """The policies and the scenarios."""
+        """Return a line that names the policies and the scenarios."""
         return f"{'; '.join(result.whom() for result in self.results)}, on {self._scenarios}"
 
     @property
     def _scenarios(self) -> str:
-        """Which scenarios these are, and how policies act on them."""
+        """Name the scenarios, and how policies act on them."""
         source = self.setting["suite"] or self.setting["scenarios"] or "levels"
         acting = "".join(f", {name}" if value is True else f", {name} {value}" for name, value in self.acting.items())
         return f"{source}, seed {self.setting['seed']}{acting}"
 
     @property
     def acting(self) -> dict[str, Any]:
-        """How policies act, by option; only what is not as usual."""
+        """Return the options of acting that differ from the defaults."""
         options = {name: self.setting.get(name) for name in ("risk", "stochastic")}
         return {name: value for name, value in options.items() if value}
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """All figures of all groups and policies, a row for each of both."""
+        """Return all figures, a row for each group and policy."""
         return [row | self.acting for row in group_rows(self.results, "figures", "differences", "compliance")]
 
     def content(self) -> dict[str, Any]:

@@ -14,14 +14,14 @@ class Threshold:
     """A figure with the value that it has to reach."""
 
     about: str
-    """What is measured."""
+    """Description of the figure."""
     suite: str
     figure: str
     """Name of the figure, see ``SuiteResult.estimates``."""
     bound: float
     group: str = "overall"
     at_most: bool = False
-    """Whether the bound is an upper one."""
+    """The bound is an upper one."""
 
     def measured(self, entry: Entry) -> Estimate | None:
         """Return the value; None where there is none, as without a single success."""

@@ -42,9 +42,9 @@ METRICS = {
     "time": "travel time (s)",
     "energy": "energy (N s)",
 }
-"""What curves show. Time and energy are means over successful episodes."""
+"""Metrics of curves. Time and energy are means over successful episodes."""
 AXES = {"steps": "environment steps", "minutes": "wall time (min)"}
-"""What curves are drawn against."""
+"""Axes of curves."""
 _KEYS = {
     "success": ("successes",),
     "return": ("rewards", "results"),
@@ -128,40 +128,44 @@ def _read_arrays(path: Path) -> Run:
     known = {"timesteps", *(name for names in _KEYS.values() for name in names)}
     objects, plain = arrays_of_objects(path, _WHAT)
     unread = f"{path}: {', '.join(objects)} hold Python objects, so they are not read"
-    some = "timesteps" in plain and len(known.intersection(plain)) > 1
-    if objects and not some:
+    has_some = "timesteps" in plain and len(known.intersection(plain)) > 1
+    if objects and not has_some:
         raise ConfigError(f"{unread}; save arrays of numbers in their place")
-    found = read_arrays(path, _WHAT, LARGEST, known.intersection(plain))
-    for name, array in found.items():
-        fine = array.dtype.kind in "bif" and array.size > 0
-        fine &= array.ndim == 1 if name == "timesteps" else array.ndim >= 2
-        require(fine, f"{path}: {name}", f"{array.dtype} {array.shape}", "numbers, a row for each evaluation")
-        found[name] = full = array.astype(np.float64)
+    arrays = read_arrays(path, _WHAT, LARGEST, known.intersection(plain))
+    for name, array in arrays.items():
+        is_column = array.ndim == 1 if name == "timesteps" else array.ndim >= 2
+        is_column &= array.dtype.kind in "bif" and array.size > 0
+        require(is_column, f"{path}: {name}", f"{array.dtype} {array.shape}", "numbers, a row for each evaluation")
+        arrays[name] = full = array.astype(np.float64)
         # Episodes that do not count may be nan.
         counted = full if name == "timesteps" else full[~np.isnan(full)]
-        fine = bool((np.abs(counted) <= LARGEST_NUMBER).all())
-        require(fine, f"{path}: {name}", array.ravel()[:5].tolist(), "finite numbers")
-    require("timesteps" in found, str(path), sorted(found), "arrays with timesteps")
-    _require_rising(f"{path}: timesteps", found["timesteps"], strictly=True)
+        require(
+            bool((np.abs(counted) <= LARGEST_NUMBER).all()),
+            f"{path}: {name}",
+            array.ravel()[:5].tolist(),
+            "finite numbers",
+        )
+    require("timesteps" in arrays, str(path), sorted(arrays), "arrays with timesteps")
+    _require_rising(f"{path}: timesteps", arrays["timesteps"], strictly=True)
     episodes = {}
     for metric, names in _KEYS.items():
         for name in names:
-            if name in found:
+            if name in arrays:
                 # Some have a value for each robot: an episode's is their mean.
-                value = found[name].reshape(*found[name].shape[:2], -1).mean(-1)
+                value = arrays[name].reshape(*arrays[name].shape[:2], -1).mean(-1)
                 episodes[metric] = value
-    count = len(found["timesteps"])
+    count = len(arrays["timesteps"])
     for metric, value in episodes.items():
         require(len(value) == count > 0, f"{path}: {metric}", len(value), f"{count} evaluations")
     won = episodes.get("success", np.zeros(1))
-    fine = bool(((won >= 0.0) & (won <= 1.0) | np.isnan(won)).all())
-    require(fine, f"{path}: successes", won.ravel()[:5].tolist(), "from 0 to 1")
+    are_shares = bool(((won >= 0.0) & (won <= 1.0) | np.isnan(won)).all())
+    require(are_shares, f"{path}: successes", won.ravel()[:5].tolist(), "from 0 to 1")
     for metric in {"time", "energy"} & episodes.keys() if "success" in episodes else ():
         episodes[metric] = np.where(episodes["success"] > 0.0, episodes[metric], np.nan)
     folder = path.parent
     config = folder / "trial_config.json"
     settings = read_json(config) if config.is_file() else {}
-    axes = {"steps": found["timesteps"]} | _minutes(folder / "evaluations.csv", count)
+    axes = {"steps": arrays["timesteps"]} | _minutes(folder / "evaluations.csv", count)
     agent = settings.get("agent_type", folder.name)
     require(is_text(agent), f"{config}: agent_type", agent, "text")
     groups = _groups(settings, episodes["success"].shape[1]) if "success" in episodes else ()
@@ -177,7 +181,7 @@ def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
     steps = np.diff(values)
     fell = np.flatnonzero(steps <= 0.0 if strictly else steps < 0.0)
     if len(fell):
-        before, after = (f"{each:,.12g}" for each in values[fell[0] :][:2])
+        before, after = (f"{value:,.12g}" for value in values[fell[0] :][:2])
         raise ConfigError(
             f"{name}: {after} follows {before}; must rise from one evaluation to the "
             "next, so give the parts as files of their own"
@@ -185,14 +189,14 @@ def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
 
 
 def _made_in(folder: Path) -> str:
-    """The folder above ``AGENT_TIME/seed_N``, where it is such a run; else its own name."""
+    """Return the folder above ``AGENT_TIME/seed_N``, where it is such a run; else its own name."""
     full = folder.resolve()
     timed = re.match(r"training_|.+_\d{4}(-\d\d){5}", full.parent.name)
     return full.parents[1].name if timed else full.name
 
 
 def _minutes(table: Path, count: int) -> dict[str, Array]:
-    """Wall time of the evaluations (min), where the run recorded it."""
+    """Return the wall time of the evaluations (min), where the run recorded it."""
     if not table.is_file():
         return {}
     try:
@@ -200,8 +204,12 @@ def _minutes(table: Path, count: int) -> dict[str, Array]:
         seconds = np.array([float(row["wall_time"]) for row in rows if "wall_time" in row])
     except (csv.Error, TypeError, ValueError) as error:
         raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
-    fine = bool((np.abs(seconds) <= LARGEST_NUMBER).all())
-    require(fine, f"{table}: wall_time", seconds.tolist(), "seconds since the start")
+    require(
+        bool((np.abs(seconds) <= LARGEST_NUMBER).all()),
+        f"{table}: wall_time",
+        seconds.tolist(),
+        "seconds since the start",
+    )
     _require_rising(f"{table}: wall_time", seconds)
     return {"minutes": seconds / 60.0} if len(seconds) == count else {}
 
@@ -358,9 +366,9 @@ def curve_table(groups: Groups) -> Rows:
     """Return every point of every curve."""
     rows = []
     for (name, runs), axis, metric in product(groups.items(), AXES, METRICS):
-        if (found := curve(runs, axis, metric)) is not None:
-            about = {"group": name, "axis": axis, "metric": metric, "runs": found.runs}
-            rows += [about | dict(zip(Curve._fields[:4], point, strict=True)) for point in zip(*found[:4], strict=True)]
+        if (line := curve(runs, axis, metric)) is not None:
+            about = {"group": name, "axis": axis, "metric": metric, "runs": line.runs}
+            rows += [about | dict(zip(Curve._fields[:4], point, strict=True)) for point in zip(*line[:4], strict=True)]
     return rows
 
 
@@ -380,9 +388,9 @@ def level_table(groups: Groups) -> Rows:
 def _pair_table(groups: Groups, key: str, statistic: Callable[..., Estimate | None]) -> Rows:
     """Return a statistic of every pair of groups, where there is one."""
     rows = []
-    for one, other in combinations(groups, 2):
-        if (found := statistic(groups[one], groups[other])) is not None:
-            rows.append({"group": one, "over": other, key: found.value, "low": found.low, "high": found.high})
+    for first, other in combinations(groups, 2):
+        if (value := statistic(groups[first], groups[other])) is not None:
+            rows.append({"group": first, "over": other, key: value.value, "low": value.low, "high": value.high})
     return rows
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def read_part(name: str) -> str:
-    """A file of the pages."""
+    """Return the text of a file of the pages."""
     return files("train_RL_agents.figures").joinpath("pages", name).read_text(encoding="utf-8")
 
 

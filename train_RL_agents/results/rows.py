@@ -119,16 +119,18 @@ class Episodes:
         """
         rows = self._rows(level)
         total = int(rows.sum())
-        found = {}
+        figures = {}
         for name, flags in self._flags(rows).items():
             count = int(flags.sum())
-            found[f"{name}_rate"] = Estimate(count / max(total, 1), *wilson_interval(count, total))
-        share, low, high = ratio_estimate(*(each[rows].double().numpy() for each in (self.robots_arrived, self.robots)))
+            figures[f"{name}_rate"] = Estimate(count / max(total, 1), *wilson_interval(count, total))
+        share, low, high = ratio_estimate(
+            *(column[rows].double().numpy() for column in (self.robots_arrived, self.robots))
+        )
         # Where episodes do not differ, as if each had one robot.
         low, high = (low, high) if low < high else wilson_interval(round(share * total), total)
-        found["robot_success_rate"] = Estimate(share, max(low, 0.0), min(high, 1.0))
+        figures["robot_success_rate"] = Estimate(share, max(low, 0.0), min(high, 1.0))
         time = self.time[rows & self.success].numpy()
-        return found | ({"avg_time": ratio_estimate(time, np.ones_like(time))} if len(time) else {})
+        return figures | ({"avg_time": ratio_estimate(time, np.ones_like(time))} if len(time) else {})
 
 
 # Pairs on the same episodes ---------------------------------------------------------------------

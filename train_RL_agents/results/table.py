@@ -39,7 +39,7 @@ class Column:
     name: str
     """Key of the figure in rows."""
     header: str | None = None
-    """What stands above it; None: its name."""
+    """Title of the column; None: its name."""
     format: str | Callable[[Any], str] = ""
     """Format specification of a figure, such as ``.3f``, or a function to its text."""
     ends: tuple[str, str] | None = None
@@ -47,7 +47,7 @@ class Column:
     unit: str = ""
     """Follows the header in brackets."""
     meaning: str = ""
-    """What the figure is, for those who see it for the first time."""
+    """Meaning of the figure, for those who see it for the first time."""
 
     @property
     def title(self) -> str:
@@ -85,7 +85,7 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Mapping[str, Any]]
     keys: int = 1
-    """How many columns are keys."""
+    """Number of columns that are keys."""
     important: Sequence[str] = ()
     """Titles in the order of their importance; those left out follow in the table's order."""
 
@@ -163,7 +163,7 @@ class Table:
         numbers. Of the rest, the least important columns are left out.
 
         Args:
-            width: of a line, in characters.
+            width: width of a line, in characters.
 
         Returns:
             The lines, and the titles of the columns that are left out.
