@@ -236,9 +236,10 @@ def _read_figures(path: Path) -> Run:
     content = read_json(path)
     setting, figures = content.get("setting"), content.get("figures")
     agent = setting.get("agent_type") if isinstance(setting, dict) else None
-    is_whole = is_text(agent) and isinstance(figures, dict) and all(map(_is_row, figures.items()))
-    if not is_whole or sum(row["episodes"] for row in figures.values()) > _MOST:
+    if not (is_text(agent) and isinstance(figures, dict) and all(map(_is_row, figures.items()))):
         raise ConfigError(f"{path}: not what marinenav evaluate --json writes")
+    episodes = sum(row["episodes"] for row in figures.values())
+    require(episodes <= _MOST, f"{path}: episodes", episodes, f"at most {_MOST:,}")
     won: list[float] = []
     groups: list[str] = []
     for name, row in figures.items():

@@ -121,7 +121,6 @@ def test_figures_of_an_evaluation_are_levels(tmp_path):
     "row",
     [
         {"success_rate": 1.0, "episodes": 0},
-        {"success_rate": 1.0, "episodes": 10**12},
         {"success_rate": 2.0, "episodes": 5},
         {},
         5,
@@ -132,6 +131,14 @@ def test_figures_that_cannot_be_are_refused(tmp_path, row):
     content = {"setting": {"agent_type": "SAC"}, "figures": {"level 1": row}}
     path.write_text(json.dumps(content))
     with pytest.raises(ConfigError, match=r"best.json: not what marinenav evaluate --json writes"):
+        read_runs([path])
+
+
+def test_figures_of_too_many_episodes_are_refused(tmp_path):
+    path = tmp_path / "best.json"
+    figures = {"level 1": {"success_rate": 1.0, "episodes": 10**12}}
+    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": figures}))
+    with pytest.raises(ConfigError, match=r"best.json: episodes=1000000000000: must be at most 10,000,000"):
         read_runs([path])
 
 
