@@ -31,7 +31,7 @@ from marinenav_env.support.validation import (
 )
 from train_RL_agents.config.reading import read_json
 from train_RL_agents.results import statistics
-from train_RL_agents.results.rows import OVERALL
+from train_RL_agents.results.rows import OVERALL, STORED
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
 from train_RL_agents.run.finding import EVALUATIONS, alike, meant
 from train_RL_agents.utils.arrays import arrays_of_objects, read_arrays
@@ -46,12 +46,12 @@ METRICS = {
 AXES = {"steps": "environment steps", "minutes": "wall time (min)"}
 """Axes of curves."""
 _KEYS = {
-    "success": ("successes",),
-    "return": ("rewards", "results"),
-    "time": ("times",),
-    "energy": ("energies",),
+    "success": (STORED["success"],),
+    "return": (STORED["returns"], "results"),
+    "time": (STORED["time"],),
+    "energy": (STORED["energy"],),
 }
-"""Names of the metrics in evaluations.npz."""
+"""Names of the metrics in evaluations.npz; stable-baselines3 calls returns results."""
 _WHAT = "a file of evaluations"
 LARGEST = 64 * 2**20
 """Bytes that the arrays which are read may have, also unpacked."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from train_RL_agents.results.statistics import Estimate, ratio_estimate, wilson_interval, won_and_lost
@@ -23,6 +24,14 @@ _TYPES = {
     "returns": torch.float64,
 }
 """Types of the columns of Episodes; the others are int64."""
+STORED = {
+    "success": "successes",
+    "returns": "rewards",
+    "time": "times",
+    "energy": "energies",
+    "collision": "collisions",
+}
+"""Names of columns in evaluations.npz, which are those of the field."""
 
 
 def finite(content: Any) -> Any:
@@ -131,6 +140,14 @@ class Episodes:
         figures["robot_success_rate"] = Estimate(share, max(low, 0.0), min(high, 1.0))
         time = self.time[rows & self.success].numpy()
         return figures | ({"avg_time": ratio_estimate(time, np.ones_like(time))} if len(time) else {})
+
+
+def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:
+    """Return the columns of evaluations on the same scenarios as evaluations.npz has them, [N, K] by name."""
+    return {
+        name: torch.stack([getattr(episodes, column) for episodes in evaluations]).numpy()
+        for column, name in STORED.items()
+    }
 
 
 # Pairs on the same episodes ---------------------------------------------------------------------
