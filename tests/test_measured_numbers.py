@@ -160,3 +160,39 @@ def test_the_tables_of_the_published_weights_are_those_of_the_file():
     assert rows_of(page, "agent | level 1") == levels
     errors = {row["agent"]: f"{row['probe_max_error_float64']:.1e}".replace("e-0", "e-") for row in content}
     assert {agent: error for agent, _, error in rows_of(page, "agent | outputs")} == errors
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("card", sorted((ROOT / "pretrained").glob("*/README.md")), ids=lambda path: path.parent.name)
+def test_the_card_of_a_policy_has_the_figures_of_its_entry(card):
+    rows = rows_of(card.relative_to(ROOT), "suite | episodes | success")
+    suites = read_entry(RESULTS / f"entries/{card.parent.name}.json").suites
+    assert [name.strip("`") for name, *_ in rows] == list(suites)
+    for (name, *cells), result in zip(rows, suites.values(), strict=True):
+        row, kept = result.table["overall"], result.compliance.get("overall", {}).get("rules_kept")
+        kinds = {
+            f"{group['compliance']:.2f} each kind" for group in result.compliance.values() if "compliance" in group
+        }
+        assert cells == [
+            f"{row['episodes']:,}",
+            f"{row['success_rate']:.3f} ({row['success_low']:.3f} to {row['success_high']:.3f})",
+            f"{row['robot_success_rate']:.3f}",
+            f"{row['avg_time']:.1f}",
+            f"{result.astern:.3f}",
+            *(kinds or {"-" if kept is None else f"{kept:.2f}"}),
+        ], name
+    crowd = suites["crowd"].table.values()
+    text = card.read_text().replace("\n", " ")
+    for row in list(crowd)[:-1]:
+        assert f"{row['success_rate']:.2f} / {row['robot_success_rate']:.3f}" in text
+
+
+def test_the_table_of_the_second_world_is_that_of_the_file():
+    content = json.loads((RESULTS / "sim_to_sim.json").read_text())
+    rows = rows_of("docs/boats.md", "| success (95% interval)")
+    expected = []
+    for row in content.values():
+        shares = [row.get(key, 0) / row["episodes"] for key in ("success", "collision", "timeout")]
+        interval = f"{row['success_low']:.3f} to {row['success_high']:.3f}"
+        expected.append([f"{shares[0]:.3f} ({interval})", *(f"{share:.3f}" for share in shares[1:])])
+    assert [cells for _, *cells in rows] == expected
