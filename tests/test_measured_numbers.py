@@ -17,7 +17,7 @@ def rows_of(page, header):
     """The rows of the Markdown table whose header begins so, as cells."""
     _, _, rest = (ROOT / page).read_text().partition(f"\n| {header} |")
     lines = rest.split("\n\n")[0].splitlines()[2:]
-    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
 
 def overall(name):
@@ -196,3 +196,37 @@ def test_the_table_of_the_second_world_is_that_of_the_file():
         interval = f"{row['success_low']:.3f} to {row['success_high']:.3f}"
         expected.append([f"{shares[0]:.3f} ({interval})", *(f"{share:.3f}" for share in shares[1:])])
     assert [cells for _, *cells in rows] == expected
+
+
+def rounded(value):
+    """A rate with three digits."""
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else f"{value:#.3g}"
+
+
+def spread(row):
+    return "{} ({} to {})".format(*(rounded(row[key]) for key in ("median", "lowest", "highest")))
+
+
+def rates(name):
+    return json.loads((RESULTS / f"bench_{name}.json").read_text())
+
+
+def test_the_rates_of_the_page_on_speed_are_those_of_the_files():
+    page = "docs/performance.md"
+    text = (ROOT / page).read_text().replace("\n", " ")
+    vmas = rates("vmas_cpu")
+    best, *sizes = rows_of(page, "setting | ours, env-steps/s")
+    assert best[1:] == [*map(spread, vmas["best"]), spread(vmas["ratio"])]
+    for label, *cells in sizes:
+        count = int(re.match(r"[\d,]+", label)[0].replace(",", ""))
+        ours, theirs = (row["median"] for row in vmas["rows"] if row["environments"] == count)
+        assert cells == [rounded(ours), rounded(theirs), f"{ours / theirs:.1f}"]
+    shown = [re.sub(r" [a-z-]+/s", "", cells[2]) for cells in rows_of(page, "part | command | CPU | less load")]
+    single, half = (rates(f"update_cpu_{kind}")["rows"] for kind in ("fp32", "bf16"))
+    for row in (*rates("world_cpu")["rows"], *single, *half, *rates("loop_cpu")["rows"]):
+        assert any(spread(row) in cell for cell in shown), row
+    ranks = (rates(name)["ratio"] for name in ("ranks_cpu", "ranks_cpu_2048"))
+    for ratio in ranks:
+        assert "{median:.2f} times ({lowest:.2f} to {highest:.2f})".format(**ratio) in text or (
+            "{median:.2f} ({lowest:.2f} to {highest:.2f};".format(**ratio) in text
+        )
