@@ -36,16 +36,16 @@ Compliance = dict[str, dict[str, Any]]
 
 
 def evaluate_all(
-    found: Mapping[str, Contender],
-    given: dict[str, Any],
+    contenders: Mapping[str, Contender],
+    options: dict[str, Any],
     device: torch.device,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Evaluation:
     """Run the same scenarios with every policy.
 
     Args:
-        found: trained policies and baselines, by the name they are reported under.
-        given: the options given, of choose_set (which scenarios) and of ActingOptions; ``record``
+        contenders: trained policies and baselines, by the name they are reported under.
+        options: those given, of choose_set (which scenarios) and of ActingOptions; ``record``
             keeps all that the last policy does.
         device: where to run.
         progress: callback with the policy whose episodes run, the number that have ended, and the number of all.
@@ -53,21 +53,21 @@ def evaluate_all(
     Raises:
         ConfigError: when an option cannot be used, or the policies cannot be compared.
     """
-    require_effect(found, given.get("risk"), "stochastic" in given)
-    schedule, world = defaults(list(found.values()))
-    world = common_world(list(found.values()), world)
-    chosen, levels = choose_set(world, schedule, given)
-    acting = ActingOptions(given.get("risk"), "stochastic" in given, chosen.seed + 1, "record" in given)
-    results, recording = _results(found, chosen, world, acting, device, progress)
+    require_effect(contenders, options.get("risk"), "stochastic" in options)
+    schedule, world = defaults(list(contenders.values()))
+    world = common_world(list(contenders.values()), world)
+    chosen, levels = choose_set(world, schedule, options)
+    acting = ActingOptions(options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options)
+    results, recording = _results(contenders, chosen, world, acting, device, progress)
     setting = {
         **(results[0].about if len(results) == 1 else {}),
-        "suite": given.get("suite"),
+        "suite": options.get("suite"),
         "seed": chosen.seed,
         "levels": levels,
-        "scenarios": str(given["scenarios"]) if "scenarios" in given else None,
+        "scenarios": str(options["scenarios"]) if "scenarios" in options else None,
         "episodes": len(chosen),
-        "risk": given.get("risk"),
-        "stochastic": "stochastic" in given,
+        "risk": options.get("risk"),
+        "stochastic": "stochastic" in options,
         "device": str(device),
         "world": to_dict(world),
         "versions": versions(),
@@ -76,7 +76,7 @@ def evaluate_all(
 
 
 def _results(
-    found: Mapping[str, Contender],
+    contenders: Mapping[str, Contender],
     chosen: ScenarioSet,
     world: WorldConfig,
     acting: ActingOptions,
@@ -87,7 +87,7 @@ def _results(
     results: list[Result] = []
     first: Episodes | None = None
     recording = None
-    for name, contender in found.items():
+    for name, contender in contenders.items():
         report = None if progress is None else partial(progress, name)
         episodes, recording, compliance = run_scored(contender, chosen, world, acting, device, name, progress=report)
         first = first or episodes
@@ -98,7 +98,7 @@ def _results(
 
 
 def run_scored(
-    found: Contender,
+    contender: Contender,
     chosen: ScenarioSet,
     world: WorldConfig,
     acting: ActingOptions,
@@ -113,10 +113,10 @@ def run_scored(
         What happened; the recording, if one was made; compliance by group, if the suite is scored by it.
     """
     if chosen.name in ENCOUNTER_SUITES:
-        return run_encounters(found, chosen, world, acting, device, name, progress)
+        return run_encounters(contender, chosen, world, acting, device, name, progress)
     # Compliance is told from what was recorded.
     recorded_as = name if acting.estimates or chosen.name == RULES else None
-    episodes, recording = run_set(found, chosen, world, acting, device, recorded_as, watch, progress)
+    episodes, recording = run_set(contender, chosen, world, acting, device, recorded_as, watch, progress)
     if recording is None or chosen.name != RULES:
         return episodes, recording, None
     seen, groups = manoeuvres(recording), recording.groups
@@ -127,7 +127,7 @@ def run_scored(
 
 
 def run_encounters(
-    found: Contender,
+    contender: Contender,
     chosen: ScenarioSet,
     world: WorldConfig,
     acting: ActingOptions,
@@ -140,14 +140,14 @@ def run_encounters(
     Returns:
         What happened, the recording, and compliance by group and overall.
     """
-    options: dict[str, Any] = {"name": name, "progress": progress}
-    episodes, recording = run_set(found, chosen, world, acting, device, **options)
+    named: dict[str, Any] = {"name": name, "progress": progress}
+    episodes, recording = run_set(contender, chosen, world, acting, device, **named)
     assert recording is not None
     only_own = chosen.parts[0].only_own
     robots = recording.robot_mask.shape[-1]
     columns = []
     for slot in range(1 if only_own else robots):
-        _, alone = run_set(found, _alone(chosen, slot), world, acting, device, **options)
+        _, alone = run_set(contender, _alone(chosen, slot), world, acting, device, **named)
         assert alone is not None
         steps, path, _ = sailed(tracks(alone))
         columns.append((steps.sum(-1), path.sum(-1)))
