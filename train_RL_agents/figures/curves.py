@@ -429,13 +429,3 @@ def profile_table(groups: Groups) -> Rows:
                 for threshold, share, low, high in zip(thresholds, *shares, strict=True)
             ]
     return rows
-
-
-TABLES: dict[str, Callable[[Groups], Rows]] = {
-    "curves": curve_table,
-    "levels": level_table,
-    "iqm": iqm_table,
-    "improvement": improvement_table,
-    "profiles": profile_table,
-}
-"""The tables of any runs, by name."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import cycle
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 from marinenav_env.pictures import drawing
 from marinenav_env.pictures.drawing import new_figure
-from train_RL_agents.figures.curves import AXES, METRICS, Rows
+from train_RL_agents.figures import curves
+from train_RL_agents.figures.curves import AXES, METRICS, Groups, Rows
 from train_RL_agents.figures.drawing import save_figure
 from train_RL_agents.results.table import Table
 from train_RL_agents.utils.files import make_folder, write_atomically
@@ -166,33 +167,80 @@ def draw_profiles(rows: Rows) -> Any:
     return picture
 
 
-DRAWINGS: dict[str, Callable[[Rows], Any]] = {
-    "curves": draw_curves,
-    "levels": draw_levels,
-    "iqm": partial(
-        draw_estimates,
-        key="iqm",
-        label=lambda row: f"{row['group']} ({row['runs']})",
-        even=None,
-        xlabel="success (runs), 95% bootstrap",
+class Figure(NamedTuple):
+    """A figure of groups of runs: its table and its picture."""
+
+    title: str
+    meaning: str
+    table: Callable[[Groups], Rows]
+    """Makes its rows."""
+    draw: Callable[[Rows], Any]
+    """Draws its rows."""
+
+
+FIGURES = {
+    "curves": Figure(
+        "Learning curves",
+        "evaluations while training; mean over seeds, with 95% bootstrap bands over seeds "
+        "and episodes. Wall time includes evaluations and compilation",
+        curves.curve_table,
+        draw_curves,
     ),
-    "improvement": partial(
-        draw_estimates,
-        key="probability",
-        label=_pair,
-        even=0.5,
-        xlim=(-0.02, 1.02),
-        xlabel="probability, 95% bootstrap",
+    "levels": Figure(
+        "Success by group",
+        "episodes of all seeds together, with 95% Wilson intervals",
+        curves.level_table,
+        draw_levels,
     ),
-    "profiles": draw_profiles,
-    "differences": partial(
-        draw_estimates,
-        key="difference",
-        label=_pair,
-        even=0.0,
-        xlabel="difference of success, 95% paired bootstrap",
+    "iqm": Figure(
+        "Interquartile mean",
+        "mean of the middle half of all scores, one for each seed and group of the suite, with "
+        "95% stratified bootstrap intervals over seeds and episodes (in brackets: runs)",
+        curves.iqm_table,
+        partial(
+            draw_estimates,
+            key="iqm",
+            label=lambda row: f"{row['group']} ({row['runs']})",
+            even=None,
+            xlabel="success (runs), 95% bootstrap",
+        ),
+    ),
+    "improvement": Figure(
+        "Probability of improvement",
+        "probability that a run of one has more success in a group of the suite than a "
+        "run of the other, ties counting half, with 95% stratified bootstrap intervals",
+        curves.improvement_table,
+        partial(
+            draw_estimates,
+            key="probability",
+            label=_pair,
+            even=0.5,
+            xlim=(-0.02, 1.02),
+            xlabel="probability, 95% bootstrap",
+        ),
+    ),
+    "profiles": Figure(
+        "Performance profiles",
+        "share of scores above a success rate, with 95% bootstrap bands",
+        curves.profile_table,
+        draw_profiles,
+    ),
+    "differences": Figure(
+        "Differences on the same scenarios",
+        "difference of success rates, with 95% bootstrap intervals over seeds and over "
+        "scenarios, which are the same for both",
+        curves.difference_table,
+        partial(
+            draw_estimates,
+            key="difference",
+            label=_pair,
+            even=0.0,
+            xlabel="difference of success, 95% paired bootstrap",
+        ),
     ),
 }
+ANY_RUNS = ("curves", "levels", "iqm", "improvement", "profiles")
+"""Figures of runs that need not have the same scenarios."""
 
 
 def _literal(rows: Rows) -> Rows:
@@ -203,12 +251,12 @@ def _literal(rows: Rows) -> Rows:
     ]
 
 
-def write(out: Path, tables: dict[str, Rows]) -> list[Path]:
+def write(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
     """Write every table that has rows, as CSV and as pictures.
 
     Args:
         out: folder; made if it is not there.
-        tables: by name, from DRAWINGS.
+        tables: rows by name, from FIGURES.
 
     Returns:
         The files.
@@ -223,7 +271,7 @@ def write(out: Path, tables: dict[str, Rows]) -> list[Path]:
             continue
         files += [out / f"{name}.{kind}" for kind in ("csv", *KINDS)]
         write_atomically(files[-len(KINDS) - 1], Table.of(rows).csv())
-        picture = DRAWINGS[name](_literal(rows))
+        picture = FIGURES[name].draw(_literal(rows))
         for path in files[-len(KINDS) :]:
             save_figure(picture, path, dpi=130)
     return files
@@ -233,8 +281,8 @@ def panels(name: str, rows: Rows) -> list[str]:
     """Draw a table in pictures that are legible on a phone, but for many levels.
 
     Args:
-        name: from DRAWINGS.
-        rows: of the table.
+        name: a name from FIGURES.
+        rows: rows of the table.
 
     Returns:
         SVG: one picture of each panel of learning curves, or a single one.
@@ -243,7 +291,7 @@ def panels(name: str, rows: Rows) -> list[str]:
     for row in rows:
         panel = (row["metric"], row["axis"]) if name == "curves" else ("", "")
         parts.setdefault(panel, []).append(row)
-    return [_svg(DRAWINGS[name](part)) for part in parts.values()]
+    return [_svg(FIGURES[name].draw(part)) for part in parts.values()]
 
 
 def _svg(picture: Any) -> str:

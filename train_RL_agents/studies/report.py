@@ -24,34 +24,8 @@ Evaluations = dict[tuple[str, int], dict[str, Any]]
 """Success and group of each episode, by name and seed of the runs."""
 
 PAGE, TABLE = "study.html", "study.csv"
-_TITLES = {
-    "curves": "Learning curves",
-    "levels": "Success by group",
-    "iqm": "Interquartile mean",
-    "improvement": "Probability of improvement",
-    "profiles": "Performance profiles",
-    "differences": "Differences on the same scenarios",
-}
-_MEANINGS = {
-    "curves": "evaluations while training; mean over seeds, with 95% bootstrap bands over seeds "
-    "and episodes. Wall time includes evaluations and compilation",
-    "levels": "episodes of all seeds together, with 95% Wilson intervals",
-    "iqm": "mean of the middle half of all scores, one for each seed and group of the suite, with "
-    "95% stratified bootstrap intervals over seeds and episodes (in brackets: runs)",
-    "improvement": "probability that a run of one has more success in a group of the suite than a "
-    "run of the other, ties counting half, with 95% stratified bootstrap intervals",
-    "profiles": "share of scores above a success rate, with 95% bootstrap bands",
-    "differences": "difference of success rates, with 95% bootstrap intervals over seeds and over "
-    "scenarios, which are the same for both",
-}
-_SCORES = {
-    "iqm": curves.iqm_table,
-    "levels": curves.level_table,
-    "improvement": curves.improvement_table,
-    "differences": curves.difference_table,
-    "profiles": curves.profile_table,
-}
-"""Tables of a suite."""
+_SCORES = ("iqm", "levels", "improvement", "differences", "profiles")
+"""Figures of a suite."""
 _SHORT = {"iqm": "iqm", "improvement": "probability", "differences": "difference"}
 """Tables that are shown, with the column of their value."""
 _MINUTES = {"train_minutes": "training", "wall_minutes": "wall time"}
@@ -94,7 +68,7 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
         by_agent = curves.grouped(scored.values(), "agent")
         sentence, table = verdict({name: by_agent[name] for name in dict.fromkeys(name for name, _ in scored)})
         verdicts += [f"<p><b>{escape(suite)}</b>: {escape(sentence)}</p>\n", table.html(f"Success on {suite}")]
-        tables = {name: make(by_agent) for name, make in _SCORES.items()}
+        tables = {name: plotting.FIGURES[name].table(by_agent) for name in _SCORES}
         sections.append(_section(f"Suite {suite}", out / "figures" / suite, tables, out))
     page = fill(
         read_part("study.html"),
@@ -214,7 +188,7 @@ def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> st
         if rows:
             parts.append(_figure(name, rows, folder / name, out))
             if name in _SHORT:
-                parts.append(_estimate_table(rows, _SHORT[name]).html(_TITLES[name]))
+                parts.append(_estimate_table(rows, _SHORT[name]).html(plotting.FIGURES[name].title))
     return "".join(parts)
 
 
@@ -227,7 +201,7 @@ def _estimate_table(rows: Rows, key: str) -> Table:
 
 def _figure(name: str, rows: Rows, stem: Path, out: Path) -> str:
     """Put pictures into the page, with links to the files of the figure."""
-    title = _TITLES[name]
+    title, meaning, *_ = plotting.FIGURES[name]
     pictures = "".join(
         f'<img alt="{title}" src="data:image/svg+xml;base64,{base64.b64encode(picture.encode()).decode()}">\n'
         for picture in plotting.panels(name, rows)
@@ -242,5 +216,5 @@ def _figure(name: str, rows: Rows, stem: Path, out: Path) -> str:
     )
     return (
         f'<h3>{title}</h3>\n<figure>\n<div class="{kind}">\n{pictures}</div>\n'
-        f"<figcaption>{title}: {_MEANINGS[name]}. {links}</figcaption>\n</figure>\n"
+        f"<figcaption>{title}: {meaning}. {links}</figcaption>\n</figure>\n"
     )
