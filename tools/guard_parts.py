@@ -206,9 +206,9 @@ def policies(_: Sequence[str]) -> Iterator[Line]:
                 "outcome": digest(map(content, flags)),
                 "successes": int(outcomes.success.sum()),
                 "collisions": int(outcomes.collision.sum()),
-                "seconds": round(report.avg_time or 0.0, 3),
-                "energy": round(report.avg_energy or 0, 2),
-                "return": round(report.avg_return, 4),
+                "seconds": round(report["avg_time"] or 0.0, 3),
+                "energy": round(report["avg_energy"] or 0, 2),
+                "return": round(report["avg_return"], 4),
             },
         )
 

@@ -16,7 +16,7 @@ import json
 import math
 import random
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -201,7 +201,7 @@ def main(argv: list[str] | None = None) -> None:
     scenario_set, _ = choose_set(world, schedule, {"episodes": args.episodes, "seed": args.seed})
     results = json.loads(args.json.read_text()) if args.json.exists() else {}
     if "evaluate" not in results:
-        report = asdict(run_set(contender, scenario_set, world, ActingOptions(), cpu)[0].report())
+        report = run_set(contender, scenario_set, world, ActingOptions(), cpu)[0].report()
         results["evaluate"] = {
             "policy": args.policy,
             "seed": args.seed,

@@ -28,8 +28,8 @@ from marinenav_env.support.validation import (
 from train_RL_agents.config.reading import flatten, load_config
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.evaluation.contenders import Contender, find
-from train_RL_agents.evaluation.report import Evaluation, evaluate_all
-from train_RL_agents.evaluation.tables import Result
+from train_RL_agents.evaluation.scoring import evaluate_all
+from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.checkpoint import (

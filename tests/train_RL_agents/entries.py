@@ -3,9 +3,9 @@
 import torch
 
 from train_RL_agents.evaluation.entry import Entry, SuiteResult
-from train_RL_agents.evaluation.episodes import Episodes
 from train_RL_agents.evaluation.frozen import FROZEN, SEED
-from train_RL_agents.evaluation.tables import CONDUCT, MARKS
+from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS
+from train_RL_agents.results.rows import Episodes
 
 HASH = "0123456789abcdef" * 2
 
@@ -30,28 +30,29 @@ def result(outcome, groups=("all",), suite="currents", **other):
         "seed": SEED,
         "groups": groups,
         "astern": 0.25,
-        "conduct": {},
+        "compliance": {},
     }
     return SuiteResult.of(episodes, **given | other)
 
 
-def marked(groups):
-    """Marks of groups."""
-    row = dict.fromkeys(MARKS, 0.75) | {"all_kept_low": 0.5, "all_kept_high": 0.9}
+def by_role(groups):
+    """Compliance of groups, by role."""
+    row = dict.fromkeys(ENCOUNTER_COLUMNS, 0.75) | {"all_kept_low": 0.5, "all_kept_high": 0.9}
     return {name: dict(row) for name in (*groups, "overall")}
 
 
 def entry(outcome="ssct", name="mine", **other):
-    """An entry of three suites: without conduct, with rules, and with marks and tracks."""
+    """An entry of three suites: without compliance, of the suite of rules, and by role with tracks."""
     meetings, cases = ("head-on", "overtaking"), ("case 1", "case 2")
+    shares = dict.fromkeys(RULES_COLUMNS, 0.5)
     suites = {
         "currents": result(outcome),
-        "rules": result(outcome, meetings, "rules", conduct={each: dict.fromkeys(CONDUCT, 0.5) for each in meetings}),
+        "rules": result(outcome, meetings, "rules", compliance=dict.fromkeys(meetings, shares)),
         "imazu": result(
             outcome,
             cases,
             "imazu",
-            conduct=marked(cases),
+            compliance=by_role(cases),
             duties={"give-way": [3, 4], "stand-on": [0, 0]},
             tracks=[[[0, 0, 10, 1], [20, 0, 10, 1]], [[0, 0, 9, 2]]],
         ),

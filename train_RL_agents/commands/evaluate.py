@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from train_RL_agents.commands.choosing import add_choice
-from train_RL_agents.evaluation import tables
 
 if TYPE_CHECKING:
-    from train_RL_agents.evaluation.report import Evaluation
+    from train_RL_agents.evaluation.tables import Evaluation
 
 _OUTPUTS = ("json", "csv", "markdown", "record")
 
@@ -93,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.files import check_outputs
     from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.recording import save
-    from train_RL_agents.evaluation.report import evaluate_all
+    from train_RL_agents.evaluation.scoring import evaluate_all
     from train_RL_agents.exporting.exported import find
     from train_RL_agents.run.checkpoint import NOT_EVALUATED
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
@@ -115,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
             save(evaluation.recording, given["record"])
     finally:
         # Last, as a reader such as `head` may leave; but also if a disk is full.
-        tables.show(evaluation.results, evaluation.heading)
+        evaluation.show()
     return 0
 
 
@@ -149,5 +148,4 @@ def _write_all(given: dict[str, Any], evaluation: Evaluation) -> None:
     if "csv" in given:
         write_atomically(given["csv"], Table.of(evaluation.rows).csv())
     if "markdown" in given:
-        text = tables.markdown_text(evaluation.results, evaluation.heading)
-        write_atomically(given["markdown"], text)
+        write_atomically(given["markdown"], evaluation.markdown())

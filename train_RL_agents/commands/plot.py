@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     groups, left_out = curves.overlapping(curves.grouped(runs, arguments.by))
     for sentence in (*filter(None, (run.unread for run in runs)), *left_out):
         print(sentence)
-    for path in plotting.write(arguments.out, curves.tables(groups)):
+    tables = {name: plotting.FIGURES[name].table(groups) for name in plotting.ANY_RUNS}
+    for path in plotting.write(arguments.out, tables):
         print(path)
     return 0

@@ -94,9 +94,9 @@ def _entry(arguments: argparse.Namespace) -> Entry:
     for name in frozen.FROZEN:
         began = time.perf_counter()
         result = suites[name] = frozen.run_suite(found, name, device, given.get("episodes"))
-        report = result.episodes.report()
+        report = result.table["overall"]
         print(
-            f"{name}: {report.episodes:,} episodes, success {report.success_rate:.3f}, "
+            f"{name}: {report['episodes']:,} episodes, success {report['success_rate']:.3f}, "
             f"{time.perf_counter() - began:.0f} s",
             flush=True,
         )

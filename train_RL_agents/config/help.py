@@ -16,6 +16,7 @@ from marinenav_env.support.validation import describe, words_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.levels import short_dict
 from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
+from train_RL_agents.results.table import Column, Table
 
 _COLUMN = 36
 """Where meanings begin; a longer key has its meaning on the next line."""
@@ -91,17 +92,13 @@ def _of(section: Section, whose: str) -> Section:
 
 
 def _markdown(section: Section) -> str:
-    """A section as a heading and a table."""
-    lines = [
-        f"## {section.title.rstrip('.')}",
-        "",
-        "| setting | default | meaning |",
-        "|---|---|---|",
+    """Return a section as a heading and a table."""
+    rows = [
+        {"setting": f"`{key}`", "default": f"`{value}`" if value else "", "meaning": meaning}
+        for key, value, meaning in section.rows
     ]
-    for key, value, meaning in section.rows:
-        default = f"`{value}`" if value else ""
-        lines.append(f"| `{key}` | {default} | {meaning.replace('|', chr(92) + '|')} |")
-    return "\n".join([*lines, ""])
+    columns = [Column("setting"), Column("default"), Column("meaning")]
+    return f"## {section.title.rstrip('.')}\n\n{Table(columns, rows).markdown()}"
 
 
 def shown(value: Any) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 
 from marinenav_env.rules.roles import ROLES
@@ -26,31 +28,34 @@ from marinenav_env.support.validation import (
     is_text,
     require,
 )
-from train_RL_agents.evaluation.episodes import Episodes
-from train_RL_agents.evaluation.tables import CONDUCT, MARKS
+from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS
+from train_RL_agents.results.rows import OVERALL, Episodes
+from train_RL_agents.results.statistics import Estimate, wilson_interval
 
 FORMAT, BENCHMARK = "marinenav entry", 2
 """Kind of file, and version of the suites, sizes and seeds (see evaluation.frozen)."""
 SUCCESS, COLLISION, TIMEOUT = "sct"
 _NO_SHARES = {"closest_approach", "delay", "detour"}
-"""Figures of conduct that may be above 1 or below 0."""
+"""Figures of compliance that may be above 1 or below 0."""
 _FARTHEST = 1e4
 """Largest size of a coordinate of a track (m)."""
 
 _HASH = re.compile("[0-9a-f]{32}")
 Hash = Annotated[str, Rule("32 hexadecimal digits", lambda text: bool(_HASH.fullmatch(text)))]
+_IN_FILES = {"compliance": "conduct"}
+"""Fields of SuiteResult that have another name in files."""
 Counts = tuple[Whole, ...]
 Numbers = tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """What happened on a suite of N episodes."""
+    """Rows of a suite of N episodes, and what else was measured in it."""
 
     scenarios: Hash
     """Hash of the scenarios (see frozen.hash_of)."""
     seed: Whole
-    """Of scenarios and measurement noise."""
+    """Seed of scenarios and measurement noise."""
     groups: tuple[str, ...]
     """Names of the groups."""
     level: Counts
@@ -69,130 +74,153 @@ class SuiteResult:
     """[N] likewise."""
     astern: Fraction
     """Share of the steps in which vessels go astern."""
-    conduct: dict[str, dict[str, float | None]]
-    """Figures of CONDUCT or MARKS by group; empty for suites that have none."""
+    compliance: dict[str, dict[str, float | None]]
+    """Figures of RULES_COLUMNS or ENCOUNTER_COLUMNS by group; empty for suites that have none."""
     duties: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Duties kept, and all, by role; empty likewise."""
     tracks: tuple[tuple[Numbers, ...], ...] = ()
-    """Of the first episode of each group, of each vessel: x, y (m) of each second, in one row;
-    empty for suites that are not drawn."""
+    """Track of each vessel in the first episode of each group: x, y (m) of each second, in one row; empty for
+    suites that are not drawn."""
 
     def __post_init__(self) -> None:
         check_fields(self)
         count = len(self.level)
         columns = (self.outcome, self.robots, self.arrived, self.time, self.energy, self.returns)
-        fine = count > 0 and all(len(each) == count for each in columns)
-        require(fine, "level", count, "as long as the other columns, and not empty")
-        fine = set(self.level) == set(range(len(self.groups)))
-        require(fine, "level", set(self.level), "the numbers of all groups")
+        is_whole = count > 0 and all(len(column) == count for column in columns)
+        require(is_whole, "level", count, "as long as the other columns, and not empty")
+        has_all = set(self.level) == set(range(len(self.groups)))
+        require(has_all, "level", set(self.level), "the numbers of all groups")
         require(set(self.outcome) <= {*"sct"}, "outcome", self.outcome, "letters of sct")
         pairs = zip(self.arrived, self.robots, strict=True)
-        require(all(0 <= one <= all_ > 0 for one, all_ in pairs), "arrived", "...", "at most the number of robots")
-        self._check_conduct()
-        numbers = [number for each in self.tracks for row in each for number in row]
-        fine = len(self.tracks) in (0, len(self.groups)) and all(
-            each and all(row and len(row) % 2 == 0 for row in each) for each in self.tracks
+        require(
+            all(0 <= some <= robots > 0 for some, robots in pairs), "arrived", "...", "at most the number of robots"
         )
-        fine = fine and all(abs(number) <= _FARTHEST for number in numbers)
-        require(fine, "tracks", "...", "pairs of coordinates of every group")
+        self._check_compliance()
+        is_drawn = len(self.tracks) in (0, len(self.groups)) and all(
+            vessels and all(path and len(path) % 2 == 0 and max(map(abs, path)) <= _FARTHEST for path in vessels)
+            for vessels in self.tracks
+        )
+        require(is_drawn, "tracks", "...", "pairs of coordinates of every group")
 
-    def _check_conduct(self) -> None:
-        """Refuse conduct and duties of another form.
+    def _check_compliance(self) -> None:
+        """Refuse compliance and duties of another form.
 
         Raises:
             ConfigError: when they are.
         """
-        rows = [*self.conduct.values()]
-        fine = self.conduct.keys() - {"overall"} in (set(), {*self.groups})
-        fine = fine and all(map(_is_conduct, rows))
-        fine = fine and any(all(names.keys() <= row.keys() for row in rows) for names in (CONDUCT, MARKS))
-        require(fine, "conduct", "...", "the figures of all groups, finite numbers or null")
-        fine = self.duties.keys() <= {*ROLES} and all(
+        rows = [*self.compliance.values()]
+        is_whole = self.compliance.keys() - {OVERALL} in (set(), {*self.groups}) and all(map(_is_compliance, rows))
+        is_whole = is_whole and any(
+            all(names.keys() <= row.keys() for row in rows) for names in (RULES_COLUMNS, ENCOUNTER_COLUMNS)
+        )
+        require(is_whole, "conduct", "...", "the figures of all groups, finite numbers or null")
+        are_pairs = self.duties.keys() <= {*ROLES} and all(
             isinstance(pair, list | tuple) and len(pair) == 2 and all(map(is_count, pair)) and pair[0] <= pair[1]
             for pair in self.duties.values()
         )
-        require(fine, "duties", "...", "of each role two counts, the first not above the other")
+        require(are_pairs, "duties", "...", "of each role two counts, the first not above the other")
 
     @classmethod
     def of(cls, episodes: Episodes, **other: Any) -> SuiteResult:
-        """The result of episodes; ``other``: all that they do not have."""
+        """Make a result of rows.
+
+        Args:
+            episodes: what happened.
+            **other: the fields that are no columns of it.
+        """
         pairs = zip(episodes.success.tolist(), episodes.collision.tolist(), strict=True)
-        letters = [SUCCESS if good else COLLISION if hit else TIMEOUT for good, hit in pairs]
         return cls(
             level=tuple(episodes.level.tolist()),
-            outcome="".join(letters),
+            outcome="".join(SUCCESS if success else COLLISION if hit else TIMEOUT for success, hit in pairs),
             robots=tuple(episodes.robots.tolist()),
             arrived=tuple(episodes.robots_arrived.tolist()),
-            time=tuple(round(each, 2) for each in episodes.time.tolist()),
-            energy=tuple(round(each) for each in episodes.energy.tolist()),
-            returns=tuple(round(each, 2) for each in episodes.returns.tolist()),
+            time=tuple(round(value, 2) for value in episodes.time.tolist()),
+            energy=tuple(round(value) for value in episodes.energy.tolist()),
+            returns=tuple(round(value, 2) for value in episodes.returns.tolist()),
             **other,
         )
 
-    @property
+    @cached_property
     def episodes(self) -> Episodes:
-        """The episodes, from which figures and intervals come."""
+        """Return the rows, from which figures and intervals come."""
+        outcome = np.array([*self.outcome])
+        integers = (self.level, outcome == SUCCESS, outcome == COLLISION, self.robots, self.arrived)
+        floats = (torch.tensor(column, dtype=torch.float64) for column in (self.time, self.energy, self.returns))
+        return Episodes(*map(torch.as_tensor, integers), *floats)
 
-        def numbers(values: tuple[float, ...]) -> torch.Tensor:
-            return torch.tensor(values, dtype=torch.float64)
+    @cached_property
+    def table(self) -> dict[str, dict[str, Any]]:
+        """Return the reports by group and overall."""
+        return self.episodes.table(self.groups)
 
-        return Episodes(
-            level=torch.tensor(self.level),
-            success=torch.tensor([each == SUCCESS for each in self.outcome]),
-            collision=torch.tensor([each == COLLISION for each in self.outcome]),
-            robots=torch.tensor(self.robots),
-            robots_arrived=torch.tensor(self.arrived),
-            time=numbers(self.time),
-            energy=numbers(self.energy),
-            returns=numbers(self.returns),
-        )
+    def estimates(self, group: str = OVERALL) -> dict[str, Estimate]:
+        """Estimate all figures of a group: those of ``Episodes.estimates``, of compliance, and of these two.
+
+        ``no_collision`` is the share of episodes without a collision; ``astern`` of all groups has no interval.
+
+        Args:
+            group: one of the groups, or ``overall``; of another there are none.
+        """
+        if group not in self.table:
+            return {}
+        estimates = self.episodes.estimates(None if group == OVERALL else self.groups.index(group))
+        rate, low, high = estimates["collision_rate"]
+        estimates["no_collision"] = Estimate(1.0 - rate, 1.0 - high, 1.0 - low)
+        row, count = self.compliance.get(group, {}), self.table[group]["episodes"]
+        for name, value in row.items():
+            if value is None or name.endswith(("_low", "_high")):
+                continue
+            if f"{name}_low" in row:
+                estimates[name] = Estimate(value, row[f"{name}_low"], row[f"{name}_high"])
+            elif name not in _NO_SHARES:
+                estimates[name] = Estimate(value, *wilson_interval(round(value * count), count))
+        return estimates | {"astern": Estimate(*[self.astern] * 3)}
 
 
-def _is_conduct(row: Any) -> bool:
-    """Whether these are figures, shares among them, each with both ends of an interval or none."""
-    if not isinstance(row, dict):
+def _is_compliance(row: Any) -> bool:
+    """Return whether these are figures, shares among them, each with both ends of an interval or none."""
+    if not isinstance(row, dict) or not all(value is None or is_number(value) for value in row.values()):
         return False
-    fine = all(each is None or is_number(each) for each in row.values())
-    shares = (row[name] for name in row.keys() & {*CONDUCT, *MARKS} - _NO_SHARES)
-    fine = fine and all(each is None or 0.0 <= each <= 1.0 for each in shares)
-    for name in row:
-        stem = name.removesuffix("_low").removesuffix("_high")
-        if stem != name:
-            parts = [row.get(f"{stem}{end}") for end in ("", "_low", "_high")]
-            fine = fine and parts.count(None) in (0, 3)
-    return fine
+    shares = (row[name] for name in row.keys() & {*RULES_COLUMNS, *ENCOUNTER_COLUMNS} - _NO_SHARES)
+    stems = {name.removesuffix("_low").removesuffix("_high") for name in row if name.endswith(("_low", "_high"))}
+    parts = ([row.get(f"{stem}{end}") for end in ("", "_low", "_high")] for stem in stems)
+    return all(share is None or 0.0 <= share <= 1.0 for share in shares) and all(
+        part.count(None) in (0, 3) for part in parts
+    )
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What one policy did on the suites of the benchmark."""
+    """Results of one policy on the suites of the benchmark."""
 
     policy: dict[str, Any]
-    """Who it is: name, agent, env_steps, sha256 of its file, and what it observes; texts, numbers
-    and null."""
+    """Name, agent, env_steps, sha256 of the file, and what it observes; texts, numbers and null."""
     program: dict[str, Any]
     """Versions of the packages, and the revision of the program."""
     made: str
     """Date (UTC)."""
     suites: dict[str, SuiteResult]
-    """By name, in the order of the benchmark."""
+    """Results by suite, in the order of the benchmark."""
 
     def __post_init__(self) -> None:
         check_fields(self)
         for name in ("policy", "program"):
             values = getattr(self, name).values()
-            fine = all(each is None or is_text(each) or is_number(each) for each in values)
-            require(fine, name, "...", "texts, numbers and null by name")
+            are_plain = all(value is None or is_text(value) or is_number(value) for value in values)
+            require(are_plain, name, "...", "texts, numbers and null by name")
         for name in ("name", "agent", "sha256"):
             value = self.policy.get(name)
             # A baseline has no file.
-            fine = is_text(value) or (value is None and name == "sha256")
-            require(fine, f"policy.{name}", value, "text")
+            require(is_text(value) or (value is None and name == "sha256"), f"policy.{name}", value, "text")
 
     def content(self) -> str:
-        """The file's content."""
+        """Return the content of the file."""
+        suites = {
+            name: {_IN_FILES.get(key, key): value for key, value in asdict(result).items()}
+            for name, result in self.suites.items()
+        }
         about = {"format": FORMAT, "benchmark": BENCHMARK}
-        return json.dumps(about | asdict(self), allow_nan=False) + "\n"
+        return json.dumps(about | asdict(self) | {"suites": suites}, allow_nan=False) + "\n"
 
 
 def read_entry(path: Path) -> Entry:
@@ -202,13 +230,17 @@ def read_entry(path: Path) -> Entry:
         ConfigError: when it cannot be read, is damaged, or is of another version of the benchmark.
     """
     content = files.read_json(path, "an entry of the benchmark")
-    fine = isinstance(content, dict) and content.get("format") == FORMAT
-    require(fine, str(path), type(content).__name__, f"a {FORMAT}")
+    is_entry = isinstance(content, dict) and content.get("format") == FORMAT
+    require(is_entry, str(path), type(content).__name__, f"a {FORMAT}")
     version = content.pop("benchmark", None)
-    fine = is_count(version) and version == BENCHMARK
-    require(fine, f"{path}: benchmark", version, f"{BENCHMARK}, which this program runs; submit the policy again")
+    is_current = is_count(version) and version == BENCHMARK
+    require(is_current, f"{path}: benchmark", version, f"{BENCHMARK}, which this program runs; submit the policy again")
     try:
-        suites = {name: SuiteResult(**each) for name, each in content.pop("suites").items()}
+        names = {stored: name for name, stored in _IN_FILES.items()}
+        suites = {
+            suite: SuiteResult(**{names.get(key, key): value for key, value in result.items()})
+            for suite, result in content.pop("suites").items()
+        }
         del content["format"]
         return Entry(suites=suites, **content)
     except ConfigError as error:

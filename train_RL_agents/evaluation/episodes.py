@@ -17,9 +17,9 @@ from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig
 from marinenav_env.scenarios.complete import CompleteSampler, draws_for
 from marinenav_env.state import Scenario
-from train_RL_agents.evaluation.outcomes import Episodes, Report, finite
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
 from train_RL_agents.evaluation.tally import CHECK_EVERY, Moment, Policy, Progress, Tally, Watch
+from train_RL_agents.results.rows import Episodes, finite
 from train_RL_agents.results.statistics import wilson_interval
 from train_RL_agents.utils.memory import require_room
 
@@ -201,7 +201,6 @@ __all__ = [
     "Episodes",
     "Moment",
     "Policy",
-    "Report",
     "Watch",
     "draw_scenarios",
     "evaluate",

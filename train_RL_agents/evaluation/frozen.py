@@ -24,9 +24,9 @@ from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender
 from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
 from train_RL_agents.evaluation.recording import Recording
-from train_RL_agents.evaluation.report import run_scored
+from train_RL_agents.evaluation.scoring import run_scored
 from train_RL_agents.evaluation.seamanship import AsternShare, kept_by_role, tracks
-from train_RL_agents.evaluation.suites import MARKED, Part, ScenarioSet, make_set
+from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, Part, ScenarioSet, make_set
 from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.provenance import revision, versions
 
@@ -150,10 +150,10 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
     world, options = benchmark_world(contender), ActingOptions(seed=SEED + 1)
     count = FROZEN[name].episodes if episodes is None else episodes
     scenario_set, counter = make_set(name, world, count, SEED), AsternShare()
-    outcomes, recording, conduct = run_scored(contender, scenario_set, world, options, device, "entry", counter)
+    outcomes, recording, compliance = run_scored(contender, scenario_set, world, options, device, "entry", counter)
     figures = {
-        group: {mark: None if value is None else round(value, 4) for mark, value in row.items()}
-        for group, row in (conduct or {}).items()
+        group: {name: None if value is None else round(value, 4) for name, value in row.items()}
+        for group, row in (compliance or {}).items()
     }
     result = SuiteResult.of(
         outcomes,
@@ -161,9 +161,9 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
         seed=SEED,
         groups=scenario_set.groups,
         astern=round(counter.value, 4),
-        conduct=figures,
+        compliance=figures,
     )
-    if recording is None or name not in MARKED:
+    if recording is None or name not in ENCOUNTER_SUITES:
         return result
     controlled = 1 if scenario_set.parts[0].only_own else recording.robot_mask.shape[-1]
     return replace(

@@ -19,6 +19,7 @@ from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evalua
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
 from train_RL_agents.evaluation.tally import Moment, Progress
 from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.results.rows import stored_arrays
 from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import results
@@ -139,7 +140,8 @@ class History:
             if name != "overall"
         }
         self.rows.append({"env_steps": env_steps, **times, **overall, **levels})
-        self._run.write_evaluations(self.rows, self._arrays())
+        steps = {"timesteps": [row["env_steps"] for row in self.rows]}
+        self._run.write_evaluations(self.rows, steps | stored_arrays(self.episodes))
         scalars = {f"eval/{name}": value for name, value in (overall | levels).items()}
         self._run.log(scalars | results(overall), env_steps)
         name = f"policy_{env_steps:012d}.pt"
@@ -165,21 +167,6 @@ class History:
         curves = probe.success_by_level([*(row["env_steps"] for row in self.rows), env_steps], rates)
         if curves is not None:
             self._run.log_image("eval/success_by_level", curves, env_steps)
-
-    def _arrays(self) -> dict[str, Any]:
-        """Evaluations by episode, under the names of the field's evaluations.npz."""
-        names = {
-            "successes": "success",
-            "rewards": "returns",
-            "times": "time",
-            "energies": "energy",
-            "collisions": "collision",
-        }
-        arrays = {
-            name: torch.stack([getattr(episodes, ours) for episodes in self.episodes]).numpy()
-            for name, ours in names.items()
-        }
-        return {"timesteps": [row["env_steps"] for row in self.rows], **arrays}
 
     def state_dict(self) -> dict[str, Any]:
         """All evaluations so far."""

@@ -15,8 +15,8 @@ from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reset import NewEpisodes, controlled
 from marinenav_env.state import Outcome, WorldState
-from train_RL_agents.evaluation.outcomes import Episodes
 from train_RL_agents.evaluation.tally import CHECK_EVERY, Moment, Policy, Progress, Tally, Watch
+from train_RL_agents.results.rows import Episodes
 
 REFILL_EVERY = 5
 """Vector steps between two looks for environments in which the next episode can begin."""

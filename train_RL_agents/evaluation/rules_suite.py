@@ -110,7 +110,7 @@ def in_motion(
 
 
 @dataclass(frozen=True)
-class Conduct:
+class Manoeuvres:
     """Outcomes of N encounters; pairs are of the own and the other vessel."""
 
     gap: Tensor
@@ -125,7 +125,7 @@ class Conduct:
     """[N] bool: true if a vessel collided."""
 
 
-def conduct(recording: Recording) -> Conduct:
+def manoeuvres(recording: Recording) -> Manoeuvres:
     """Return the conduct of the vessels until their closest approach.
 
     Args:
@@ -150,7 +150,7 @@ def conduct(recording: Recording) -> Conduct:
     slowed = (speed < (1.0 - SLOWS) * speed.cummax(0).values) & until_closest[..., None]
 
     ahead = torch.stack([_passes_ahead(pose, vessel, both) for vessel in (0, 1)], -1)
-    return Conduct(
+    return Manoeuvres(
         gap=distance.amin(0) - recording.vessel_radius.sum(-1),
         turn=turn,
         gave_way=(turned | slowed).any(0),
@@ -171,7 +171,7 @@ def _passes_ahead(pose: Tensor, vessel: int, both: Tensor) -> Tensor:
     return (passes & (along[1:] > 0.0)).any(0)
 
 
-def complies(encounter: Encounter, result: Conduct) -> Tensor:
+def complies(encounter: Encounter, result: Manoeuvres) -> Tensor:
     """Return whether encounters complied with the rules, [N] bool.
 
     Head-on: both turned to starboard. Otherwise: the give-way vessel gave way and, if crossing, did not pass ahead of
@@ -191,8 +191,8 @@ def complies(encounter: Encounter, result: Conduct) -> Tensor:
     return is_compliant & ~result.collision
 
 
-def summary(encounter: Encounter, result: Conduct, rows: Sequence[bool]) -> dict[str, float]:
-    """Return shares and means over encounters of one kind by name; see CONDUCT in tables.
+def summary(encounter: Encounter, result: Manoeuvres, rows: Sequence[bool]) -> dict[str, float]:
+    """Return shares and means over encounters of one kind by name; see RULES_COLUMNS in tables.
 
     Args:
         encounter: geometry of the encounters.
@@ -200,7 +200,7 @@ def summary(encounter: Encounter, result: Conduct, rows: Sequence[bool]) -> dict
         rows: flags of the encounters of this kind.
     """
     mask = torch.tensor(rows)
-    result = Conduct(*(tensor[mask] for tensor in vars(result).values()))
+    result = Manoeuvres(*(tensor[mask] for tensor in vars(result).values()))
     own, other = result.gave_way.unbind(-1)
     turns = result.turn[:, torch.tensor(encounter.gives_way)]
     turned = (turns != 0).sum().clamp_min(1)

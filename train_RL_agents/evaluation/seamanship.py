@@ -43,7 +43,7 @@ SHARES = (
     "not_ahead",
     "stood_on",
 )
-"""Marks that are 0 or 1."""
+"""Figures of compliance that are 0 or 1."""
 EARLY = 10.0
 """A manoeuvre is early when it is substantial before the vessels are this close (m), or while more
 than half of the gap at the beginning is left."""
@@ -205,8 +205,8 @@ def sailed(seen: Tracks) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class Marks:
-    """Marks of vessels, [E, R] each; nan where one does not apply."""
+class Compliance:
+    """Compliance of vessels, [E, R] each; nan where one does not apply."""
 
     safety: Tensor
     rules_kept: Tensor
@@ -220,13 +220,13 @@ class Marks:
     astern: Tensor
 
 
-def marks(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor, rules: ColregsConfig) -> Marks:
-    """Mark every vessel of a recording.
+def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor, rules: ColregsConfig) -> Compliance:
+    """Measure the compliance of every vessel of a recording.
 
     Args:
         recording: of E encounters.
         alone: control steps and path (m) of every vessel where there is no other, [E, R] each.
-        scored: [E, R] bool, which vessels are marked.
+        scored: [E, R] bool, which vessels are scored.
         rules: when there is a risk of collision.
     """
     seen = tracks(recording)
@@ -242,7 +242,7 @@ def marks(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor, ru
         return torch.where(asked.any(-1), kept, torch.nan)
 
     kept = share(~did.broken, clear | did.stands_on)
-    found = Marks(
+    found = Compliance(
         safety=safety(seen, rules.domain),
         rules_kept=torch.where(seen.collided, 0.0 * kept, kept),
         substantial=share(did.substantial, clear),
@@ -254,8 +254,8 @@ def marks(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor, ru
         detour=torch.where(arrived, path / alone[1] - 1.0, torch.nan),
         astern=astern / steps.clamp_min(1),
     )
-    return Marks(
-        **{item.name: torch.where(scored, getattr(found, item.name).double(), torch.nan) for item in fields(Marks)}
+    return Compliance(
+        **{item.name: torch.where(scored, getattr(found, item.name).double(), torch.nan) for item in fields(Compliance)}
     )
 
 
@@ -298,13 +298,13 @@ class AsternShare:
         return float(astern) / max(steps, 1)
 
 
-def summary(found: Marks, rows: Tensor) -> dict[str, float | None]:
-    """Mean of every mark with its 95% interval, by name; None where it does not apply.
+def summary(found: Compliance, rows: Tensor) -> dict[str, float | None]:
+    """Return the mean of every figure with its 95% interval, by name; None where it does not apply.
 
     ``all_kept`` is the share of encounters in which every vessel that has a duty kept the rules.
 
     Args:
-        found: marks [E, R].
+        found: compliance [E, R].
         rows: [E] bool, which encounters.
     """
     values = {name: each[rows] for name, each in vars(found).items()}

@@ -259,8 +259,8 @@ SUITES: dict[str, Suite] = {
     "imazu_own": Suite("imazu, the others keeping course and speed", partial(_imazu, only_own=True), 20),
     "encounters_own": Suite("encounters, the others keeping course and speed", partial(_encounters, only_own=True), 25),
 }
-MARKED = ("imazu", "encounters", "imazu_own", "encounters_own")
-"""Suites whose vessels get marks of seamanship."""
+ENCOUNTER_SUITES = ("imazu", "encounters", "imazu_own", "encounters_own")
+"""Suites that are scored by the role of every vessel (see seamanship)."""
 
 
 def make_set(name: str, world: WorldConfig, episodes: int | None = None, seed: int | None = None) -> ScenarioSet:

@@ -1,4 +1,4 @@
-"""Tables of an evaluation: which columns they have, and what these mean."""
+"""The figures of an evaluation: tables of them, which columns these have, and what the columns mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from train_RL_agents.results.table import Column, Table
+from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.results.rows import OVERALL, finite
+from train_RL_agents.results.table import UNLIMITED, Column, Table
 
 FIGURES = (
     Column(
@@ -37,7 +39,7 @@ FIGURES = (
 )
 """The figures of a report that tables have."""
 COLUMNS = {column.title: column.meaning for column in FIGURES}
-"""What each column of the table means."""
+"""Meaning of each column of the table."""
 
 
 def difference_column(header: str, meaning: str) -> Column:
@@ -58,9 +60,9 @@ def difference_column(header: str, meaning: str) -> Column:
 
 DIFFERENCE = difference_column("than the first", "success rate less that of the first policy on the same episodes")
 COMPARED = COLUMNS | {DIFFERENCE.title: DIFFERENCE.meaning}
-"""The same for a comparison."""
+"""Meaning of each column of the table of a comparison."""
 
-CONDUCT = {
+RULES_COLUMNS = {
     "compliance": "encounters without a collision in which the rules were kept: head-on both turn "
     "to starboard; crossing, the vessel that has the other to starboard gives way and does not "
     "cross ahead; an overtaking vessel gives way",
@@ -72,9 +74,9 @@ CONDUCT = {
     "starboard_turns": "of the first turns of vessels that must give way, those to starboard",
     "closest_approach": "smallest gap between the hulls' circles (m), mean",
 }
-"""What each column of the table of conduct means."""
+"""Columns of the table of compliance in the suite ``rules``, with their meanings."""
 
-MARKS = {
+ENCOUNTER_COLUMNS = {
     "all_kept": "encounters without a collision in which every vessel that has a duty kept the rules",
     "rules_kept": "vessels with a duty that kept the rules, of those with one; what follows in "
     "brackets are 95% intervals (Wilson; of means, normal)",
@@ -90,7 +92,7 @@ MARKS = {
     "detour": "path over that of the same vessel alone, less 1, mean",
     "astern": "share of steps astern, mean",
 }
-"""What each column of the table of marks means."""
+"""Columns of the table of compliance in the suites of encounters, with their meanings."""
 
 
 @dataclass(frozen=True)
@@ -98,32 +100,113 @@ class Result:
     """Figures of one policy."""
 
     name: str
-    """How it was called on the command line."""
+    """Name of the policy on the command line."""
     about: dict[str, Any]
-    """What it is."""
+    """Checkpoint, agent and env-steps."""
     figures: dict[str, dict[str, Any]]
     """Report by group and overall."""
     differences: dict[str, dict[str, Any]] | None = None
-    """Difference to the first policy, likewise; None for the first."""
-    conduct: dict[str, dict[str, Any]] | None = None
-    """How the rules of the sea were kept, by encounter; None for other suites."""
+    """Difference to the first policy by group and overall; None for the first."""
+    compliance: dict[str, dict[str, Any]] | None = None
+    """Compliance with the rules of the sea by encounter; None for other suites."""
 
     def __repr__(self) -> str:
-        return f"<Result of {short(self)}>"
+        return f"<Result of {self.short()}>"
 
     def _repr_html_(self) -> str:
         return notebook_text([self], self.name)
 
     @property
     def overall(self) -> dict[str, Any]:
-        """The figures over all episodes."""
-        return self.figures["overall"]
+        """Return the figures over all episodes."""
+        return self.figures[OVERALL]
 
     @property
-    def conduct_columns(self) -> dict[str, str]:
-        """What the columns of conduct mean."""
-        rows = list((self.conduct or {}).values())
-        return MARKS if rows and "safety" in rows[0] else CONDUCT
+    def compliance_columns(self) -> dict[str, str]:
+        """Return the meanings of the columns of compliance."""
+        return ENCOUNTER_COLUMNS if any("safety" in row for row in (self.compliance or {}).values()) else RULES_COLUMNS
+
+    def short(self) -> str:
+        """Name the policy with its success, in a few words."""
+        row = self.overall
+        rate, low, high = (row[f"success_{end}"] for end in ("rate", "low", "high"))
+        return f"{self.name}, success {rate:.3f} [{low:.3f}, {high:.3f}] of {row['episodes']} episodes"
+
+    def whom(self) -> str:
+        """Return what the policy is, as a few words."""
+        agent, file = self.about["agent_type"], self.about["checkpoint"]
+        return str(agent) if file is None else f"{agent} after {self.about['env_steps']:,} env-steps, {file}"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures of policies on the same scenarios; printed and in notebooks, it is a table."""
+
+    results: list[Result]
+    """Figures of each policy."""
+    setting: dict[str, Any]
+    """Everything that the figures depend on; of several policies, what they have in common."""
+    recording: Recording | None = None
+    """All that happened, if it was asked for."""
+
+    @property
+    def heading(self) -> str:
+        """Return a line that names the policies and the scenarios."""
+        return f"{'; '.join(result.whom() for result in self.results)}, on {self._scenarios}"
+
+    @property
+    def _scenarios(self) -> str:
+        """Name the scenarios, and how policies act on them."""
+        source = self.setting["suite"] or self.setting["scenarios"] or "levels"
+        acting = "".join(f", {name}" if value is True else f", {name} {value}" for name, value in self.acting.items())
+        return f"{source}, seed {self.setting['seed']}{acting}"
+
+    @property
+    def acting(self) -> dict[str, Any]:
+        """Return the options of acting that differ from the defaults."""
+        options = {name: self.setting.get(name) for name in ("risk", "stochastic")}
+        return {name: value for name, value in options.items() if value}
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all figures, a row for each group and policy."""
+        return [row | self.acting for row in group_rows(self.results, "figures", "differences", "compliance")]
+
+    def content(self) -> dict[str, Any]:
+        """Return the content of its JSON file."""
+        first, alone = self.results[0], len(self.results) == 1
+        content: dict[str, Any] = {"setting": self.setting, "columns": COLUMNS if alone else COMPARED}
+        # Files call compliance conduct.
+        if alone:
+            content["figures"] = first.figures
+        else:
+            names = {"compliance": "conduct"}
+            content["policies"] = [{names.get(key, key): value for key, value in vars(r).items()} for r in self.results]
+        if first.compliance is not None:
+            content |= {"conduct": first.compliance, "conduct_columns": first.compliance_columns}
+        return dict(finite(content))
+
+    def show(self) -> None:
+        """Print the tables, with what each column means below them."""
+        figures, *compliance = _tables(self.results)
+        figures.print(self.heading)
+        for table in compliance:
+            print()
+            table.print("Rules of the sea")
+
+    def markdown(self) -> str:
+        """Return the tables in Markdown, below a heading."""
+        return "\n".join([self.heading + "\n", *(table.markdown() for table in _tables(self.results))])
+
+    def __str__(self) -> str:
+        lines, _ = figure_table(self.results).lines(UNLIMITED)
+        return "\n".join([*([self.heading] if self.acting else []), *lines])
+
+    def __repr__(self) -> str:
+        return f"<Evaluation on {self._scenarios}: {'; '.join(result.short() for result in self.results)}>"
+
+    def _repr_html_(self) -> str:
+        return notebook_text(self.results, self.heading)
 
 
 _IMPORTANT = (
@@ -139,73 +222,47 @@ _IMPORTANT = (
 )
 
 
+def group_rows(results: Sequence[Result], *parts: str) -> list[dict[str, Any]]:
+    """Return a row for each group and policy, group by group.
+
+    Args:
+        results: the policies.
+        parts: names of the attributes of Result that rows consist of; the groups are those of the first.
+    """
+    rows = []
+    for group in getattr(results[0], parts[0]) or {}:
+        for result in results:
+            row = {"group": group, "policy": result.name}
+            for part in parts:
+                row |= (getattr(result, part) or {}).get(group, {})
+            rows.append(row)
+    return rows
+
+
 def figure_table(results: Sequence[Result]) -> Table:
     """Make the table of the figures, group by group."""
-    several = len(results) > 1
-    rows = [
-        {"group": "" if number else group, "policy": result.name, **result.figures[group]}
-        | (result.differences or {}).get(group, {})
-        for group in results[0].figures
-        for number, result in enumerate(results)
-    ]
-    keys = [Column("group", ""), *([Column("policy")] if several else [])]
-    compared = [DIFFERENCE] if several else []
+    group, several = Column("group", ""), len(results) > 1
+    keys, compared = ([group, Column("policy")], [DIFFERENCE]) if several else ([group], [])
+    rows = group_rows(results, "figures", "differences")
     return Table([*keys, Column("episodes"), *FIGURES, *compared], rows, len(keys), _IMPORTANT)
 
 
-def conduct_table(results: Sequence[Result]) -> Table:
+def compliance_table(results: Sequence[Result]) -> Table:
     """Make the table of the rules kept, by encounter."""
-    rows = [
-        {"group": "" if number else group, "policy": result.name, **(result.conduct or {})[group]}
-        for group in results[0].conduct or {}
-        for number, result in enumerate(results)
-    ]
     columns = [
         Column(name, name.replace("_", " "), ".2f", (f"{name}_low", f"{name}_high"), meaning=text)
-        for name, text in results[0].conduct_columns.items()
+        for name, text in results[0].compliance_columns.items()
     ]
-    return Table([Column("group", ""), Column("policy"), *columns], rows, 2)
+    return Table([Column("group", ""), Column("policy"), *columns], group_rows(results, "compliance"), 2)
 
 
 def _tables(results: Sequence[Result]) -> list[Table]:
-    """Return the table of figures, and that of conduct if there is any."""
-    conduct = [conduct_table(results)] if results[0].conduct is not None else []
-    return [figure_table(results), *conduct]
-
-
-def show(results: Sequence[Result], heading: str) -> None:
-    """Print the tables, with what each column means below them."""
-    figures, *conduct = _tables(results)
-    figures.print(heading)
-    for table in conduct:
-        print()
-        table.print("Rules of the sea")
+    """Return the table of figures, and that of compliance if there is any."""
+    compliance = [compliance_table(results)] if results[0].compliance is not None else []
+    return [figure_table(results), *compliance]
 
 
 def notebook_text(results: Sequence[Result], heading: str) -> str:
     """Return the tables in HTML, below a heading."""
     tables = "".join(table.html(heading) for table in _tables(results))
     return f"<p>{escape(heading)}</p>\n{tables}"
-
-
-def markdown_text(results: Sequence[Result], heading: str) -> str:
-    """Return the tables in Markdown, below a heading."""
-    return "\n".join([heading + "\n", *(table.markdown() for table in _tables(results))])
-
-
-def short(result: Result) -> str:
-    """Name a policy with its success, in a few words."""
-    row = result.overall
-    rate, low, high = (row[f"success_{end}"] for end in ("rate", "low", "high"))
-    return f"{result.name}, success {rate:.3f} [{low:.3f}, {high:.3f}] of {row['episodes']} episodes"
-
-
-def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """All figures of all groups and policies, a row for each of both."""
-    return [
-        {"group": group, "policy": result.name, **result.figures[group]}
-        | (result.differences or {}).get(group, {})
-        | (result.conduct or {}).get(group, {})
-        for group in results[0].figures
-        for result in results
-    ]

@@ -14,7 +14,7 @@ from marinenav_env.scenarios.reset import controlled
 from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
 from marinenav_env.stepping.actions import unusable
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.evaluation.outcomes import Episodes
+from train_RL_agents.results.rows import Episodes
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
 GAMMA = 0.99

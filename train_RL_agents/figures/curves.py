@@ -1,7 +1,8 @@
-"""What evaluations say about agents: curves over seeds, levels, and who is better; numbers only.
+"""Runs as rows, and tables of them: curves over seeds, success by level, and who is better; numbers only.
 
-Runs are read from run folders, from ``evaluations.npz`` files as the field and stable-baselines3
-write them, and, for the comparison by level, from what ``marinenav evaluate --json`` writes.
+A run's rows are the episodes of its evaluations. They are read from run folders, from ``evaluations.npz`` files as the
+field and stable-baselines3 write them, and, for the comparison by level, from what ``marinenav evaluate --json``
+writes.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from marinenav_env.support.validation import (
 )
 from train_RL_agents.config.reading import read_json
 from train_RL_agents.results import statistics
+from train_RL_agents.results.rows import OVERALL, STORED
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
 from train_RL_agents.run.finding import EVALUATIONS, resolve_path, similar_paths
 from train_RL_agents.utils.arrays import arrays_of_objects, read_arrays
@@ -40,26 +42,29 @@ METRICS = {
     "time": "travel time (s)",
     "energy": "energy (N s)",
 }
-"""What curves show. Time and energy are means over successful episodes."""
+"""Metrics of curves. Time and energy are means over successful episodes."""
 AXES = {"steps": "environment steps", "minutes": "wall time (min)"}
-"""What curves are drawn against."""
+"""Axes of curves."""
 _KEYS = {
-    "success": ("successes",),
-    "return": ("rewards", "results"),
-    "time": ("times",),
-    "energy": ("energies",),
+    "success": (STORED["success"],),
+    "return": (STORED["returns"], "results"),
+    "time": (STORED["time"],),
+    "energy": (STORED["energy"],),
 }
-"""Names of the metrics in evaluations.npz."""
+"""Names of the metrics in evaluations.npz; stable-baselines3 calls returns results."""
 _WHAT = "a file of evaluations"
 LARGEST = 64 * 2**20
 """Bytes that the arrays which are read may have, also unpacked."""
+_MOST = 10_000_000
+"""Episodes that a file of figures may be about."""
 _THRESHOLDS = 101
 """Points of a performance profile."""
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run's evaluations: N of them, of K episodes each."""
+    """The rows of one run: N evaluations of K episodes each."""
 
     agent: str
     """Name of the agent."""
@@ -69,10 +74,26 @@ class Run:
     """Where the evaluations are, [N], by name from AXES."""
     episodes: dict[str, Array]
     """[N, K] by metric; nan where an episode does not count."""
-    levels: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Successes and episodes of the last evaluation, by level and overall."""
+    groups: Sequence[str] = ()
+    """[K] name of each episode's level or group; empty if they are not known."""
     unread: str = ""
     """Which arrays of its file could not be read, a sentence; empty: none."""
+
+    @property
+    def won(self) -> Array:
+        """[K] success of each episode of the last evaluation, 0 or 1; none where it is not known."""
+        return (self.episodes["success"][-1] > 0.0).astype(np.float64) if "success" in self.episodes else np.empty(0)
+
+    @property
+    def levels(self) -> dict[str, tuple[int, int]]:
+        """Successes and episodes of the last evaluation, by level and overall."""
+        won, groups = self.won, np.array(self.groups)
+        parts = {name: won[groups == name] for name in dict.fromkeys(self.groups)}
+        return {name: (int(part.sum()), len(part)) for name, part in {**parts, OVERALL: won}.items() if len(part)}
+
+
+Groups = dict[str, list[Run]]
+"""Runs by the name of what they are compared as."""
 
 
 # Reading ----------------------------------------------------------------------------------------
@@ -107,44 +128,48 @@ def _read_arrays(path: Path) -> Run:
     known = {"timesteps", *(name for names in _KEYS.values() for name in names)}
     objects, plain = arrays_of_objects(path, _WHAT)
     unread = f"{path}: {', '.join(objects)} hold Python objects, so they are not read"
-    some = "timesteps" in plain and len(known.intersection(plain)) > 1
-    if objects and not some:
+    has_some = "timesteps" in plain and len(known.intersection(plain)) > 1
+    if objects and not has_some:
         raise ConfigError(f"{unread}; save arrays of numbers in their place")
-    found = read_arrays(path, _WHAT, LARGEST, known.intersection(plain))
-    for name, array in found.items():
-        fine = array.dtype.kind in "bif" and array.size > 0
-        fine &= array.ndim == 1 if name == "timesteps" else array.ndim >= 2
-        require(fine, f"{path}: {name}", f"{array.dtype} {array.shape}", "numbers, a row for each evaluation")
-        found[name] = full = array.astype(np.float64)
+    arrays = read_arrays(path, _WHAT, LARGEST, known.intersection(plain))
+    for name, array in arrays.items():
+        is_column = array.ndim == 1 if name == "timesteps" else array.ndim >= 2
+        is_column &= array.dtype.kind in "bif" and array.size > 0
+        require(is_column, f"{path}: {name}", f"{array.dtype} {array.shape}", "numbers, a row for each evaluation")
+        arrays[name] = full = array.astype(np.float64)
         # Episodes that do not count may be nan.
         counted = full if name == "timesteps" else full[~np.isnan(full)]
-        fine = bool((np.abs(counted) <= LARGEST_NUMBER).all())
-        require(fine, f"{path}: {name}", array.ravel()[:5].tolist(), "finite numbers")
-    require("timesteps" in found, str(path), sorted(found), "arrays with timesteps")
-    _require_rising(f"{path}: timesteps", found["timesteps"], strictly=True)
+        require(
+            bool((np.abs(counted) <= LARGEST_NUMBER).all()),
+            f"{path}: {name}",
+            array.ravel()[:5].tolist(),
+            "finite numbers",
+        )
+    require("timesteps" in arrays, str(path), sorted(arrays), "arrays with timesteps")
+    _require_rising(f"{path}: timesteps", arrays["timesteps"], strictly=True)
     episodes = {}
     for metric, names in _KEYS.items():
         for name in names:
-            if name in found:
+            if name in arrays:
                 # Some have a value for each robot: an episode's is their mean.
-                value = found[name].reshape(*found[name].shape[:2], -1).mean(-1)
+                value = arrays[name].reshape(*arrays[name].shape[:2], -1).mean(-1)
                 episodes[metric] = value
-    count = len(found["timesteps"])
+    count = len(arrays["timesteps"])
     for metric, value in episodes.items():
         require(len(value) == count > 0, f"{path}: {metric}", len(value), f"{count} evaluations")
     won = episodes.get("success", np.zeros(1))
-    fine = bool(((won >= 0.0) & (won <= 1.0) | np.isnan(won)).all())
-    require(fine, f"{path}: successes", won.ravel()[:5].tolist(), "from 0 to 1")
+    are_shares = bool(((won >= 0.0) & (won <= 1.0) | np.isnan(won)).all())
+    require(are_shares, f"{path}: successes", won.ravel()[:5].tolist(), "from 0 to 1")
     for metric in {"time", "energy"} & episodes.keys() if "success" in episodes else ():
         episodes[metric] = np.where(episodes["success"] > 0.0, episodes[metric], np.nan)
     folder = path.parent
     config = folder / "trial_config.json"
     settings = read_json(config) if config.is_file() else {}
-    axes = {"steps": found["timesteps"]} | _minutes(folder / "evaluations.csv", count)
+    axes = {"steps": arrays["timesteps"]} | _minutes(folder / "evaluations.csv", count)
     agent = settings.get("agent_type", folder.name)
     require(is_text(agent), f"{config}: agent_type", agent, "text")
-    levels = _levels(episodes, settings)
-    return Run(agent, _made_in(folder), axes, episodes, levels, unread if objects else "")
+    groups = _groups(settings, episodes["success"].shape[1]) if "success" in episodes else ()
+    return Run(agent, _made_in(folder), axes, episodes, groups, unread if objects else "")
 
 
 def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
@@ -156,7 +181,7 @@ def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
     steps = np.diff(values)
     fell = np.flatnonzero(steps <= 0.0 if strictly else steps < 0.0)
     if len(fell):
-        before, after = (f"{each:,.12g}" for each in values[fell[0] :][:2])
+        before, after = (f"{value:,.12g}" for value in values[fell[0] :][:2])
         raise ConfigError(
             f"{name}: {after} follows {before}; must rise from one evaluation to the "
             "next, so give the parts as files of their own"
@@ -164,14 +189,14 @@ def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
 
 
 def _made_in(folder: Path) -> str:
-    """The folder above ``AGENT_TIME/seed_N``, where it is such a run; else its own name."""
+    """Return the folder above ``AGENT_TIME/seed_N``, where it is such a run; else its own name."""
     full = folder.resolve()
     timed = re.match(r"training_|.+_\d{4}(-\d\d){5}", full.parent.name)
     return full.parents[1].name if timed else full.name
 
 
 def _minutes(table: Path, count: int) -> dict[str, Array]:
-    """Wall time of the evaluations (min), where the run recorded it."""
+    """Return the wall time of the evaluations (min), where the run recorded it."""
     if not table.is_file():
         return {}
     try:
@@ -179,23 +204,23 @@ def _minutes(table: Path, count: int) -> dict[str, Array]:
         seconds = np.array([float(row["wall_time"]) for row in rows if "wall_time" in row])
     except (csv.Error, TypeError, ValueError) as error:
         raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
-    fine = bool((np.abs(seconds) <= LARGEST_NUMBER).all())
-    require(fine, f"{table}: wall_time", seconds.tolist(), "seconds since the start")
+    require(
+        bool((np.abs(seconds) <= LARGEST_NUMBER).all()),
+        f"{table}: wall_time",
+        seconds.tolist(),
+        "seconds since the start",
+    )
     _require_rising(f"{table}: wall_time", seconds)
     return {"minutes": seconds / 60.0} if len(seconds) == count else {}
 
 
-def _levels(episodes: dict[str, Array], settings: dict[str, Any]) -> dict[str, tuple[int, int]]:
-    """Successes and episodes by level, which lie one after another in an evaluation."""
-    if "success" not in episodes:
-        return {}
-    last = episodes["success"][-1] > 0.0
-    schedule, levels = settings.get("eval_schedule"), {}
+def _groups(settings: dict[str, Any], episodes: int) -> list[str]:
+    """Return the level of each episode; levels lie one after another in an evaluation."""
+    schedule = settings.get("eval_schedule")
     counts = _scenarios(schedule) if isinstance(schedule, dict) else None
-    if isinstance(counts, list) and all(map(is_count, counts)) and sum(counts) == len(last):
-        parts = np.split(last, np.cumsum(counts)[:-1])
-        levels = {f"level {number}": (int(part.sum()), len(part)) for number, part in enumerate(parts, 1) if len(part)}
-    return levels | {"overall": (int(last.sum()), len(last))}
+    if not (isinstance(counts, list) and all(map(is_count, counts)) and sum(counts) == episodes):
+        return []
+    return [f"level {number}" for number, count in enumerate(counts, 1) for _ in range(count)]
 
 
 def _scenarios(schedule: dict[str, Any]) -> Any:
@@ -203,22 +228,30 @@ def _scenarios(schedule: dict[str, Any]) -> Any:
     levels = schedule.get("levels")
     if not isinstance(levels, list):
         return schedule.get("num_episodes")
-    return [each.get("num_episodes") if isinstance(each, dict) else None for each in levels]
+    return [level.get("num_episodes") if isinstance(level, dict) else None for level in levels]
 
 
 def _read_figures(path: Path) -> Run:
-    """What ``marinenav evaluate --json`` wrote: no curve, but levels."""
+    """Read what ``marinenav evaluate --json`` wrote: no curve, but levels."""
     content = read_json(path)
     setting, figures = content.get("setting"), content.get("figures")
     agent = setting.get("agent_type") if isinstance(setting, dict) else None
     if not (is_text(agent) and isinstance(figures, dict) and all(map(_is_row, figures.items()))):
         raise ConfigError(f"{path}: not what marinenav evaluate --json writes")
-    levels = {name: (round(row["success_rate"] * row["episodes"]), row["episodes"]) for name, row in figures.items()}
-    return Run(agent, path.resolve().parent.name, {}, {}, levels)
+    episodes = sum(row["episodes"] for row in figures.values())
+    require(episodes <= _MOST, f"{path}: episodes", episodes, f"at most {_MOST:,}")
+    won: list[float] = []
+    groups: list[str] = []
+    for name, row in figures.items():
+        if name != OVERALL or len(figures) == 1:
+            count, total = round(row["success_rate"] * row["episodes"]), row["episodes"]
+            won += [1.0] * count + [0.0] * (total - count)
+            groups += [name] * total if name != OVERALL else []
+    return Run(agent, path.resolve().parent.name, {}, {"success": np.array([won])} if won else {}, groups)
 
 
 def _is_row(item: tuple[str, Any]) -> bool:
-    """Whether this is the name of a level with its figures."""
+    """Return whether this is the name of a level with its figures."""
     name, row = item
     if not (is_text(name) and isinstance(row, dict)):
         return False
@@ -226,16 +259,16 @@ def _is_row(item: tuple[str, Any]) -> bool:
     return is_count(episodes) and episodes > 0 and is_number(rate) and 0.0 <= rate <= 1.0
 
 
-def grouped(runs: Sequence[Run], by: str) -> dict[str, list[Run]]:
-    """Runs by agent or by folder, in the order of their names."""
-    groups: dict[str, list[Run]] = {}
+def grouped(runs: Iterable[Run], by: str) -> Groups:
+    """Return runs by agent or by folder, in the order of their names."""
+    groups: Groups = {}
     for run in sorted(runs, key=attrgetter(by)):
         groups.setdefault(getattr(run, by), []).append(run)
     return groups
 
 
-def overlapping(groups: dict[str, list[Run]]) -> tuple[dict[str, list[Run]], list[str]]:
-    """Groups without runs that end before the others of their group begin.
+def overlapping(groups: Groups) -> tuple[Groups, list[str]]:
+    """Return groups without runs that end before the others of their group begin.
 
     A curve is drawn where all of its runs are, and there would be nothing left of it.
 
@@ -257,8 +290,7 @@ def overlapping(groups: dict[str, list[Run]]) -> tuple[dict[str, list[Run]], lis
 # Statistics -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """A metric of a group along an axis; arrays [T]."""
 
     x: Array
@@ -270,16 +302,16 @@ class Curve:
 
 
 def curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Curve | None:
-    """The mean of a metric over runs, with a band.
+    """Return the mean of a metric over runs, with a band.
 
     Between evaluations the last one holds. The band is a bootstrap over runs and, within each,
     over episodes, so that it says something of a single run, too. It goes as far as all runs do.
 
     Args:
-        runs: of one group.
-        axis: from AXES.
-        metric: from METRICS.
-        points: at most so many values of x.
+        runs: runs of one group.
+        axis: a name from AXES.
+        metric: a name from METRICS.
+        points: largest number of values of x.
 
     Returns:
         None where no run has both.
@@ -299,131 +331,101 @@ def curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Cur
     return Curve(x, *statistics.curve_estimate(values), len(having))
 
 
-def pooled_levels(runs: Sequence[Run]) -> dict[str, tuple[int, int]]:
-    """Successes and episodes by level, summed over runs."""
-    pooled: dict[str, tuple[int, int]] = {}
-    for run in runs:
-        for name, (count, total) in run.levels.items():
-            before = pooled.get(name, (0, 0))
-            pooled[name] = before[0] + count, before[1] + total
-    return pooled
-
-
-def counts_of(groups: Sequence[Sequence[Run]]) -> list[Counts]:
-    """Successes and episodes [N, M, 2] of each group on the levels that all runs have.
+def counts_of(groups: Iterable[Sequence[Run]]) -> list[Counts]:
+    """Return successes and episodes [N, M, 2] of each group on the levels that all runs have.
 
     Overall figures count only where there are no common levels; M is 0 where there is nothing.
     """
-    runs = [run for group in groups for run in group]
-    common = set.intersection(*(set(run.levels) for run in runs)) if runs else set()
-    names = sorted(common - {"overall"}) or sorted(common)
+    levels = [[run.levels for run in group] for group in groups]
+    common = set.intersection(*(set(run) for group in levels for run in group)) if any(levels) else set()
+    names = sorted(common - {OVERALL}) or sorted(common)
     return [
-        np.array([[run.levels[name] for name in names] for run in group], np.int64).reshape(len(group), len(names), 2)
-        for group in groups
+        np.array([[run[name] for name in names] for run in group], np.int64).reshape(len(group), len(names), 2)
+        for group in levels
     ]
 
 
 def improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
-    """Probability that a run of one group does better than one of another on a level.
+    """Estimate the probability that a run of one group does better than one of another on a level.
 
     Returns:
         Probability and the ends of its 95% interval; None without common levels.
     """
     counts = counts_of((ours, theirs))
-    if not counts[0].size:
-        return None
-    return statistics.estimate(statistics.improvement, *counts)
+    return statistics.estimate(statistics.improvement, *counts) if counts[0].size else None
+
+
+def difference(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate:
+    """Estimate the difference of success rates of groups of runs on the same episodes, paired."""
+    return statistics.paired_difference([run.won for run in ours], [run.won for run in theirs])
 
 
 # Tables -----------------------------------------------------------------------------------------
 
 
-def curve_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
-    """Every point of every curve."""
+def curve_table(groups: Groups) -> Rows:
+    """Return every point of every curve."""
+    rows = []
+    for (name, runs), axis, metric in product(groups.items(), AXES, METRICS):
+        if (line := curve(runs, axis, metric)) is not None:
+            about = {"group": name, "axis": axis, "metric": metric, "runs": line.runs}
+            rows += [about | dict(zip(Curve._fields[:4], point, strict=True)) for point in zip(*line[:4], strict=True)]
+    return rows
+
+
+def level_table(groups: Groups) -> Rows:
+    """Return success by level, pooled over runs, with Wilson intervals."""
     rows = []
     for name, runs in groups.items():
-        for axis in AXES:
-            for metric in METRICS:
-                found = curve(runs, axis, metric)
-                if found is None:
-                    continue
-                about = {"group": name, "axis": axis, "metric": metric, "runs": found.runs}
-                points = zip(found.x, found.mean, found.low, found.high, strict=True)
-                rows += [about | dict(zip(("x", "mean", "low", "high"), point, strict=True)) for point in points]
+        levels = [run.levels for run in runs]
+        for level in dict.fromkeys(level for run in levels for level in run):
+            count, total = map(sum, zip(*(run[level] for run in levels if level in run), strict=True))
+            figures = {"successes": count, "episodes": total, "rate": count / total}
+            ends = dict(zip(("low", "high"), wilson_interval(count, total), strict=True))
+            rows.append({"group": name, "level": level, **figures, **ends, "runs": len(runs)})
     return rows
 
 
-def level_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
-    """Success by level, pooled over runs, with Wilson intervals."""
+def _pair_table(groups: Groups, key: str, statistic: Callable[..., Estimate | None]) -> Rows:
+    """Return a statistic of every pair of groups, where there is one."""
     rows = []
-    for name, runs in groups.items():
-        for level, (count, total) in pooled_levels(runs).items():
-            low, high = wilson_interval(count, total)
-            rows.append(
-                {
-                    "group": name,
-                    "level": level,
-                    "successes": count,
-                    "episodes": total,
-                    "rate": count / total,
-                    "low": low,
-                    "high": high,
-                    "runs": len(runs),
-                }
-            )
+    for first, other in combinations(groups, 2):
+        if (value := statistic(groups[first], groups[other])) is not None:
+            rows.append({"group": first, "over": other, key: value.value, "low": value.low, "high": value.high})
     return rows
 
 
-def improvement_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
-    """Every pair of groups."""
-    rows = []
-    for one, other in combinations(groups, 2):
-        found = improvement(groups[one], groups[other])
-        if found is not None:
-            rows.append({"group": one, "over": other, "probability": found.value, "low": found.low, "high": found.high})
-    return rows
+def improvement_table(groups: Groups) -> Rows:
+    """Return the probability of improvement of every pair of groups."""
+    return _pair_table(groups, "probability", improvement)
 
 
-def iqm_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
-    """Interquartile mean and mean of success over runs and levels."""
+def difference_table(groups: Groups) -> Rows:
+    """Return the paired difference of success of every pair of groups, all of whose runs have the same episodes."""
+    return _pair_table(groups, "difference", difference)
+
+
+def iqm_table(groups: Groups) -> Rows:
+    """Return interquartile mean and mean of success over runs and levels."""
     rows = []
-    for (name, runs), counts in zip(groups.items(), counts_of([*groups.values()]), strict=True):
+    for (name, runs), counts in zip(groups.items(), counts_of(groups.values()), strict=True):
         if counts.size:
             value, low, high = statistics.estimate(statistics.interquartile_mean, counts)
-            rows.append(
-                {
-                    "group": name,
-                    "iqm": value,
-                    "low": low,
-                    "high": high,
-                    "mean": statistics.rates(counts).mean(),
-                    "runs": len(runs),
-                }
-            )
+            mean = statistics.rates(counts).mean()
+            rows.append({"group": name, "iqm": value, "low": low, "high": high, "mean": mean, "runs": len(runs)})
     return rows
 
 
-def profile_table(groups: dict[str, list[Run]]) -> list[dict[str, Any]]:
-    """Performance profiles: the share of runs and levels with more success than a threshold."""
-    rows, thresholds = [], np.linspace(0.0, 1.0, _THRESHOLDS)
-    for name, counts in zip(groups, counts_of([*groups.values()]), strict=True):
+def profile_table(groups: Groups) -> Rows:
+    """Return performance profiles: the share of runs and levels with more success than a threshold."""
+    thresholds = np.linspace(0.0, 1.0, _THRESHOLDS)
+    statistic = partial(statistics.profile, thresholds=thresholds)
+    rows = []
+    for name, counts in zip(groups, counts_of(groups.values()), strict=True):
         if counts.size:
-            found = statistics.estimate(
-                partial(statistics.profile, thresholds=thresholds), counts, draws=statistics.CURVE_DRAWS
-            )
+            shares = statistics.estimate(statistic, counts, draws=statistics.CURVE_DRAWS)
             rows += [
-                {"group": name, "threshold": t, "share": share, "low": low, "high": high}
-                for t, share, low, high in zip(thresholds, *found, strict=True)
+                {"group": name, "threshold": threshold, "share": share, "low": low, "high": high}
+                for threshold, share, low, high in zip(thresholds, *shares, strict=True)
             ]
     return rows
-
-
-def tables(groups: dict[str, list[Run]]) -> dict[str, list[dict[str, Any]]]:
-    """All tables, by name."""
-    return {
-        "curves": curve_table(groups),
-        "levels": level_table(groups),
-        "iqm": iqm_table(groups),
-        "improvement": improvement_table(groups),
-        "profiles": profile_table(groups),
-    }

@@ -6,27 +6,37 @@ Their parts are the files of ``pages``; every script is an element, in a given o
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
 
 def read_part(name: str) -> str:
-    """Return the content of a file of ``pages``."""
+    """Return the text of a file of the pages."""
     return files("train_RL_agents.figures").joinpath("pages", name).read_text(encoding="utf-8")
 
 
-def assemble(name: str, scripts: Sequence[str], data: dict[str, Any]) -> str:
-    """Return a page as HTML.
+def fill(page: str, **parts: str) -> str:
+    """Replace every ``__NAME__`` of a page by the part of that name."""
+    return re.sub(r"__([A-Z]+)__", lambda place: parts[place[1]], page)
+
+
+def assemble(name: str, scripts: Sequence[str], data: dict[str, Any], **parts: str) -> str:
+    """Make a page.
 
     Args:
-        name: name of its HTML file: demo, replay or certificate.
-        scripts: names of its scripts; a script uses only those before it.
-        data: data that the scripts show.
+        name: demo, replay or certificate, as its file of HTML is called.
+        scripts: names of files; each uses only what stands before it.
+        data: what the scripts show.
+        **parts: HTML for the other places of the page, by name.
+
+    Returns:
+        HTML.
     """
     # Text in the data must not end the element that contains them.
     text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     elements = "\n".join(f"<script>\n{read_part(script)}</script>" for script in scripts)
-    page = read_part("head.html").replace("__TITLE__", f"marinenav {name}")
-    page = page.replace("__STYLE__", read_part("page.css").strip()) + read_part(f"{name}.html")
-    return page.replace("__SCRIPTS__", elements).replace("__DATA__", text)
+    style = read_part("page.css").strip()
+    page = read_part("head.html") + read_part(f"{name}.html")
+    return fill(page, TITLE=f"marinenav {name}", STYLE=style, SCRIPTS=elements, DATA=text, **parts)

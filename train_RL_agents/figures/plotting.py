@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 from marinenav_env.pictures import drawing
 from marinenav_env.pictures.drawing import new_figure
-from train_RL_agents.figures.curves import AXES, METRICS
+from train_RL_agents.figures import curves
+from train_RL_agents.figures.curves import AXES, METRICS, Groups, Rows
 from train_RL_agents.figures.drawing import save_figure
 from train_RL_agents.results.table import Table
 from train_RL_agents.utils.files import make_folder, write_atomically
-
-Rows = list[dict[str, Any]]
 
 # Yellow lines are hard to see on white; all but colours help in grey.
 COLOURS = (*drawing.COLOURS[:-1], "#000000")
@@ -32,7 +32,7 @@ _NARROW = 4.2
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour, line, marker and hatch of each group; all distinct, also in grey."""
+    """Return colour, line, marker and hatch of each group; all distinct, also in grey."""
     looks = zip(cycle(COLOURS), cycle(drawing.STYLES), cycle(MARKERS), cycle(HATCHES))
     return {
         name: {"color": colour, "linestyle": line, "marker": marker, "hatch": hatch}
@@ -51,8 +51,24 @@ def _add_legend(picture: Any, handles: Any, labels: Sequence[str]) -> None:
     picture.legend(handles, labels, loc="outside upper center", ncols=min(max(columns, 1), 4))
 
 
+def draw_band(axes: Any, rows: Rows, keys: Sequence[str], look: dict[str, Any], **line: Any) -> None:
+    """Draw a line with its band.
+
+    Args:
+        axes: where it is drawn.
+        rows: its points.
+        keys: names of x, middle, low and high in the rows.
+        look: see ``styles``.
+        **line: further options of the line; ``drawstyle="steps-post"`` makes steps of line and band.
+    """
+    x, middle, low, high = ([row[key] for row in rows] for key in keys)
+    axes.plot(x, middle, color=look["color"], linestyle=look["linestyle"], **line)
+    step = "post" if "drawstyle" in line else None
+    axes.fill_between(x, low, high, step=step, color=look["color"], alpha=0.15, linewidth=0)
+
+
 def draw_curves(rows: Rows) -> Any:
-    """Every metric by steps and by wall time, with bands."""
+    """Draw every metric by steps and by wall time, with bands."""
     axes_names = [name for name in AXES if any(row["axis"] == name for row in rows)]
     metrics = [name for name in METRICS if any(row["metric"] == name for row in rows)]
     picture = new_figure(3.6 * len(metrics), 3.0 * len(axes_names) + 0.6, "constrained")
@@ -62,29 +78,23 @@ def draw_curves(rows: Rows) -> Any:
         for axes, metric in zip(line, metrics, strict=True):
             chosen = [row for row in rows if row["axis"] == axis and row["metric"] == metric]
             for name in _groups(chosen):
-                _draw_curve(axes, [row for row in chosen if row["group"] == name], looks[name])
+                points = [row for row in chosen if row["group"] == name]
+                runs, every = points[0]["runs"], max(1, len(points) // 8)
+                markers = {"marker": looks[name]["marker"], "markersize": 4, "markevery": every, "lw": 1.4}
+                label = f"{name} ({runs} run{'s' if runs > 1 else ''})"
+                draw_band(axes, points, ("x", "mean", "low", "high"), looks[name], label=label, **markers)
             axes.set(xlabel=AXES[axis], ylabel=METRICS[metric])
             axes.grid(alpha=0.3)
             axes.set_ylim((0.0, 1.02) if metric == "success" else None)
     # Not every group has every metric: the legend is of all panels together.
-    found = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid.flat]
-    handles = {label: handle for pairs in found for handle, label in pairs}
+    pairs = [pair for axes in grid.flat for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+    handles = {label: handle for handle, label in pairs}
     _add_legend(picture, handles.values(), [*handles])
     return picture
 
 
-def _draw_curve(axes: Any, rows: Rows, look: dict[str, Any]) -> None:
-    """One line with its band; the label says how many runs it is the mean of."""
-    x, mean, low, high = ([row[name] for row in rows] for name in ("x", "mean", "low", "high"))
-    runs = rows[0]["runs"]
-    label = f"{rows[0]['group']} ({runs} run{'s' if runs > 1 else ''})"
-    line = {name: look[name] for name in ("color", "linestyle", "marker")}
-    axes.plot(x, mean, **line, label=label, markersize=4, markevery=max(1, len(x) // 8), lw=1.4)
-    axes.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
-
-
 def draw_levels(rows: Rows) -> Any:
-    """Bars of success by level, with Wilson intervals."""
+    """Draw bars of success by level, with Wilson intervals."""
     names, levels = _groups(rows), list(dict.fromkeys(row["level"] for row in rows))
     looks, width = styles(names), 0.8 / len(names)
     # Names of levels stand below them, each in lines of its own words.
@@ -93,15 +103,12 @@ def draw_levels(rows: Rows) -> Any:
     picture = new_figure(room * len(levels) + 1.0, 3.6, "constrained")
     axes = picture.subplots()
     for number, name in enumerate(names):
-        own = [row for row in rows if row["group"] == name]
-        x = [levels.index(row["level"]) + (number - (len(names) - 1) / 2) * width for row in own]
-        gaps = [
-            [max(0.0, row["rate"] - row["low"]) for row in own],
-            [max(0.0, row["high"] - row["rate"]) for row in own],
-        ]
+        bars = [row for row in rows if row["group"] == name]
+        x = [levels.index(row["level"]) + (number - (len(names) - 1) / 2) * width for row in bars]
+        gaps = [[max(0.0, sign * (row[end] - row["rate"])) for row in bars] for end, sign in (("low", -1), ("high", 1))]
         axes.bar(
             x,
-            [row["rate"] for row in own],
+            [row["rate"] for row in bars],
             width,
             yerr=gaps,
             capsize=2,
@@ -118,35 +125,22 @@ def draw_levels(rows: Rows) -> Any:
     return picture
 
 
-def draw_improvement(rows: Rows) -> Any:
-    """Probability of improvement of every pair, with intervals."""
-    picture, axes = _draw_estimates(rows, "probability", _pair)
-    axes.axvline(0.5, color="0.4", linestyle=":")
-    axes.set(xlim=(-0.02, 1.02), xlabel="probability, 95% bootstrap")
-    return picture
-
-
-def draw_iqm(rows: Rows) -> Any:
-    """Interquartile mean of every group, with intervals."""
-    picture, axes = _draw_estimates(rows, "iqm", lambda row: f"{row['group']} ({row['runs']})")
-    axes.set(xlabel="success (runs), 95% bootstrap")
-    return picture
-
-
-def draw_differences(rows: Rows) -> Any:
-    """Difference of success on the same scenarios of every pair, with intervals."""
-    picture, axes = _draw_estimates(rows, "difference", _pair)
-    axes.axvline(0.0, color="0.4", linestyle=":")
-    axes.set(xlabel="difference of success, 95% paired bootstrap")
-    return picture
-
-
 def _pair(row: dict[str, Any]) -> str:
     return f"{row['group']}\nover {row['over']}"
 
 
-def _draw_estimates(rows: Rows, key: str, label: Callable[[dict[str, Any]], str]) -> Any:
-    """A line for every row: its value as a dot on its interval; gives figure and axes."""
+def draw_estimates(
+    rows: Rows, key: str, label: Callable[[dict[str, Any]], str], even: float | None, **options: Any
+) -> Any:
+    """Draw a line for every row: its value as a dot on its interval.
+
+    Args:
+        rows: the estimates.
+        key: name of the value in them.
+        label: makes the label of a row.
+        even: where a vertical line says that neither of two is better; None: no line.
+        **options: of the axes.
+    """
     picture = new_figure(_NARROW, 0.45 * len(rows) + 1.2, "constrained")
     axes = picture.subplots()
     for height, row in enumerate(reversed(rows)):
@@ -154,32 +148,99 @@ def _draw_estimates(rows: Rows, key: str, label: Callable[[dict[str, Any]], str]
         axes.plot(row[key], height, marker="o", color=COLOURS[0])
     axes.set_yticks(range(len(rows)), [label(row) for row in reversed(rows)])
     axes.grid(axis="x", alpha=0.3)
-    return picture, axes
+    if even is not None:
+        axes.axvline(even, color="0.4", linestyle=":")
+    axes.set(**options)
+    return picture
 
 
 def draw_profiles(rows: Rows) -> Any:
-    """Performance profiles of all groups, with bands."""
-    looks, picture = styles(_groups(rows)), new_figure(_NARROW, 3.8, "constrained")
+    """Draw performance profiles of all groups, with bands."""
+    picture = new_figure(_NARROW, 3.8, "constrained")
     axes = picture.subplots()
-    for name, look in looks.items():
-        own = [row for row in rows if row["group"] == name]
-        x, share, low, high = ([row[key] for row in own] for key in ("threshold", "share", "low", "high"))
-        axes.step(x, share, where="post", color=look["color"], linestyle=look["linestyle"], label=name)
-        axes.fill_between(x, low, high, step="post", color=look["color"], alpha=0.15, linewidth=0)
+    for name, look in styles(_groups(rows)).items():
+        points = [row for row in rows if row["group"] == name]
+        draw_band(axes, points, ("threshold", "share", "low", "high"), look, label=name, drawstyle="steps-post")
     axes.set(xlabel="success rate", ylabel="share of runs and levels above it", ylim=(-0.02, 1.02))
     axes.grid(alpha=0.3)
     _add_legend(picture, *axes.get_legend_handles_labels())
     return picture
 
 
-DRAWINGS = {
-    "curves": draw_curves,
-    "levels": draw_levels,
-    "iqm": draw_iqm,
-    "improvement": draw_improvement,
-    "profiles": draw_profiles,
-    "differences": draw_differences,
+class Figure(NamedTuple):
+    """A figure of groups of runs: its table and its picture."""
+
+    title: str
+    meaning: str
+    table: Callable[[Groups], Rows]
+    """Makes its rows."""
+    draw: Callable[[Rows], Any]
+    """Draws its rows."""
+
+
+FIGURES = {
+    "curves": Figure(
+        "Learning curves",
+        "evaluations while training; mean over seeds, with 95% bootstrap bands over seeds "
+        "and episodes. Wall time includes evaluations and compilation",
+        curves.curve_table,
+        draw_curves,
+    ),
+    "levels": Figure(
+        "Success by group",
+        "episodes of all seeds together, with 95% Wilson intervals",
+        curves.level_table,
+        draw_levels,
+    ),
+    "iqm": Figure(
+        "Interquartile mean",
+        "mean of the middle half of all scores, one for each seed and group of the suite, with "
+        "95% stratified bootstrap intervals over seeds and episodes (in brackets: runs)",
+        curves.iqm_table,
+        partial(
+            draw_estimates,
+            key="iqm",
+            label=lambda row: f"{row['group']} ({row['runs']})",
+            even=None,
+            xlabel="success (runs), 95% bootstrap",
+        ),
+    ),
+    "improvement": Figure(
+        "Probability of improvement",
+        "probability that a run of one has more success in a group of the suite than a "
+        "run of the other, ties counting half, with 95% stratified bootstrap intervals",
+        curves.improvement_table,
+        partial(
+            draw_estimates,
+            key="probability",
+            label=_pair,
+            even=0.5,
+            xlim=(-0.02, 1.02),
+            xlabel="probability, 95% bootstrap",
+        ),
+    ),
+    "profiles": Figure(
+        "Performance profiles",
+        "share of scores above a success rate, with 95% bootstrap bands",
+        curves.profile_table,
+        draw_profiles,
+    ),
+    "differences": Figure(
+        "Differences on the same scenarios",
+        "difference of success rates, with 95% bootstrap intervals over seeds and over "
+        "scenarios, which are the same for both",
+        curves.difference_table,
+        partial(
+            draw_estimates,
+            key="difference",
+            label=_pair,
+            even=0.0,
+            xlabel="difference of success, 95% paired bootstrap",
+        ),
+    ),
 }
+ANY_RUNS = ("curves", "levels", "iqm", "improvement", "profiles")
+"""Figures of runs that need not have the same scenarios."""
 
 
 def _literal(rows: Rows) -> Rows:
@@ -190,12 +251,12 @@ def _literal(rows: Rows) -> Rows:
     ]
 
 
-def write(out: Path, tables: dict[str, Rows]) -> list[Path]:
+def write(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
     """Write every table that has rows, as CSV and as pictures.
 
     Args:
         out: folder; made if it is not there.
-        tables: by name, from DRAWINGS.
+        tables: rows by name, from FIGURES.
 
     Returns:
         The files.
@@ -210,7 +271,7 @@ def write(out: Path, tables: dict[str, Rows]) -> list[Path]:
             continue
         files += [out / f"{name}.{kind}" for kind in ("csv", *KINDS)]
         write_atomically(files[-len(KINDS) - 1], Table.of(rows).csv())
-        picture = DRAWINGS[name](_literal(rows))
+        picture = FIGURES[name].draw(_literal(rows))
         for path in files[-len(KINDS) :]:
             save_figure(picture, path, dpi=130)
     return files
@@ -220,8 +281,8 @@ def panels(name: str, rows: Rows) -> list[str]:
     """Draw a table in pictures that are legible on a phone, but for many levels.
 
     Args:
-        name: from DRAWINGS.
-        rows: of the table.
+        name: a name from FIGURES.
+        rows: rows of the table.
 
     Returns:
         SVG: one picture of each panel of learning curves, or a single one.
@@ -230,10 +291,11 @@ def panels(name: str, rows: Rows) -> list[str]:
     for row in rows:
         panel = (row["metric"], row["axis"]) if name == "curves" else ("", "")
         parts.setdefault(panel, []).append(row)
-    return [_svg(DRAWINGS[name](part)) for part in parts.values()]
+    return [_svg(FIGURES[name].draw(part)) for part in parts.values()]
 
 
 def _svg(picture: Any) -> str:
+    """Return a picture as SVG."""
     content = io.StringIO()
     picture.savefig(content, format="svg", metadata={"Date": None})
     return content.getvalue()

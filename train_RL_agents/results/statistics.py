@@ -23,9 +23,9 @@ Z = 1.959964
 DRAWS = 2000
 """Bootstrap samples behind an interval."""
 CURVE_DRAWS = 500
-"""The same where there is an interval at every point of a curve."""
+"""Bootstrap samples where there is an interval at every point of a curve."""
 PAIRED_DRAWS = 10_000
-"""The same of two policies, where a sample is a single draw."""
+"""Bootstrap samples of two policies, where a sample is a single draw."""
 _BLOCK = 250
 """Bootstrap samples that are made at a time."""
 
@@ -63,8 +63,8 @@ def ratio_estimate(values: Array, counts: Array) -> Estimate:
     """Estimate a ratio of sums over independent episodes.
 
     Args:
-        values: [N] of each episode.
-        counts: [N] what they are divided by; of ones, the ratio is the mean.
+        values: [N] numerator of each episode.
+        counts: [N] denominator of each episode; of ones, the ratio is the mean.
     """
     ratio, number = float(values.sum() / counts.sum()), len(values)
     rest = float(((values - ratio * counts) ** 2).sum()) * number / max(number - 1, 1)
@@ -83,11 +83,11 @@ def bootstrap(
     """Estimate the 95% interval of a statistic by the percentiles of resampled ones.
 
     Args:
-        value: of the statistic, a number or [T].
-        sample: from a generator and a number B to B resampled statistics, [B] or [B, T]; nan where
+        value: value of the statistic, a number or [T].
+        sample: function from a generator and a number B to B resampled statistics, [B] or [B, T]; nan where
             a sample has none.
-        draws: bootstrap samples.
-        seed: of the generator.
+        draws: number of bootstrap samples.
+        seed: seed of the generator.
     """
     rng = np.random.default_rng(seed)
     sizes = [min(_BLOCK, draws - done) for done in range(0, draws, _BLOCK)]
@@ -135,11 +135,11 @@ def estimate(statistic: Callable[..., Any], *groups: Counts, episodes: bool = Tr
     """Estimate a statistic of groups of runs with a stratified bootstrap.
 
     Args:
-        statistic: from the scores [..., N, M] of each group to values [...] or [..., T].
-        groups: counts of each.
+        statistic: function from the scores [..., N, M] of each group to values [...] or [..., T].
+        groups: counts of each group.
         episodes: resample the episodes of every run, too, so that there is an interval also for a
             single run; else only runs are drawn, separately for every task.
-        draws: bootstrap samples.
+        draws: number of bootstrap samples.
     """
 
     def drawn(counts: Counts, rng: np.random.Generator, number: int) -> Array:
@@ -151,7 +151,7 @@ def estimate(statistic: Callable[..., Any], *groups: Counts, episodes: bool = Tr
         return np.asarray(rng.binomial(total, rates(chosen)) / total, np.float64)
 
     def sample(rng: np.random.Generator, number: int) -> Array:
-        return np.asarray(statistic(*(drawn(each, rng, number) for each in groups)))
+        return np.asarray(statistic(*(drawn(counts, rng, number) for counts in groups)))
 
     return bootstrap(statistic(*map(rates, groups)), sample, draws)
 
@@ -163,18 +163,18 @@ def curve_estimate(values: Sequence[Array]) -> Estimate:
     too. An episode is drawn for all points at once.
 
     Args:
-        values: [T, K] of each run, with episodes of its own number K; nan does not count.
+        values: values [T, K] of each run, with episodes of its own number K; nan does not count.
 
     Returns:
         Values [T]; nan where nothing counts.
     """
-    counted = [(~np.isnan(each)).astype(np.float64) for each in values]
-    filled = [np.nan_to_num(each) for each in values]
+    counted = [(~np.isnan(run)).astype(np.float64) for run in values]
+    filled = [np.nan_to_num(run) for run in values]
 
     def sample(rng: np.random.Generator, number: int) -> Array:
         chosen = rng.integers(len(values), size=(number, len(values)))
         means = np.empty((*chosen.shape, len(values[0])))
-        for run, episodes in enumerate(each.shape[1] for each in values):
+        for run, episodes in enumerate(run.shape[1] for run in values):
             places = chosen == run
             even = np.full(episodes, 1.0 / episodes)
             # How often each episode is drawn, [drawn, K].
@@ -182,7 +182,7 @@ def curve_estimate(values: Sequence[Array]) -> Estimate:
             means[places] = _ratio(weights @ filled[run].T, weights @ counted[run].T)
         return _mean(means, 1)
 
-    mean = _mean(np.stack([_mean(each, 1) for each in values]), 0)
+    mean = _mean(np.stack([_mean(run, 1) for run in values]), 0)
     return bootstrap(mean, sample, CURVE_DRAWS)
 
 
@@ -208,13 +208,13 @@ def paired_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Estimat
         ours: successes [K] of each run.
         theirs: those of each run of the other group, on the same scenarios.
     """
-    sides = [np.stack(each) for each in (ours, theirs)]
+    sides = [np.stack(runs) for runs in (ours, theirs)]
     scenarios = sides[0].shape[1]
 
     def sample(rng: np.random.Generator, number: int) -> Array:
         columns = rng.integers(scenarios, size=(number, scenarios))
-        one, other = (each[rng.integers(len(each), size=(number, len(each)))].mean(1) for each in sides)
-        return np.asarray(np.take_along_axis(one - other, columns, axis=1).mean(1))
+        first, other = (runs[rng.integers(len(runs), size=(number, len(runs)))].mean(1) for runs in sides)
+        return np.asarray(np.take_along_axis(first - other, columns, axis=1).mean(1))
 
     return bootstrap(float(sides[0].mean() - sides[1].mean()), sample)
 
@@ -226,10 +226,10 @@ def won_and_lost(won: int, lost: int, total: int, seed: int = 0) -> Estimate:
     multinomial draw of how often each of the three comes.
 
     Args:
-        won: episodes in which only the one succeeds.
-        lost: episodes in which only the other succeeds.
-        total: all episodes.
-        seed: of the bootstrap.
+        won: number of episodes in which only the first succeeds.
+        lost: number of episodes in which only the second succeeds.
+        total: number of all episodes.
+        seed: seed of the bootstrap.
     """
     shares = np.array([won, lost, total - won - lost]) / total
 

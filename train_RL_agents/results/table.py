@@ -13,8 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from operator import eq
 from textwrap import fill, wrap
 from typing import Any
+
+from train_RL_agents.results.statistics import Estimate
 
 UNLIMITED = 1_000_000
 """Characters of a line where the output is no terminal."""
@@ -36,7 +39,7 @@ class Column:
     name: str
     """Key of the figure in rows."""
     header: str | None = None
-    """What stands above it; None: its name."""
+    """Title of the column; None: its name."""
     format: str | Callable[[Any], str] = ""
     """Format specification of a figure, such as ``.3f``, or a function to its text."""
     ends: tuple[str, str] | None = None
@@ -44,7 +47,7 @@ class Column:
     unit: str = ""
     """Follows the header in brackets."""
     meaning: str = ""
-    """What the figure is, for those who see it for the first time."""
+    """Meaning of the figure, for those who see it for the first time."""
 
     @property
     def title(self) -> str:
@@ -57,23 +60,32 @@ class Column:
         value = row.get(self.name)
         if value is None or isinstance(value, str):
             return "-" if value is None else value
+        if callable(self.format):
+            return self.format(value)
+        if isinstance(value, Estimate):
+            return estimate_text(value, self.format)
         low, high = map(row.get, self.ends) if self.ends else (None, None)
-        if low is None or high is None:
-            return self._figure(value)
-        return f"{self._figure(value)} [{self._figure(low)}, {self._figure(high)}]"
+        middle = format(value, self.format)
+        return middle if low is None or high is None else f"{middle} [{low:{self.format}}, {high:{self.format}}]"
 
-    def _figure(self, value: Any) -> str:
-        return self.format(value) if callable(self.format) else format(value, self.format)
+
+def estimate_text(value: Estimate, digits: str = ".3f") -> str:
+    """Return a value with its interval in brackets, if that has a width."""
+    middle, low, high = (format(number, digits) for number in value)
+    return middle if low == high else f"{middle} [{low}, {high}]"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of figures; the first columns are the keys of a row, an empty one repeats that above."""
+    """Rows of figures; the first columns are the keys of a row.
+
+    Of several keys, the first is empty where it repeats the one above.
+    """
 
     columns: Sequence[Column]
     rows: Sequence[Mapping[str, Any]]
     keys: int = 1
-    """How many columns are keys."""
+    """Number of columns that are keys."""
     important: Sequence[str] = ()
     """Titles in the order of their importance; those left out follow in the table's order."""
 
@@ -90,7 +102,12 @@ class Table:
     @cached_property
     def cells(self) -> list[list[str]]:
         """Return the texts of the rows."""
-        return [[column.text(row) for column in self.columns] for row in self.rows]
+        rows = [[column.text(row) for column in self.columns] for row in self.rows]
+        if self.keys > 1:
+            firsts = [row[0] for row in rows]
+            for row, repeated in zip(rows[1:], map(eq, firsts, firsts[1:]), strict=True):
+                row[0] = "" if repeated else row[0]
+        return rows
 
     def csv(self) -> str:
         """Return the figures as they are, below the names of the columns."""
@@ -103,7 +120,8 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table in Markdown."""
-        lines = [self.titles, ["---"] * len(self.columns), *self.cells]
+        cells = ([text.replace("|", r"\|") for text in row] for row in self.cells)
+        lines = [self.titles, ["---"] * len(self.columns), *cells]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def html(self, caption: str) -> str:
@@ -145,7 +163,7 @@ class Table:
         numbers. Of the rest, the least important columns are left out.
 
         Args:
-            width: of a line, in characters.
+            width: width of a line, in characters.
 
         Returns:
             The lines, and the titles of the columns that are left out.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import itertools
 import json
@@ -27,6 +26,7 @@ from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import read_json, saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.results.table import Table
 from train_RL_agents.run import lock
 from train_RL_agents.run.checkpoint import (
     CHECKPOINTS,
@@ -282,12 +282,8 @@ class RunFolder:
             rows: one per evaluation, the figures; becomes evaluations.csv.
             arrays: one entry per evaluation along the first axis; becomes evaluations.npz.
         """
-        stream = io.StringIO()
         # A resumed run may be older than some of the figures.
-        table = csv.DictWriter(stream, fieldnames=list(dict.fromkeys(itertools.chain(*rows))))
-        table.writeheader()
-        table.writerows(rows)
-        self._write("evaluations.csv", stream.getvalue())
+        self._write("evaluations.csv", Table.of(rows).csv())
         file = io.BytesIO()
         np.savez(file, **arrays)
         self._write("evaluations.npz", file.getvalue())

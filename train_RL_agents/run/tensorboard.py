@@ -16,6 +16,7 @@ from torch.utils.tensorboard.writer import SummaryWriter
 
 from train_RL_agents.config.reading import default_config, flatten, to_dict
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.results.table import Column, Table
 from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.tags import meaning
 
@@ -162,6 +163,6 @@ def _text(value: Any) -> str:
 
 
 def _table(settings: dict[str, Any]) -> str:
-    """Return settings as a Markdown table."""
-    rows = (f"| {key} | `{_text(value)}` |" for key, value in sorted(settings.items()))
-    return "\n".join(("| setting | value |", "|---|---|", *rows))
+    """Return settings as a table in Markdown."""
+    rows = [{"setting": key, "value": f"`{_text(value)}`"} for key, value in sorted(settings.items())]
+    return Table([Column("setting"), Column("value")], rows).markdown()

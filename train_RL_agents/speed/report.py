@@ -1,17 +1,27 @@
-"""A benchmark in the terminal: rates, and their growth with environments and entries of replay."""
+"""A benchmark in the terminal and as a picture: rates, and their growth with environments and entries of replay.
+
+The picture needs matplotlib, the extra ``plot``.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table as Grid
 
+from marinenav_env.pictures.drawing import new_figure
+from marinenav_env.support.extras import need
+from marinenav_env.support.validation import require
+from train_RL_agents.figures.plotting import COLOURS, HATCHES, KINDS, draw_band, styles
 from train_RL_agents.results.table import Column, Table, line_width
-from train_RL_agents.speed import PARTS
+from train_RL_agents.speed import MODES, PARTS
 from train_RL_agents.speed.timing import Row, grouped
+from train_RL_agents.utils.files import write_atomically
 
 _WIDTH = 100
 """Characters of a line where the output is no terminal."""
@@ -19,21 +29,26 @@ FLAT = 0.2
 """Times per update that differ by no more than this share count as flat."""
 _SIZES = ("environments", "batch", "replay")
 _SHARE = "share "
+_LABELS = {"environments": "environments", "replay": "entries of replay", "batch": "transitions per batch"}
+"""What the x axis may be, the first that a row has."""
+_SHARES = ("world", "policy", "update", "insertion", "sampling", "rest")
+_COLUMNS = 3
+"""Panels side by side."""
 
 
 def make_console() -> Console:
-    """Where tables are printed."""
+    """Return the console that tables are printed on."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
 
 
 def _number(value: float) -> str:
-    """With thousands, and three digits at least."""
+    """Return a number with thousands, and three digits at least."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def setting_table(facts: dict[str, Any]) -> Grid:
-    """Names and values."""
+    """Return names and values side by side."""
     table = Grid.grid(padding=(0, 2))
     table.add_column(justify="right")
     table.add_column(overflow="fold")
@@ -93,7 +108,7 @@ def _table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
 
 
 def growth(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Figures of growth by mode: of the world with environments, then of updates with replay.
+    """Return figures of growth by mode: of the world with environments, then of updates with replay.
 
     Each has a line for the terminal, ``text``. There are none where only one size was measured.
     """
@@ -108,25 +123,20 @@ def growth(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _of_world(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return how the rate of the world grows with environments."""
     sizes, rates = [row["environments"] for row in rows], [row["median"] for row in rows]
-    each = [rate / size for rate, size in zip(rates, sizes, strict=True)]
+    shares = [rate / size for rate, size in zip(rates, sizes, strict=True)]
     gain = rates[-1] / rates[0]
     text = (
         f"world, {mode}: from {sizes[0]:,} to {sizes[-1]:,} environments the rate grows {gain:.2f} "
-        f"times; per environment {each[0]:,.1f} to {each[-1]:,.1f} env-steps/s"
+        f"times; per environment {shares[0]:,.1f} to {shares[-1]:,.1f} env-steps/s"
     )
-    return {
-        "of": "world",
-        "mode": mode,
-        "environments": sizes,
-        "env_steps_per_second": rates,
-        "per_environment": each,
-        "gain": gain,
-        "text": text,
-    }
+    figures = {"environments": sizes, "env_steps_per_second": rates, "per_environment": shares, "gain": gain}
+    return {"of": "world", "mode": mode, **figures, "text": text}
 
 
 def _of_replay(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return how the time of an update grows with entries of replay."""
     sizes, times = [row["replay"] for row in rows], [row["ms_per_step"] for row in rows]
     ratio = max(times) / min(times)
     flat = ratio <= 1.0 + FLAT
@@ -134,12 +144,81 @@ def _of_replay(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
         f"update, {mode}: from {sizes[0]:,} to {sizes[-1]:,} entries of replay the slowest takes "
         f"{ratio:.2f} times the fastest: {'flat' if flat else 'not flat'} within {FLAT:.0%}"
     )
-    return {
-        "of": "replay",
-        "mode": mode,
-        "replay": sizes,
-        "ms_per_update": times,
-        "slowest_to_fastest": ratio,
-        "flat": flat,
-        "text": text,
-    }
+    figures = {"replay": sizes, "ms_per_update": times, "slowest_to_fastest": ratio, "flat": flat}
+    return {"of": "replay", "mode": mode, **figures, "text": text}
+
+
+# The picture ----------------------------------------------------------------------------------
+
+
+def check_picture(path: Path) -> None:
+    """Refuse what cannot be drawn before anything is measured.
+
+    Raises:
+        ConfigError: without matplotlib, or for another kind of file.
+    """
+    need("matplotlib.figure", "plot")
+    kinds = [f".{kind}" for kind in KINDS]
+    require(path.suffix in kinds, "plot", str(path), f"a file ending in {' or '.join(kinds)}")
+    require(path.parent.is_dir(), "plot", str(path), "in a folder that is there")
+
+
+def write_picture(path: Path, content: dict[str, Any]) -> None:
+    """Draw a benchmark's JSON into a file.
+
+    Raises:
+        ConfigError: when the file cannot be written.
+    """
+    image = io.BytesIO()
+    draw(content).savefig(image, format=path.suffix[1:], dpi=130, bbox_inches="tight")
+    write_atomically(path, image.getvalue())
+
+
+def draw(content: dict[str, Any]) -> Any:
+    """Draw a panel for each part; the setting in small print below."""
+    panels = grouped(content["rows"], "part", "unit")
+    columns = min(_COLUMNS, len(panels))
+    lines = -(-len(panels) // columns)
+    picture = new_figure(max(4.0 * columns, 6.0), 3.2 * lines + 1.2, "constrained")
+    for place, ((part, _), rows) in enumerate(panels.items(), start=1):
+        axes = picture.add_subplot(lines, columns, place, title=part)
+        split = [row for row in rows if "share world" in row["notes"]]
+        if split:
+            _draw_shares(axes, split)
+        else:
+            _draw_rates(axes, rows)
+    facts = content["setting"]
+    names = ("gpu" if "gpu" in facts else "processor", "threads", "torch", "agent", "robots")
+    caption = "; ".join(f"{name} {facts[name]}" for name in names)
+    picture.supxlabel(f"{caption}\nmedian, band from lowest to highest run", fontsize=7)
+    return picture
+
+
+def _draw_rates(axes: Any, rows: Sequence[Row]) -> None:
+    """Draw rates over a size, a line for each mode with its band."""
+    axis = next(name for name in _LABELS if name in rows[0])
+    looks = styles(list(MODES))
+    for (mode,), group in grouped(rows, "mode").items():
+        group.sort(key=lambda row: row[axis])
+        markers = {"label": mode, "marker": looks[mode]["marker"], "markersize": 4, "lw": 1.4}
+        draw_band(axes, group, (axis, "median", "lowest", "highest"), looks[mode], **markers)
+    axes.set_xscale("log", base=2)
+    sizes = sorted({row[axis] for row in rows})
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes], minor=False)
+    axes.minorticks_off()
+    axes.set(xlabel=_LABELS[axis], ylabel=rows[0]["unit"])
+    axes.set_ylim(bottom=0.0)
+    axes.legend(fontsize=7)
+    axes.grid(alpha=0.3)
+
+
+def _draw_shares(axes: Any, rows: Sequence[Row]) -> None:
+    """Draw where the time of the loop goes, a bar for each mode."""
+    labels = [f"{row['mode']}\n{row['median']:,.0f} {row['unit']}" for row in rows]
+    start = [0.0] * len(rows)
+    for name, colour, hatch in zip(_SHARES, COLOURS, HATCHES, strict=False):
+        widths = [row["notes"][f"share {name}"] for row in rows]
+        axes.barh(labels, widths, left=start, color=colour, hatch=hatch, label=name, edgecolor="white")
+        start = [left + width for left, width in zip(start, widths, strict=True)]
+    axes.set(xlim=(0.0, 1.0), xlabel="share of the time")
+    axes.legend(fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.25))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.speed import drawing, report
+from train_RL_agents.speed import report
 from train_RL_agents.speed.options import Options
 from train_RL_agents.speed.parts import measure_part
 from train_RL_agents.speed.setting import job, machine, software
@@ -43,7 +43,7 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
 
     write()  # fails before the measurements if the file cannot be written
     if plot is not None:
-        drawing.check(plot)
+        report.check_picture(plot)
     console.print(report.setting_table(facts))
     for name, reason in left_out.items():
         console.print(f"{name} left out: {reason}")
@@ -58,7 +58,7 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
     console.print("", *(row["text"] for row in content["growth"]), sep="\n")
     write()
     if plot is not None:
-        drawing.write(plot, content)
+        report.write_picture(plot, content)
     for path in (out, plot):
         if path is not None:
             console.print(str(path), soft_wrap=True)

@@ -15,7 +15,7 @@ from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.recording import load
-from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, CONDUCT
+from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, RULES_COLUMNS
 
 
 def evaluated(capsys, path, policy, *argv):
@@ -57,7 +57,7 @@ def test_files_are_written_also_if_nobody_reads_the_table(monkeypatch, tmp_path,
     def gone(*_):
         raise BrokenPipeError
 
-    monkeypatch.setattr("train_RL_agents.evaluation.tables.show", gone)
+    monkeypatch.setattr("train_RL_agents.evaluation.tables.Evaluation.show", gone)
     names = {each: str(tmp_path / f"out.{each}") for each in ("json", "csv", "markdown", "record")}
     words = [word for each, name in names.items() for word in (f"--{each}", name)]
     main(["evaluate", str(policy), "-D", "cpu", "--levels", "1", "--episodes", "1", *words])
@@ -221,7 +221,7 @@ def test_rules_are_scored(capsys, tmp_path, policy):
     content = json.loads(path.read_text())
     conduct = content["policies"][1]["conduct"]
     assert list(conduct) == ["head-on", "crossing from starboard", "crossing from port", "overtaking"]
-    assert set(conduct["head-on"]) == set(CONDUCT)
+    assert set(conduct["head-on"]) == set(RULES_COLUMNS)
     assert "compliance" in (tmp_path / "out.csv").read_text().splitlines()[0]
 
 

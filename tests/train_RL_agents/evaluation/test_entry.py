@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.entries import entry, marked, result
+from tests.train_RL_agents.entries import by_role, entry, result
 from train_RL_agents.evaluation.entry import BENCHMARK, SuiteResult, read_entry
-from train_RL_agents.evaluation.tables import CONDUCT
+from train_RL_agents.evaluation.tables import RULES_COLUMNS
 
 
 def written(path, change=lambda content: None):
@@ -40,7 +40,7 @@ def test_numbers_of_episodes_are_rounded():
     exact = replace(
         own.episodes, time=torch.tensor([20.256]), energy=torch.tensor([2999.6]), returns=torch.tensor([11.504])
     )
-    found = SuiteResult.of(exact, scenarios=own.scenarios, seed=1, groups=("all",), astern=0.0, conduct={})
+    found = SuiteResult.of(exact, scenarios=own.scenarios, seed=1, groups=("all",), astern=0.0, compliance={})
     assert (found.time, found.energy, found.returns) == ((20.26,), (3000,), (11.5,))
 
 
@@ -49,11 +49,11 @@ def test_extreme_results_are_entries_too():
     found = result("c")
     assert replace(found, robots=(1,), arrived=(0,), astern=1.0).robots == (1,)
     assert replace(found, tracks=(((1e4, -1e4),),)).tracks == (((1e4, -1e4),),)
-    row = marked(())["overall"] | {"delay": 40.0, "detour": -0.1, "safety": 1.0, "early": 0.0}
+    row = by_role(())["overall"] | {"delay": 40.0, "detour": -0.1, "safety": 1.0, "early": 0.0}
     row |= dict.fromkeys(("all_kept", "all_kept_low", "all_kept_high"))
-    assert replace(found, conduct={"all": row}).conduct["all"]["delay"] == 40.0
-    row = dict.fromkeys(CONDUCT, 0.5) | {"closest_approach": 9.0}
-    assert replace(found, conduct={"overall": row}).conduct["overall"] == row
+    assert replace(found, compliance={"all": row}).compliance["all"]["delay"] == 40.0
+    row = dict.fromkeys(RULES_COLUMNS, 0.5) | {"closest_approach": 9.0}
+    assert replace(found, compliance={"overall": row}).compliance["overall"] == row
 
 
 def test_baselines_have_no_file():

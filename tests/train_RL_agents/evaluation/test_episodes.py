@@ -18,7 +18,6 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation.episodes import (
     Episodes,
-    Report,
     draw_scenarios,
     drawing_bytes,
     evaluate,
@@ -162,22 +161,22 @@ def test_sums_stop_at_the_first_collision(fast, slow):
 def test_robots_that_arrive_are_counted_to_the_end(fast, slow):
     assert fast.robots.tolist() == [len(one.start) for one in EPISODES]
     assert fast.robots_arrived.tolist() == [sum(each["arrived"]) for _, each in slow]
-    assert fast.report().robot_success_rate == close(9 / 14)
+    assert fast.report()["robot_success_rate"] == close(9 / 14)
 
 
 def test_report_of_the_set(fast, slow):
     report = fast.report()
-    assert report.episodes == 7
-    assert report.success_rate == close(3 / 7)
-    assert report.collision_rate == close(2 / 7)
-    assert report.timeout_rate == close(2 / 7)
-    assert (report.success_low, report.success_high) == close(wilson_interval(3, 7))
-    assert (report.collision_low, report.collision_high) == close(wilson_interval(2, 7))
-    assert (report.timeout_low, report.timeout_high) == close(wilson_interval(2, 7))
+    assert report["episodes"] == 7
+    assert report["success_rate"] == close(3 / 7)
+    assert report["collision_rate"] == close(2 / 7)
+    assert report["timeout_rate"] == close(2 / 7)
+    assert (report["success_low"], report["success_high"]) == close(wilson_interval(3, 7))
+    assert (report["collision_low"], report["collision_high"]) == close(wilson_interval(2, 7))
+    assert (report["timeout_low"], report["timeout_high"]) == close(wilson_interval(2, 7))
     good = [each for each, _ in slow if all(each["arrived"])]
-    assert report.avg_time == close(sum(each["time"] for each in good) / 3)
-    assert report.avg_energy == close(sum(each["energy"] for each in good) / 3)
-    assert report.avg_return == close(sum(each["return"] for each, _ in slow) / 7)
+    assert report["avg_time"] == close(sum(each["time"] for each in good) / 3)
+    assert report["avg_energy"] == close(sum(each["energy"] for each in good) / 3)
+    assert report["avg_return"] == close(sum(each["return"] for each, _ in slow) / 7)
 
 
 def test_the_worlds_own_stop_makes_no_difference(fast):
@@ -232,10 +231,19 @@ def made_up():
 
 
 def test_report_by_hand():
-    assert made_up().report() == Report(
-        4, 0.5, *wilson_interval(2, 4), 0.25, *wilson_interval(1, 4), 0.25, *wilson_interval(1, 4),
-        robot_success_rate=close(11 / 14), avg_time=15.0, avg_energy=2.0, avg_return=2.5,
-    )  # fmt: skip
+    counts = {"success": 2, "collision": 1, "timeout": 1}
+    rates = {f"{name}_rate": count / 4 for name, count in counts.items()}
+    ends = {name: wilson_interval(count, 4) for name, count in counts.items()}
+    assert made_up().report() == {
+        "episodes": 4,
+        **rates,
+        **{f"{name}_low": low for name, (low, _) in ends.items()},
+        **{f"{name}_high": high for name, (_, high) in ends.items()},
+        "robot_success_rate": close(11 / 14),
+        "avg_time": 15.0,
+        "avg_energy": 2.0,
+        "avg_return": 2.5,
+    }
 
 
 def test_figures_that_are_not_finite_are_none():

@@ -10,7 +10,7 @@ import torch
 
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
-from tests.train_RL_agents.entries import entry, marked, result
+from tests.train_RL_agents.entries import by_role, entry, result
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.evaluation import frozen
 from train_RL_agents.evaluation.contenders import Contender
@@ -98,19 +98,19 @@ def test_a_suite_is_run_and_scored():
     own = run_suite(Contender("straight"), "rules", CPU, 2)
     assert own.groups == tuple(make_set("rules", WorldConfig(), 1, 0).groups)
     assert len(own.outcome) == 8 and set(own.outcome) <= {*"cs"} and own.astern == 0.0
-    assert own.conduct["head-on"]["compliance"] == 0.0 and not own.tracks
+    assert own.compliance["head-on"]["compliance"] == 0.0 and not own.tracks
 
 
-def marked_suite(monkeypatch, name, astern):
-    """A suite of two vessels, with the marks given, and what was asked of its run."""
+def encounter_suite(monkeypatch, name, astern):
+    """A suite of two vessels, with the compliance given, and what was asked of its run."""
     asked, counted = [], []
     recording = SimpleNamespace(robot_mask=torch.ones(1, 2, dtype=torch.bool))
-    row = marked(())["overall"] | {"astern": astern, "safety": 0.123456, "delay": None}
-    conduct = {"all": row, "overall": row}
+    row = by_role(())["overall"] | {"astern": astern, "safety": 0.123456, "delay": None}
+    compliance = {"all": row, "overall": row}
 
     def run_scored(found, chosen, world, acting, device, called, counter):
         asked.append(acting.seed)
-        return result("s").episodes, recording, conduct
+        return result("s").episodes, recording, compliance
 
     monkeypatch.setattr(frozen, "AsternShare", lambda: SimpleNamespace(value=1.0 / 3.0))
     monkeypatch.setattr(frozen, "run_scored", run_scored)
@@ -121,17 +121,17 @@ def marked_suite(monkeypatch, name, astern):
 
 
 @pytest.mark.parametrize(("name", "controlled"), [("encounters", 2), ("encounters_own", 1)])
-def test_astern_of_marked_suites_is_the_mean_mark(monkeypatch, name, controlled):
-    own, asked, counted = marked_suite(monkeypatch, name, 0.12344)
-    assert own.astern == own.conduct["overall"]["astern"] == 0.1234
-    assert own.conduct["overall"]["safety"] == 0.1235
-    assert own.conduct["overall"]["delay"] is None and not own.tracks
+def test_astern_of_encounter_suites_is_the_mean_mark(monkeypatch, name, controlled):
+    own, asked, counted = encounter_suite(monkeypatch, name, 0.12344)
+    assert own.astern == own.compliance["overall"]["astern"] == 0.1234
+    assert own.compliance["overall"]["safety"] == 0.1235
+    assert own.compliance["overall"]["delay"] is None and not own.tracks
     assert (asked, counted) == ([SEED + 1], [controlled])
-    assert marked_suite(monkeypatch, name, None)[0].astern == 0.0
+    assert encounter_suite(monkeypatch, name, None)[0].astern == 0.0
 
 
 def test_astern_of_other_suites_is_the_share_of_steps(monkeypatch):
-    own, _, counted = marked_suite(monkeypatch, "rules", 0.5)
+    own, _, counted = encounter_suite(monkeypatch, "rules", 0.5)
     assert own.astern == 0.3333 and not counted
 
 
@@ -155,7 +155,7 @@ def test_tracks_have_the_positions_of_every_second_and_the_last(monkeypatch, dt,
     )
     groups = ("a", "b")
     ended = result("sct", groups).episodes
-    monkeypatch.setattr(frozen, "run_scored", lambda *given: (ended, recording, marked(groups)))
+    monkeypatch.setattr(frozen, "run_scored", lambda *given: (ended, recording, by_role(groups)))
     monkeypatch.setattr(frozen, "kept_by_role", lambda *given: {})
     chosen = replace(make_set("imazu", WorldConfig(), 1, SEED), groups=groups)
     monkeypatch.setattr(frozen, "make_set", lambda *given: chosen)
@@ -174,7 +174,7 @@ def test_imazu_is_drawn_and_told_by_role():
     start = make_set("imazu", WorldConfig(), 1, SEED).parts[0].scenarios.start[0, 0]
     assert own.tracks[0][0][:2] == pytest.approx(start.tolist(), abs=0.06)
     asked = sum(pair[1] for pair in own.duties.values())
-    assert asked > 40 and own.conduct["case 7"]["safety"] > 0.0
+    assert asked > 40 and own.compliance["case 7"]["safety"] > 0.0
 
 
 def test_others_have_no_duties_where_only_the_own_vessel_is_steered(monkeypatch):
@@ -183,7 +183,7 @@ def test_others_have_no_duties_where_only_the_own_vessel_is_steered(monkeypatch)
     few = replace(whole, parts=(replace(part, scenarios=part.scenarios[:2]),))
     monkeypatch.setattr(frozen, "make_set", lambda *given: replace(few, groups=whole.groups[:2]))
     own = run_suite(Contender("straight"), "imazu_own", CPU, 1)
-    # Each of the two meets one other vessel, which is not marked.
+    # Each of the two meets one other vessel, which is not scored.
     assert sum(asked for _, asked in own.duties.values()) == 2
 
 

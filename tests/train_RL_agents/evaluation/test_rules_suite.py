@@ -1,4 +1,4 @@
-"""Conduct told from tracks that are drawn by hand."""
+"""Manoeuvres told from tracks that are drawn by hand."""
 
 import math
 import random
@@ -13,10 +13,10 @@ from marinenav_env.rules.roles import ROLES, pairs, roles
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.rules_suite import (
     ENCOUNTERS,
-    Conduct,
+    Manoeuvres,
     complies,
-    conduct,
     encounter_scenarios,
+    manoeuvres,
     summary,
 )
 from train_RL_agents.evaluation.suites import make_set
@@ -56,14 +56,14 @@ def recorded(own, other, collided_at=None):
 
 
 def seen(*encounter):
-    """Conduct of one encounter."""
-    return conduct(recorded(*encounter))
+    """Manoeuvres of one encounter."""
+    return manoeuvres(recorded(*encounter))
 
 
 def joined(*parts):
-    """Conduct in several encounters."""
+    """Manoeuvres in several encounters."""
     columns = zip(*(vars(each).values() for each in parts), strict=True)
-    return Conduct(*map(torch.cat, columns))
+    return Manoeuvres(*map(torch.cat, columns))
 
 
 def test_only_an_overtaken_vessel_has_another_thrust():
@@ -119,7 +119,7 @@ def test_every_encounter_has_the_role_of_its_name():
             assert encounter.gives_way[one] == gives_way, name
 
 
-def scalar_conduct(own, other, collided_at):
+def scalar_manoeuvres(own, other, collided_at):
     """Gap, turns, who gave way and who crossed ahead, told frame by frame."""
     poses, velocities = zip(own, other, strict=True)
     # Active until the step of the collision; the frame after it counts, too.
@@ -147,7 +147,7 @@ def scalar_conduct(own, other, collided_at):
     return min(apart) - 5.6, turns, gave_way, ahead
 
 
-def test_conduct_equals_scalar_code():
+def test_manoeuvres_equal_scalar_code():
     draw, kinds, encounters = random.Random(5), set(), []
     for _ in range(60):
         tracks = []
@@ -163,7 +163,7 @@ def test_conduct_equals_scalar_code():
             tracks.append(track(start, course, draw.uniform(1.0, 2.5), changes))
         encounters.append((*tracks, draw.choice([None, None, 8, 20])))
     parts = [vars(recorded(*each)) for each in encounters]
-    found = conduct(
+    found = manoeuvres(
         SimpleNamespace(
             **{
                 name: torch.cat([each[name] for each in parts], 0 if name == "vessel_radius" else 1)
@@ -172,7 +172,7 @@ def test_conduct_equals_scalar_code():
         )
     )
     for row, encounter in enumerate(encounters):
-        gap, turns, gave_way, ahead = scalar_conduct(*encounter)
+        gap, turns, gave_way, ahead = scalar_manoeuvres(*encounter)
         assert found.gap[row].item() == pytest.approx(gap, abs=1e-4), row
         assert found.turn[row].tolist() == turns and found.gave_way[row].tolist() == gave_way
         assert found.crossed_ahead[row].tolist() == ahead
@@ -300,7 +300,7 @@ def test_summary_counts_only_its_rows_and_means_over_them():
 def test_going_straight_breaks_every_rule():
     chosen = make_set("rules", WorldConfig(max_steps=60), 4)
     _, recording = run_set(Contender("straight"), chosen, WorldConfig(), ActingOptions(), torch.device("cpu"), "x")
-    found = conduct(recording)
+    found = manoeuvres(recording)
     for name, encounter in ENCOUNTERS.items():
         rows = [group == name for group in recording.groups]
         assert sum(rows) == 4

@@ -1,4 +1,4 @@
-"""Marks of tracks that are drawn by hand, and of random ones by the oracle."""
+"""Compliance in tracks that are drawn by hand, and of random ones by the oracle."""
 
 import math
 from dataclasses import replace
@@ -16,12 +16,12 @@ from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_
 from train_RL_agents.evaluation.recording import record
 from train_RL_agents.evaluation.seamanship import (
     AsternShare,
+    Compliance,
     Duties,
-    Marks,
     Tracks,
+    compliance,
     duties,
     kept_by_role,
-    marks,
     safety,
     sailed,
     summary,
@@ -262,7 +262,7 @@ def test_marks_by_hand(monkeypatch, keeps):
     recording = SimpleNamespace(seen=seen, arrived=arrived, dt=0.5, rules=RULES)
     alone = torch.tensor([[36, 40]]), torch.tensor([[32.0, 40.0]])
     both = torch.ones(1, 2, dtype=torch.bool)
-    given = {name: each[0].tolist() for name, each in vars(marks(recording, alone, both, RULES)).items()}
+    given = {name: each[0].tolist() for name, each in vars(compliance(recording, alone, both, RULES)).items()}
     nan, kept = math.nan, float(keeps)
     assert given["rules_kept"] == [kept, 1.0]
     for name, own in (("substantial", kept), ("early", kept), ("right_side", 1.0)):
@@ -273,20 +273,20 @@ def test_marks_by_hand(monkeypatch, keeps):
     assert given["astern"] == [0.0, 0.0]
     counts = kept_by_role(recording, 2)
     assert counts["give-way"] == (int(keeps), 1) and counts["stand-on"] == (1, 1)
-    # A collision breaks all rules that a vessel had to keep; who is not scored has no marks.
+    # A collision breaks all rules that a vessel had to keep; who is not scored has no figures.
     seen.collided[0, 1], both[0, 0] = True, False
-    found = vars(marks(recording, alone, both, RULES))
+    found = vars(compliance(recording, alone, both, RULES))
     assert found["rules_kept"][0].tolist() == pytest.approx([nan, 0.0], nan_ok=True)
     assert all(each[0, 0].isnan() for each in found.values())
 
 
 def test_summary_counts_encounters_and_vessels():
     nan = math.nan
-    rows = {name: torch.zeros(3, 2, dtype=torch.float64) for name in Marks.__annotations__}
+    rows = {name: torch.zeros(3, 2, dtype=torch.float64) for name in Compliance.__annotations__}
     rows["rules_kept"] = torch.tensor([[1.0, nan], [0.0, 1.0], [nan, nan]], dtype=torch.float64)
     rows["delay"] = torch.tensor([[1.0, 3.0], [nan, 2.0], [9.0, 9.0]], dtype=torch.float64)
     rows["stood_on"] = rows["stood_on"] * nan
-    seen = summary(Marks(**rows), torch.tensor([True, True, False]))
+    seen = summary(Compliance(**rows), torch.tensor([True, True, False]))
     assert seen["all_kept"] == 0.5 and seen["rules_kept"] == pytest.approx(2 / 3)
     assert seen["delay"] == 2.0 and seen["delay_low"] == pytest.approx(2.0 - 1.96 * (2 / 9) ** 0.5, abs=1e-3)
     assert seen["delay_high"] - seen["delay"] == pytest.approx(seen["delay"] - seen["delay_low"])

@@ -4,16 +4,14 @@ import csv
 
 from train_RL_agents.evaluation.tables import (
     COLUMNS,
-    CONDUCT,
     DIFFERENCE,
+    ENCOUNTER_COLUMNS,
     FIGURES,
-    MARKS,
+    RULES_COLUMNS,
+    Evaluation,
     Result,
-    conduct_table,
+    compliance_table,
     figure_table,
-    markdown_text,
-    result_rows,
-    show,
 )
 from train_RL_agents.results.table import Table
 
@@ -34,10 +32,17 @@ BETTER = {"difference": 0.05, "difference_low": -0.01, "difference_high": 0.1}
 SHOWN = ["10", "0.900 [0.596, 0.982]", "0.100", "0.000", "0.950", "20.0", "513", "3.46"]
 
 
+ABOUT = {"checkpoint": None, "agent_type": "apf"}
+
+
 def results():
     figures = {"level 1": ROW, "overall": FAILED}
     differences = {"level 1": BETTER, "overall": BETTER | {"difference": 0.0}}
-    return [Result("a", {}, figures), Result("b", {}, figures, differences)]
+    return [Result("a", ABOUT, figures), Result("b", ABOUT, figures, differences)]
+
+
+def evaluated(results):
+    return Evaluation(results, {"suite": "paper", "scenarios": None, "seed": 3})
 
 
 def test_cells_by_hand():
@@ -65,21 +70,26 @@ def test_a_row_for_each_group_and_policy():
 
 
 def test_markdown_and_csv_hold_the_same():
-    lines = markdown_text(results()[:1], "Some policy").splitlines()
-    assert lines[:2] == ["Some policy", ""]
+    lines = evaluated(results()[:1]).markdown().splitlines()
+    assert lines[:2] == ["apf, on paper, seed 3", ""]
     assert lines[3].count("---") == 2 + len(COLUMNS)
     assert lines[4] == f"| level 1 | {' | '.join(SHOWN)} |"
-    rows = list(csv.DictReader(Table.of(result_rows(results())).csv().splitlines()))
+    rows = list(csv.DictReader(Table.of(evaluated(results()).rows).csv().splitlines()))
     assert [row["policy"] for row in rows] == ["a", "b", "a", "b"]
     assert (rows[1]["difference"], rows[0]["difference"], rows[2]["avg_time"]) == ("0.05", "", "")
 
 
-def test_conduct_and_marks_are_told_apart_by_their_columns():
-    kept = dict.fromkeys(CONDUCT) | {"compliance": 0.5}
-    marked = dict.fromkeys(MARKS) | {"safety": 1.0, "all_kept": 0.25, "all_kept_low": 0.1, "all_kept_high": 0.55}
-    for values, columns, first in ((kept, CONDUCT, "0.50"), (marked, MARKS, "0.25 [0.10, 0.55]")):
-        result = Result("a", {}, {"overall": ROW}, conduct={"head-on": values})
-        table = conduct_table([result])
+def test_both_kinds_of_compliance_are_told_apart_by_their_columns():
+    of_two = dict.fromkeys(RULES_COLUMNS) | {"compliance": 0.5}
+    by_role = dict.fromkeys(ENCOUNTER_COLUMNS) | {
+        "safety": 1.0,
+        "all_kept": 0.25,
+        "all_kept_low": 0.1,
+        "all_kept_high": 0.55,
+    }
+    for values, columns, first in ((of_two, RULES_COLUMNS, "0.50"), (by_role, ENCOUNTER_COLUMNS, "0.25 [0.10, 0.55]")):
+        result = Result("a", {}, {"overall": ROW}, compliance={"head-on": values})
+        table = compliance_table([result])
         assert table.titles[2:] == [name.replace("_", " ") for name in columns]
         assert table.cells[0][:4] == ["head-on", "a", first, "-"] and table.keys == 2
 
@@ -89,38 +99,38 @@ def ruled():
     return [
         Result(
             name,
-            {},
+            ABOUT,
             {"head-on": ROW},
-            conduct={"head-on": dict.fromkeys(CONDUCT) | {"compliance": share, "starboard_turns": 0.125}},
+            compliance={"head-on": dict.fromkeys(RULES_COLUMNS) | {"compliance": share, "starboard_turns": 0.125}},
         )
         for name, share in (("a", 0.5), ("b", 0.25))
     ]
 
 
-def test_conduct_of_a_group_names_it_once():
-    rows = conduct_table(ruled()).cells
+def test_compliance_of_a_group_names_it_once():
+    rows = compliance_table(ruled()).cells
     assert [row[:3] for row in rows] == [["head-on", "a", "0.50"], ["", "b", "0.25"]]
 
 
-def test_conduct_follows_the_figures_where_there_is_some(capsys):
-    show(results()[:1], "Some policy")
+def test_compliance_follows_the_figures_where_there_is_some(capsys):
+    evaluated(results()[:1]).show()
     assert "Rules of the sea" not in capsys.readouterr().out
-    show(ruled(), "Two policies")
+    evaluated(ruled()).show()
     shown = capsys.readouterr().out
-    assert shown.startswith("Two policies\n") and "\n\nRules of the sea\n" in shown
+    assert shown.startswith("apf; apf, on paper, seed 3\n") and "\n\nRules of the sea\n" in shown
     assert "than the first: success rate less" in shown
     assert "nobody gave way: likewise neither" in shown
-    show(ruled()[:1], "One policy")
+    evaluated(ruled()[:1]).show()
     assert "compliance: encounters without a collision" in capsys.readouterr().out
-    text = markdown_text(ruled(), "Two policies")
+    text = evaluated(ruled()).markdown()
     assert [line for line in text.splitlines() if "compliance" in line] == [
-        f"|  | policy | {' | '.join(CONDUCT).replace('_', ' ')} |"
+        f"|  | policy | {' | '.join(RULES_COLUMNS).replace('_', ' ')} |"
     ]
-    assert "compliance" not in markdown_text(results(), "Others")
+    assert "compliance" not in evaluated(results()).markdown()
 
 
-def test_rows_have_figures_differences_and_conduct():
-    rows = result_rows([*ruled(), Result("c", {}, {"head-on": ROW}, {"head-on": BETTER})])
+def test_rows_have_figures_differences_and_compliance():
+    rows = evaluated([*ruled(), Result("c", ABOUT, {"head-on": ROW}, {"head-on": BETTER})]).rows
     assert [row.get("compliance") for row in rows] == [0.5, 0.25, None]
     assert [row.get("difference") for row in rows] == [None, None, 0.05]
     assert all(row["avg_time"] == 20.04 and row["group"] == "head-on" for row in rows)

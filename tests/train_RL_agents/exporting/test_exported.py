@@ -8,7 +8,7 @@ import torch
 from marinenav_env import ConfigError, WorldConfig
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.report import evaluate_all
+from train_RL_agents.evaluation.scoring import evaluate_all
 from train_RL_agents.evaluation.suites import make_set
 from train_RL_agents.exporting.export import CONTRACT, export
 from train_RL_agents.exporting.exported import find

@@ -5,15 +5,15 @@ import re
 import pytest
 
 from tests.train_RL_agents.entries import entry, result
-from train_RL_agents.evaluation.bars import BARS
+from train_RL_agents.evaluation.thresholds import THRESHOLDS
 from train_RL_agents.figures.certificate import write_page
 
 
-def test_page_has_bars_suites_and_sources():
+def test_page_has_thresholds_suites_and_sources():
     page = write_page(entry())
-    for bar in BARS:
-        assert bar.about.replace("'", "&#x27;") in page
-    assert page.count("✗ miss") == len(BARS) and f"0 of {len(BARS)}" in page
+    for threshold in THRESHOLDS:
+        assert threshold.about.replace("'", "&#x27;") in page
+    assert page.count("✗ miss") == len(THRESHOLDS) and f"0 of {len(THRESHOLDS)}" in page
     assert page.count("<h2>") == 5 and page.count('class="tracks') == 2
     assert "0.500 [0.150, 0.850]" in page and "3 of 4" in page and "0.75 [0.50, 0.90]" in page
     assert entry().suites["imazu"].scenarios in page and "ab" * 32 in page

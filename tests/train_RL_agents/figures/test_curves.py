@@ -11,13 +11,13 @@ from train_RL_agents.figures.curves import (
     counts_of,
     curve,
     curve_table,
+    difference_table,
     grouped,
     improvement,
     improvement_table,
     iqm_table,
     level_table,
     overlapping,
-    pooled_levels,
     profile_table,
     read_runs,
 )
@@ -48,8 +48,17 @@ def test_runs_that_end_before_others_begin_are_left_out_and_named():
     assert sentences == ["B: 1 of 3 runs left out, as they end before the first evaluation of another, at 4 env-steps"]
 
 
-def make_run(success, steps=(1.0, 2.0), levels=None, agent="A"):
-    return Run(agent, "here", {"steps": np.array(steps)}, {"success": np.array(success)}, levels or {})
+def make_run(success, steps=(1.0, 2.0), agent="A"):
+    return Run(agent, "here", {"steps": np.array(steps)}, {"success": np.array(success)})
+
+
+def scored(**levels):
+    """A run with a number of successes and episodes on each level."""
+    won = [number < count for count, total in levels.values() for number in range(total)]
+    return Run("A", "here", {}, {"success": np.array([won])}, [name for name in levels for _ in range(levels[name][1])])
+
+
+UNSCORED = Run("A", "here", {}, {})
 
 
 # Reading
@@ -100,15 +109,36 @@ def test_figures_of_an_evaluation_are_levels(tmp_path):
     figures = {"level 1": {"success_rate": 0.97, "episodes": 100}}
     path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": figures}))
     [run] = read_runs([path])
-    assert (run.agent, run.levels) == ("SAC", {"level 1": (97, 100)})
+    assert (run.agent, run.levels) == ("SAC", {"level 1": (97, 100), "overall": (97, 100)})
+    figures |= {"level 2": {"success_rate": 0.5, "episodes": 2}, "overall": {"success_rate": 0.96, "episodes": 102}}
+    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": figures}))
+    assert read_runs([path])[0].levels == {"level 1": (97, 100), "level 2": (1, 2), "overall": (98, 102)}
+    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": {"overall": figures["overall"]}}))
+    assert read_runs([path])[0].levels == {"overall": (98, 102)}
 
 
-@pytest.mark.parametrize("row", [{"success_rate": 1.0, "episodes": 0}, {"success_rate": 2.0, "episodes": 5}, {}, 5])
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"success_rate": 1.0, "episodes": 0},
+        {"success_rate": 2.0, "episodes": 5},
+        {},
+        5,
+    ],
+)
 def test_figures_that_cannot_be_are_refused(tmp_path, row):
     path = tmp_path / "best.json"
     content = {"setting": {"agent_type": "SAC"}, "figures": {"level 1": row}}
     path.write_text(json.dumps(content))
     with pytest.raises(ConfigError, match=r"best.json: not what marinenav evaluate --json writes"):
+        read_runs([path])
+
+
+def test_figures_of_too_many_episodes_are_refused(tmp_path):
+    path = tmp_path / "best.json"
+    figures = {"level 1": {"success_rate": 1.0, "episodes": 10**12}}
+    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": figures}))
+    with pytest.raises(ConfigError, match=r"best.json: episodes=1000000000000: must be at most 10,000,000"):
         read_runs([path])
 
 
@@ -243,10 +273,9 @@ def test_nothing_succeeds_yet_is_a_gap():
 
 
 def test_levels_are_pooled_over_runs_with_wilson_intervals():
-    levels = {"level 1": (8, 10), "overall": (8, 10)}
-    runs = [make_run([[1], [1]], levels=levels), make_run([[1], [1]], levels={"level 1": (2, 10)})]
-    assert pooled_levels(runs)["level 1"] == (10, 20)
-    row = level_table({"A": runs})[0]
+    row, overall, other = level_table({"A": [scored(a=(8, 10)), scored(a=(2, 10), b=(1, 4))]})
+    assert (overall["level"], overall["successes"], overall["episodes"]) == ("overall", 11, 24)
+    assert (other["level"], other["successes"], other["episodes"]) == ("b", 1, 4)
     assert (row["successes"], row["episodes"], row["rate"]) == (10, 20, 0.5)
     # Wilson (1927) for 10 of 20.
     assert (row["low"], row["high"]) == pytest.approx((0.2993, 0.7007), abs=1e-4)
@@ -254,12 +283,12 @@ def test_levels_are_pooled_over_runs_with_wilson_intervals():
 
 def test_improvement_is_the_share_of_pairs_that_do_better():
     def runs(*counts):
-        return [make_run([[1], [1]], levels={"level 1": (n, 100)}) for n in counts]
+        return [scored(a=(count, 100)) for count in counts]
 
     assert improvement(runs(90, 80), runs(85, 10))[0] == 0.75
     assert improvement(runs(50), runs(50))[0] == 0.5
     assert improvement(runs(99, 98, 99), runs(5, 6, 7)) == (1.0, 1.0, 1.0)
-    assert improvement(runs(50), [make_run([[1], [1]])]) is None
+    assert improvement(runs(50), [UNSCORED]) is None
     rows = improvement_table({"A": runs(90), "B": runs(10), "C": runs(50)})
     assert [(row["group"], row["over"]) for row in rows] == [("A", "B"), ("A", "C"), ("B", "C")]
 
@@ -275,10 +304,8 @@ def test_tables_have_every_group_and_axis(tmp_path):
 
 
 def test_means_and_profiles_are_of_levels_that_all_have():
-    levels = {"level 1": (3, 4), "level 2": (1, 4), "overall": (4, 8)}
-    fewer = {"level 1": (4, 4), "overall": (4, 4)}
-    groups = {"A": [make_run([[1]], (1.0,), levels)], "B": [make_run([[1]], (1.0,), fewer)] * 2}
-    assert [each.tolist() for each in counts_of([*groups.values()])] == [[[[3, 4]]], [[[4, 4]]] * 2]
+    groups = {"A": [scored(a=(3, 4), b=(1, 4))], "B": [scored(a=(4, 4))] * 2}
+    assert [each.tolist() for each in counts_of(groups.values())] == [[[[3, 4]]], [[[4, 4]]] * 2]
     rows = iqm_table(groups)
     assert [(row["group"], row["iqm"], row["mean"], row["runs"]) for row in rows] == [
         ("A", 0.75, 0.75, 1),
@@ -286,5 +313,12 @@ def test_means_and_profiles_are_of_levels_that_all_have():
     ]
     shares = {row["group"]: row["share"] for row in profile_table(groups) if row["threshold"] == 0.8}
     assert shares == {"A": 0.0, "B": 1.0}
-    assert counts_of([[make_run([[1]], (1.0,))]])[0].shape == (1, 0, 2)
-    assert iqm_table({"A": [make_run([[1]], (1.0,))]}) == []
+    assert counts_of([[UNSCORED]])[0].shape == (1, 0, 2)
+    assert iqm_table({"A": [UNSCORED]}) == []
+
+
+def test_differences_are_of_every_pair():
+    groups = {"A": [scored(a=(4, 4))] * 2, "B": [scored(a=(4, 4))] * 2, "C": [scored(a=(0, 4))] * 2}
+    rows = difference_table(groups)
+    pairs = [("A", "B", 0.0), ("A", "C", 1.0), ("B", "C", 1.0)]
+    assert [(row["group"], row["over"], row["difference"]) for row in rows] == pairs

@@ -11,7 +11,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.figures.test_curves import make_folder
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.studies.report import PAGE, TABLE, difference_table, verdict, write_report
+from train_RL_agents.studies.report import PAGE, TABLE, scored_run, verdict, write_report
 from train_RL_agents.studies.runs import Study, Suite, run_folders
 
 
@@ -70,22 +70,12 @@ def test_nothing_is_written_where_one_file_cannot_be(tmp_path, name):
 
 def test_the_best_is_named_with_what_it_is_better_than():
     success = {"A": [1] * 30 + [0] * 2, "B": [1] * 29 + [0] * 3, "C": [1] * 8 + [0] * 24}
-    evaluations = {(name, seed): {"success": each} for name, each in success.items() for seed in (0, 1)}
-    sentence, table = verdict(evaluations)
+    groups = {
+        name: [scored_run(name, {"success": each, "group": ["a"] * len(each)})] * 2 for name, each in success.items()
+    }
+    sentence, table = verdict(groups)
     assert sentence == ("A has the most success, 0.938. It is better than C. These runs do not tell it apart from B.")
     assert table.titles == ["agent", "success", "behind the best", "95% interval"]
     assert [row[:3] for row in table.cells] == [["A", "0.938", "-"], ["B", "0.906", "0.031"], ["C", "0.250", "0.688"]]
     assert table.cells[0][3] == "-" and " to " in table.cells[1][3]
-    assert verdict({("A", 0): {"success": [1]}})[0] == "A has the most success, 1.000."
-
-
-def test_differences_are_of_every_pair():
-    evaluations = {
-        (name, seed): {"success": [value] * 4} for name, value in (("C", 0), ("A", 1), ("B", 1)) for seed in (0, 1)
-    }
-    rows = difference_table(evaluations)
-    assert [(row["group"], row["over"], row["difference"]) for row in rows] == [
-        ("A", "B", 0.0),
-        ("A", "C", 1.0),
-        ("B", "C", 1.0),
-    ]
+    assert verdict({"A": [scored_run("A", {"success": [1], "group": ["a"]})]})[0] == "A has the most success, 1.000."

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from train_RL_agents.evaluation.episodes import Episodes
-from train_RL_agents.evaluation.outcomes import differences, paired_difference
+from train_RL_agents.results.rows import Episodes, differences, paired_difference
 
 
 def episodes(success, level=None):
@@ -26,31 +25,31 @@ def test_interval_of_the_difference_is_scipys():
     expected = stats.bootstrap(
         (gain,), lambda x, axis: x.mean(axis), method="percentile", n_resamples=10_000, rng=1
     ).confidence_interval
-    assert found.difference == pytest.approx(gain.mean())
-    assert found.difference_low == pytest.approx(expected.low, abs=0.02)
-    assert found.difference_high == pytest.approx(expected.high, abs=0.02)
-    assert found.won - found.lost == pytest.approx(gain.sum())
+    assert found["difference"] == pytest.approx(gain.mean())
+    assert found["difference_low"] == pytest.approx(expected.low, abs=0.02)
+    assert found["difference_high"] == pytest.approx(expected.high, abs=0.02)
+    assert found["won"] - found["lost"] == pytest.approx(gain.sum())
 
 
 def test_pairs_matter():
     """Of two policies with the same rates, the interval is narrow where they agree."""
     half = [True, False] * 20
     same = paired_difference(episodes(half), episodes(half))
-    assert (same.difference, same.difference_low, same.difference_high) == (0.0, 0.0, 0.0)
+    assert (same["difference"], same["difference_low"], same["difference_high"]) == (0.0, 0.0, 0.0)
     opposite = paired_difference(episodes(half), episodes(half[1:] + half[:1]))
-    assert opposite.difference == 0.0
-    assert opposite.difference_low < -0.2 < 0.2 < opposite.difference_high
-    assert (opposite.won, opposite.lost) == (20, 20)
+    assert opposite["difference"] == 0.0
+    assert opposite["difference_low"] < -0.2 < 0.2 < opposite["difference_high"]
+    assert (opposite["won"], opposite["lost"]) == (20, 20)
 
 
 def test_one_sided_intervals_are_those_of_the_binomial_distribution():
     """Where only one policy ever wins, its wins in a sample are binomial."""
     first, other = [False] * 400, [True] * 120 + [False] * 280
     found = paired_difference(episodes(first), episodes(other))
-    assert found.difference == 0.3
+    assert found["difference"] == 0.3
     deviation = math.sqrt(0.3 * 0.7 / 400)
     ends = [0.3 - 1.96 * deviation, 0.3 + 1.96 * deviation]
-    assert [found.difference_low, found.difference_high] == pytest.approx(ends, abs=1.01 / 400)
+    assert [found["difference_low"], found["difference_high"]] == pytest.approx(ends, abs=1.01 / 400)
 
 
 @pytest.mark.parametrize(("seed", "given"), [(0, {}), (1, {"seed": 1})])
@@ -61,8 +60,8 @@ def test_intervals_follow_from_the_seed(seed, given):
     other = episodes([True] * 120 + [False] * 80 + [True] * 300)
     found = paired_difference(first, other, **given)
     ends = np.quantile([(won - lost) / 500 for won, lost, _ in drawn], (0.025, 0.975))
-    assert (found.difference_low, found.difference_high) == pytest.approx(tuple(ends))
-    assert (found.won, found.lost, found.difference) == (120, 80, 0.08)
+    assert (found["difference_low"], found["difference_high"]) == pytest.approx(tuple(ends))
+    assert (found["won"], found["lost"], found["difference"]) == (120, 80, 0.08)
 
 
 def test_by_group():

@@ -1,4 +1,4 @@
-"""Marks of policies in encounters."""
+"""Compliance of policies in encounters."""
 
 import json
 from dataclasses import replace
@@ -9,9 +9,9 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.scenarios.scenario_file import episodes_of
 from train_RL_agents.cli import main
-from train_RL_agents.evaluation import marking
+from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.marking import run_marked
+from train_RL_agents.evaluation.scoring import run_encounters
 from train_RL_agents.evaluation.suites import Part, make_set
 
 STRAIGHT = Contender("straight")
@@ -31,15 +31,15 @@ def some(name, episodes, kept):
 
 
 def sets_run(monkeypatch, chosen):
-    """The sets that are run for the marks of one."""
+    """The sets that are run to score one."""
     sets, world = [], replace(WORLD, max_steps=3)
 
     def noted(found, given, *rest, **options):
         sets.append(given)
         return run_set(found, given, *rest, **options)
 
-    monkeypatch.setattr(marking, "run_set", noted)
-    run_marked(STRAIGHT, chosen, world, ACTING, CPU, "x")
+    monkeypatch.setattr(scoring, "run_set", noted)
+    run_encounters(STRAIGHT, chosen, world, ACTING, CPU, "x")
     return sets
 
 
@@ -55,12 +55,12 @@ def test_every_vessel_is_run_alone(monkeypatch):
                 assert kept.nonzero().tolist() == [[min(slot, int(present.sum()) - 1)]]
     assert all(torch.equal(part.scenarios.robot_mask, mask) for part, mask in zip(chosen.parts, masks, strict=True))
     sets = sets_run(monkeypatch, some("imazu_own", 1, [0]))
-    assert [each.parts[0].only_own for each in sets] == [True, True]  # the others are not marked
+    assert [each.parts[0].only_own for each in sets] == [True, True]  # the others are not scored
 
 
 def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
     chosen = some("encounters", 2, [0, 1, 2])
-    episodes, recording, table = run_marked(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    episodes, recording, table = run_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     assert list(table) == [*chosen.groups[:3], "overall"] and len(recording.groups) == 6
     assert episodes.collision.all()
     for group in table.values():
@@ -72,7 +72,7 @@ def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
 
 def test_an_avoiding_policy_is_later_than_alone():
     chosen = some("imazu", 1, [1])
-    _, _, table = run_marked(Contender("apf"), chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x")
+    _, _, table = run_encounters(Contender("apf"), chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x")
     row = table["case 2"]
     assert row["safety"] > 0.0 and row["delay"] > 0.0 and row["detour"] > 0.0
     assert 0.0 <= row["astern"] < 1.0
@@ -89,7 +89,7 @@ def test_others_keep_course_and_speed_where_only_the_own_vessel_is_steered(name)
     speed = recording.velocities[1:, :, 1, :2].norm(dim=-1)
     assert (speed[under_way] - 2.0).abs().max() < 1e-3
     assert recording.actions[:, :, 0].any()
-    *_, table = run_marked(Contender(name), chosen, WORLD, ACTING, CPU, "x")
+    *_, table = run_encounters(Contender(name), chosen, WORLD, ACTING, CPU, "x")
     assert table["case 4"]["stood_on"] is not None and table["case 2"]["stood_on"] is None
 
 
@@ -108,8 +108,8 @@ def test_others_that_nobody_steers_hit_nobody_but_the_own_vessel(name):
     assert len(hit) > 70 and not any(hit)
 
 
-def test_the_command_prints_marks_with_intervals(tmp_path, capsys, monkeypatch):
-    path, few = tmp_path / "marks.json", some("encounters_own", 1, [0, 2])
+def test_the_command_prints_compliance_with_intervals(tmp_path, capsys, monkeypatch):
+    path, few = tmp_path / "compliance.json", some("encounters_own", 1, [0, 2])
     monkeypatch.setattr("train_RL_agents.evaluation.selection.make_set", lambda *given: few)
     command = ["evaluate", "--policy", "straight", "--suite", "encounters_own", "--episodes", "1"]
     assert main([*command, "--json", str(path)]) == 0

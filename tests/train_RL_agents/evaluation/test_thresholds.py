@@ -3,48 +3,52 @@
 import pytest
 
 from tests.train_RL_agents.entries import entry, result
-from train_RL_agents.evaluation.bars import BARS, Bar
 from train_RL_agents.evaluation.frozen import FROZEN
+from train_RL_agents.evaluation.thresholds import THRESHOLDS, Threshold
 from train_RL_agents.results.statistics import wilson_interval
 
 
 @pytest.mark.parametrize(
-    ("bar", "value"),
+    ("threshold", "value"),
     [
-        (Bar("", "currents", "success_rate", 0.9), (0.5, *wilson_interval(2, 4))),
-        (Bar("", "imazu", "no_collision", 0.9), (0.75, *wilson_interval(3, 4))),
-        (Bar("", "rules", "compliance", 0.9, "head-on"), (0.5, *wilson_interval(1, 2))),
-        (Bar("", "imazu", "all_kept", 0.9), (0.75, 0.5, 0.9)),
-        (Bar("", "currents", "astern", 0.9), (0.25, 0.25, 0.25)),
-        (Bar("", "currents", "avg_time", 0.9), (20.25, 20.25, 20.25)),
+        (Threshold("", "currents", "success_rate", 0.9), (0.5, *wilson_interval(2, 4))),
+        (Threshold("", "imazu", "no_collision", 0.9), (0.75, *wilson_interval(3, 4))),
+        (Threshold("", "rules", "compliance", 0.9, "head-on"), (0.5, *wilson_interval(1, 2))),
+        (Threshold("", "imazu", "all_kept", 0.9), (0.75, 0.5, 0.9)),
+        (Threshold("", "currents", "astern", 0.9), (0.25, 0.25, 0.25)),
+        (Threshold("", "currents", "avg_time", 0.9), (20.25, 20.25, 20.25)),
         # Of 2, 2, 1 and 1 of 2 vessels: 1.959964 standard errors of the mean 0.75.
-        (Bar("", "currents", "robot_success_rate", 0.9), (0.75, 0.75 - 0.282896, 1.0)),
-        (Bar("", "fresh", "success_rate", 0.9), None),
-        (Bar("", "currents", "compliance", 0.9), None),
-        (Bar("", "rules", "compliance", 0.9, "crossing"), None),
+        (Threshold("", "currents", "robot_success_rate", 0.9), (0.75, 0.75 - 0.282896, 1.0)),
+        (Threshold("", "fresh", "success_rate", 0.9), None),
+        (Threshold("", "currents", "compliance", 0.9), None),
+        (Threshold("", "rules", "compliance", 0.9, "crossing"), None),
     ],
 )
-def test_figures_come_with_their_intervals(bar, value):
-    assert bar.measured(entry()) == (value if value is None else pytest.approx(value))
+def test_figures_come_with_their_intervals(threshold, value):
+    assert threshold.measured(entry()) == (value if value is None else pytest.approx(value))
 
 
 def test_vessels_that_all_arrive_have_an_interval():
-    measured = Bar("", "currents", "robot_success_rate", 0.9).measured(entry("ssss"))
+    measured = Threshold("", "currents", "robot_success_rate", 0.9).measured(entry("ssss"))
     assert measured == pytest.approx((1.0, *wilson_interval(4, 4)))
 
 
 def test_there_is_no_time_without_a_success():
-    assert Bar("", "currents", "avg_time", 9.0).measured(entry(currents=result("ct"))) is None
+    assert Threshold("", "currents", "avg_time", 9.0).measured(entry(currents=result("ct"))) is None
 
 
 def test_a_bound_may_be_an_upper_one():
-    assert Bar("", "a", "b", 0.5).passed(0.5) and not Bar("", "a", "b", 0.5).passed(0.4)
-    upper = Bar("", "a", "b", 0.5, at_most=True)
+    assert Threshold("", "a", "b", 0.5).passed(0.5) and not Threshold("", "a", "b", 0.5).passed(0.4)
+    upper = Threshold("", "a", "b", 0.5, at_most=True)
     assert upper.passed(0.5) and upper.passed(0.4) and not upper.passed(0.6)
 
 
 def test_what_a_policy_has_to_reach():
-    bounds = {(bar.suite, bar.figure, bar.group): bar.bound for bar in BARS if not bar.at_most}
+    bounds = {
+        (threshold.suite, threshold.figure, threshold.group): threshold.bound
+        for threshold in THRESHOLDS
+        if not threshold.at_most
+    }
     assert bounds == {
         ("fresh", "success_rate", "overall"): 0.98,
         ("rules", "compliance", "head-on"): 0.95,
@@ -67,9 +71,9 @@ def test_what_a_policy_has_to_reach():
 
 
 def test_what_a_policy_must_not_exceed():
-    bounds = {(bar.suite, bar.figure): bar.bound for bar in BARS if bar.at_most}
+    bounds = {(threshold.suite, threshold.figure): threshold.bound for threshold in THRESHOLDS if threshold.at_most}
     assert bounds == {("fresh", "avg_time"): 23.0, ("fresh", "astern"): 0.03}
 
 
-def test_bars_are_of_suites_of_the_benchmark():
-    assert {bar.suite for bar in BARS} <= FROZEN.keys()
+def test_thresholds_are_of_suites_of_the_benchmark():
+    assert {threshold.suite for threshold in THRESHOLDS} <= FROZEN.keys()

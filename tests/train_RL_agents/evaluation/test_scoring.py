@@ -8,10 +8,10 @@ import torch
 from marinenav_env import WorldConfig
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.config.schema import EvalSchedule
-from train_RL_agents.evaluation import report
+from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender
-from train_RL_agents.evaluation.report import Evaluation, evaluate_all
-from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, CONDUCT, Result
+from train_RL_agents.evaluation.scoring import evaluate_all
+from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, RULES_COLUMNS, Evaluation, Result
 
 STRAIGHT = Contender("straight")
 CPU = torch.device("cpu")
@@ -47,7 +47,7 @@ def test_a_recording_is_kept_where_it_was_asked_for():
 def short(monkeypatch):
     """Episodes of two seconds."""
     world = WorldConfig(max_steps=4)
-    monkeypatch.setattr(report, "defaults", lambda found: (EvalSchedule(), world))
+    monkeypatch.setattr(scoring, "defaults", lambda found: (EvalSchedule(), world))
 
 
 @pytest.mark.usefixtures("short")
@@ -71,10 +71,10 @@ def test_the_heading_says_who_is_evaluated_and_where(suite, scenarios, where):
 
 
 @pytest.mark.usefixtures("short")
-def test_conduct_of_each_encounter_is_that_of_its_own_episodes():
+def test_compliance_of_each_encounter_is_that_of_its_own_episodes():
     """After two seconds vessels that go straight are on their way to the meeting point."""
     found = evaluate_all({"straight": STRAIGHT}, {"suite": "rules", "episodes": 2}, CPU)
-    gaps = {name: row["closest_approach"] for name, row in found.results[0].conduct.items()}
+    gaps = {name: row["closest_approach"] for name, row in found.results[0].compliance.items()}
     crossing = 2.0**0.5 * (18.0 - 4.0)
     # Distance of the centres less two radii of half the diagonal of a hull.
     assert gaps == {
@@ -87,14 +87,14 @@ def test_conduct_of_each_encounter_is_that_of_its_own_episodes():
         )
     }
     assert found.recording is None
-    assert found.content()["conduct"] == found.results[0].conduct
-    assert found.content()["conduct_columns"] == CONDUCT
+    assert found.content()["conduct"] == found.results[0].compliance
+    assert found.content()["conduct_columns"] == RULES_COLUMNS
 
 
 @pytest.mark.usefixtures("short")
 def test_random_numbers_of_a_policy_are_not_those_of_the_noise(monkeypatch):
-    given, run = [], report.run_set
-    monkeypatch.setattr(report, "run_set", lambda *args: given.append(args[3]) or run(*args))
+    given, run = [], scoring.run_set
+    monkeypatch.setattr(scoring, "run_set", lambda *args: given.append(args[3]) or run(*args))
     options = {"levels": [1], "episodes": 1, "seed": 3}
     sampling, quantiles = Contender.of(make_policy("PPO")), Contender.of(make_policy("IQN"))
     found = evaluate_all({"a": sampling}, options | {"stochastic": True}, CPU)

@@ -1,0 +1,232 @@
+"""Numbers of README and docs are those of the files in docs/results that they come from."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from train_RL_agents.evaluation.entry import read_entry
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs/results"
+
+
+def rows_of(page, header):
+    """The rows of the Markdown table whose header begins so, as cells."""
+    _, _, rest = (ROOT / page).read_text().partition(f"\n| {header} |")
+    lines = rest.split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+
+
+def overall(name):
+    return json.loads((RESULTS / f"{name}.json").read_text())["figures"]["overall"]
+
+
+def minutes(name, success=None):
+    """Training time of a run, or that until its first evaluation with so much success."""
+    with (RESULTS / f"{name}.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    if success is not None:
+        rows = [row for row in rows if float(row["success_rate"]) >= success][:1]
+    return float(rows[-1]["train_time"]) / 60.0
+
+
+@pytest.mark.heavy
+def test_the_table_of_the_readme_is_made_of_the_entries():
+    rows = rows_of("README.md", "agent | published levels (3,000)")
+    assert len(rows) == 8
+    for agent, *cells in rows:
+        name = agent.lower().replace("-", "_")
+        suites = read_entry(RESULTS / f"entries/{name}.json").suites
+        success = {
+            suite: {group: row["success_rate"] for group, row in suites[suite].table.items()} for suite in suites
+        }
+        crowd = [success["crowd"][f"{robots} robots"] for robots in (10, 20, 50)]
+        compliance = suites["imazu"].compliance["overall"]["rules_kept"]
+        assert cells[:6] == [
+            f"{success['fresh']['overall']:.3f}",
+            f"{suites['fresh'].table['overall']['avg_time']:.1f} s",
+            f"{success['currents']['overall']:.3f}",
+            " / ".join(f"{share:.2f}" for share in crowd),
+            f"{success['vessels']['overall']:.3f}",
+            f"{compliance:.2f}",
+        ], agent
+        # The run of PPO's policy is in no file.
+        for file in RESULTS.glob(f"{name}_sea_seed?.csv"):
+            assert cells[6] == f"{minutes(file.stem):.0f} min", agent
+        kept = {group: row["compliance"] for group, row in suites["rules"].compliance.items()}
+        assert kept == dict.fromkeys(kept, 1.0), "all 400 encounters"
+    shares = {agent: float(cells[5]) for agent, *cells in rows}
+    text = (ROOT / "README.md").read_text().replace("\n", " ")
+    others = [share for agent, share in shares.items() if agent != "PPO"]
+    assert f"{shares['PPO']:.0%} of PPO's vessels" in text
+    assert f"{100 * min(others):.0f} to {max(others):.0%} of the others'" in text
+
+
+MEASURED = {
+    "AC-IQN, seeds 0, 1, 2": ("ac_iqn_seed0_latest", "ac_iqn_seed1_latest", "ac_iqn_seed2_latest"),
+    "IQN, seeds 0, 1": ("iqn_seed0_latest", "iqn_seed1_latest"),
+    "IQN, penalty 60": ("iqn_p60_seed0_latest",),
+    "Rainbow": ("rainbow_seed0_best",),
+    "DQN, seeds 0, 1": ("dqn_seed0_best", "dqn_seed1_latest"),
+    "DDPG, seeds 0, 1": ("ddpg_seed0_latest", "ddpg_seed1_latest"),
+    "SAC": ("sac_seed0_latest",),
+    "PPO with the fleet's critic, seeds 0, 1": ("ppo_fleet_seed0_latest", "ppo_fleet_seed1_latest"),
+}
+"""Files of the rows of the table of the published levels; the last runs of PPO and A2C have none of their policies."""
+
+
+def numbers(cell):
+    return re.findall(r"\d+\.\d+", cell)
+
+
+@pytest.mark.parametrize("agent", MEASURED)
+def test_the_published_levels_by_seed_are_those_of_the_files(agent):
+    (cells,) = [row for row in rows_of("docs/measured.md", "agent | command | success") if row[0] == agent]
+    success, interval, time, after = cells[2], cells[3], cells[4], cells[6]
+    figures = [overall(name) for name in MEASURED[agent]]
+    assert numbers(success) == [f"{row['success_rate']:.3f}" for row in figures]
+    if interval.startswith("each within"):
+        gaps = [abs(row[end] - row["success_rate"]) for row in figures for end in ("success_low", "success_high")]
+        assert numbers(interval) == [f"{max(gaps):.3f}"]
+    else:
+        assert numbers(interval) == [f"{figures[0][end]:.3f}" for end in ("success_low", "success_high")]
+    times = [row["avg_time"] for row in figures]
+    shown = (min(times), max(times)) if " to " in time else times
+    assert numbers(time) == [f"{value:.1f}" for value in shown]
+    first = [f"{minutes(name.rpartition('_')[0], 0.79):.1f}" for name in MEASURED[agent]]
+    # AC-IQN's cell is of a trial; its own runs were evaluated half as often, see the text.
+    assert agent.startswith("AC-IQN") or numbers(after) == sorted(set(first), key=first.index)
+
+
+def test_the_text_below_the_published_levels_has_the_figures_of_the_files():
+    text = (ROOT / "docs/measured.md").read_text().replace("\n", " ")
+
+    def shares(name, seeds):
+        return [f"{overall(f'{name}_seed{seed}_latest_4242')['success_rate']:.3f}" for seed in seeds]
+
+    assert (
+        "AC-IQN reach {}, {} and {}, IQN {} and {}".format(*shares("ac_iqn", (0, 1, 2)), *shares("iqn", (0, 1))) in text
+    )
+    assert "DDPG {} and {}, SAC {},".format(*shares("ddpg", (0, 1)), *shares("sac", (0,))) in text
+    assert "fleet's critic {} and {}".format(*shares("ppo_fleet", (0, 1))) in text
+    other = overall("iqn_p60_seed1_latest")
+    assert f"with seed 1 give {other['success_rate']:.3f}, but take {other['avg_time']:.1f} s" in text
+    first = [minutes(f"ac_iqn_seed{seed}", 0.79) for seed in range(3)]
+    assert f"after {min(first):.1f} to {max(first):.1f} min" in text
+
+
+def test_the_rates_of_the_world_are_those_of_the_file():
+    rows = json.loads((RESULTS / "bench_world_cpu.json").read_text())["rows"]
+    worlds = {row["environments"]: row for row in rows if row["part"] == "world"}
+    shown = [f"{1e3 * round(worlds[4096][key] / 1e3):,.0f}" for key in ("median", "lowest", "highest")]
+    shown += [f"{1e3 * round(worlds[count]['median'] / 1e3):,.0f}" for count in (16384, 256)]
+    text = (ROOT / "docs/measured.md").read_text().replace("\n", " ")
+    assert (
+        "{} env-steps/s with 4,096 environments ({} to {} in five runs), {} with 16,384, {} with 256".format(*shown)
+        in text
+    )
+
+
+def test_the_tables_of_the_published_weights_are_those_of_the_file():
+    content = json.loads((RESULTS / "published_weights.json").read_text())
+    page = "docs/published_weights.md"
+
+    def share(part):
+        return f"{part['success']:.3f} [{part['interval'][0]:.3f}, {part['interval'][1]:.3f}]"
+
+    success, figures, levels = [], [], []
+    for row in content:
+        agent, published, here = row["agent"], row["published"], row["seeds_1_to_6_of_an_earlier_version"]
+        actions = "deterministic" if row["actions"] == "deterministic" else "`--stochastic`"
+        before = f"{share(published)} of {published['episodes']}"
+        success.append([agent, actions, before, share(row["seed_1"]), share(here), f"{row['p_value']:.2f}"])
+        pairs = [(published[key], here[key]) for key in ("time_s", "energy", "return")]
+        figures.append(
+            [
+                agent,
+                *(
+                    f"{ours:{form}} / {theirs:{form}}"
+                    for (ours, theirs), form in zip(pairs, (".1f", ",", ".1f"), strict=True)
+                ),
+            ]
+        )
+        pairs = zip(published["per_level"], here["per_level"], strict=True)
+        levels.append([agent, *(f"{ours:.2f} / {theirs:.2f}" for ours, theirs in pairs)])
+    assert rows_of(page, "agent | actions") == success
+    assert rows_of(page, "agent | time (s)") == figures
+    assert rows_of(page, "agent | level 1") == levels
+    errors = {row["agent"]: f"{row['probe_max_error_float64']:.1e}".replace("e-0", "e-") for row in content}
+    assert {agent: error for agent, _, error in rows_of(page, "agent | outputs")} == errors
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("card", sorted((ROOT / "pretrained").glob("*/README.md")), ids=lambda path: path.parent.name)
+def test_the_card_of_a_policy_has_the_figures_of_its_entry(card):
+    rows = rows_of(card.relative_to(ROOT), "suite | episodes | success")
+    suites = read_entry(RESULTS / f"entries/{card.parent.name}.json").suites
+    assert [name.strip("`") for name, *_ in rows] == list(suites)
+    for (name, *cells), result in zip(rows, suites.values(), strict=True):
+        row, kept = result.table["overall"], result.compliance.get("overall", {}).get("rules_kept")
+        kinds = {
+            f"{group['compliance']:.2f} each kind" for group in result.compliance.values() if "compliance" in group
+        }
+        assert cells == [
+            f"{row['episodes']:,}",
+            f"{row['success_rate']:.3f} ({row['success_low']:.3f} to {row['success_high']:.3f})",
+            f"{row['robot_success_rate']:.3f}",
+            f"{row['avg_time']:.1f}",
+            f"{result.astern:.3f}",
+            *(kinds or {"-" if kept is None else f"{kept:.2f}"}),
+        ], name
+    crowd = suites["crowd"].table.values()
+    text = card.read_text().replace("\n", " ")
+    for row in list(crowd)[:-1]:
+        assert f"{row['success_rate']:.2f} / {row['robot_success_rate']:.3f}" in text
+
+
+def test_the_table_of_the_second_world_is_that_of_the_file():
+    content = json.loads((RESULTS / "sim_to_sim.json").read_text())
+    rows = rows_of("docs/boats.md", "| success (95% interval)")
+    expected = []
+    for row in content.values():
+        shares = [row.get(key, 0) / row["episodes"] for key in ("success", "collision", "timeout")]
+        interval = f"{row['success_low']:.3f} to {row['success_high']:.3f}"
+        expected.append([f"{shares[0]:.3f} ({interval})", *(f"{share:.3f}" for share in shares[1:])])
+    assert [cells for _, *cells in rows] == expected
+
+
+def rounded(value):
+    """A rate with three digits."""
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else f"{value:#.3g}"
+
+
+def spread(row):
+    return "{} ({} to {})".format(*(rounded(row[key]) for key in ("median", "lowest", "highest")))
+
+
+def rates(name):
+    return json.loads((RESULTS / f"bench_{name}.json").read_text())
+
+
+def test_the_rates_of_the_page_on_speed_are_those_of_the_files():
+    page = "docs/performance.md"
+    text = (ROOT / page).read_text().replace("\n", " ")
+    vmas = rates("vmas_cpu")
+    best, *sizes = rows_of(page, "setting | ours, env-steps/s")
+    assert best[1:] == [*map(spread, vmas["best"]), spread(vmas["ratio"])]
+    for label, *cells in sizes:
+        count = int(re.match(r"[\d,]+", label)[0].replace(",", ""))
+        ours, theirs = (row["median"] for row in vmas["rows"] if row["environments"] == count)
+        assert cells == [rounded(ours), rounded(theirs), f"{ours / theirs:.1f}"]
+    shown = [re.sub(r" [a-z-]+/s", "", cells[2]) for cells in rows_of(page, "part | command | CPU | less load")]
+    single, half = (rates(f"update_cpu_{kind}")["rows"] for kind in ("fp32", "bf16"))
+    for row in (*rates("world_cpu")["rows"], *single, *half, *rates("loop_cpu")["rows"]):
+        assert any(spread(row) in cell for cell in shown), row
+    ranks = (rates(name)["ratio"] for name in ("ranks_cpu", "ranks_cpu_2048"))
+    for ratio in ranks:
+        assert "{median:.2f} times ({lowest:.2f} to {highest:.2f})".format(**ratio) in text or (
+            "{median:.2f} ({lowest:.2f} to {highest:.2f};".format(**ratio) in text
+        )

@@ -1,0 +1,181 @@
+"""Evaluation of one or several policies on the same scenarios, scored as their suite is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marinenav_env import WorldConfig
+from marinenav_env.state import Scenario
+from train_RL_agents.config.reading import to_dict
+from train_RL_agents.evaluation.contenders import (
+    ActingOptions,
+    Contender,
+    common_world,
+    require_effect,
+    run_set,
+)
+from train_RL_agents.evaluation.episodes import Episodes
+from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
+from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
+from train_RL_agents.evaluation.seamanship import compliance, sailed, summary, tracks
+from train_RL_agents.evaluation.selection import choose_set, defaults
+from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, Part, ScenarioSet
+from train_RL_agents.evaluation.tables import Evaluation, Result
+from train_RL_agents.evaluation.tally import Progress, Watch
+from train_RL_agents.results.rows import OVERALL, differences
+from train_RL_agents.utils.provenance import versions
+
+Compliance = dict[str, dict[str, Any]]
+"""Figures of how the rules of the sea were kept, by group."""
+
+
+def evaluate_all(
+    contenders: Mapping[str, Contender],
+    options: dict[str, Any],
+    device: torch.device,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Evaluation:
+    """Run the same scenarios with every policy.
+
+    Args:
+        contenders: trained policies and baselines, by the name they are reported under.
+        options: those given, of choose_set (which scenarios) and of ActingOptions; ``record``
+            keeps all that the last policy does.
+        device: where to run.
+        progress: callback with the policy whose episodes run, the number that have ended, and the number of all.
+
+    Raises:
+        ConfigError: when an option cannot be used, or the policies cannot be compared.
+    """
+    require_effect(contenders, options.get("risk"), "stochastic" in options)
+    schedule, world = defaults(list(contenders.values()))
+    world = common_world(list(contenders.values()), world)
+    chosen, levels = choose_set(world, schedule, options)
+    acting = ActingOptions(options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options)
+    results, recording = _results(contenders, chosen, world, acting, device, progress)
+    setting = {
+        **(results[0].about if len(results) == 1 else {}),
+        "suite": options.get("suite"),
+        "seed": chosen.seed,
+        "levels": levels,
+        "scenarios": str(options["scenarios"]) if "scenarios" in options else None,
+        "episodes": len(chosen),
+        "risk": options.get("risk"),
+        "stochastic": "stochastic" in options,
+        "device": str(device),
+        "world": to_dict(world),
+        "versions": versions(),
+    }
+    return Evaluation(results, setting, recording)
+
+
+def _results(
+    contenders: Mapping[str, Contender],
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+    progress: Callable[[str, int, int], None] | None,
+) -> tuple[list[Result], Recording | None]:
+    """Run the episodes of every policy; the recording is that of the last one."""
+    results: list[Result] = []
+    first: Episodes | None = None
+    recording = None
+    for name, contender in contenders.items():
+        report = None if progress is None else partial(progress, name)
+        episodes, recording, compliance = run_scored(contender, chosen, world, acting, device, name, progress=report)
+        first = first or episodes
+        figures = episodes.table(chosen.groups) if chosen.groups else {OVERALL: episodes.report()}
+        compared = differences(first, episodes, chosen.groups) if results else None
+        results.append(Result(name, contender.about(), figures, compared, compliance))
+    return results, recording if acting.estimates else None
+
+
+def run_scored(
+    contender: Contender,
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+    name: str,
+    watch: Watch | None = None,
+    progress: Progress | None = None,
+) -> tuple[Episodes, Recording | None, Compliance | None]:
+    """Run a set, and score it as its suite is; see ``run_set`` for the arguments.
+
+    Returns:
+        What happened; the recording, if one was made; compliance by group, if the suite is scored by it.
+    """
+    if chosen.name in ENCOUNTER_SUITES:
+        return run_encounters(contender, chosen, world, acting, device, name, progress)
+    # Compliance is told from what was recorded.
+    recorded_as = name if acting.estimates or chosen.name == RULES else None
+    episodes, recording = run_set(contender, chosen, world, acting, device, recorded_as, watch, progress)
+    if recording is None or chosen.name != RULES:
+        return episodes, recording, None
+    seen, groups = manoeuvres(recording), recording.groups
+    by_group = {
+        name: summary_of_two(ENCOUNTERS[name], seen, [group == name for group in groups]) for name in chosen.groups
+    }
+    return episodes, recording, by_group
+
+
+def run_encounters(
+    contender: Contender,
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+    name: str,
+    progress: Progress | None = None,
+) -> tuple[Episodes, Recording, Compliance]:
+    """Run a set of encounters, and every vessel of it alone; see ``run_set`` for the arguments.
+
+    Returns:
+        What happened, the recording, and compliance by group and overall.
+    """
+    named: dict[str, Any] = {"name": name, "progress": progress}
+    episodes, recording = run_set(contender, chosen, world, acting, device, **named)
+    assert recording is not None
+    only_own = chosen.parts[0].only_own
+    robots = recording.robot_mask.shape[-1]
+    columns = []
+    for slot in range(1 if only_own else robots):
+        _, alone = run_set(contender, _alone(chosen, slot), world, acting, device, **named)
+        assert alone is not None
+        steps, path, _ = sailed(tracks(alone))
+        columns.append((steps.sum(-1), path.sum(-1)))
+    undisturbed = tuple(_wide(column, robots) for column in zip(*columns, strict=True))
+    scored = recording.robot_mask.clone()
+    scored[:, len(columns) :] = False
+    measured = compliance(recording, (undisturbed[0], undisturbed[1]), scored, recording.rules)
+    groups = dict.fromkeys(recording.groups)
+    rows = {name: torch.tensor([name == group for group in recording.groups]) for name in groups}
+    rows["overall"] = torch.ones(len(recording.groups), dtype=torch.bool)
+    return episodes, recording, {name: summary(measured, kept) for name, kept in rows.items()}
+
+
+def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
+    """Return the scenarios with one vessel each: that of the slot, or the last there is."""
+    parts = []
+    for part in chosen.parts:
+        assert isinstance(part.scenarios, Scenario)
+        scenarios = part.scenarios.clone()
+        present = scenarios.robot_mask
+        kept = (present.sum(-1, keepdim=True) - 1).clamp_max(slot)
+        scenarios.robot_mask = torch.arange(present.shape[-1]) == kept
+        parts.append(Part(part.world, scenarios, part.only_own and slot == 0))
+    return replace(chosen, parts=tuple(parts))
+
+
+def _wide(columns: tuple[Tensor, ...], robots: int) -> Tensor:
+    """Return columns [E] as [E, R]; those that are missing are 1, and count for nothing."""
+    blank = torch.ones_like(columns[0])
+    return torch.stack([*columns, *[blank] * (robots - len(columns))], -1).double()

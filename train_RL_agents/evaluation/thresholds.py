@@ -1,0 +1,63 @@
+"""Thresholds of figures that count as a pass in the benchmark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from train_RL_agents.evaluation.entry import Entry
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS
+from train_RL_agents.results.statistics import Estimate
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A figure with the value that it has to reach."""
+
+    about: str
+    """Description of the figure."""
+    suite: str
+    figure: str
+    """Name of the figure, see ``SuiteResult.estimates``."""
+    bound: float
+    group: str = "overall"
+    at_most: bool = False
+    """The bound is an upper one."""
+
+    def measured(self, entry: Entry) -> Estimate | None:
+        """Return the value; None where there is none, as without a single success."""
+        result = entry.suites.get(self.suite)
+        return None if result is None else result.estimates(self.group).get(self.figure)
+
+    def passed(self, value: float) -> bool:
+        """Return whether a value is enough."""
+        return value <= self.bound if self.at_most else value >= self.bound
+
+
+def _fleets(suite: str, about: str, bound: float, group: str = "overall") -> Threshold:
+    return Threshold(f"{about}: whole fleets arrive", suite, "success_rate", bound, group)
+
+
+def _crowd(robots: int, fleets: float, vessels: float) -> tuple[Threshold, Threshold]:
+    group = f"{robots} robots"
+    about = f"Crowd of {robots} vessels"
+    return (
+        _fleets("crowd", about, fleets, group),
+        Threshold(f"{about}: vessels that arrive", "crowd", "robot_success_rate", vessels, group),
+    )
+
+
+THRESHOLDS = (
+    _fleets("fresh", "Published levels", 0.98),
+    Threshold("Published levels: travel time (s)", "fresh", "avg_time", 23.0, at_most=True),
+    Threshold("Published levels: steps astern", "fresh", "astern", 0.03, at_most=True),
+    *(Threshold(f"Rules kept by two vessels, {kind}", "rules", "compliance", 0.95, kind) for kind in ENCOUNTERS),
+    Threshold("Imazu's problems: no collision", "imazu", "no_collision", 0.97),
+    Threshold("Imazu's problems: every vessel kept the rules", "imazu", "all_kept", 0.85),
+    _fleets("currents", "Currents", 0.94),
+    *_crowd(10, 0.97, 0.995),
+    *_crowd(20, 0.90, 0.99),
+    *_crowd(50, 0.50, 0.98),
+    _fleets("vessels", "Vessels drawn at random", 0.96),
+    _fleets("weather", "Moderate wind and waves", 0.95),
+    _fleets("noise", "Sensor noise x 4", 0.97, "noise x 4"),
+)

@@ -1,0 +1,186 @@
+"""Rows of results: one row is one episode of one policy in one suite; figures are made of rows alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from train_RL_agents.results.statistics import Estimate, ratio_estimate, wilson_interval, won_and_lost
+
+OVERALL = "overall"
+"""Name of all groups together."""
+_TYPES = {
+    "success": torch.bool,
+    "collision": torch.bool,
+    "time": torch.float64,
+    "energy": torch.float64,
+    "returns": torch.float64,
+}
+"""Types of the columns of Episodes; the others are int64."""
+STORED = {
+    "success": "successes",
+    "returns": "rewards",
+    "time": "times",
+    "energy": "energies",
+    "collision": "collisions",
+}
+"""Names of columns in evaluations.npz, which are those of the field."""
+
+
+def finite(content: Any) -> Any:
+    """Return nested figures with None for values that are not finite, which JSON does not have."""
+    if isinstance(content, dict):
+        return {name: finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Rows of one policy in one suite, N episodes; columns are tensors [N] on the CPU."""
+
+    level: Tensor
+    """Index of the level or group."""
+    success: Tensor
+    """Every robot arrived."""
+    collision: Tensor
+    """Some robot collided."""
+    robots: Tensor
+    """Number of robots."""
+    robots_arrived: Tensor
+    """Number of robots that arrive when the others continue after a collision."""
+    time: Tensor
+    """Travel time, mean of the robots (s)."""
+    energy: Tensor
+    """Thrust spent, mean of the robots (N s)."""
+    returns: Tensor
+    """Sum of 0.99^t reward, mean of the robots."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the columns by name."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Tensor]) -> Episodes:
+        """Make rows of what state_dict returned.
+
+        Raises:
+            ValueError: when a tensor is of another type.
+        """
+        for name, tensor in state.items():
+            if tensor.dtype != _TYPES.get(name, torch.int64) or tensor.ndim != 1:
+                raise ValueError(f"{name} is {tensor.ndim}-dimensional, {tensor.dtype}")
+        return cls(**{name: tensor.cpu() for name, tensor in state.items()})
+
+    def _rows(self, level: int | None) -> Tensor:
+        """Return which rows are of a level, [N] bool; all of them if it is None."""
+        return torch.ones_like(self.success) if level is None else self.level == level
+
+    def _flags(self, rows: Tensor) -> dict[str, Tensor]:
+        """Return the outcomes of some rows by name, [N] bool each."""
+        ended = {"success": self.success, "collision": self.collision, "timeout": ~self.success & ~self.collision}
+        return {name: flags & rows for name, flags in ended.items()}
+
+    def report(self, level: int | None = None) -> dict[str, Any]:
+        """Return the figures over all episodes, or over those of one level.
+
+        Rates come with the ends of their 95% Wilson intervals; ``robot_success_rate`` is the share of robots that
+        arrive when episodes continue after a collision. Mean time and energy are those of successful episodes,
+        None if there are none, and the mean return that of all.
+        """
+        rows = self._rows(level)
+        success, total = self.success & rows, int(rows.sum())
+        figures: dict[str, Any] = {"episodes": total}
+        for name, flags in self._flags(rows).items():
+            count = int(flags.sum())
+            low, high = wilson_interval(count, total)
+            figures |= {f"{name}_rate": count / max(total, 1), f"{name}_low": low, f"{name}_high": high}
+        any_success = bool(success.any())
+        return figures | {
+            "robot_success_rate": float(self.robots_arrived[rows].sum() / self.robots[rows].sum()),
+            "avg_time": float(self.time[success].mean()) if any_success else None,
+            "avg_energy": float(self.energy[success].mean()) if any_success else None,
+            "avg_return": float(self.returns[rows].mean()),
+        }
+
+    def table(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Return the reports by level and overall.
+
+        Args:
+            names: names of the levels; "level 1" and so on if None.
+        """
+        levels = sorted(set(self.level.tolist()))
+        named = {f"level {level + 1}" if names is None else names[level]: self.report(level) for level in levels}
+        return named | {OVERALL: self.report()}
+
+    def estimates(self, level: int | None = None) -> dict[str, Estimate]:
+        """Estimate figures of reports with their intervals: Wilson's of outcomes, else over independent episodes.
+
+        Without a success there is no ``avg_time``.
+        """
+        rows = self._rows(level)
+        total = int(rows.sum())
+        figures = {}
+        for name, flags in self._flags(rows).items():
+            count = int(flags.sum())
+            figures[f"{name}_rate"] = Estimate(count / max(total, 1), *wilson_interval(count, total))
+        share, low, high = ratio_estimate(
+            *(column[rows].double().numpy() for column in (self.robots_arrived, self.robots))
+        )
+        # Where episodes do not differ, as if each had one robot.
+        low, high = (low, high) if low < high else wilson_interval(round(share * total), total)
+        figures["robot_success_rate"] = Estimate(share, max(low, 0.0), min(high, 1.0))
+        time = self.time[rows & self.success].numpy()
+        return figures | ({"avg_time": ratio_estimate(time, np.ones_like(time))} if len(time) else {})
+
+
+def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:
+    """Return the columns of evaluations on the same scenarios as evaluations.npz has them, [N, K] by name."""
+    return {
+        name: torch.stack([getattr(episodes, column) for episodes in evaluations]).numpy()
+        for column, name in STORED.items()
+    }
+
+
+# Pairs on the same episodes ---------------------------------------------------------------------
+
+
+def paired_difference(first: Episodes, other: Episodes, level: int | None = None, seed: int = 0) -> dict[str, Any]:
+    """Compare the success of two policies, episode by episode, so that difficulty cancels.
+
+    Args:
+        first: rows of the policy that is compared to.
+        other: rows on the same scenarios in the same order.
+        level: level or group whose episodes count; None: all.
+        seed: seed of the bootstrap.
+
+    Returns:
+        ``difference`` of success rates, other less first, with its 95% paired bootstrap interval; the numbers of
+        episodes ``won`` and ``lost``, in which only the other or only the first succeeds.
+    """
+    rows = first._rows(level)
+    ours, theirs = other.success[rows], first.success[rows]
+    won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+    value, low, high = won_and_lost(won, lost, len(ours), seed)
+    return {
+        "difference": value,
+        "difference_low": float(low),
+        "difference_high": float(high),
+        "won": won,
+        "lost": lost,
+    }
+
+
+def differences(first: Episodes, other: Episodes, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return paired differences by group and overall; overall alone without names of groups."""
+    levels = sorted(set(first.level.tolist())) if names else []
+    table = {names[level]: paired_difference(first, other, level) for level in levels}
+    return table | {OVERALL: paired_difference(first, other)}
