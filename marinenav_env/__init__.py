@@ -2,7 +2,6 @@
 
 import gymnasium
 
-from marinenav_env import moved
 from marinenav_env.config import LEVELS, Level, WorldConfig
 from marinenav_env.env import MarineNavEnv
 from marinenav_env.scenarios.scenario_file import Episode, read_scenarios, write_scenarios
@@ -30,7 +29,6 @@ __all__ = [
     "write_scenarios",
 ]
 
-moved.install()
 gymnasium.register(
     "MarineNav-v0",
     "marinenav_env.interfaces.gymnasium_env:MarineNavGymEnv",

@@ -163,32 +163,27 @@ class RewardConfig:
     """Reward of an arrival, unless the vessel collides in the same step."""
     give_way_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of a passage too close to a vessel to keep clear of, from 0 to 2 (see
-    rules.reward.role_terms); 0: not computed. Overridden by training.reward.give_way_penalty if set."""
+    rules.reward.role_terms); 0: not computed."""
     stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Weight of changes of course and speed by a vessel that must stand on, from 0 to 1.
-    Overridden by training.reward.stand_on_penalty if set."""
+    """Weight of changes of course and speed by a vessel that must stand on, from 0 to 1."""
     port_turn_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Weight of the rate of turns to port when vessels meet, from 0 to 1. Overridden by
-    training.reward.port_turn_penalty if set."""
+    """Weight of the rate of turns to port when vessels meet, from 0 to 1."""
     slowing_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of slowing down without a turn to starboard when vessels meet head-on, from 0 to 1:
-    rule 14 asks for a turn. Overridden by training.reward.slowing_penalty if set."""
+    rule 14 asks for a turn."""
     steerage_speed: NonNegative = 0.0
     """Least speed ahead (m/s) that the penalties give_way, port_turn and slowing assume of vessels
-    that meet head-on: stopping does not replace the turn of rule 14. Overridden by
-    training.reward.steerage_speed if set."""
+    that meet head-on: stopping does not replace the turn of rule 14."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Weight of the speed astern, from 0 to 1 at 0.5 m/s. Overridden by
-    training.reward.astern_penalty if set."""
+    """Weight of the speed astern, from 0 to 1 at 0.5 m/s."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of the speed across the line to the goal while a vessel detects nothing, from 0 to 1
-    at 1 m/s. Overridden by training.reward.off_course_penalty if set."""
+    at 1 m/s."""
     passing_distance: NonNegative = 0.0
-    """Passing distance that these penalties ask for (m); 0: colregs.domain. Overridden by
-    training.reward.passing_distance if set."""
+    """Passing distance that these penalties ask for (m); 0: colregs.domain."""
     passing_margin: NonNegative = 0.0
     """Part of the passing distance (m) over which half of the give_way penalty rises, the other half
-    rising over all of it; 0: the whole penalty does. Overridden by training.reward.passing_margin if set."""
+    rising over all of it; 0: the whole penalty does."""
     function: str = ""
     """Your own reward as package.module:function (see marinenav_env.rules.reward); empty: the
     published one."""
@@ -402,3 +397,12 @@ LEVELS: tuple[Level, ...] = (
     Level(5, 0, 4, 40.0),
 )
 """The six levels of the published curriculum and evaluation."""
+NAMED_LEVELS: dict[str, Level] = {
+    **{f"published_{number}": level for number, level in enumerate(LEVELS, 1)},
+    "crossing": Level(2, 0, 0, 0.0, encounter=True),
+    "traffic": Level(2, 0, 0, 0.0, encounter=True, traffic=0.6),
+    "narrow_crossing": Level(2, 0, 0, 0.0, encounter=True, traffic=0.05, separation=0.12),
+    "currents": Level(6, 8, 8, 40.0),
+    "crowd": Level(10, 0, 6, 40.0, map_size=60.0),
+}
+"""Levels that others may be like: published ones, encounters, vortices, a crowd on its own map."""

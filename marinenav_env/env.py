@@ -18,7 +18,6 @@ from torchrl.envs import EnvBase
 from marinenav_env.config import WorldConfig
 from marinenav_env.kernels import find_kernel
 from marinenav_env.pictures.rendering import FPS, MODES, Renderer
-from marinenav_env.rules.episode_statistics import with_statistics
 from marinenav_env.runtime.execution import EAGER, Kernel
 from marinenav_env.runtime.loop import copied
 from marinenav_env.runtime.philox import RandomSource
@@ -607,7 +606,7 @@ class MarineNavEnv(EnvBase):
         return {
             "now": self.world_state.now.to_tensordict().to_dict(),
             "parameters": self.world_state.parameters.to_tensordict().to_dict(),
-            "starts": self.reset_pool.state_dict(),
+            "reset_pool": self.reset_pool.state_dict(),
             "constants": self._all_constants.to_tensordict().to_dict() if self._varying else {},
             "generator": self._generator.get_state(),
             "noise": {name: tensor.clone() for name, tensor in self._noise.state().items()},
@@ -636,20 +635,16 @@ class MarineNavEnv(EnvBase):
         now, parameters = self.world_state
         self.world_state = WorldState(now.clone(), parameters)
         try:
-            restore(self.world_state.now, with_statistics(state["now"], now))
+            restore(self.world_state.now, state["now"])
             restore(parameters, state["parameters"])
             if self._varying is not None:
                 restore(self._all_constants, state["constants"])
-            starts = state["starts"]
-            reset_states = with_statistics(starts["starts"], self._pool.now)
-            self.reset_pool.load_state_dict(starts | {"starts": reset_states})
-            # States of earlier versions have no counter: they continue with other noise.
-            noise, steps = self._noise.state(), torch.tensor(state["env_steps"] // self.num_envs)
-            saved = state.get("noise", noise | {"step": steps})
-            restore(noise, {name: saved[name] for name in noise})
+            self.reset_pool.load_state_dict(state["reset_pool"])
+            noise = self._noise.state()
+            restore(noise, {name: state["noise"][name] for name in noise})
             self._generator.set_state(state["generator"].cpu())
         except (RuntimeError, KeyError, AttributeError) as error:
             raise ConfigError(f"the saved world does not fit this one: {error}") from error
         self.env_steps = state["env_steps"]
-        self._begun = self._restored = state.get("begun", True)
+        self._begun = self._restored = state["begun"]
         self._outcome = None

@@ -10,7 +10,6 @@ import marinenav_env
 import train_RL_agents
 
 WORLD = (
-    "moved",
     "support",
     "runtime",
     "config",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +16,13 @@ from torch import Tensor
 
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (
-    ConfigError,
     Count,
     Whole,
-    brief,
     check_fields,
     is_number,
     require,
 )
-from train_RL_agents.config.reading import flatten, load_config
+from train_RL_agents.config.reading import load_config
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.evaluation.contenders import Contender, find
 from train_RL_agents.evaluation.scoring import evaluate_all
@@ -282,8 +279,8 @@ def train(
         quiet: true to print nothing.
         bar: true to show a progress bar.
         callbacks: functions that are called with the trainer after every iteration of its loop.
-        settings: settings such as ``total_timesteps=500_000``, ``trainer={"batch_size": 256}``, or
-            ``**{"trainer.batch_size": 256}``.
+        settings: values such as ``total_timesteps=500_000``, ``trainer={"batch_size": 256}``, or
+            ``**{"trainer.batch_size": 256}``; levels may be ``Level`` objects.
 
     Returns:
         The run and its evaluations, also if it was stopped.
@@ -302,16 +299,15 @@ def train(
         # Naming a part in a program allows it, as on the command line.
         plugins.allow(agent)
     quiet_compiler()
-    given = ({"agent_type": agent} if agent else {}) | flatten(settings)
-    words = [f"{name}={_word(name, value)}" for name, value in given.items()]
+    overrides = ({"agent_type": agent} if agent else {}) | settings
     options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": given_callbacks}
     if resume is None:
         path = Path(config) if config else None
-        seeds = load_config(path, words).seed
+        seeds = load_config(path, overrides).seed
         require(len(seeds) == 1, "seed", seeds, "one number; call train for each")
-        (run,) = new_runs(path, words, profile, **options)
+        (run,) = new_runs(path, overrides, profile, **options)
     else:
-        (run,) = resumed_runs(find_run(Path(resume)), words, **options)
+        (run,) = resumed_runs(find_run(Path(resume)), overrides, **options)
     ending, folder = run_to_the_end(run, quiet=quiet), run[0]
     manifest = read_manifest(folder.checkpoints)
     evaluations = {each["file"]: {"env_steps": each["env_steps"], **each["metrics"]} for each in manifest["policies"]}
@@ -353,19 +349,3 @@ def _require_path(name: str, value: Any, allowed: str) -> None:
 def _cell(value: Any) -> str:
     """Return a metric as text."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _word(name: str, value: Any) -> str:
-    """Return a value as on the command line; numbers and arrays of NumPy are converted to those of Python.
-
-    Raises:
-        ConfigError: for anything else.
-    """
-    if isinstance(value, str | Path):
-        return str(value)
-    try:
-        return json.dumps(value, default=lambda other: np.asarray(other).tolist())
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"{name}={brief(value)}: must be a number, a text, a list or a dictionary of settings"
-        ) from error

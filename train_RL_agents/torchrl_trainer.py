@@ -18,11 +18,12 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario_file import episodes_of
 from marinenav_env.support.validation import ConfigError, is_count, require
 from train_RL_agents.agents import Agent
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.reading import flatten, to_dict
-from train_RL_agents.config.resuming import changes
+from train_RL_agents.config.overrides import flatten
+from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import with_execution
 from train_RL_agents.evaluation.history import History
 from train_RL_agents.figures.snapshot import EvaluationProbe
@@ -40,6 +41,7 @@ from train_RL_agents.run.checkpoint import (
 from train_RL_agents.run.finding import CONFIG
 from train_RL_agents.run.monitor import Monitor
 from train_RL_agents.run.ranks import Ranks
+from train_RL_agents.run.resuming import changes
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import training_results
 from train_RL_agents.run.teacher import kept_teacher
@@ -136,7 +138,8 @@ class TorchRLTrainer:
 
     def _make_generators(self, seed: int) -> dict[str, torch.Generator]:
         """Return separate random generators, so that learning does not depend on the policy's draws."""
-        on_host = self.config.trainer.replay_storage == "host"
+        settings = self.config.trainer
+        on_host = isinstance(settings, OffPolicyConfig) and settings.replay_storage == "host"
         devices = {"replay": torch.device("cpu")} if on_host else {}
         return {
             name: random_stream(seed, number, devices.get(name, self.device))
@@ -451,8 +454,8 @@ class TorchRLTrainer:
                 generator.set_state(state["generators"][name].cpu())
             self.history.load_state_dict(state)
             if before["trainer.learning_rate"] == self.config.trainer.learning_rate:
-                # Never fewer than in this process; states of earlier versions have none.
-                rewinds = state.get("rewinds", 0)
+                # Never fewer than in this process.
+                rewinds = state["rewinds"]
                 require(is_count(rewinds), "rewinds", rewinds, "a whole number")
                 self._rewinds = max(self._rewinds, rewinds)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -559,7 +562,7 @@ def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -
     if total_timesteps is not None:
         run.config = replace(run.config, total_timesteps=total_timesteps)
     if not run.config.execution.threads and Ranks().size == 1:
-        # The configuration of a new job, or of earlier versions, has no number of threads.
+        # The configuration of a new job has no number of threads.
         run.config = with_execution(run.config, threads=cpu_threads())
     trainer = TorchRLTrainer(run, **options)
     if trainer.ranks.is_main:

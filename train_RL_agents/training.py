@@ -15,12 +15,13 @@ from rich.console import Console
 
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents import torchrl_trainer
+from train_RL_agents.config.overrides import Overrides, as_settings
 from train_RL_agents.config.reading import agent_name, load_config, override, stated_keys
-from train_RL_agents.config.resuming import RESUMABLE
 from train_RL_agents.config.schema import TrainConfig, with_execution
 from train_RL_agents.run.checkpoint import CHECKPOINTS, STATE
 from train_RL_agents.run.finding import LATEST, POLICIES, resolve_path
 from train_RL_agents.run.ranks import Ranks
+from train_RL_agents.run.resuming import RESUMABLE
 from train_RL_agents.run.run_folder import RunFolder, runs_in
 from train_RL_agents.run.tracing import Trace
 from train_RL_agents.sizing.plan import check, is_short, summary, table
@@ -36,19 +37,19 @@ Run = tuple[RunFolder, Callable[[], TorchRLTrainer]]
 """A run folder, and what makes its trainer; memory is planned for one trainer at a time."""
 
 
-def sized_config(path: Path | None, words: Sequence[str], profile: str = "auto", at_once: int = 1) -> SizedConfig:
+def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto", at_once: int = 1) -> SizedConfig:
     """Read a configuration and size it for its device, before there is a folder.
 
     Args:
         path: see load_config.
-        words: settings as ``key=value``, laid over the file.
+        overrides: settings laid over the file; see load_config.
         profile: see sizing.profiles.apply_profile.
         at_once: runs that share the machine.
 
     Raises:
         ConfigError: when a setting cannot be used, the device is missing or the run will not fit.
     """
-    config, stated, ranks = load_config(path, words), stated_keys(path, words), Ranks()
+    config, stated, ranks = load_config(path, overrides), stated_keys(path, overrides), Ranks()
     # Found now: once the run has a folder, it is the newest itself.
     newest: dict[str, Any] = {
         name: str(resolve_path(Path(value), POLICIES))
@@ -74,7 +75,7 @@ def _headline(folder: Path, agent: str, device: str, more: str, root: Path) -> l
 
 def new_runs(
     path: Path | None,
-    words: Sequence[str],
+    overrides: Overrides,
     profile: str = "auto",
     argv: Sequence[str] = (),
     at_once: int = 1,
@@ -85,7 +86,7 @@ def new_runs(
 
     Args:
         path: see sized_config.
-        words: likewise.
+        overrides: likewise.
         profile: likewise.
         argv: the command, for the record.
         at_once: see sized_config.
@@ -97,7 +98,7 @@ def new_runs(
     """
     ranks = Ranks()
     with ranks.barrier():
-        sized = sized_config(path, words, profile, at_once)
+        sized = sized_config(path, overrides, profile, at_once)
     quiet = options.get("quiet") or options.get("json_lines") or not ranks.is_main
     console = Console(quiet=quiet, highlight=False)
     log = partial(console.print, markup=False, soft_wrap=True)
@@ -144,37 +145,35 @@ def _kept(make: Callable[[], Any], parent: Path) -> Any:
         raise
 
 
-def _check_agent(folder: RunFolder, words: Sequence[str]) -> None:
-    """Refuse words that name another agent than a run's.
+def _check_agent(folder: RunFolder, name: str) -> None:
+    """Refuse the name of another agent than a run's.
 
     Raises:
-        ConfigError: when one does.
+        ConfigError: when it is one.
     """
     own = folder.config.agent_type
-    for key, _, value in (word.partition("=") for word in words):
-        fine = key != "agent_type" or agent_name(value) == own
-        require(fine, key, value, f"left out, or {own}: {folder.path} is a run of that agent")
+    fine = agent_name(name) == own
+    require(fine, "agent_type", name, f"left out, or {own}: {folder.path} is a run of that agent")
 
 
-def resumed_runs(path: Path, words: Sequence[str], **options: Any) -> list[Run]:
+def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
     """A run, or every run of a training folder.
 
     Args:
         path: of the run, or of the folder.
-        words: settings that change, as ``key=value``.
+        overrides: settings that change; see load_config.
         options: of TorchRLTrainer.
 
     Raises:
         ConfigError: when there is none, or a setting must not change.
     """
-    ranks = Ranks()
+    ranks, settings = Ranks(), as_settings(overrides)
     with ranks.barrier():
         folders = [RunFolder.open(each) for each in runs_in(path)]
         for folder in folders:
-            _check_agent(folder, words)
-            folder.config = override(folder.config, words)
-        for word in words:
-            key, _, value = word.partition("=")
+            _check_agent(folder, str(settings.get("agent_type", folder.config.agent_type)))
+            folder.config = override(folder.config, overrides)
+        for key, value in settings.items():
             fine = key in (*RESUMABLE, "agent_type")
             require(fine, key, value, "left as it is when a run is resumed")
         for folder in folders:

@@ -7,7 +7,6 @@ whole episode; they restart at 0 with the next one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from torch import Tensor
 from marinenav_env.config import WorldConfig
 from marinenav_env.rules.reward import term_names
 from marinenav_env.runtime.layout import env_last, stack_last
-from marinenav_env.state import ResetState, State
+from marinenav_env.state import State
 
 _COMMON = ("return", "length", "success", "collision")
 
@@ -63,12 +62,3 @@ def updated_statistics(
         *(old + mean(new) for old, new in zip(parts, terms.values(), strict=True)),
     ]
     return stack_last([column.to(before.dtype) for column in columns])
-
-
-def with_statistics(saved: dict[str, Any], now: ResetState) -> dict[str, Any]:
-    """Return a saved state with statistics only if the current state has them; missing ones start at 0."""
-    if now.statistics is None:
-        return {name: value for name, value in saved.items() if name != "statistics"}
-    if "statistics" in saved:
-        return saved
-    return saved | {"statistics": torch.zeros_like(now.statistics)}

@@ -338,11 +338,11 @@ class SampledPool(ResetPool):
         counters = {"level": self._level, "cursor": self._cursor, "ticks": self._ticks}
         tensors = {"step": self._source.step, "kept": self.kept}
         counted = {name: tensor.clone() for name, tensor in tensors.items() if tensor is not None}
-        return {"starts": self.states.to_tensordict().to_dict(), **counters, **counted}
+        return {"states": self.states.to_tensordict().to_dict(), **counters, **counted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore pool, level and counters."""
-        restore(self.states, state["starts"])
+        restore(self.states, state["states"])
         level, cursor, ticks = (state[name] for name in ("level", "cursor", "ticks"))
         size, curriculum = self._curriculum.refresh_size, self._curriculum
         require(level in range(-1, len(curriculum.levels)), "saved level", level, "one that there is")
@@ -351,10 +351,9 @@ class SampledPool(ResetPool):
         require(is_count(ticks), "saved ticks", ticks, "a whole number, at least 0")
         self._set_level(level)
         self._cursor, self._ticks = cursor, ticks
-        # States of earlier versions have no step: they continue with other scenarios.
-        restore({"step": self._source.step}, {"step": state.get("step", torch.tensor(ticks))})
+        restore({"step": self._source.step}, {"step": state["step"]})
         if self.kept is not None:
-            restore({"kept": self.kept}, {"kept": state.get("kept", torch.tensor(0))})
+            restore({"kept": self.kept}, {"kept": state["kept"]})
 
     def _set_level(self, level: int) -> None:
         """Draw from another level from now on, also in a captured ``replace``, which reads the tensor."""
@@ -424,11 +423,11 @@ class FixedPool(ResetPool):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the pool and the numbers of the next episodes."""
-        return {"starts": self.states.to_tensordict().to_dict(), "next": self.counter.clone()}
+        return {"states": self.states.to_tensordict().to_dict(), "next": self.counter.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the pool and the numbers of the next episodes."""
-        restore(self.states, state["starts"])
+        restore(self.states, state["states"])
         self.counter.copy_(state["next"])
 
 

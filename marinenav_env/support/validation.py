@@ -164,7 +164,7 @@ def check_fields(config: Any, section: str = "") -> None:
         ConfigError: for the first field that does not fit.
     """
     config_type: Any = type(config)
-    for name, annotation in _annotations(config_type).items():
+    for name, annotation in field_types(config_type).items():
         value, allowed = getattr(config, name), ""
         try:
             object.__setattr__(config, name, _convert(annotation, value))
@@ -176,8 +176,8 @@ def check_fields(config: Any, section: str = "") -> None:
 
 
 @cache
-def _annotations(config_type: Any) -> dict[str, Any]:
-    """Return the annotations of all fields, with their rules."""
+def field_types(config_type: Any) -> dict[str, Any]:
+    """Return the declared type of each field of a dataclass, with its rules."""
     hints = get_type_hints(config_type, include_extras=True)
     return {item.name: hints[item.name] for item in fields(config_type)}
 

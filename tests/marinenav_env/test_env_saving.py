@@ -57,37 +57,6 @@ def test_a_state_from_before_the_first_reset_goes_on_with_it() -> None:
     assert same(advance(other, other.reset(), actions)[0], expected)
     env.load_state_dict(state)
     assert same(advance(env, env.reset(), actions)[0], expected)
-    state = make(seed=1).state_dict()
-    del state["begun"]  # as earlier versions wrote it
-    other.load_state_dict(state)
-    kept = other.state.pose.clone()
-    other.reset()
-    assert torch.equal(other.state.pose, kept)
-
-
-def test_a_state_without_a_counter_of_noise_goes_on_where_it_would_be() -> None:
-    """As earlier versions wrote them."""
-    env, other = make(seed=1), make(seed=1)
-    actions = actions_of(env, 12)
-    _, td = advance(env, env.reset(), actions[:5])
-    state = env.state_dict()
-    assert state.pop("noise")["step"] == 5
-    other.load_state_dict(state)
-    assert same(advance(other, other.reset(), actions[5:])[0], advance(env, td, actions[5:])[0])
-
-
-def test_a_state_that_does_not_count_starts_goes_on() -> None:
-    """As earlier versions wrote them."""
-    env, others = make(seed=1), [make(seed=seed) for seed in (2, 3)]
-    actions = actions_of(env, 30)
-    advance(env, env.reset(), actions[:11])
-    state = env.state_dict()
-    assert state["starts"].pop("step") == 13
-    rows = []
-    for other in others:
-        other.load_state_dict(state)
-        rows.append(advance(other, other.reset(), actions[11:])[0])
-    assert same(*rows)
 
 
 def test_only_the_first_full_reset_after_loading_goes_on() -> None:

@@ -7,7 +7,8 @@ import torch
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.support import plugins
 from train_RL_agents.agents import AGENTS, agent_class
-from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
+from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.learner import Learner
 
 CPU = torch.device("cpu")

@@ -55,7 +55,7 @@ def test_a_callback_stops_a_run_which_can_be_resumed(settings):
     ("words", "sentence"),
     [
         ({"agent": "X"}, "agent_type='X': must be one of"),
-        ({"batch_size": 3}, "batch_size='3': there is no such setting; the closest: trainer.batch_s"),
+        ({"batch_size": 3}, "batch_size=3: there is no such setting; the closest: trainer.batch_s"),
         ({"seed": [0, 1]}, "seed=(0, 1): must be one number"),
         ({"config": "nope"}, "config='nope': must be a JSON file or one of a2c"),
     ],

@@ -122,7 +122,7 @@ def tree_of(path):
 @given(st.data())
 def test_settings(data):
     tree = data.draw(damaged_trees(to_dict(CONFIG), SCALARS))
-    answers(lambda: saved_config(json.loads(json.dumps(tree))))
+    answers(lambda: saved_config(json.loads(json.dumps(tree)), "x"))
     key, value = data.draw(st.sampled_from(KEYS)), data.draw(st.sampled_from(SCALARS))
     answers(lambda: from_dict(TINY, [f"{key}={value}"]))
     answers(lambda: from_dict({key: value, "": value}))

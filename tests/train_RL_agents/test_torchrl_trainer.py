@@ -212,7 +212,7 @@ def test_scenarios_that_refreshes_kept_are_logged_if_there_are_any(tmp_path):
         ("trainer.steps_per_batch=3",),
         ("agent_type=PPO",),
         ("agent_type=AC-IQN", "trainer.n_steps=3"),
-        ("training_schedule.encounter=true,true", "training_schedule.traffic=0.5,0.5"),
+        ('training_schedule.levels={"like": "traffic", "traffic": 0.5},{"like": "traffic", "num_robots": 3}',),
         ("world.reward.function=marinenav_env.rules.reward:published_reward",),
     ],
     ids=" ".join,

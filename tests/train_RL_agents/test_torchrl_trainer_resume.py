@@ -389,8 +389,10 @@ def test_files_of_another_kind_or_version_are_refused(tmp_path):
     refused(run, f"{file}='marinenav policy': must be a marinenav training state")
     torch.save({"epoch": 3}, file)
     refused(run, f"{file}=None: must be a marinenav training state")
-    torch.save(state | {"version": 2}, file)
-    refused(run, f"{file}: version=2: must be at most 1; update marinenav")
+    torch.save(state | {"version": 3}, file)
+    refused(run, f"{file}: version=3: must be 2; update marinenav")
+    torch.save(state | {"version": 1}, file)
+    refused(run, f"{file}: version=1: must be 2; it is of a version before 0.2, which this one does not read")
 
 
 @pytest.mark.parametrize(
@@ -468,8 +470,8 @@ WRONG = [
     ("rewinds", -1),
     ("world/now", {}),
     ("world/now/state/pose", GONE),
-    ("world/starts/starts", {}),
-    ("world/starts/starts/extra", 1),
+    ("world/reset_pool/states", {}),
+    ("world/reset_pool/states/extra", 1),
     ("learner/agent", {}),
     ("learner/updates", True),
     ("learner/ema/networks.critic.object_scale", GONE),

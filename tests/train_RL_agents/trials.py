@@ -6,7 +6,7 @@ SPACE = {
     "trainer.learning_rate": {"low": 1e-4, "high": 1e-3, "log": True},
     "trainer.batch_size": {"low": 4, "high": 8},
     "agent.features": ["raw", "geometric"],
-    "training_schedule.weights": [[1.0, 1.0], [1.0, 3.0]],
+    "training_schedule.timesteps": [[0, 0], [0, 80]],
 }
 
 

@@ -28,7 +28,6 @@ from train_RL_agents.networks.observation import Observation
 class ACIQNConfig(QuantileConfig):
     """Settings of AC-IQN."""
 
-    ADDED: ClassVar[dict[str, Any]] = QuantileConfig.ADDED | {"refine": False, "actor_share": 1.0}
     dropped: int = 1
     """Highest quantiles of each critic that targets leave out."""
     target_noise: Fraction = 0.1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +26,6 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec, r
 class ActionCriticConfig(AgentConfig):
     """Settings of the critics."""
 
-    ADDED: ClassVar[dict[str, Any]] = {"kappa": 1.0}
     critic: Literal["scalar", "quantile"] = "quantile"
     """One value per action, or fixed quantiles of its return."""
     quantiles: Annotated[int, at_least(1), at_most(1024)] = 25

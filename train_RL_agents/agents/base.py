@@ -25,10 +25,6 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 class AgentConfig(EncoderConfig):
     """Base class of the settings of agents."""
 
-    ADDED: ClassVar[dict[str, Any]] = {}
-    """Settings of later versions with the values that keep the earlier behaviour; saved configurations without them get
-    these values instead of the defaults."""
-
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 

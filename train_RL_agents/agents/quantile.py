@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,6 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 class QuantileConfig(AgentConfig):
     """Settings of implicit quantile networks."""
 
-    ADDED: ClassVar[dict[str, Any]] = {"kappa": 1.0, "risk": "neutral"}
     quantiles: Annotated[int, at_least(1), at_most(1024)] = 16
     """Number N of quantile fractions per network and update."""
     critics: Annotated[int, at_least(1), at_most(10)] = 2

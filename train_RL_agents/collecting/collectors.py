@@ -19,6 +19,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reset import controlled
 from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.collecting.local import LocalCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
@@ -61,7 +62,7 @@ class StepCollector:
         self.env = make_world(config, agent, device, seed, noise)
         settings.check(self.env.num_robots)
         _check_entries(self.env, agent)
-        uniform = settings.exploration == "uniform"
+        uniform = isinstance(settings, OffPolicyConfig) and settings.exploration == "uniform"
         self.policy = PolicyWrapper(
             agent, settings.num_envs, generator, uniform=uniform, compile=config.execution.compile
         )

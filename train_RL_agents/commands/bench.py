@@ -59,8 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add("--robots", metavar="N", type=int, help="robots in every scenario; 5 by default", **plain)
-    # --cores is the earlier name, which is easily taken for processor cores.
-    add("--vortices", "--cores", metavar="N", type=int, help="vortex cores in every scenario; 0 by default", **plain)
+    add("--vortices", metavar="N", type=int, help="vortex cores in every scenario; 0 by default", **plain)
     add("--obstacles", metavar="N", type=int, help="obstacles in every scenario; 4 by default", **plain)
     add("--schedule", action="store_true", help="use scenarios of the configuration's training_schedule instead")
     add("--seconds", metavar="S", type=float, help="length of a run (s); 2 by default")

@@ -60,7 +60,7 @@ def _machine() -> list[str]:
 
 def differences(config: TrainConfig[Any]) -> list[str]:
     """Return the settings that differ from the agent's defaults, as key=value."""
-    from train_RL_agents.config.help import shown
+    from train_RL_agents.commands.settings_help import shown
     from train_RL_agents.config.reading import default_config, settings_of
 
     defaults = {item.key: item.default for item in settings_of(default_config(config.agent_type))}

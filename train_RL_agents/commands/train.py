@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from train_RL_agents.config.resuming import RESUMABLE
+from train_RL_agents.run.resuming import RESUMABLE
 
 OWN_HELP = True
 """Help lists the settings too."""
@@ -168,7 +168,7 @@ def _shorthands(given: dict[str, Any]) -> list[str]:
 def _help(arguments: argparse.Namespace, overrides: list[str]) -> int:
     """Print the options, and every setting of the chosen agent with its default."""
     from train_RL_agents.agents import AGENTS
-    from train_RL_agents.config.help import sections, settings_text
+    from train_RL_agents.commands.settings_help import sections, settings_text
     from train_RL_agents.config.reading import default_config, load_config
 
     agent = load_config(vars(arguments).get("config"), overrides).agent_type

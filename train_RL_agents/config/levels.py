@@ -1,4 +1,4 @@
-"""Levels of training and of evaluation, and levels with a name that others are like."""
+"""Levels of training and of evaluation, and how they are read and saved."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from marinenav_env import LEVELS, Level
+from marinenav_env import Level
+from marinenav_env.config import NAMED_LEVELS
 from marinenav_env.support.validation import (
     ConfigError,
     NonNegative,
@@ -18,16 +19,6 @@ from train_RL_agents.utils.closest import closest, did_you_mean
 
 AnyLevel = TypeVar("AnyLevel", bound=Level)
 
-CROSSING = Level(2, 0, 0, 0.0, encounter=True)
-NAMED: dict[str, Level] = {
-    **{f"published_{number}": level for number, level in enumerate(LEVELS, 1)},
-    "crossing": CROSSING,
-    "traffic": Level(2, 0, 0, 0.0, encounter=True, traffic=0.6),
-    "narrow_crossing": Level(2, 0, 0, 0.0, encounter=True, traffic=0.05, separation=0.12),
-    "currents": Level(6, 8, 8, 40.0),
-    "crowd": Level(10, 0, 6, 40.0, map_size=60.0),
-}
-"""Levels that others may be like: published ones, encounters, vortices, a crowd on its own map."""
 SIZES = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
 """Fields that every level has a number of; columns of all of them make new levels."""
 _VARIED = ("map_size", "traffic", "slow_vessel", "noise", "vessel_spread", "weather")
@@ -65,28 +56,30 @@ def as_levels(kind: type[AnyLevel], levels: Iterable[Level]) -> tuple[AnyLevel, 
     return tuple(kind(**{name: value for name, value in vars(level).items() if name in names}) for level in levels)
 
 
-def make_level(kind: type[AnyLevel], given: Any, key: str) -> AnyLevel:
+def make_level(kind: type[AnyLevel], stated: Any, key: str) -> AnyLevel:
     """Make a level of its fields, and of those of the level that it is like.
 
     Args:
         kind: TrainingLevel or EvalLevel.
-        given: fields by name, perhaps with ``like``.
+        stated: fields by name, perhaps with ``like``, or a level.
         key: what messages call the level.
 
     Raises:
-        ConfigError: when a field or a name is not known, or a value cannot be used.
+        ConfigError: when there is no such field or level to be like, or a value cannot be used.
     """
-    require(isinstance(given, dict), key, given, 'an object such as {"like": "crossing"}')
-    values = dict(given)
-    like, names = values.pop("like", None), [item.name for item in fields(kind)]
-    fine = like is None or (isinstance(like, str) and like in NAMED)
-    allowed = f"one of {', '.join(NAMED)}"
-    require(fine, f"{key}: like", like, f"{allowed}{did_you_mean(like, NAMED)}")
+    names = [item.name for item in fields(kind)]
+    if isinstance(stated, Level):
+        stated = {name: value for name, value in vars(stated).items() if name in names}
+    require(isinstance(stated, dict), key, stated, 'an object such as {"like": "crossing"}')
+    like, values = stated.get("like"), {name: value for name, value in stated.items() if name != "like"}
+    is_valid = like is None or (isinstance(like, str) and like in NAMED_LEVELS)
+    allowed = f"one of {', '.join(NAMED_LEVELS)}"
+    require(is_valid, f"{key}: like", like, f"{allowed}{did_you_mean(like, NAMED_LEVELS)}")
     for name, value in values.items():
         if name not in names:
-            near = f"; the closest: {found[0]}" if (found := closest(name, names, 1)) else ""
+            near = "".join(f"; the closest: {other}" for other in closest(name, names, 1))
             raise ConfigError(f"{key}: {name}={brief(value)}: there is no such setting{near}")
-    base = vars(NAMED[like]) if like is not None else {}
+    base = vars(NAMED_LEVELS[like]) if like is not None else {}
     try:
         return kind(**base | values)
     except ConfigError as error:
@@ -100,13 +93,3 @@ def level_dict(level: Level) -> dict[str, Any]:
         for item in fields(level)
         if item.name in (*SIZES, "num_episodes") or getattr(level, item.name) != item.default
     }
-
-
-def short_dict(level: Level) -> dict[str, Any]:
-    """Return the fewest fields that make a level, ``like`` another or not."""
-    options = [level_dict(level)]
-    for name, base in NAMED.items():
-        usual = {item.name: item.default for item in fields(level)} | vars(base)
-        changed = {key: value for key, value in vars(level).items() if value != usual[key]}
-        options.append({"like": name, **changed})
-    return min(options, key=len)

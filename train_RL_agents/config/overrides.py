@@ -1,57 +1,97 @@
-"""Settings on the command line: ``key=value``, and what a value stands for."""
+"""Settings by name: as values of a program, or as ``key=value`` on the command line."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from marinenav_env.support.validation import ConfigError, bare, brief, members_of
+from marinenav_env.support.validation import ConfigError, bare, brief, members_of, require
 
+Overrides = Mapping[str, Any] | Sequence[str]
+"""Values by name, dotted or nested, or arguments of the command line."""
+_DEEPEST = 20
+"""Objects inside one another, or dots in a key."""
 _PYTHON = {"True": True, "False": False}
-
-
-def split(text: str) -> tuple[str, str]:
-    """Return the key and the value of a ``key=value`` argument."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise ConfigError(f"{brief(text)}: must be key=value, as in trainer.batch_size=512")
-    return key.strip(), value.strip()
-
-
-def read_word(text: str, annotation: Any) -> Any:
-    """Convert a value of the command line to one of JSON.
-
-    Text where the setting is text; else JSON, a list without its brackets, or a number or truth
-    value as Python writes it; else text, or a list of texts where the setting is one.
-    """
-    readers: list[Callable[[str], Any]] = [json.loads, _read_list]
-    texts = annotation == tuple[str, ...]
-    readers += [_read_texts] if texts else [_PYTHON.__getitem__, int, float]
-    for read in () if annotation is str else readers:
-        with contextlib.suppress(ValueError, KeyError, RecursionError):
-            return read(text)
-    return text
-
-
 _THOUSANDS = {"k": 1_000, "m": 1_000_000}
 """Letters that stand for a factor in other programs."""
 
 
-def in_full(text: str, annotation: Any) -> str:
-    """Return a hint at the number that a text such as 100k stands for where one is due."""
-    number, letter = text[:-1], text[-1:].lower()
-    due = {int, float} & {bare(each) for each in members_of(bare(annotation))}
-    if not due or letter not in _THOUSANDS or not re.fullmatch(r"\d+(\.\d+)?", number):
-        return ""
-    return f"; did you mean {float(number) * _THOUSANDS[letter]:.15g}?"
+class Word(str):
+    """A value from the command line; the type of its setting decides what it stands for."""
 
+    def value(self, annotation: Any) -> Any:
+        """Return the value that stands in JSON for it.
 
-def _read_list(text: str) -> Any:
-    return json.loads(f"[{text}]")
+        Text where the setting is text; else JSON, a list without its brackets, or a number or truth
+        value as Python writes it; else text, or a list of texts where the setting is one.
+
+        Args:
+            annotation: type of the setting.
+        """
+        text, kind = str(self), bare(annotation)
+        readers: list[Callable[[str], Any]] = [json.loads, lambda text: json.loads(f"[{text}]")]
+        readers += [_read_texts] if kind == tuple[str, ...] else [_PYTHON.__getitem__, int, float]
+        for read in () if kind is str else readers:
+            with contextlib.suppress(ValueError, KeyError, RecursionError):
+                return read(text)
+        return text
+
+    def in_full(self, annotation: Any) -> str:
+        """Return a hint at the number that a text such as 100k stands for where one is due."""
+        number, letter = self[:-1], self[-1:].lower()
+        due = {int, float} & {bare(member) for member in members_of(bare(annotation))}
+        if not due or letter not in _THOUSANDS or not re.fullmatch(r"\d+(\.\d+)?", number):
+            return ""
+        return f"; did you mean {float(number) * _THOUSANDS[letter]:.15g}?"
 
 
 def _read_texts(text: str) -> list[str]:
-    return [each.strip() for each in text.removeprefix("[").removesuffix("]").split(",")]
+    return [part.strip() for part in text.removeprefix("[").removesuffix("]").split(",")]
+
+
+def as_settings(overrides: Overrides) -> dict[str, Any]:
+    """Return overrides as values by dotted key; of two arguments for a key, the last counts.
+
+    Raises:
+        ConfigError: when an argument is not ``key=value``, or a key is given both ways.
+    """
+    if isinstance(overrides, Mapping):
+        return {key: _plain(value) for key, value in flatten(overrides).items()}
+    return dict(map(_split, overrides))
+
+
+def _split(argument: str) -> tuple[str, Word]:
+    """Return the key and the value of a ``key=value`` argument."""
+    key, equals, value = argument.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"{brief(argument)}: must be key=value, as in trainer.batch_size=512")
+    return key.strip(), Word(value.strip())
+
+
+def _plain(value: Any) -> Any:
+    """Return a path as text, numbers and arrays of NumPy as those of Python, the rest as it is."""
+    if isinstance(value, Path):
+        return str(value)
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested objects as one with dotted keys.
+
+    Raises:
+        ConfigError: when a key is given both ways, or objects are nested too deeply.
+    """
+    require(prefix.count(".") < _DEEPEST, prefix[:-1], "{...}", "nested less deeply")
+    flat: dict[str, Any] = {}
+    for name, value in nested.items():
+        key = prefix + name
+        # An empty object stays: it may be given in place of a value.
+        inner = flatten(value, f"{key}.") if isinstance(value, dict) and value else {key: value}
+        for twice in inner.keys() & flat.keys():
+            require(False, twice, inner[twice], "given once, nested or dotted")
+        flat |= inner
+    return flat

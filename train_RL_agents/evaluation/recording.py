@@ -120,15 +120,15 @@ class Recording:
     """What the policy gave each pair of thrust changes: the return that it expects (unscaled), or
     the logit of policies that learn no values of actions; where it has any."""
     doubtful: Annotated[Tensor | None, bool, "T, E, R, A"] = None
-    """The policy's critics do not agree on this score, see contenders.critics_differ; None in files
-    before version 3, and where its scores are not of several critics."""
+    """The policy's critics do not agree on this score, see contenders.critics_differ; None where its
+    scores are not of several critics."""
     commands: Annotated[Tensor | None, float, "E, A, 2"] = None
     """These pairs of left and right thrust changes (N/s), with scores."""
     weights: Annotated[Tensor | None, float, "E, 2"] = None
     """Of the published reward: for a control step, and for a radian of the turn that is asked for;
-    None in files of version 1 and for rewards of the user's own."""
+    None for rewards of the user's own."""
     rules: ColregsConfig = field(default_factory=ColregsConfig)
-    """The rules of the sea of the world; the published ones in files that do not say."""
+    """The rules of the sea of the world."""
     seed: int | None = None
     """Of the scenarios and of the measurement noise, where it is known."""
     reward_scale: float | None = None
@@ -419,7 +419,7 @@ def load(path: Path) -> Recording:
     """Read a recording.
 
     Raises:
-        ConfigError: when there is none, or it is damaged, of another format or of a later version.
+        ConfigError: when there is none, or it is damaged, or of another format or version.
     """
     arrays = read_arrays(path, "a recording")
     refusal = f"{path}: damaged, or not a recording of this program"
@@ -428,16 +428,13 @@ def load(path: Path) -> Recording:
         found = about.get("format")
         require(found == FORMAT, str(path), found, f"a {FORMAT}")
         version = about["version"]
-        require(
-            is_count(version) and version <= VERSION,
-            f"{path}: version",
-            version,
-            f"at most {VERSION}; update marinenav",
-        )
+        is_old = is_count(version) and version < VERSION
+        hint = "it is of a version before 0.2, record it again" if is_old else "update marinenav"
+        require(is_count(version) and version == VERSION, f"{path}: version", version, f"{VERSION}; {hint}")
         tensors: Any = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        texts: Any = {name: about.get(name) for name in _TEXTS} | {
+        texts: Any = {name: about[name] for name in _TEXTS} | {
             "groups": tuple(about["groups"]),
-            "rules": _rules_of(about.get("rules", {})),
+            "rules": _rules_of(about["rules"]),
         }
         recording = Recording(**tensors, **texts)
         misfit = _misfit(recording)
@@ -485,7 +482,7 @@ def _misfit(recording: Recording) -> str:
 
 
 def _rules_of(values: dict[str, Any]) -> ColregsConfig:
-    """The rules of the sea from JSON, which has lists for pairs; those left out are published."""
+    """The rules of the sea from JSON, which has lists for pairs."""
     paired = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
     return ColregsConfig(**(values | paired))
 

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from marinenav_env.support.files import open_regular
 from marinenav_env.support.validation import ConfigError, require
-from train_RL_agents.config.reading import read_json
 from train_RL_agents.exporting.export import CONTRACT, SELECTED, VERSION
 from train_RL_agents.exporting.loading import LOADERS, Call
 from train_RL_agents.exporting.sandbox import Sandbox
 from train_RL_agents.utils.arrays import LARGEST
 from train_RL_agents.utils.errors import first_line
+from train_RL_agents.utils.files import read_json
 
 _MOST_EXAMPLES, _MOST_TOLERANCE = 100, 0.01
 
@@ -103,7 +103,7 @@ class _Examples(NamedTuple):
     """Number of inputs that are entries of the observation."""
     tolerance: float
     hashes: dict[str, Any]
-    """SHA-256 of exported files by name; None for files of earlier versions."""
+    """SHA-256 of exported files by name."""
 
 
 def _tensor(numbers: Any) -> Tensor:
@@ -114,7 +114,7 @@ def _read_examples(path: Path) -> _Examples:
     """Return the examples of a contract.
 
     Raises:
-        ConfigError: when it is missing, older or damaged.
+        ConfigError: when it is missing, of another version or damaged.
     """
     contract = read_json(path)
     if contract.get("version") != VERSION or "examples" not in contract:
@@ -132,7 +132,7 @@ def _read_examples(path: Path) -> _Examples:
         if not 0.0 < float(tolerance) <= _MOST_TOLERANCE:
             raise ValueError(f"a tolerance of {tolerance}, more than {_MOST_TOLERANCE}")
         entries = sum("usual" not in description for description in contract["inputs"])
-        hashes = {file["file"]: file.get("sha256") for file in contract["files"].values()}
+        hashes = {file["file"]: file["sha256"] for file in contract["files"].values()}
         return _Examples(inputs, outputs, entries, float(tolerance), hashes)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ConfigError(f"{path}: damaged, or not a contract ({first_line(error)})") from error

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from marinenav_env.support.validation import ConfigError, is_count, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.reading import read_json, saved_config
+from train_RL_agents.config.reading import saved_config
 from train_RL_agents.evaluation import contenders
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.exporting.checking import load_checked
@@ -21,6 +21,7 @@ from train_RL_agents.exporting.export import CONTRACT, Deployed
 from train_RL_agents.exporting.loading import Call
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
+from train_RL_agents.utils.files import read_json
 
 _LARGEST_RATIO = 64
 """Largest ratio of the bytes of an agent's networks to those of an exported file, which has only the acting ones."""
@@ -88,7 +89,7 @@ def find(name: str, which: str, device: torch.device) -> Contender:
     saved, steps = content.get("config"), content.get("env_steps")
     if not isinstance(saved, dict) or not is_count(steps):
         raise ConfigError(f"{contract}: does not say how the policy was made; export it again")
-    config = saved_config(saved)
+    config = saved_config(saved, str(contract))
     actions = config.world.vessel.num_actions
     # A contract may describe an agent that does not fit into memory, although the file does.
     with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):

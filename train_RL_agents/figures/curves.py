@@ -29,12 +29,12 @@ from marinenav_env.support.validation import (
     is_text,
     require,
 )
-from train_RL_agents.config.reading import read_json
 from train_RL_agents.results import statistics
 from train_RL_agents.results.rows import OVERALL, STORED
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
 from train_RL_agents.run.finding import EVALUATIONS, resolve_path, similar_paths
 from train_RL_agents.utils.arrays import arrays_of_objects, read_arrays
+from train_RL_agents.utils.files import read_json
 
 METRICS = {
     "success": "success rate",
@@ -224,7 +224,7 @@ def _groups(settings: dict[str, Any], episodes: int) -> list[str]:
 
 
 def _scenarios(schedule: dict[str, Any]) -> Any:
-    """Return the scenarios of each level, which files of earlier versions have as a column."""
+    """Return the scenarios of each level, which files of the original project have as a column."""
     levels = schedule.get("levels")
     if not isinstance(levels, list):
         return schedule.get("num_episodes")

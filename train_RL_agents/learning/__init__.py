@@ -1,6 +1,6 @@
 """Learning from steps: algorithms, learner, flat weights, metrics."""
 
-from train_RL_agents.config.schema import TrainerConfig
+from train_RL_agents.agents.trainer_configs import TrainerConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext
 from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.learning.on_policy import OnPolicy

@@ -17,7 +17,8 @@ from marinenav_env.sensing.perception import perception_entries
 from marinenav_env.stepping.actions import unusable
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import LossFunction
-from train_RL_agents.config.schema import TrainConfig, TrainerConfig
+from train_RL_agents.agents.trainer_configs import TrainerConfig
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.imitation import with_imitation
 from train_RL_agents.learning.learner import Learner
 from train_RL_agents.learning.meter import EpisodeMeter, Meter
@@ -206,5 +207,4 @@ class Algorithm(ABC):
         """Restore the result of ``state_dict``."""
         self.learner.load_state_dict(state["learner"])
         self.meter.load_state_dict(state["meter"])
-        if "episodes" in state:  # not in states of earlier versions
-            self.episodes.load_state_dict(state["episodes"])
+        self.episodes.load_state_dict(state["episodes"])

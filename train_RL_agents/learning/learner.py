@@ -385,8 +385,7 @@ class Learner:
         restore(self.agent.state_dict(), state["agent"])
         restore(self.ema.state_dict(), state["ema"])
         self.updates, saved = state["updates"], state["optimizer"]
-        # States of earlier versions have no micro-batches.
-        parts, rate = state.get("micro_batch", self.micro_batch), saved["param_groups"][0]["lr"]
+        parts, rate = state["micro_batch"], saved["param_groups"][0]["lr"]
         rate = float(rate) if isinstance(rate, Tensor) else rate  # host: loading a checkpoint
         if not (is_count(self.updates) and is_count(parts) and parts and is_number(rate)):
             raise ValueError("counters of updates that are none")
@@ -397,7 +396,7 @@ class Learner:
             restore(per_parameter["state"], saved["state"])
             self.optimizer.load_state_dict(whole | {"state": self._flat.join(per_parameter)["state"]})
         self._set_rate(rate)
-        if self._scale and "scale" in state:
+        if self._scale:
             self._scale.load_state_dict(state["scale"])
         self.micro_batch = parts
         for loop in self._loops:

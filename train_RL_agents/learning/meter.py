@@ -64,9 +64,7 @@ class Meter:
         Raises:
             ValueError: when the state is invalid.
         """
-        sums = dict(state["sums"])
-        # States of earlier versions have one count for all sums.
-        counts = dict(state["counts"]) if "counts" in state else dict.fromkeys(sums, state["count"])
+        sums, counts = dict(state["sums"]), dict(state["counts"])
         are_scalars = all(
             isinstance(total, Tensor) and total.ndim == 0 and total.is_floating_point() for total in sums.values()
         )

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from marinenav_env import GROUP
 from train_RL_agents.agents import Agent
-from train_RL_agents.config.schema import OffPolicyConfig, TrainConfig
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryItem
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.learner import Updated
@@ -173,8 +174,6 @@ class OffPolicy(Algorithm):
         """See Algorithm."""
         super().load_state_dict(state)
         self.replay.load_state_dict(state["replay"])
-        # States of earlier versions have no windows until the first step.
-        windows = state["n_step"] if state["env_steps"] else {"open": None} | state["n_step"]
-        self._store.state = self.multi_step.from_state(windows)
+        self._store.state = self.multi_step.from_state(state["n_step"])
         self._store.reset()
         self._seen = int(state["env_steps"])

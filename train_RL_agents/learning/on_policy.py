@@ -15,7 +15,8 @@ from marinenav_env.runtime.host_reads import rows_where
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.rollout_batch import RolloutBatch, weighted_mean
-from train_RL_agents.config.schema import OnPolicyConfig, TrainConfig
+from train_RL_agents.agents.trainer_configs import OnPolicyConfig
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryItem
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.statistics import ReturnScale

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import require
-from train_RL_agents.config.schema import OffPolicyConfig
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.memory.column_layout import STORED, Rows
 from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay, copied
 

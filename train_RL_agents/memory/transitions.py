@@ -134,8 +134,7 @@ class MultiStep:
             KeyError: when they are missing, but needed.
             RuntimeError: when their shape or dtype differs.
         """
-        # States of earlier versions lack the key if n is 1.
-        saved = state.get("open") if self.n_steps == 1 else state["open"]
+        saved = state["open"]
         if saved is None or self.n_steps == 1:
             return self.blank()
         row = self._row.exclude("next_observation").set(STORED, torch.tensor(False))

@@ -24,17 +24,19 @@ from marinenav_env.support.files import keep, open_regular
 from marinenav_env.support.validation import ConfigError, is_count, is_number, is_text, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.reading import flatten, parse_json, read_json, saved_config, to_dict
+from train_RL_agents.config.overrides import flatten
+from train_RL_agents.config.reading import saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.finding import POLICIES, resolve_path, single_run
 from train_RL_agents.run.published import import_policy, is_program
 from train_RL_agents.utils.arrays import LARGEST, calls_builtins, is_whole
-from train_RL_agents.utils.files import inside, write_atomically
+from train_RL_agents.utils.files import inside, parse_json, read_json, write_atomically
 from train_RL_agents.utils.shipped import shipped
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
-VERSION = 1
+VERSION = 2
+"""Version of both kinds of file; those written before 0.2 have 1."""
 _LISTED = 4
 """Largest number of policies that a message names."""
 _MOST_SHARED = 8
@@ -75,7 +77,7 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
         device: device of the tensors; those saved from the host stay on the host.
 
     Raises:
-        ConfigError: if the file is missing, damaged, of another kind or of a later version.
+        ConfigError: if the file is missing, damaged, of another kind or version.
     """
     # A replay buffer may have any size.
     with open_regular(path, "a checkpoint", LARGEST if kind == POLICY else math.inf) as file:
@@ -93,8 +95,9 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
             raise _damaged_error(path) from error
     require(file_kind == kind, str(path), file_kind, f"a {kind}")
     version = content.get("version")
-    is_supported = is_count(version) and version <= VERSION
-    require(is_supported, f"{path}: version", version, f"at most {VERSION}; update marinenav")
+    is_old = is_count(version) and version < VERSION
+    hint = "it is of a version before 0.2, which this one does not read" if is_old else "update marinenav"
+    require(is_count(version) and version == VERSION, f"{path}: version", version, f"{VERSION}; {hint}")
     return dict(content)
 
 
@@ -163,7 +166,8 @@ def saved_settings(state: dict[str, Any], path: Path) -> dict[str, Any]:
     """
     if state.get("config") is None:
         raise ConfigError(f"{path}: does not say which settings it was made with; start a new run")
-    return flatten(to_dict(saved_config(parse_json(state["config"], f"{path}: config"))))
+    source = f"{path}: config"
+    return flatten(to_dict(saved_config(parse_json(state["config"], source), source)))
 
 
 def save_policy(
@@ -276,7 +280,8 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
     content = read_checked(file, POLICY, device)
     if not _is_policy(content):
         raise _damaged_error(file)
-    config = saved_config(parse_json(content.get("config"), f"{file}: config"))
+    source = f"{file}: config"
+    config = saved_config(parse_json(content.get("config"), source), source)
     weights, actions = content["weights"], content["num_actions"]
     # Shapes are compared on the meta device first: an agent that is larger than its weights might not fit into
     # memory. A user's agent may not support that device.

@@ -23,7 +23,8 @@ from marinenav_env.support import plugins
 from marinenav_env.support.extras import need
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import require
-from train_RL_agents.config.reading import flatten, to_dict
+from train_RL_agents.config.overrides import flatten
+from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.tensorboard import TensorBoard

@@ -235,7 +235,6 @@ class Ranks:
             if self.is_main:
                 path = self._state_file(folder, 0)
                 state = read_checked(path, TRAINING, device)
-                state = {"ranks": 1} | state  # states of earlier versions do not say
                 for name in ("env_steps", "ranks"):
                     value = state.get(name)
                     require(is_count(value), f"{path}: {name}", value, "a whole number")

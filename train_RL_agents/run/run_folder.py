@@ -24,7 +24,7 @@ from torch import Tensor
 from marinenav_env.scenarios.scenario_file import Episode, scenario_text
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
-from train_RL_agents.config.reading import read_json, saved_config, to_dict
+from train_RL_agents.config.reading import saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Table
 from train_RL_agents.run import lock
@@ -44,7 +44,7 @@ from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
 from train_RL_agents.run.teacher import find_teacher
-from train_RL_agents.utils.files import TEMPORARY, inside, write_atomically
+from train_RL_agents.utils.files import TEMPORARY, inside, read_json, write_atomically
 from train_RL_agents.utils.provenance import revision, versions
 
 _EVALUATIONS = ("eval_configs.json", "evaluations.csv", "evaluations.npz")
@@ -122,13 +122,9 @@ class RunFolder:
                 ``config.save_dir``, see make_parent.
 
         Raises:
-            ConfigError: when the run's folder exists already or cannot be made, when the teacher
-                does not fit, or when a batch is larger than replay, which only runs of earlier
-                versions may have.
+            ConfigError: when the run's folder exists already or cannot be made, or when the teacher
+                does not fit.
         """
-        size, rows = config.trainer.batch_size, config.trainer.buffer_size
-        fine = not rows or size <= rows
-        require(fine, "trainer.batch_size", size, f"at most trainer.buffer_size, {rows}")
         teacher = find_teacher(config).path.read_bytes() if config.teacher else b""
         parent = parent or cls.make_parent(config)
         path = parent / f"seed_{seed}"
@@ -152,7 +148,8 @@ class RunFolder:
             ConfigError: when there is none.
         """
         folder = find_run(Path(path))
-        config = saved_config(read_json(inside(folder, CONFIG)))
+        path = inside(folder, CONFIG)
+        config = saved_config(read_json(path), str(path))
         return cls(folder, config, config.seed[0])
 
     # The writer -------------------------------------------------------------------------------

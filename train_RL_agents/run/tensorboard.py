@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.utils.tensorboard.summary import hparams, scalar
 from torch.utils.tensorboard.writer import SummaryWriter
 
-from train_RL_agents.config.reading import default_config, flatten, to_dict
+from train_RL_agents.config.overrides import flatten
+from train_RL_agents.config.reading import default_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.run.logger import RunLogger

@@ -20,9 +20,10 @@ from torch import Tensor
 from marinenav_env import Curriculum, MarineNavEnv
 from marinenav_env.scenarios.complete import draws_for
 from marinenav_env.support.validation import ConfigError, require
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig, TrainerConfig
 from train_RL_agents.collecting.worlds import training_scenarios
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainerConfig, TrainingSchedule
+from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainingSchedule
 from train_RL_agents.evaluation.episodes import drawing_bytes, step_bytes
 from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryItem
@@ -224,11 +225,12 @@ def check(memory: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
         where = "the host" if on_host else str(memory.device)
         available = f"the {gigabytes(free)} free on {where}, of which {USABLE:.0%} are planned with"
         settings = config.trainer
-        name, slots = "trainer.buffer_size", settings.buffer_size
         rows = sum(item.size for item in memory.items if item.on_host == on_host and "replay" in item.name)
         share = 1.0 - memory.lacking(on_host) / rows if rows else 0.0
-        fitting = round((slots + SPARE) * share) - SPARE - 1
-        require(fitting <= 0, name, slots, f"at most {fitting:,} to fit {available}")
+        if isinstance(settings, OffPolicyConfig):
+            slots = settings.buffer_size
+            fitting = round((slots + SPARE) * share) - SPARE - 1
+            require(fitting <= 0, "trainer.buffer_size", slots, f"at most {fitting:,} to fit {available}")
         besides = " besides replay" if rows else ""
         raise ConfigError(
             f"trainer.num_envs={settings.num_envs}, trainer.batch_size={settings.batch_size}: must "

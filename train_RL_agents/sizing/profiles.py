@@ -10,9 +10,11 @@ import torch
 
 from marinenav_env.support.validation import require
 from train_RL_agents.agents import agent_class
-from train_RL_agents.config.reading import flatten, to_dict
-from train_RL_agents.config.resuming import changes
-from train_RL_agents.config.schema import TRAINER_CONFIGS, TrainConfig
+from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyConfig
+from train_RL_agents.config.overrides import flatten
+from train_RL_agents.config.reading import to_dict
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.run.resuming import changes
 from train_RL_agents.sizing.plan import Plan, plan
 from train_RL_agents.utils.closest import did_you_mean
 
@@ -45,7 +47,7 @@ def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, An
     """
     default, factor = TRAINER_CONFIGS[algorithm](**defaults), FACTORS[profile]
     sizes = {name: factor * getattr(default, name) for name in default.recipe}
-    if default.buffer_size:
+    if isinstance(default, OffPolicyConfig):
         sizes |= {"buffer_size": _BUFFERS[profile], "replay_storage": "device"}
     return sizes
 
@@ -123,7 +125,7 @@ def planned(config: TrainConfig[Any], profile: str, stated: AbstractSet[str], de
     sized = apply_profile(config, profile, stated, device)
     memory = plan(sized, device)
     kept = profile != "auto" or "trainer.replay_storage" in stated
-    movable = sized.trainer.buffer_size > 0 and not kept
+    movable = isinstance(sized.trainer, OffPolicyConfig) and not kept
     if movable and False in memory.free and memory.lacking(False) > 0:
         sized = changed(sized, {"replay_storage": "host"})
         memory = plan(sized, device)

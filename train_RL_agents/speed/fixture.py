@@ -18,6 +18,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.config.schema import TrainConfig, with_execution
 from train_RL_agents.learning.off_policy import OffPolicy
@@ -127,7 +128,7 @@ class Fixture:
     def update(self) -> Benchmark:
         """Return the benchmark of updates from one batch, or of all on-policy updates from one rollout."""
         learner = self.algorithm.learner
-        if not self.config.trainer.buffer_size:
+        if not isinstance(self.config.trainer, OffPolicyConfig):
             return self._rollout_updates()
         batch = batch_of(self._filled(self._off_policy.replay, learner.batch_size).sample())
         return self._batch_benchmark(UPDATES, lambda: learner.update(batch))
@@ -190,7 +191,8 @@ class Fixture:
         benchmark.notes = notes
         benchmark.labels["batch"] = self.algorithm.learner.batch_size
         # Long enough for a few updates, also if they are rare.
-        wanted = settings.learning_starts + 3 * settings.learning_interval
+        first = settings.learning_starts if isinstance(settings, OffPolicyConfig) else 0
+        wanted = first + 3 * settings.learning_interval
         benchmark.least = max(3, math.ceil(wanted / benchmark.amount))
         return benchmark
 

@@ -9,6 +9,7 @@ import torch
 
 from marinenav_env import Level
 from marinenav_env.support.validation import Count, Positive, at_least, check_fields, require
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.levels import TrainingLevel, as_levels
 from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
 from train_RL_agents.speed import MODES, PARTS
@@ -51,7 +52,7 @@ class Options:
     @property
     def has_replay(self) -> bool:
         """Return whether the agent learns from replay."""
-        return self.config.trainer.buffer_size > 0
+        return isinstance(self.config.trainer, OffPolicyConfig)
 
     def left_out(self) -> dict[str, str]:
         """Return the reasons why modes, parts or a half of growth cannot be measured, by name.
@@ -89,7 +90,7 @@ def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
     """
     settings = replace(config.trainer, **sizes)
     least: dict[str, Any] = settings.smallest(config.training_schedule.most_robots)
-    if settings.buffer_size:
+    if isinstance(settings, OffPolicyConfig):
         rows = max(least["buffer_size"], settings.buffer_size, settings.batch_size)
         least["buffer_size"] = rows
     settings = replace(settings, **least)

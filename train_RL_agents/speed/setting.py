@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from train_RL_agents.config.levels import SIZES
-from train_RL_agents.config.reading import flatten, to_dict
+from train_RL_agents.config.overrides import flatten
+from train_RL_agents.config.reading import to_dict
 from train_RL_agents.speed.options import Options
 from train_RL_agents.utils.device import cpu_cores
 from train_RL_agents.utils.provenance import revision, versions

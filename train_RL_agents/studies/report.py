@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from marinenav_env.support.files import require_output
-from train_RL_agents.config.reading import flatten, to_dict
+from train_RL_agents.config.overrides import flatten
+from train_RL_agents.config.reading import to_dict
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.figures.curves import Groups, Rows, Run
 from train_RL_agents.figures.page import fill, read_part

@@ -17,15 +17,8 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import LARGEST_NUMBER, ConfigError, is_count, require
-from train_RL_agents.config.reading import (
-    file_settings,
-    flat_settings,
-    flatten,
-    from_dict,
-    read_json,
-    to_dict,
-)
-from train_RL_agents.config.resuming import RESUMABLE, changes
+from train_RL_agents.config.overrides import flatten
+from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
 from train_RL_agents.evaluation.contenders import (
     IN_COMMON,
@@ -38,9 +31,10 @@ from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_set
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import CONFIG
 from train_RL_agents.run.jobs import training_command
+from train_RL_agents.run.resuming import RESUMABLE, changes
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.closest import did_you_mean
-from train_RL_agents.utils.files import inside, make_folder, sha256_of, write_atomically
+from train_RL_agents.utils.files import inside, make_folder, read_json, sha256_of, write_atomically
 
 _KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 _COLUMNS = ("env_steps", "train_time", "wall_time")
@@ -97,8 +91,7 @@ def read_study(path: Path) -> Study:
     for agent, (name, own) in product(agents, settings.items()):
         require(isinstance(own, dict), f"{path}: settings.{name}", own, "an object with settings")
         title = f"{Path(agent).stem}, {name}" if name else Path(agent).stem
-        agents_own, shared, stated = map(flat_settings, (file_settings(Path(agent)), common, own))
-        groups[title] = from_dict(agents_own | shared | stated)
+        groups[title] = load_config(Path(agent), flatten(common) | flatten(own))
     fine = len({_slug(each) for each in groups}) == len(agents) * len(settings)
     require(fine, f"{path}: agents", agents, "of different names")
     first, *others = groups

@@ -15,20 +15,15 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from marinenav_env.support.extras import need
 from marinenav_env.support.files import require_output
-from marinenav_env.support.validation import ConfigError, is_number, require
+from marinenav_env.support.validation import ConfigError, bare, is_number, require
 from train_RL_agents.config.reading import (
-    MOVED,
     from_dict,
     known_settings,
-    parse_json,
-    read_json,
-    saved_config,
     to_dict,
     unknown,
 )
@@ -42,6 +37,7 @@ from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import (
     changed_in_place,
     make_folder,
+    read_json,
     sqlite_url,
     write_atomically,
 )
@@ -89,9 +85,9 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
     Raises:
         ConfigError: when a setting is not known, or an end or a choice cannot be its value.
     """
-    content = {MOVED.get(key, key): value for key, value in read_json(path).items()}
+    content = read_json(path)
     require(len(content) > 0, str(path), content, "an object with one or more settings")
-    types = {key: setting.annotation for key, setting in known_settings(config).items()}
+    types = {key: bare(setting.annotation) for key, setting in known_settings(config).items()}
     for key, value in content.items():
         if key not in types:
             raise ConfigError(unknown(key, value, list(types)))
@@ -265,10 +261,7 @@ class Search:
         }
         fine = self.study.directions == [self._optuna.study.StudyDirection.MAXIMIZE]
         require(fine, "--study", str(self.folder), "a study that maximises one figure")
-        before = dict(self.study.user_attrs)
-        if "config" in before:  # settings that are newer than the study have their defaults
-            given = parse_json(before["config"], f"{self.folder / STORAGE}: config")
-            before["config"] = json.dumps(to_dict(saved_config(given)))
+        before = self.study.user_attrs
         for name, value in ours.items():
             fine = before.get(name, value) == value
             require(fine, "--study", str(self.folder), f"new, or of the same {name}")
@@ -323,11 +316,6 @@ class Search:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", self._optuna.exceptions.ExperimentalWarning)
             self._optuna.storages.fail_stale_trials(self.study)
-        # Studies of before gave no signs of life.
-        for trial in self.study.get_trials(deepcopy=False, states=(self._states.RUNNING,)):
-            age = (datetime.now() - trial.datetime_start).total_seconds()
-            if _PROCESS not in trial.user_attrs and age > GRACE:
-                self.study.tell(trial.number, state=self._states.FAIL)
 
     def run_trial(self, argv: Sequence[str], **display: bool) -> str:
         """Run one trial.

@@ -12,12 +12,14 @@ from typing import Any
 
 import torch
 
+from marinenav_env.support import files
 from marinenav_env.support.files import require_output
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.utils.errors import first_line
 
 TEMPORARY = ".tmp"
 """Suffix of incomplete files, whose names begin with a dot."""
+_SETTINGS = "JSON settings"
 
 
 def inside(folder: Path, name: str) -> Path:
@@ -38,6 +40,30 @@ def inside(folder: Path, name: str) -> Path:
     if not is_inside:
         raise ConfigError(f"{path}: leads out of {folder}, so it is neither read nor written")
     return path
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object.
+
+    Raises:
+        ConfigError: when it cannot be read or holds something else.
+    """
+    return parse_json(files.read_text(path, _SETTINGS), str(path))
+
+
+def parse_json(text: Any, name: str) -> dict[str, Any]:
+    """Parse a JSON object.
+
+    Args:
+        text: the JSON.
+        name: source of the text, for messages.
+
+    Raises:
+        ConfigError: when it is no text, no JSON or no object.
+    """
+    content = files.parse_json(text, name, _SETTINGS)
+    require(isinstance(content, dict), name, content, "a JSON object with settings")
+    return dict(content)
 
 
 def open_without_links(path: Path, flags: int) -> int:

@@ -160,10 +160,8 @@ def test_terminal_targets_are_the_reward():
     assert losses["target"].item() == close(-5.0)
 
 
-def test_settings_of_before_had_neither_refinement_nor_another_threshold():
+def test_actions_are_commands_at_any_level_of_risk():
     assert ACIQN.continuous and ACIQN.supports_risk
-    expected = {"kappa": 1.0, "risk": "neutral", "refine": False, "actor_share": 1.0}
-    assert expected == ACIQNConfig.ADDED
 
 
 def test_noise_on_target_actions_is_scaled_and_clipped():

@@ -104,8 +104,8 @@ def test_actor_climbs_the_first_critic_and_pays_for_saturation():
     assert all(agent.networks[name].factor.grad is None for name in agent.critics)
 
 
-def test_settings_of_before_had_the_usual_threshold():
-    assert DDPG.continuous and DDPGConfig.ADDED == {"kappa": 1.0}
+def test_actions_are_commands():
+    assert DDPG.continuous
 
 
 def test_noise_is_drawn_for_every_row():

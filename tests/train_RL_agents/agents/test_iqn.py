@@ -104,7 +104,6 @@ def test_loss_by_hand(double):
 
 def test_actions_are_indices_at_any_level_of_risk():
     assert not IQN.continuous and IQN.supports_risk
-    assert IQNConfig.ADDED == {"kappa": 1.0, "risk": "neutral"}
 
 
 def test_robots_of_fleets_are_rated_like_single_ones():

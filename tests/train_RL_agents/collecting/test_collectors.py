@@ -64,8 +64,8 @@ def test_active_robots_are_counted(tmp_path):
     collector.collect()
     active = collector.env.state.active
     assert float(collector.active) == pytest.approx(int(active.sum()) / 8)
-    schedule = ("training_schedule.encounter=true,true", "training_schedule.traffic=1,1")
-    collector = collector_of(tmp_path / "traffic", *schedule)
+    levels = '{"like": "traffic", "traffic": 1},{"like": "traffic", "num_robots": 3, "traffic": 1}'
+    collector = collector_of(tmp_path / "traffic", f"training_schedule.levels={levels}")
     found = collector.collect()
     assert not found["next", GROUP, "mask"][..., 1:].any()
     assert float(collector.active) <= 1.0 < float(collector.env.state.active.sum()) / 8

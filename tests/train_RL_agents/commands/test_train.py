@@ -133,7 +133,7 @@ def test_a_resumed_run_is_not_quick(capsys):
 
 
 def test_processes_of_torchrun_start_no_jobs(command, tmp_path, monkeypatch, capsys):
-    ranks = SimpleNamespace(size=2, together=nullcontext)
+    ranks = SimpleNamespace(size=2, barrier=nullcontext)
     monkeypatch.setattr("train_RL_agents.run.ranks.Ranks", lambda: ranks)
     assert main([*command, "--jobs", "2"]) == 2
     assert "--jobs=2: must be left out with torchrun" in capsys.readouterr().err

@@ -1,22 +1,20 @@
 """Levels as objects, with a name to be like, and as columns."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from marinenav_env import LEVELS, ConfigError, Level
 from train_RL_agents.config.levels import (
-    NAMED,
     SIZES,
     EvalLevel,
     TrainingLevel,
     as_levels,
-    short_dict,
 )
-from train_RL_agents.config.reading import flatten, from_dict, load_config, override, to_dict
-from train_RL_agents.config.resuming import changes
+from train_RL_agents.config.overrides import flatten
+from train_RL_agents.config.reading import from_dict, load_config, override, to_dict
+from train_RL_agents.run.resuming import changes
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 TWO = [{"like": "crossing", "num_robots": 4, "weight": 3}, {"num_robots": 3, "num_cores": 1}]
@@ -46,71 +44,33 @@ def test_defaults_are_the_published_levels():
 
 
 def test_levels_and_columns_make_the_same_configuration():
+    """Columns are those of files of the original project."""
     columns = {
         "num_robots": [4, 3],
         "num_cores": [0, 1],
         "num_obstacles": [0, 4],
-        "min_start_goal_dis": [0, 40],
-        "encounter": [True, False],
-        "weights": [3, 1],
-        "noise": [],
-        "timesteps": [],
+        "min_start_goal_dis": [5, 40],
+        "timesteps": [0, 9],
     }
-    assert from_dict({"training_schedule": columns}) == from_dict({"training_schedule": {"levels": TWO}})
+    objects = [{"num_robots": 4, "num_obstacles": 0, "min_start_goal_dis": 5},
+               {"num_robots": 3, "num_cores": 1, "starts_at": 9}]  # fmt: skip
+    assert from_dict({"training_schedule": columns}) == from_dict({"training_schedule": {"levels": objects}})
 
 
 def test_columns_are_laid_over_levels_of_a_file_and_new_levels_replace_columns():
-    file = {"training_schedule": {"levels": TWO}}
-    first, second = levels(file, "training_schedule.weights=5,6", "training_schedule.noise=")
-    assert (first.num_robots, first.weight, second.weight) == (4, 5.0, 6.0)
-    sizes = [f"training_schedule.{name}=1" for name in SIZES]
-    assert levels(file, *sizes) == (TrainingLevel(1, 1, 1, 1.0),)
+    file = {"eval_schedule": {"levels": [{"like": "crossing", "num_robots": 4}, {"num_robots": 3}]}}
+    first, second = levels(file, "eval_schedule.num_episodes=5,6", section="eval_schedule")
+    assert first == EvalLevel(4, 0, 0, 0.0, encounter=True, num_episodes=5)
+    assert (second.num_robots, second.num_episodes) == (3, 6)
+    sizes = [f"eval_schedule.{name}=1" for name in SIZES]
+    assert levels(file, *sizes, section="eval_schedule") == (EvalLevel(1, 1, 1, 1.0),)
     columns = {"training_schedule": {"num_robots": [1] * 6}}
     assert len(levels(columns, f"training_schedule.levels={json.dumps(TWO)}")) == 2
 
 
-SEA = {
-    "num_robots": [3, 4, 5, 5, 5, 5, 2, 3, 4, 5, 2, 3, 4, 6, 10, 10, 5, 3, 4, 3, 4],
-    "num_cores": [*[0] * 13, 8, *[0] * 7],
-    "num_obstacles": [0, 0, 0, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 8, 8, 6, 3, 0, 0, 0, 0],
-    "min_start_goal_dis": [30, 35, *[40] * 4, *[0] * 7, *[40] * 4, *[0] * 4],
-    "encounter": [*[False] * 6, *[True] * 7, *[False] * 4, *[True] * 4],
-    "traffic": [*[0] * 10, 0.7, 0.6, 0.6, *[0] * 6, 0.05, 0.05],
-    "map_size": [*[0] * 14, 78, 60, *[0] * 5],
-    "weights": [1, 1, 1, 1, 1, 2, 2, 3, 3, 3, 1, 0.5, 0.5, 12, 9, 9, 3, 2, 2, 3, 3],
-    "vessel_spread": [*[1] * 16, 2, 4, 4, 1, 1],
-    "separation": [*[0] * 19, 0.12, 0.12],
-}  # fmt: skip
-"""Levels of the shipped configurations for sea, as they once were written."""
-MORE = {"num_robots": [5, 2], "num_cores": [0, 0], "num_obstacles": [3, 0],
-        "min_start_goal_dis": [40, 0], "encounter": [False, True], "weather": [1, 0],
-        "traffic": [0, 0.05], "separation": [0, 0.12]}  # fmt: skip
-"""Two that are in those of PPO and A2C alone."""
-OTHER = [1, 1, 1, 1, 1, 2, 2, 5, 5, 5, 1, 0.5, 0.5, 16, 9, 9, 4, 4, 4, 5, 5]
-LAST = [1, 1, 1, 1, 1, 2, 2, 7, 7, 7, 1, 0.5, 0.5, 16, 13, 13, 4, 5, 5, 14, 14]
-
-
-@pytest.mark.parametrize(
-    ("name", "weights", "more"),
-    [
-        *((name, SEA["weights"], []) for name in ("ac_iqn", "ddpg", "dqn", "iqn", "rainbow", "sac")),
-        ("a2c", OTHER, [3, 2]),
-        ("ppo", LAST, [3, 8]),
-    ],
-)
-def test_levels_of_shipped_configurations_are_what_they_were_as_columns(name, weights, more):
-    shipped = list(levels(json.loads((CONFIGS / f"{name}_sea.json").read_text())))
-    expected = list(levels({"training_schedule": SEA | {"weights": weights}}))
-    if more:
-        between, narrow = levels({"training_schedule": MORE | {"weights": more}})
-        expected[17:17] = [between]
-        expected[20:20] = [narrow]
-    if name == "ppo":
-        slow = [
-            replace(level, slow_vessel=True, weight=weight) for level, weight in zip(expected[-2:], (6, 8), strict=True)
-        ]
-        expected += slow
-    assert shipped == expected
+def test_levels_of_a_program_are_of_any_kind():
+    config = load_config(None, {"training_schedule": {"levels": [Level(2), TrainingLevel(3, weight=2.0)]}})
+    assert config.training_schedule.levels == (TrainingLevel(2), TrainingLevel(3, weight=2.0))
 
 
 def test_published_curricula_are_the_same_in_both_forms():
@@ -162,9 +122,9 @@ def test_mistakes_in_a_level(level, said):
 
 
 def test_mistakes_in_all_levels():
-    assert refused({}, "training_schedule.levels=[]").endswith("must be of one level or more")
+    assert refused({}, "training_schedule.levels=[]") == "training_schedule.levels=(): must be one or more"
     assert "weight=(0.0, 0.0): must be above 0" in refused(
-        {"training_schedule": {"levels": TWO}}, "training_schedule.weights=0,0"
+        {"training_schedule": {"levels": [{"weight": 0}, {"weight": 0}]}}
     )
     assert "starts_at=(1, 1): must be increasing, the first 0" in refused(
         {"training_schedule": {"levels": TWO}}, "training_schedule.timesteps=1,1"
@@ -177,11 +137,3 @@ def test_an_evaluation_refuses_what_it_would_not_do(name, value):
     said = refused(file, section="eval_schedule")
     assert said.startswith(f"eval_schedule.levels: level 1: {name}={value}")
     assert said.endswith("in an evaluation")
-
-
-@pytest.mark.parametrize("kind", [TrainingLevel, EvalLevel])
-def test_the_shortest_form_of_a_level_makes_it(kind):
-    section = "eval_schedule" if kind is EvalLevel else "training_schedule"
-    for level in as_levels(kind, [*LEVELS, Level(7, 1, 1, 5.0)]):
-        assert levels({section: {"levels": [short_dict(level)]}}, section=section) == (level,)
-    assert short_dict(TrainingLevel(**vars(NAMED["traffic"]))) == {"like": "traffic"}

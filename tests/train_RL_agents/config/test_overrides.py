@@ -3,14 +3,14 @@
 import pytest
 
 from marinenav_env import ConfigError
-from train_RL_agents.config.overrides import in_full, read_word, split
+from train_RL_agents.config.overrides import Word, as_settings
 
 
 def test_a_word_has_a_key_and_a_value():
-    assert split(" save_dir = a=b ") == ("save_dir", "a=b")
+    assert as_settings([" save_dir = a=b ", "seed=1", "seed=2"]) == {"save_dir": "a=b", "seed": "2"}
     for word in ("save_dir", "=3", ""):
         with pytest.raises(ConfigError, match="must be key=value, as in"):
-            split(word)
+            as_settings([word])
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ def test_a_word_has_a_key_and_a_value():
     ],
 )
 def test_a_value_is_json_or_nearly_so(text, kind, value):
-    assert read_word(text, kind) == value
+    assert Word(text).value(kind) == value
 
 
 def test_numbers_with_a_letter_are_written_in_full():
-    assert in_full("2k", int) == "; did you mean 2000?"
-    assert in_full("2k", bool) == in_full("k", int) == ""
+    assert Word("2k").in_full(int) == "; did you mean 2000?"
+    assert Word("2k").in_full(bool) == Word("k").in_full(int) == ""

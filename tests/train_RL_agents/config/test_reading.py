@@ -1,14 +1,16 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from marinenav_env import ConfigError, Level
+from marinenav_env import LEVELS, ConfigError, Level
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.levels import EvalLevel
+from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import (
-    MOVED,
     default_config,
-    flatten,
     from_dict,
     load_config,
     override,
@@ -141,61 +143,30 @@ def test_the_command_line_is_laid_over_the_file_and_the_last_word_counts():
     assert (config.trainer.batch_size, config.trainer.tau) == (16, 0.5)
 
 
-def test_a_saved_configuration_keeps_what_was_done_before_a_setting_existed():
-    for agent_type in ("AC-IQN", "IQN", "DDPG", "SAC"):
-        saved = to_dict(from_dict({"agent_type": agent_type}))
-        assert saved_config(saved) == from_dict(saved)
-        del saved["agent"]["kappa"]
-        assert saved_config(saved).agent.kappa == 1.0
-        assert from_dict(saved).agent.kappa == 10.0
+def test_a_saved_configuration_is_read_or_said_to_be_older():
+    saved = to_dict(from_dict({"agent_type": "IQN", "agent.kappa": 3.0}))
+    assert saved_config(saved, "x") == from_dict(saved)
+    del saved["execution"]
+    with pytest.raises(ConfigError, match=r"^run/x\.json: has settings of a version before 0\.2, which this one does"):
+        saved_config(saved | {"device": "cpu"}, "run/x.json")
 
 
-OTHER = {
-    "device": "cpu",
-    "threads": 2,
-    "compile": False,
-    "capture": False,
-    "precision": "bf16",
-    "tf32": True,
-    "fused_optimizer": False,
-    "world.kernel": "triton",
-}
-"""Settings of the execution under their former names, none at its default."""
-
-
-def test_files_may_have_former_names_of_settings(tmp_path):
-    path = tmp_path / "former.json"
-    path.write_text(json.dumps(OTHER | {"seed": 3, "trainer.average_decay": 0.5}))
-    config = load_config(path, ["execution.threads=4"])
-    settings = flatten(to_dict(config))
-    expected = {MOVED[name]: value for name, value in OTHER.items()} | {"execution.threads": 4}
-    assert expected.items() <= settings.items()
-    assert config.trainer.ema_decay == 0.5
-    assert stated_keys(path) == {*expected, "seed", "trainer.ema_decay"}
-    assert from_dict({"agent_type": "DQN", "agent": {"duelling": False}}) == from_dict(
-        {"agent_type": "DQN", "agent": {"dueling": False}}
-    )
-
-
-def test_a_configuration_that_was_saved_with_former_names_is_read():
-    config = from_dict({MOVED[name]: value for name, value in OTHER.items()})
-    saved = to_dict(config)
-    execution = saved.pop("execution")
-    saved["world"]["kernel"] = execution.pop("kernel")
-    assert saved_config(saved | execution) == config
-    saved["world"]["kernel"] = "auto"  # of a version that measured kernels
-    assert saved_config(saved | execution).execution.kernel == "compiled"
-
-
-def test_a_setting_is_not_given_under_two_names():
-    sentence = refused({"compile": True, "execution": {"compile": False}})
-    assert sentence.startswith("execution.compile=False: must be given once")
-    assert sentence.endswith("compile is its former name")
-
-
-@pytest.mark.parametrize("name", MOVED)
-def test_the_command_line_has_the_present_names_only(name):
-    assert refused({"agent_type": "DQN"}, f"{name}=1") == f"{name}='1': the setting is called {MOVED[name]} now"
+def test_a_program_gives_values():
+    values = {
+        "seed": np.arange(3)[2],
+        "trainer": {"learning_rate": np.float32(0.5)},
+        "save_dir": Path("a"),
+        "world.vessel.m": np.array([1.0, 2.0]),
+        "eval_schedule.levels": [LEVELS[0], {"like": "crossing"}],
+    }
+    config = load_config(None, values)
+    assert (config.seed, config.trainer.learning_rate, config.save_dir) == ((2,), 0.5, "a")
+    assert config.world.vessel.m == (1.0, 2.0)
+    assert config.eval_schedule.levels == (EvalLevel(3, 0, 0, 30.0), EvalLevel(2, 0, 0, 0.0, encounter=True))
+    assert override(config, {"trainer.tau": 1}).trainer == replace(config.trainer, tau=1.0)
+    for text in ("3", "3k"):  # a text of a program is a text
+        with pytest.raises(ConfigError, match=rf"^seed='{text}': must be a list of whole numbers$"):
+            load_config(None, {"seed": text})
 
 
 def test_override_keeps_the_rest():
@@ -216,7 +187,6 @@ def test_override_keeps_the_rest():
         ({"trainer": {"batch_size": {}}}, "trainer.batch_size={}: must be a whole number"),
         ({"world": {"kernel": {"a": {}}}}, "world.kernel.a={}: there is no such setting; the"),
         ({"agent_type": {}}, "agent_type={}: must be"),
-        ({"agent.duelling": {}}, "agent.dueling={}: there is no such setting"),
         ({"qqqqqqqqq": {}}, "qqqqqqqqq={}: there is no such setting; see marinenav train --help"),
         ({"trainer": 5}, "trainer=5: must be an object with settings such as trainer.num_envs"),
         ({"trainer": {"batch_size": "big"}}, "trainer.batch_size='big': must be a whole number"),
@@ -247,18 +217,14 @@ def test_override_keeps_the_rest():
         ({"eval_schedule": {"seed": 10**20}}, "eval_schedule.seed=100000000000000000000: must be"),
         ({"world.sensor.max_objects": 65}, "world.sensor.max_objects=65: must be at least 1 and"),
         ({"trainer": {"gamma": 1.5}}, "trainer.gamma=1.5: must be"),
-        ({"training_schedule": {"num_robots": [0] * 6}}, "training_schedule.num_robots=0: must be"),
+        ({"training_schedule": {"num_robots": [0] * 6}}, "training_schedule.levels: level 1: num_robots=0: must be"),
         (
             {"training_schedule": {"num_robots": [3]}},
-            "training_schedule.num_robots=(3,): must be 6 long, as num_cores is, or num_cores stated with it",
+            "training_schedule.num_robots=(3,): must be 6 long, one for each level; levels of another number",
         ),
-        ({"training_schedule": {"num_robots": []}}, "training_schedule.num_robots=(): must be of one level or more"),
-        (
-            {"training_schedule": {"num_cores": [3]}},
-            "training_schedule.num_cores=(3,): must be as long as num_robots, 6 long",
-        ),
-        ({"eval_schedule": {"num_robots": [0] * 6}}, "eval_schedule.num_robots=0: must be"),
-        ({"training_schedule": {"timesteps": [1]}}, "training_schedule.timesteps=(1,): must be as"),
+        ({"training_schedule": {"num_robots": []}}, "training_schedule.num_robots=(): must be 6 long"),
+        ({"eval_schedule": {"num_robots": [0] * 6}}, "eval_schedule.levels: level 1: num_robots=0: must be"),
+        ({"training_schedule": {"timesteps": [1]}}, "training_schedule.timesteps=(1,): must be 6 long"),
         ({"trainer": {"tau": 1}, "trainer.tau": 1}, "trainer.tau=1: must be given once"),
     ],
 )
@@ -333,7 +299,7 @@ def test_a_reward_that_is_trained_on_is_refused_under_the_name_that_was_written(
     "name, value",
     [
         ("num_robots", [5] * 6),
-        ("weights", [1.0, 2.0] * 3),
+        ("levels", [{"like": "crossing"}]),
         ("sampler", "mine:Sampler"),
     ],
 )
@@ -341,7 +307,7 @@ def test_levels_beside_a_scenario_file_are_refused(name, value):
     file = {"training_schedule.scenarios": "file.json"}
     key = f"training_schedule.{name}"
     sentence = refused(file | {key: value})
-    assert sentence.startswith(f"{key}=")
+    assert sentence.startswith("training_schedule.sampler=" if name == "sampler" else "training_schedule.levels=")
     assert sentence.endswith("left out: training_schedule.scenarios=file.json takes its place")
     words = [f"{key}={json.dumps(value)}"]
     assert refused(file, *words) == refused({}, *words, "training_schedule.scenarios=file.json")

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from marinenav_env import LEVELS, ConfigError, Level
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig, OnPolicyConfig
 from train_RL_agents.config.levels import as_levels
 from train_RL_agents.config.reading import default_config, from_dict, load_config
-from train_RL_agents.config.schema import OffPolicyConfig, OnPolicyConfig, TrainConfig
+from train_RL_agents.config.schema import TrainConfig
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 
@@ -22,13 +23,10 @@ def test_published_schedule_is_the_published_one():
 
 
 def test_levels_of_encounters_on_maps_of_their_own():
-    schedule = {"num_robots": [5, 2], "num_cores": [0, 1], "num_obstacles": [4, 0],
-                "min_start_goal_dis": [40, 0], "encounter": [False, True]}  # fmt: skip
-    words = ["training_schedule.map_size=0,80", "training_schedule.core_speed=0,1.5", "training_schedule.traffic=0,0.5"]
-    levels = from_dict({"training_schedule": schedule}, words).training_schedule.curriculum().levels
+    crossing = {"like": "crossing", "num_cores": 1, "map_size": 80, "core_speed": 1.5, "traffic": 0.5}
+    stated = [{"num_robots": 5}, crossing]
+    levels = from_dict({"training_schedule": {"levels": stated}}).training_schedule.curriculum().levels
     assert levels == (Level(5, 0, 4, 40.0), Level(2, 1, 0, 0.0, True, 80.0, 1.5, 0.5))
-    with pytest.raises(ConfigError, match=r"encounter=\(True,\): must be as long as num_robots"):
-        from_dict({"training_schedule": schedule | {"encounter": [True]}})
 
 
 @pytest.mark.parametrize(
@@ -51,6 +49,11 @@ def test_loggers_are_known_and_named_once(loggers, sentence):
         ("DQN", OffPolicyConfig(prioritized=True), "trainer.prioritized=True: must be false for DQN"),
         ("DQN", OffPolicyConfig(learning_starts=0), "trainer.learning_starts=0: must be at least num"),
         ("DQN", OffPolicyConfig(buffer_size=9), "trainer.buffer_size=9: must be at least 3840, what"),
+        (
+            "DQN",
+            OffPolicyConfig(buffer_size=5000, batch_size=5001),
+            "trainer.batch_size=5001: must be at most trainer",
+        ),
     ],
 )
 def test_settings_that_do_not_go_together(agent, trainer, sentence):

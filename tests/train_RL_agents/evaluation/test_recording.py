@@ -195,17 +195,6 @@ def test_scores_are_of_the_pairs_of_thrust_changes(tmp_path):
     assert load(tmp_path / "a.npz").reward_scale == 0.1
 
 
-def test_files_of_version_1_open(whole, tmp_path):
-    save(whole[1], tmp_path / "a.npz")
-    with np.load(tmp_path / "a.npz") as file:
-        arrays = dict(file)
-    about = json.loads(str(arrays.pop("about"))) | {"version": 1}
-    old = {name: value for name, value in about.items() if name not in ("seed", "reward_scale")}
-    del arrays["weights"]
-    np.savez(tmp_path / "a.npz", about=np.array(json.dumps(old)), **arrays)
-    same(load(tmp_path / "a.npz"), replace(whole[1], weights=None, seed=None))
-
-
 def test_parts_are_joined_to_the_whole(whole):
     parts = [recorded(EPISODES[index : index + 1], groups=GROUPS[index:])[1] for index in range(len(EPISODES))]
     joined = concatenate(parts)
@@ -265,19 +254,12 @@ def test_a_recording_holds_the_rules_of_its_world(tmp_path):
 
 
 def with_rules(path, rules):
-    """Say something else about the rules in a file; None leaves them out, as before."""
+    """Say something else about the rules in a file."""
     with np.load(path) as file:
         arrays = dict(file)
     about = json.loads(str(arrays.pop("about")))
-    del about["rules"]
-    about |= {} if rules is None else {"rules": rules}
+    about["rules"] = rules
     np.savez(path, about=np.array(json.dumps(about)), **arrays)
-
-
-def test_older_files_are_of_the_published_rules(whole, tmp_path):
-    save(replace(whole[1], rules=ColregsConfig(clearance=2.0)), tmp_path / "a.npz")
-    with_rules(tmp_path / "a.npz", None)
-    same(load(tmp_path / "a.npz"), whole[1])
 
 
 @pytest.mark.parametrize("rules", [7, {"unknown": 1}, {"clearance": -1.0}, {"crossing_x": [1.0]}])
@@ -316,6 +298,7 @@ def changed(path, **changes):
         {"about": {"policy": 7}},
         {"about": {"version": None}},
         {"about": {"version": -1}},
+        {"about": {"version": 2}},
         {"about": {"seed": "zero"}},
         {"about": {"reward_scale": -1.0}},
         {"about": {"reward_scale": 0.0}},
@@ -367,9 +350,10 @@ def test_other_files_are_refused(whole, tmp_path):
     np.savez(path, about=np.array(json.dumps({"format": "other"})))
     with pytest.raises(ConfigError, match="'other': must be a marinenav recording"):
         load(path)
-    np.savez(path, about=np.array(json.dumps({"format": "marinenav recording", "version": 4})))
-    with pytest.raises(ConfigError, match="must be at most 3; update marinenav"):
-        load(path)
+    for version, hint in ((4, "update marinenav"), (2, "it is of a version before 0.2, record it again")):
+        np.savez(path, about=np.array(json.dumps({"format": "marinenav recording", "version": version})))
+        with pytest.raises(ConfigError, match=f"must be 3; {hint}"):
+            load(path)
     save(whole[1], path)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ConfigError, match="not a recording"):

@@ -127,15 +127,6 @@ def test_folders_without_a_name_are_refused(name, tmp_path, monkeypatch):
         check_file(Path(name))
 
 
-def test_files_of_earlier_versions_have_no_hash(exported, tmp_path):
-    _, whole, contract = exported
-    files = copy.deepcopy(contract["files"])
-    assert all(len(each.pop("sha256")) == 64 for each in files.values())
-    (tmp_path / CONTRACT).write_text(json.dumps({**contract, "files": files}))
-    (tmp_path / whole.name).write_bytes(whole.read_bytes())
-    assert check_file(tmp_path / whole.name)[0] == EXAMPLES
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -47,7 +47,7 @@ def test_other_files_are_found_as_ever(tmp_path):
         find(".", "best", CPU)
 
 
-def test_a_contract_of_an_older_version_is_refused(tmp_path):
+def test_a_contract_without_settings_is_refused(tmp_path):
     export(make_policy("DQN"), tmp_path, ["torchscript"])
     contract = json.loads((tmp_path / CONTRACT).read_text())
     del contract["config"]

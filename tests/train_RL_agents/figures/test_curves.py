@@ -30,7 +30,7 @@ def make_folder(path, agent="DQN", success=((0, 1), (1, 1)), steps=(100, 200), *
     given = {"rewards": np.ones(shape), "times": np.full(shape, 20.0), **arrays}
     np.savez(path / "evaluations.npz", timesteps=steps, successes=success, **given)
     levels = [{"num_episodes": 1}, {"num_episodes": shape[1] - 1}]
-    # Folders of earlier versions, here those of agents but DQN, have columns.
+    # Folders of the original project, here those of agents but DQN, have columns.
     columns = {"levels": levels} if agent == "DQN" else {"num_episodes": [1, shape[1] - 1]}
     schedule = {"eval_schedule": columns}
     (path / "trial_config.json").write_text(json.dumps({"agent_type": agent, **schedule}))

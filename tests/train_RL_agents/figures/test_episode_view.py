@@ -182,7 +182,7 @@ def test_terms_add_up_to_the_reward(number):
     assert ends == pytest.approx(10.0 * came - 5.0 * hit, abs=2e-3)
 
 
-def test_an_older_recording_has_the_progress_and_the_rest():
+def test_a_recording_without_weights_has_the_progress_and_the_rest():
     old = replace(small_recording(), weights=None, seed=None)
     view = view_episode(old, 1)
     assert list(view.terms) == ["progress", "other"]

@@ -8,7 +8,7 @@ import torch
 from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import differences, new_run
 from train_RL_agents.agents import AGENTS, BASES
-from train_RL_agents.config.schema import TRAINER_CONFIGS
+from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyConfig
 from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -90,4 +90,4 @@ def test_demand_counts_what_is_kept_and_gives_losses_of_any_size(tmp_path, name,
     for count in (1, 5):
         found.loss(count)
     assert torch.equal(torch.get_rng_state(), state)
-    assert found.joint == (1 if trainer.config.trainer.buffer_size else 3)
+    assert found.joint == (1 if isinstance(trainer.config.trainer, OffPolicyConfig) else 3)

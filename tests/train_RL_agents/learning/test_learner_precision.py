@@ -229,17 +229,6 @@ def test_counters_that_cannot_be_are_refused(change):
         learner.load_state_dict(state)
 
 
-def test_states_without_parts_leave_them_as_they_are():
-    learner = learner_of(batch_size=16)
-    state = learner.state_dict()
-    assert state.pop("micro_batch") == 16
-    learner.micro_batch = 5
-    learner.load_state_dict(state)
-    assert learner.micro_batch == 5
-    learner.load_state_dict(state | {"micro_batch": 3})
-    assert learner.micro_batch == 3
-
-
 def test_squared_weights_are_those_learned_and_averaged():
     learner = learner_of(ema_decay=0.9)
     learner.update(make_batch(learner.agent, 16, seeded()))

@@ -62,12 +62,6 @@ def test_losses_are_sums_of_what_is_minimised_and_of_the_gradients():
     assert meter.losses == {}
 
 
-def test_states_of_before_had_one_count():
-    meter = Meter()
-    meter.load_state_dict({"sums": scalars_of(loss=6.0, value=3.0), "count": 3})
-    assert meter.read() == {"loss": 2.0, "value": 1.0}
-
-
 @pytest.mark.parametrize(
     "state",
     [

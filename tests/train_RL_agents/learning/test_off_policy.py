@@ -148,7 +148,7 @@ def test_demand_by_hand(tmp_path, storage, saved):
     )
     trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
     step = trainer.collector.env.fake_tensordict()[:1]
-    found = OffPolicy.demand(trainer.config, trainer.algorithm.learner.agent, step)
+    found = OffPolicy.memory_estimate(trainer.config, trainer.algorithm.learner.agent, step)
     row = tree_bytes(trainer.algorithm.example_row)
     # A float reward and discount, an index, and two observations with masks of a byte.
     assert row == 4 + 4 + 8 + 2 * (4 * 7 + 5 * (4 * 5 + 1))

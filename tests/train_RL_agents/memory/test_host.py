@@ -11,7 +11,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import seeded
 from tests.train_RL_agents.memory.test_replay import example, held, rows_of
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
-from train_RL_agents.config.schema import OffPolicyConfig
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.memory.host import AHEAD, HostReplay, make_replay
 from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay
 

@@ -394,13 +394,6 @@ def test_generated_code_makes_the_same_rows(n, never_ask):
     torch.compiler.reset()
 
 
-def test_states_of_earlier_versions_have_no_windows_where_none_are_needed():
-    batch = collected([Stream(envs=1, robots=2, seed=1).step()])
-    Streams(1).begin(batch).load_state_dict({})
-    with pytest.raises(KeyError, match="open"):
-        Streams(2).begin(batch).load_state_dict({})
-
-
 def test_rows_have_the_columns_of_an_example_row():
     """Whatever the order in which a step names its entries."""
     world = Stream(envs=1, robots=1, seed=1, death=0.0, cut=0.0)

@@ -160,9 +160,13 @@ def test_code_in_a_file_is_not_run(tmp_path, monkeypatch):
         (torch.zeros(2), "=None: must be a marinenav training state"),
         ({"epoch": 1}, "=None: must be a marinenav training state"),
         (CONTENT | {"format": POLICY}, "='marinenav policy': must be a marinenav training state"),
-        (CONTENT | {"version": 2}, ": version=2: must be at most 1; update marinenav"),
-        (CONTENT | {"version": "new"}, ": version='new': must be at most 1; update marinenav"),
-        ({"format": TRAINING}, ": version=None: must be at most 1; update marinenav"),
+        (
+            CONTENT | {"version": 1},
+            ": version=1: must be 2; it is of a version before 0.2, which this one does not read",
+        ),
+        (CONTENT | {"version": 3}, ": version=3: must be 2; update marinenav"),
+        (CONTENT | {"version": "new"}, ": version='new': must be 2; update marinenav"),
+        ({"format": TRAINING}, ": version=None: must be 2; update marinenav"),
     ],
 )
 def test_other_content_is_refused(tmp_path, content, expected):

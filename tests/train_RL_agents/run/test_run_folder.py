@@ -113,18 +113,6 @@ def test_an_existing_folder_is_refused(tmp_path):
     assert files(tmp_path) == before
 
 
-def test_only_a_run_that_exists_may_have_batches_larger_than_replay(tmp_path):
-    run = new_run(tmp_path / "old", "trainer.batch_size=150")
-    settings = strict(run.path / "trial_config.json")
-    settings["trainer"]["batch_size"] = 151
-    (run.path / "trial_config.json").write_text(json.dumps(settings))
-    config = RunFolder.open(run.path).config
-    with pytest.raises(ConfigError, match=r"^trainer\.batch_size=151: must be at most trainer\.buffer_size, 150$"):
-        RunFolder.create(config, 0, parent=tmp_path / "new")
-    assert not (tmp_path / "new").exists()
-    new_run(tmp_path / "new", "agent_type=PPO", "trainer.batch_size=151")  # without replay
-
-
 def test_commands_that_start_within_a_second_have_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setattr(run_folder.time, "strftime", lambda form: "now")
     config = from_dict(TINY, [f"save_dir={tmp_path / 'runs'}"])

@@ -18,7 +18,7 @@ from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import TINY, new_run
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.worlds import make_world
-from train_RL_agents.config.reading import default_config, from_dict, saved_config
+from train_RL_agents.config.reading import default_config, from_dict
 from train_RL_agents.learning.algorithm import MemoryItem
 from train_RL_agents.memory.prioritized import SPARE
 from train_RL_agents.memory.transitions import batch_of
@@ -240,18 +240,6 @@ def test_levels_without_room_are_refused_by_the_schedule_that_has_them(section):
     said = f"^{section}: level 2: num_robots=20: there is room for 1. on the map of 55 x 55 m"
     with pytest.raises(ConfigError, match=said):
         plan(config, CPU)
-
-
-def test_levels_that_a_scenario_file_replaces_are_not_looked_at(tmp_path):
-    write_scenarios(tmp_path / "mine.json", [simple_episode([(5, 5, 0)], [(20, 20)])])
-    schedule = {
-        "num_robots": [20],
-        "num_cores": [0],
-        "num_obstacles": [0],
-        "min_start_goal_dis": [40],
-        "scenarios": str(tmp_path / "mine.json"),
-    }
-    assert plan(saved_config({"training_schedule": schedule}), CPU).items  # of an earlier version
 
 
 def test_an_odd_scenario_file_is_warned_of_by_the_run_alone(tmp_path):

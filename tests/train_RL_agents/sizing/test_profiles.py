@@ -9,9 +9,9 @@ import torch
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import usual_signals
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import default_config, from_dict, stated_keys
-from train_RL_agents.config.schema import OnPolicyConfig
 from train_RL_agents.sizing.profiles import (
     CHOICES,
     FACTORS,

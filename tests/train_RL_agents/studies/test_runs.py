@@ -53,15 +53,6 @@ def test_groups_are_agents_by_settings(file):
     assert study.suites == (Suite("fresh", 1, 3),)
 
 
-def test_former_names_of_settings_are_read(file, tmp_path):
-    own = TINY | {"execution": {"device": "cpu"}, "compile": True, "threads": 1}
-    (tmp_path / "tiny.json").write_text(json.dumps(own))
-    change(file, common={"execution.compile": False, **ROOM}, settings={"": {"threads": 2}})
-    (config,) = read_study(file).groups.values()
-    execution = config.execution
-    assert (execution.device, execution.compile, execution.threads) == ("cpu", False, 2)
-
-
 def test_configurations_that_are_shipped_have_names(file):
     change(file, agents=["iqn", "AC-IQN"], settings={"": {}})
     groups = read_study(file).groups

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.train_RL_agents.tiny_runs import TINY
-from train_RL_agents.config.reading import flatten, from_dict, to_dict
-from train_RL_agents.config.resuming import RESUMABLE, changes
+from train_RL_agents.config.overrides import flatten
+from train_RL_agents.config.reading import from_dict, to_dict
+from train_RL_agents.run.resuming import RESUMABLE, changes
 
 
 def settings(**others):

@@ -5,15 +5,18 @@ from dataclasses import dataclass, fields
 
 import pytest
 
+from marinenav_env.config import LEVELS, NAMED_LEVELS, Level
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.help import (
+from train_RL_agents.commands.settings_help import (
     Section,
     meanings,
     sections,
     settings_page,
     settings_text,
+    shortest_dict,
 )
-from train_RL_agents.config.reading import default_config, settings_of
+from train_RL_agents.config.levels import EvalLevel, TrainingLevel, as_levels
+from train_RL_agents.config.reading import default_config, from_dict, settings_of
 
 
 @pytest.mark.parametrize("agent_type", list(AGENTS))
@@ -68,3 +71,11 @@ def test_the_page_has_every_setting_of_every_agent():
     for agent_type in AGENTS:
         for setting in settings_of(default_config(agent_type)):
             assert f"| `{setting.key}` |" in page
+
+
+@pytest.mark.parametrize("kind", [TrainingLevel, EvalLevel])
+def test_the_shortest_form_of_a_level_makes_it(kind):
+    section = "eval_schedule" if kind is EvalLevel else "training_schedule"
+    for level in as_levels(kind, [*LEVELS, Level(7, 1, 1, 5.0)]):
+        assert getattr(from_dict({section: {"levels": [shortest_dict(level)]}}), section).levels == (level,)
+    assert shortest_dict(TrainingLevel(**vars(NAMED_LEVELS["traffic"]))) == {"like": "traffic"}

@@ -1,0 +1,212 @@
+"""Settings of the algorithms that agents are made for: what drives an agent says Agent.algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from marinenav_env.support.validation import (
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Share,
+    Whole,
+    at_least,
+    at_most,
+    check_fields,
+    require,
+)
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    """Collecting and learning; settings of all algorithms."""
+
+    shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
+    """Totals that are divided among the processes of a run."""
+    recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
+    """Sizes that belong together: how often each step is learned from, or the number of updates per
+    rollout, depends on all of them."""
+    least_updates: ClassVar[int]
+    """Updates, or rollouts, that a profile leaves a run: a few large ones do not replace many."""
+    num_envs: Count = 256
+    """Environments in the batch."""
+    collector: Literal["local", "processes", "ray"] = "local"
+    """Where environments are stepped: in this process, in others on this host, or where Ray has
+    processors."""
+    collectors: Count = 1
+    """Processes that the environments are divided among, unless local (CPU)."""
+    batch_size: Count = 512
+    """Transitions, or robot-steps of a rollout, per update."""
+    optimizer: Literal["adam", "rmsprop"] = "adam"
+    """The optimiser."""
+    learning_rate: Positive = 5e-4
+    """Step size of the optimiser at the start."""
+    learning_rate_final: NonNegative = 5e-5
+    """At the end; in between it falls along a cosine."""
+    max_grad_norm: Positive = 10.0
+    """Gradients are clipped to this norm."""
+    gamma: Fraction = 0.99
+    """Discount per control step."""
+    reward_scale: Positive = 0.1
+    """Factor on rewards inside the learner."""
+    imitation_weight: NonNegative = 1.0
+    """Weight of the error of imitation, with imitation_learning."""
+    ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999
+    """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
+    saved; 0: the latest weights."""
+
+    @property
+    def vector_steps(self) -> int:
+        """Vector steps that the collector makes at a time."""
+        return 1
+
+    @property
+    def learning_interval(self) -> int:
+        """Env-steps between updates, or between rollouts."""
+        return self.num_envs * self.vector_steps
+
+    def smallest(self, robots: int) -> dict[str, int]:
+        """The least values of settings that depend on others.
+
+        Args:
+            robots: most robots of a training level.
+        """
+        return {}
+
+    def __post_init__(self) -> None:
+        check_fields(self, "trainer")
+        is_valid = self.num_envs % self.collectors == 0
+        require(is_valid, "trainer.collectors", self.collectors, f"a divisor of num_envs, {self.num_envs}")
+        is_valid = self.collector != "local" or self.collectors == 1
+        require(is_valid, "trainer.collectors", self.collectors, "1 with trainer.collector=local")
+
+    def check(self, robots: int) -> None:
+        """Check what depends on other sections.
+
+        Args:
+            robots: most robots of a training level.
+
+        Raises:
+            ConfigError: when a setting does not fit.
+        """
+
+
+@dataclass(frozen=True)
+class OffPolicyConfig(TrainerConfig):
+    """Settings of off-policy algorithms: replay, updates, exploration."""
+
+    shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "buffer_size")
+    recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "train_freq")
+    least_updates: ClassVar[int] = 15_000
+    steps_per_batch: Count = 1
+    """Vector steps between updates of the collector's consumer."""
+    buffer_size: Count = 1_000_000
+    """Transitions held in replay."""
+    replay_storage: Literal["device", "host"] = "device"
+    """Where they are held: on the device, or in the host's memory, from which batches are drawn
+    ahead of time (then up to two batches before the latest transitions)."""
+    learning_starts: Whole = 50_000
+    """Env-steps before the first update."""
+    train_freq: Count = 128
+    """Env-steps per update."""
+    n_steps: Count = 3
+    """Steps of the multi-step return."""
+    prioritized: bool = False
+    """Draw transitions by the size of their errors; only agents that give priorities."""
+    priority_exponent: Fraction = 0.5
+    """How strongly priorities count: 0 not at all, 1 in proportion."""
+    priority_beta_initial: Fraction = 0.4
+    """Exponent of the importance weights at first; it rises linearly to 1."""
+    tau: Share = 0.01
+    """Share of the learned weights mixed into the target networks at each of their updates."""
+    target_update_interval: Whole = 0
+    """Env-steps between updates of the target networks; 0: with every update."""
+    exploration: Literal["noise", "uniform"] = "noise"
+    """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
+    as discrete actions always do."""
+    exploration_initial_eps: Fraction = 1.0
+    """Epsilon, or standard deviation of the action noise, at first, in the environment that
+    explores most."""
+    exploration_final_eps: Fraction = 0.05
+    """The same at the end of its decay."""
+    exploration_fraction: Share = 0.2
+    """Share of the run over which it falls, linearly."""
+    exploration_spread: Share = 0.5
+    """Strength in the environment that explores least as a share of that in the one that explores
+    most; the others lie between, geometrically."""
+
+    @property
+    def vector_steps(self) -> int:
+        """Vector steps that the collector makes at a time."""
+        return self.steps_per_batch
+
+    @property
+    def learning_interval(self) -> int:
+        """Env-steps between updates."""
+        return self.train_freq
+
+    def smallest(self, robots: int) -> dict[str, int]:
+        """Return the least env-steps before learning, and entries of replay, for so many robots."""
+        # The first update comes train_freq later; until n steps are made there is nothing to draw.
+        first = max(0, self.num_envs * self.n_steps - self.train_freq)
+        rows = self.num_envs * self.steps_per_batch * self.n_steps * robots
+        return {"learning_starts": first, "buffer_size": rows}
+
+    def check(self, robots: int) -> None:
+        """Check that replay holds a batch of steps and a batch of updates before learning starts."""
+        first, rows = self.smallest(robots).values()
+        require(
+            self.learning_starts >= first,
+            "trainer.learning_starts",
+            self.learning_starts,
+            f"at least num_envs * n_steps - train_freq, {first}",
+        )
+        require(
+            rows <= self.buffer_size,
+            "trainer.buffer_size",
+            self.buffer_size,
+            f"at least {rows}, what one batch may bring",
+        )
+        allowed = f"at most trainer.buffer_size, {self.buffer_size}"
+        require(self.batch_size <= self.buffer_size, "trainer.batch_size", self.batch_size, allowed)
+
+
+@dataclass(frozen=True)
+class OnPolicyConfig(TrainerConfig):
+    """Settings of on-policy algorithms: rollouts and how often they are learned from."""
+
+    least_updates: ClassVar[int] = 240
+    num_envs: Count = 1024
+    """Environments in the batch."""
+    rollout_steps: Count = 16
+    """Vector steps of a rollout."""
+    epochs: Count = 1
+    """Times that every rollout is learned from."""
+    batch_size: Count = 1024
+    """Transitions, or robot-steps of a rollout, per update."""
+    gae_lambda: Fraction = 0.95
+    """Decay of generalised advantage estimation (Schulman et al. 2016)."""
+    normalize_advantages: bool = True
+    """Shift and scale the advantages of a rollout to mean 0 and standard deviation 1."""
+    scale_returns: bool = False
+    """Divide rewards by the running standard deviation of the discounted return."""
+    learning_rate: Positive = 1e-3
+    """Step size of the optimiser at the start."""
+    learning_rate_final: NonNegative = 1e-5
+    """At the end; in between it falls along a cosine."""
+    max_grad_norm: Positive = 1.0
+    """Gradients are clipped to this norm."""
+    ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.998
+    """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
+    saved; 0: the latest weights."""
+
+    @property
+    def vector_steps(self) -> int:
+        """Vector steps of a rollout."""
+        return self.rollout_steps
+
+
+TRAINER_CONFIGS: dict[str, type[TrainerConfig]] = {"off-policy": OffPolicyConfig, "on-policy": OnPolicyConfig}
+"""Settings of each kind of algorithm."""

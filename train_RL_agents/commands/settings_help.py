@@ -1,0 +1,139 @@
+"""All settings with their meanings: for `marinenav train --help`, and for the documentation."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import textwrap
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from itertools import groupby, pairwise
+from typing import Any, Literal, NamedTuple, get_origin
+
+from marinenav_env import Level
+from marinenav_env.config import NAMED_LEVELS
+from marinenav_env.support.validation import describe, words_of
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS
+from train_RL_agents.config.levels import level_dict
+from train_RL_agents.config.reading import Setting, settings_of
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.results.table import Column, Table
+
+_COLUMN = 36
+"""Where meanings begin; a longer key has its meaning on the next line."""
+
+
+class Section(NamedTuple):
+    """Settings that belong together."""
+
+    title: str
+    """Heading of the settings."""
+    rows: list[list[str]]
+    """Key, default and meaning of each."""
+
+
+def meanings(config_type: type[Any]) -> dict[str, str]:
+    """Return the docstrings of a configuration's fields by name; inherited fields included."""
+    texts: dict[str, str] = {}
+    for base in reversed(config_type.__mro__):
+        if not is_dataclass(base):
+            continue
+        definition = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        for pair in pairwise(getattr(definition, "body", [])):
+            match pair:
+                case (ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text)))):
+                    texts[name] = " ".join(text.split())
+    return texts
+
+
+def sections(config: Any, prefix: str = "") -> list[Section]:
+    """Return the settings below a configuration by section, those of levels after their schedule's.
+
+    Args:
+        config: its values are taken as the defaults.
+        prefix: before all keys, with its dot.
+    """
+    parts = []
+    for kind, settings in groupby(settings_of(config, prefix), lambda setting: setting.section):
+        title, texts = (inspect.getdoc(kind) or "").partition("\n")[0], meanings(kind)
+        rows, levels = [], []
+        for setting in settings:
+            section, _, name = setting.key.rpartition(".")
+            default, rules = shown(setting.default), _rules(setting)
+            if isinstance(setting.default, tuple) and setting.default and isinstance(setting.default[0], Level):
+                default = f"[{shown(setting.default[0])},...]"
+                (level,) = sections(type(setting.default[0])())
+                levels.append(level._replace(title=f"Fields of each of {setting.key}: {level.title}"))
+            rows.append([setting.key, default, texts.get(name, "") + (f" ({rules})" if rules else "")])
+        parts += [Section(f"{section}: {title}" if section else title, rows), *levels]
+    return parts
+
+
+def _rules(setting: Setting) -> str:
+    """Return what a value of a setting must be, beside its type."""
+    is_choice = get_origin(setting.annotation) is Literal
+    return describe(setting.annotation) if is_choice else words_of(setting.annotation)
+
+
+def settings_page() -> str:
+    """Return all settings of all agents as Markdown, for the documentation."""
+    parts = [part for part in sections(TrainConfig()) if not part.title.startswith(("agent", "trainer"))]
+    others: list[tuple[str, Any, str]] = [(name, kind(), "trainer.") for name, kind in TRAINER_CONFIGS.items()]
+    others += [(f"`--agent {name}`", kind.config_type(), "agent.") for name, kind in AGENTS.items()]
+    for owner, config, prefix in others:
+        parts += [part._replace(title=f"{part.title.rstrip('.')} ({owner})") for part in sections(config, prefix)]
+    return "\n".join(map(_markdown, parts))
+
+
+def _markdown(section: Section) -> str:
+    """Return a section as a heading and a table."""
+    rows = [
+        {"setting": f"`{key}`", "default": f"`{value}`" if value else "", "meaning": meaning}
+        for key, value, meaning in section.rows
+    ]
+    columns = [Column("setting"), Column("default"), Column("meaning")]
+    return f"## {section.title.rstrip('.')}\n\n{Table(columns, rows).markdown()}"
+
+
+def shown(value: Any) -> str:
+    """Return a default as it could be given on the command line."""
+    if isinstance(value, tuple):
+        return f"[{','.join(map(shown, value))}]"
+    if isinstance(value, Level):
+        return json.dumps(shortest_dict(value))
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def shortest_dict(level: Level) -> dict[str, Any]:
+    """Return the fewest fields that make a level, ``like`` another or not."""
+    options = [level_dict(level)]
+    for name, base in NAMED_LEVELS.items():
+        usual = {item.name: item.default for item in fields(level)} | vars(base)
+        changed = {key: value for key, value in vars(level).items() if value != usual[key]}
+        options.append({"like": name, **changed})
+    return min(options, key=len)
+
+
+def settings_text(sections: Sequence[Section], width: int) -> str:
+    """Return every key with default and meaning, by section.
+
+    Args:
+        sections: settings with their headings.
+        width: width of the text, in characters.
+    """
+    return "\n\n".join(
+        "\n".join([title, *(line for row in rows for line in _entry(row, width))]) for title, rows in sections
+    )
+
+
+def _entry(row: Sequence[str], width: int) -> list[str]:
+    """Return key and default on the left, the meaning on the right, or below when there is no room."""
+    key, value, meaning = row
+    head, room = f"  {key}={value}", max(width - _COLUMN, 20)
+    lines = textwrap.wrap(meaning, room, break_on_hyphens=False) or [""]
+    first = [f"{head:<{_COLUMN - 2}}  {lines.pop(0)}"] if len(head) <= _COLUMN - 2 else [head]
+    return [*first, *(" " * _COLUMN + line for line in lines)]
