@@ -79,12 +79,12 @@ def test_a_state_restores_what_updates_depend_on(tmp_path, name):
 
 @pytest.mark.parametrize("taught", [False, True])
 @pytest.mark.parametrize("name", AGENTS)
-def test_demand_counts_what_is_kept_and_gives_losses_of_any_size(tmp_path, name, taught):
+def test_memory_estimate_counts_what_is_kept_and_gives_losses_of_any_size(tmp_path, name, taught):
     trainer = trainer_of(tmp_path, name)
     step = trainer.collector.env.fake_tensordict()[:1]
     agent = trainer.algorithm.learner.agent
     teacher = {"imitation_learning": True, "teacher": "p.pt"} if taught else {}
-    found = type(trainer.algorithm).demand(replace(trainer.config, **teacher), agent, step)
+    found = type(trainer.algorithm).memory_estimate(replace(trainer.config, **teacher), agent, step)
     assert all(item.size > 0 for item in found.items)
     state = torch.get_rng_state()
     for count in (1, 5):

@@ -452,10 +452,10 @@ def test_a_state_restores_the_scale_of_returns(tmp_path):
 
 
 @pytest.mark.parametrize("words", [(), FLEET], ids=["own", "fleet"])
-def test_demand_by_hand(tmp_path, words):
+def test_memory_estimate_by_hand(tmp_path, words):
     trainer = trainer_of(tmp_path, *LONG, *words)
     step, agent = trainer.collector.env.fake_tensordict()[:1], trainer.algorithm.agent
-    found = OnPolicy.demand(trainer.config, agent, step)
+    found = OnPolicy.memory_estimate(trainer.config, agent, step)
     (item,) = found.items
     assert (item.name, item.on_host, item.exact) == ("rollout", False, False)
     assert item.size == 4 * 8 * 12 * tree_bytes(step)  # of 8 environments and 12 steps, 4 times
