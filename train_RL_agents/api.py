@@ -30,6 +30,7 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.evaluation.contenders import Contender, find
 from train_RL_agents.evaluation.scoring import evaluate_all
 from train_RL_agents.evaluation.tables import Evaluation, Result
+from train_RL_agents.experiments.run import new_runs, resumed_runs, run_to_the_end
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.checkpoint import (
@@ -40,7 +41,6 @@ from train_RL_agents.run.checkpoint import (
     read_manifest,
 )
 from train_RL_agents.torchrl_trainer import Callback
-from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.compiling import quiet_compiler
 from train_RL_agents.utils.device import resolve_device

@@ -111,7 +111,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeTrainer]:
     """Trials of studies train nothing."""
     pytest.importorskip("optuna", reason="needs the extra tune")
     kind = type("Fake", (FakeTrainer,), {"made": []})
-    monkeypatch.setattr("train_RL_agents.tuning.search.TorchRLTrainer", kind)
+    monkeypatch.setattr("train_RL_agents.experiments.search.TorchRLTrainer", kind)
     return kind
 
 

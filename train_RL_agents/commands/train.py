@@ -118,8 +118,8 @@ def run(arguments: argparse.Namespace) -> int:
         if "resume" in given and option in given:
             arguments.parser.error(f"--resume takes no --{option}: a run has its own")
     from marinenav_env.support.validation import require
+    from train_RL_agents.experiments.run import new_runs, resumed_runs, run_to_the_end
     from train_RL_agents.run.ranks import Ranks, process_group
-    from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
     from train_RL_agents.utils.signals import INTERRUPTED
 
     display = {"quiet": "quiet" in given, "bar": "no_bar" not in given, "json_lines": "json_lines" in given}
@@ -149,7 +149,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _together(folders: Sequence[Path], words: Sequence[str], at_once: int, display: dict[str, Any]) -> int:
     """Train runs at the same time; see run.jobs. Returns the exit status."""
-    from train_RL_agents.run.jobs import Jobs, training_command
+    from train_RL_agents.experiments.runner import Jobs, training_command
 
     commands = {path.name: training_command(path, words) for path in folders}
     jobs = Jobs(commands, at_once, display["quiet"], display["bar"])

@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     from marinenav_env.support.extras import need
     from train_RL_agents.config.reading import load_config
-    from train_RL_agents.run.jobs import Jobs
-    from train_RL_agents.tuning.search import BEST, Search, read_space
+    from train_RL_agents.experiments.runner import Jobs
+    from train_RL_agents.experiments.search import BEST, Search, read_space
     from train_RL_agents.utils.device import release_memory
     from train_RL_agents.utils.signals import INTERRUPTED
 
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _command(arguments: argparse.Namespace) -> list[str]:
     """The command line of one of several jobs."""
-    from train_RL_agents.run.jobs import command_line
+    from train_RL_agents.experiments.runner import command_line
 
     words = ["tune", "--job", "--quiet", "--trials", str(arguments.trials)]
     paths = {"space": arguments.space, "study": arguments.study, "config": arguments.config}

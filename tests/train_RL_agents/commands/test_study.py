@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.studies.test_runs import ROOM
+from tests.train_RL_agents.experiments.test_study import ROOM
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import main
 from train_RL_agents.studies.report import PAGE, TABLE
@@ -63,8 +63,8 @@ class FakeJobs:
 def test_the_report_is_written_unless_it_is_stopped(tmp_path, monkeypatch, capsys, stopped, status):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     jobs = type("Jobs", (FakeJobs,), {"made": [], "stopped": stopped, "status": status})
-    monkeypatch.setattr("train_RL_agents.run.jobs.Jobs", jobs)
-    monkeypatch.setattr("train_RL_agents.studies.runs.evaluate_all", lambda *given: {})
+    monkeypatch.setattr("train_RL_agents.experiments.runner.Jobs", jobs)
+    monkeypatch.setattr("train_RL_agents.experiments.study.evaluate_all", lambda *given: {})
     monkeypatch.setattr("train_RL_agents.studies.report.write_report", lambda *given: given[1:3])
     assert main(study(tmp_path, "--jobs", "3", "--quiet")) == status
     ((commands, count, quiet),) = jobs.made

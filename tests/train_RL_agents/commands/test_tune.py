@@ -7,7 +7,7 @@ import sys
 from tests.train_RL_agents.tiny_runs import TINY
 from tests.train_RL_agents.trials import write_space
 from train_RL_agents.cli import main
-from train_RL_agents.tuning.search import STORAGE
+from train_RL_agents.experiments.search import STORAGE
 
 
 def test_command_runs_the_trials_that_are_missing(tmp_path, fake, capsys):

@@ -14,10 +14,8 @@ from tests.train_RL_agents.tiny_runs import TINY
 from tests.train_RL_agents.trials import write_space
 from train_RL_agents.config.reading import from_dict, load_config
 from train_RL_agents.config.schema import with_execution
-from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
-from train_RL_agents.tuning import search as tuning
-from train_RL_agents.tuning.search import (
+from train_RL_agents.experiments import search as tuning
+from train_RL_agents.experiments.search import (
     BEST,
     STORAGE,
     Pruning,
@@ -25,6 +23,8 @@ from train_RL_agents.tuning.search import (
     changed,
     read_space,
 )
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 
 CONFIG = from_dict(TINY)
 

@@ -35,9 +35,9 @@ from train_RL_agents.evaluation.contenders import (
     run_set,
 )
 from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_set
+from train_RL_agents.experiments.runner import training_command
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import CONFIG
-from train_RL_agents.run.jobs import training_command
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.files import inside, make_folder, sha256_of, write_atomically

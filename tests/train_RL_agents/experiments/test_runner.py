@@ -20,8 +20,8 @@ from tests.train_RL_agents.tiny_runs import (
     train,
     usual_signals,
 )
+from train_RL_agents.experiments.runner import PROGRAM, Jobs, shares, training_command
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
-from train_RL_agents.run.jobs import PROGRAM, Jobs, shares, training_command
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.progress import MOVE
 
@@ -193,7 +193,7 @@ def interrupt_when_ready(said, number=signal.SIGTERM):
 
 
 def test_cores_and_gpus_are_shared(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.run.jobs.cpu_cores", lambda: 5)
+    monkeypatch.setattr("train_RL_agents.experiments.runner.cpu_cores", lambda: 5)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
     assert shares(3) == [{"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": each} for each in ("4", "6", "4")]

@@ -7,12 +7,12 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY, new_run
+from train_RL_agents.experiments.run import new_runs, run_to_the_end, sized_config
 from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.sizing import profiles
 from train_RL_agents.sizing.plan import plan
 from train_RL_agents.torchrl_trainer import resume
-from train_RL_agents.training import new_runs, run_to_the_end, sized_config
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -66,13 +66,13 @@ def test_without_generated_code_there_is_no_triton_kernel_either(tmp_path, monke
 def test_of_several_processes_one_without_generated_code_ends(tmp_path, monkeypatch, problem):
     run = new_run(tmp_path, "execution.compile=true")
     ranks = SimpleNamespace(size=2, rank=1, is_main=False, any=lambda flag: flag)
-    monkeypatch.setattr("train_RL_agents.training.Ranks", lambda: ranks)
+    monkeypatch.setattr("train_RL_agents.experiments.run.Ranks", lambda: ranks)
     for name, found in (
         ("compiler", lambda: ""),
         ("cache", lambda: ""),
         ("compile", lambda error: problem),
     ):
-        monkeypatch.setattr(f"train_RL_agents.training.{name}_problem", found)
+        monkeypatch.setattr(f"train_RL_agents.experiments.run.{name}_problem", found)
 
     def make():
         raise ImportError("not an ELF file")
@@ -85,7 +85,7 @@ def test_of_several_processes_one_without_generated_code_ends(tmp_path, monkeypa
 @pytest.mark.parametrize(("seeds", "counted"), [("1", 1), ("1,2", 2), ("1,2,3,4", 3)])
 def test_memory_is_planned_for_as_many_runs_as_there_are(monkeypatch, seeds, counted):
     found, plans = [], []
-    monkeypatch.setattr("train_RL_agents.training.check", lambda *given: found.append(given[2]))
+    monkeypatch.setattr("train_RL_agents.experiments.run.check", lambda *given: found.append(given[2]))
     monkeypatch.setattr(profiles, "plan", lambda *given: plans.append(given) or plan(*given))
     sized_config(None, [f"seed={seeds}"], "none", at_once=3)
     assert found == [counted]

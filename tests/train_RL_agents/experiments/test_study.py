@@ -7,8 +7,7 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import CPU, TINY, train
-from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.studies.runs import (
+from train_RL_agents.experiments.study import (
     Suite,
     env_steps,
     evaluate_all,
@@ -17,6 +16,7 @@ from train_RL_agents.studies.runs import (
     read_study,
     run_folders,
 )
+from train_RL_agents.run.run_folder import RunFolder
 
 ROOM = {"world.scenario.width": 55.0, "world.scenario.height": 55.0}
 """For the published levels."""
@@ -119,7 +119,7 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
     ((key, content),) = found["fresh"].items()
     assert key == ("tiny, short", 1)
     assert len(content["success"]) == len(content["group"]) == 6
-    monkeypatch.setattr("train_RL_agents.studies.runs.run_set", None)  # not again
+    monkeypatch.setattr("train_RL_agents.experiments.study.run_set", None)  # not again
     assert evaluate_all(study, out, CPU) == found
     (cache,) = (out / "evaluations").iterdir()
     for damage in ({"success": 1}, {"success": [{}] * 6}, {"group": ["x"] * 6}, {"group": []}):
