@@ -44,7 +44,8 @@ from train_RL_agents.config.reading import from_dict, saved_config, settings_of,
 from train_RL_agents.evaluation import recording
 from train_RL_agents.evaluation.entry import read_entry
 from train_RL_agents.evaluation.episodes import draw_scenarios
-from train_RL_agents.experiments.search import STORAGE, Search, read_space
+from train_RL_agents.experiments.search import STORAGE, Search
+from train_RL_agents.experiments.space import read_space
 from train_RL_agents.experiments.study import last_row, read_study
 from train_RL_agents.exporting import allowlist
 from train_RL_agents.exporting.checking import check_file

@@ -1,4 +1,4 @@
-"""Runs at the same time, each in a process of its own, with one display.
+"""Train several runs, each in a process of its own, with one display.
 
 A process is started with ``--json-lines`` and says what it does in lines of JSON (see Display);
 other lines, as of an error, are shown as they are.
@@ -12,98 +12,116 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import torch
 
 from marinenav_env.support import plugins
-from train_RL_agents.utils.device import cpu_cores
+from train_RL_agents.experiments.run import Run
+from train_RL_agents.utils.device import THREADS_VARIABLE, cpu_cores
 from train_RL_agents.utils.progress import MOVE, Bars
 from train_RL_agents.utils.signals import INTERRUPTED, USER_SIGNALS, first_signal
 
 PROGRAM = (sys.executable, "-m", "train_RL_agents")
-_SILENCE = 1.0
-"""Seconds without a line of any command after which those that have ended are looked for."""
+_PAUSE = 1.0
+"""Seconds until a proposer that had no run is asked again, and without a line of any process until
+those that have ended are looked for."""
 _PATIENCE = 10.0
 """Seconds between a second request to end and the end by force."""
-_STOPPED = (INTERRUPTED, 143, -15, *(status for each in USER_SIGNALS for status in (128 + each, -each)))
+_STOPPED = (INTERRUPTED, 143, -15, *(status for number in USER_SIGNALS for status in (128 + number, -number)))
 """Exit status of what a signal ended: while it trained, while it started, or before that."""
 
 
-class Jobs:
-    """Runs commands, several at once; a failure of one does not end the others.
+@dataclass
+class _Process:
+    """A run in a process of its own."""
 
-    The commands do not see a Ctrl-C of the terminal. The first one, or a SIGTERM, asks all that run
-    to save and end, and no others are started; a second one ends them at once. SIGUSR1 and SIGUSR2
-    are passed on; when a command ends by one, no others are started.
+    run: Run
+    popen: subprocess.Popen[str]
+    place: dict[str, str]
+    """Environment variables of its share of the machine."""
+    last_line: str = "it said nothing"
+    diverged: bool = False
+
+
+class Runner:
+    """Trains runs to their ends; a failure of one does not end the others.
+
+    Processes do not see a Ctrl-C of the terminal. The first one, or a SIGTERM, asks all that run to
+    save and end, and no others are begun; a second one ends them at once. SIGUSR1 and SIGUSR2 are
+    passed on; when a run ends by one, no others are begun.
 
     Args:
-        commands: program and arguments by name, in the order in which they are started.
-        at_once: as many run at a time.
-        quiet: show nothing.
-        bar: show a progress bar for each that runs, if this is a terminal.
+        runs: runs in the order in which they begin. A proposer that waits for results yields None
+            while it has no run.
+        at_once: number of processes at a time.
+        quiet: show nothing but failures.
+        bar: show a progress bar for each process, if this is a terminal.
+        trace: see run_to_the_end.
     """
 
     def __init__(
         self,
-        commands: Mapping[str, Sequence[str]],
+        runs: Iterable[Run | None],
         at_once: int,
         quiet: bool = False,
         bar: bool = True,
+        trace: int = 0,
     ) -> None:
-        self._waiting, self._places = dict(commands), shares(max(1, min(at_once, len(commands))))
-        self._running: dict[str, tuple[subprocess.Popen[str], dict[str, str]]] = {}
+        self._runs, self._exhausted = iter(runs), False
+        self._places = shares(max(1, min(at_once, len(runs)) if isinstance(runs, Sized) else at_once))
+        self._processes: dict[str, _Process] = {}
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
-        self._last: dict[str, str] = {}
-        self._bars = Bars(quiet, bar)
-        self.stopped = self._passed_on = False
+        self._bars, self._quiet, self._trace = Bars(quiet, bar), quiet, trace
+        self._passed_on = self.stopped = False
         """Whether a signal asked to stop."""
         self.status: dict[str, int] = {}
-        """Exit status of the commands that have ended, by name."""
+        """Exit status of the runs without an ``on_end`` that have ended, by name."""
+        self.failures: list[str] = []
+        """A sentence for each of these that failed."""
 
     def run(self) -> None:
-        """Run all to their ends, or until a signal asks to stop."""
+        """Train all to their ends, or until a signal asks to stop."""
         self._bars.start()
         try:
             with first_signal(self._stop, self._pass_on):
-                while self._running or (self._waiting and not self.stopped):
+                self._start()
+                while self._processes or not (self._exhausted or self.stopped):
+                    self._handle_line()
                     self._start()
-                    self._hear()
         finally:
             self._bars.stop()
-            self._end()
-
-    @property
-    def failures(self) -> list[str]:
-        """A sentence for each command that failed."""
-        return [
-            f"{name}: failed with status {status}: {self._last.get(name, 'it said nothing')}"
-            for name, status in self.status.items()
-            if status and not (self.stopped and status in _STOPPED)
-        ]
+            self._end_processes()
 
     def report(self, advice: str) -> int:
-        """Print a sentence for each command that failed; the exit status of all.
+        """Print a sentence for each run that failed, and return the exit status of all.
 
         Args:
-            advice: how to continue, printed if a signal asked to stop.
+            advice: how to go on, printed if a signal asked to stop.
         """
         for sentence in self.failures:
             print(f"marinenav: {sentence}", file=sys.stderr)
         if self.stopped:
-            print(advice)
+            if not self._quiet:
+                print(advice)
             return INTERRUPTED
         return max(map(abs, self.status.values()), default=0)
 
     def _start(self) -> None:
-        """Start commands while there are places."""
-        while self._waiting and self._places and not self.stopped:
-            name, place = next(iter(self._waiting)), self._places.pop(0)
-            process = subprocess.Popen(
-                self._waiting.pop(name),
+        """Start runs while there are places."""
+        while self._places and not (self.stopped or self._exhausted):
+            run = next(self._runs, self)
+            if not isinstance(run, Run):
+                self._exhausted = run is self
+                return
+            place = self._places.pop(0)
+            more = [f"--profile-trace={self._trace}"] if self._trace else []
+            popen = subprocess.Popen(
+                training_command(run.folder.path, [*run.overrides, *more]),
                 env=os.environ | place,
                 text=True,
                 errors="replace",
@@ -112,86 +130,103 @@ class Jobs:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            self._running[name] = process, place
+            self._processes[run.name] = _Process(run, popen, place)
             if self.stopped:  # while it started
-                process.terminate()
-            threading.Thread(target=self._read, args=(name, process.stdout), daemon=True).start()
+                popen.terminate()
+            threading.Thread(target=self._read, args=(run.name, popen.stdout), daemon=True).start()
 
     def _read(self, name: str, stream: IO[str]) -> None:
-        """Pass on the lines of a command, then None; in a thread of its own."""
+        """Pass on the lines of a process, then None; in a thread of its own."""
         with stream:
             for line in stream:
                 self._lines.put((name, line.rstrip("\n")))
         self._lines.put((name, None))
 
-    def _hear(self) -> None:
-        """Handle one line, or the end, of any command."""
+    def _handle_line(self) -> None:
+        """Wait for one line, or the end, of any process, and handle it."""
         try:
-            name, line = self._lines.get(timeout=_SILENCE)
+            name, line = self._lines.get(timeout=_PAUSE)
         except queue.Empty:
-            # Processes that a command started may outlive it, and hold its output open.
-            ended = [each for each, (process, _) in self._running.items() if process.poll() is not None]
-            for each in ended:
-                self._lines.put((each, None))
+            # Processes that a run started may outlive it, and hold its output open.
+            for name, process in self._processes.items():
+                if process.popen.poll() is not None:
+                    self._lines.put((name, None))
             return
-        if name not in self._running:
+        if name not in self._processes:
             return
         if line is None:
-            process, place = self._running.pop(name)
-            self.status[name] = process.wait()
-            self.stopped |= self._passed_on and self.status[name] in _STOPPED
-            self._places.append(place)
-            self._bars.remove(name)
+            self._finish(self._processes.pop(name))
             return
-        said: Any = None
+        content: Any = None
         with suppress(ValueError, RecursionError):
-            said = json.loads(line)
-        if isinstance(said, dict) and said.keys() == MOVE:
-            self._bars.show(name, **said)
+            content = json.loads(line)
+        if not isinstance(content, dict):  # users' parts may print anything
+            content = {}
+        process = self._processes[name]
+        if content.keys() == MOVE:
+            self._bars.show(name, **content)
+            report = process.run.on_evaluation
+            is_evaluation = content["rate"] is None
+            if report is not None and is_evaluation and report(content["env_steps"], content["success"]):
+                process.popen.terminate()
+        elif content.keys() == {"diverged"}:
+            process.diverged = True
+        else:
+            process.last_line = content["line"] if content.keys() == {"line"} else line
+            self._bars.console.print(f"{name}: {process.last_line}")
+
+    def _finish(self, process: _Process) -> None:
+        """Record how a process ended, and give its place back."""
+        name, status = process.run.name, process.popen.wait()
+        self.stopped |= self._passed_on and status in _STOPPED
+        self._places.append(process.place)
+        self._bars.remove(name)
+        error = process.last_line if status and not (self.stopped and status in _STOPPED) else ""
+        if process.run.on_end is not None:
+            process.run.on_end(status, error, process.diverged)
             return
-        # Parts of the user's may print anything.
-        text = said["line"] if isinstance(said, dict) and said.keys() == {"line"} else line
-        self._last[name] = text
-        self._bars.console.print(f"{name}: {text}")
+        self.status[name] = status
+        if error:
+            self.failures.append(f"{name}: failed with status {status}: {error}")
 
     def _stop(self) -> None:
         """Ask all to save and end."""
         self.stopped = True
-        for process, _ in self._running.values():
-            process.terminate()
+        for process in self._processes.values():
+            process.popen.terminate()
 
     def _pass_on(self, number: int) -> None:
         """Send a user's signal to all: they save, and end if they are configured so."""
         self._passed_on = True
-        for process, _ in self._running.values():
-            process.send_signal(number)
+        for process in self._processes.values():
+            process.popen.send_signal(number)
 
-    def _end(self) -> None:
+    def _end_processes(self) -> None:
         """End what still runs, which is nothing without an exception."""
-        for process, _ in self._running.values():
-            process.terminate()
-        for process, _ in self._running.values():
+        for process in self._processes.values():
+            process.popen.terminate()
+        for process in self._processes.values():
             try:
-                process.wait(_PATIENCE)
+                process.popen.wait(_PATIENCE)
             except subprocess.TimeoutExpired:
-                process.kill()
+                process.popen.kill()
+            if process.run.on_end is not None:
+                process.run.on_end(INTERRUPTED, "", False)
 
 
-def command_line(*words: str) -> list[str]:
-    """Program and arguments of a command of this program, with the parts of the user's allowed."""
-    return [*PROGRAM, *words, *(f"--plugin={part}" for part in plugins.allowed())]
+def training_command(run: Path, arguments: Sequence[str] = ()) -> list[str]:
+    """Return the command line that starts or resumes a run, with the user's parts allowed."""
+    allowed = (f"--plugin={part}" for part in plugins.allowed())
+    return [*PROGRAM, "train", "--resume", str(run), "--json-lines", *arguments, *allowed]
 
 
-def training_command(run: Path, words: Sequence[str] = ()) -> list[str]:
-    """Command that starts or resumes a run, see command_line."""
-    return command_line("train", "--resume", str(run), "--json-lines", *words)
-
-
-def shares(jobs: int) -> list[dict[str, str]]:
-    """Environment variables that give each of several jobs its share of cores and GPUs."""
-    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cpu_cores() // jobs))
+def shares(count: int) -> list[dict[str, str]]:
+    """Return the environment variables that give each of several processes its share of cores and GPUs."""
+    if count == 1:
+        return [{}]  # it takes what is idle
+    threads = os.environ.get(THREADS_VARIABLE) or str(max(1, cpu_cores() // count))
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    gpus = named.split(",") if named else [str(each) for each in range(count)]
-    devices = [{"CUDA_VISIBLE_DEVICES": gpus[job % len(gpus)]} if gpus else {} for job in range(jobs)]
-    return [{"OMP_NUM_THREADS": threads} | each for each in devices]
+    devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    gpus = named.split(",") if named else [*map(str, range(devices))]
+    places = [{"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {} for number in range(count)]
+    return [{THREADS_VARIABLE: threads} | place for place in places]

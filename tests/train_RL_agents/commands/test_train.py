@@ -107,7 +107,7 @@ def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(command, 
     short = [*command, "total_timesteps=8", "eval_freq=8"]
     for words, free, shows in (([], 10**12, False), (["-v"], 10**12, True), ([], 10**7, True)):
         monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda free=free: free)
-        monkeypatch.setattr("train_RL_agents.experiments.run.check", lambda *plan: None)
+        monkeypatch.setattr("train_RL_agents.experiments.seeds.check", lambda *plan: None)
         with usual_signals():
             assert main([*short, *words]) == 0
         assert ("memory planned on cpu" in capsys.readouterr().out) == shows
@@ -116,7 +116,7 @@ def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(command, 
 def test_a_quick_run_is_short_and_evaluated_unless_told_otherwise(monkeypatch):
     given = []
     monkeypatch.setattr(
-        "train_RL_agents.experiments.run.new_runs",
+        "train_RL_agents.experiments.seeds.new_runs",
         lambda path, words, *rest, **options: given.append(load_config(path, words)) or [],
     )
     for words in ([], ["--agent", "PPO", "--total-timesteps", "500"], ["execution.compile=true"]):
@@ -133,7 +133,7 @@ def test_a_resumed_run_is_not_quick(capsys):
 
 
 def test_processes_of_torchrun_start_no_jobs(command, tmp_path, monkeypatch, capsys):
-    ranks = SimpleNamespace(size=2, together=nullcontext)
+    ranks = SimpleNamespace(size=2, barrier=nullcontext)
     monkeypatch.setattr("train_RL_agents.run.ranks.Ranks", lambda: ranks)
     assert main([*command, "--jobs", "2"]) == 2
     assert "--jobs=2: must be left out with torchrun" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Starting runs and resuming them: what is left where one is refused."""
+"""One run: what is left where it is refused, and where there is no generated code."""
 
 import json
 from types import SimpleNamespace
@@ -7,12 +7,12 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY, new_run
-from train_RL_agents.experiments.run import new_runs, run_to_the_end, sized_config
+from train_RL_agents import torchrl_trainer
+from train_RL_agents.experiments import run as module
+from train_RL_agents.experiments.run import Run, run_to_the_end
+from train_RL_agents.experiments.seeds import new_runs
 from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.sizing import profiles
-from train_RL_agents.sizing.plan import plan
-from train_RL_agents.torchrl_trainer import resume
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -20,88 +20,69 @@ def test_a_folder_goes_where_its_run_is_refused_but_not_once_it_has_begun(tmp_pa
     def refuse(*given, **options):
         raise ConfigError("no")
 
-    monkeypatch.setattr("train_RL_agents.torchrl_trainer.TorchRLTrainer", refuse)
+    monkeypatch.setattr(torchrl_trainer, "TorchRLTrainer", refuse)
     file = tmp_path / "tiny.json"
     file.write_text(json.dumps(TINY | {"save_dir": str(tmp_path)}))
-    ((run, make),) = new_runs(file, [], quiet=True)
+    (run,) = new_runs(file, [], quiet=True)
     if begun:
-        (run.checkpoints / STATE).touch()
+        (run.folder.checkpoints / STATE).touch()
     with pytest.raises(ConfigError):
-        make()
-    assert run.path.exists() == begun
+        run_to_the_end(run)
+    assert run.folder.path.exists() == begun
 
 
-@pytest.mark.usefixtures("surroundings")
-def test_a_run_without_generated_code_tries_for_it_when_it_is_resumed(tmp_path, monkeypatch):
-    run, tried = new_run(tmp_path, "execution.compile=true", "total_timesteps=80"), []
+@pytest.fixture
+def attempts(monkeypatch):
+    """Compile and kernel of each attempt; one with generated code fails."""
+    tried, resume = [], torchrl_trainer.resume
 
-    def make():
-        tried.append(run.config.execution.compile)
-        if run.config.execution.compile:
+    def begin(folder, **options):
+        execution = folder.config.execution
+        tried.append((execution.compile, execution.kernel))
+        if execution.compile:
             raise RuntimeError
-        return resume(run, quiet=True)
+        return resume(folder, **options)
 
-    problem = "train_RL_agents.utils.compiling.compile_problem"
-    monkeypatch.setattr(problem, lambda error: "no compiler")
-    assert run_to_the_end((run, make), quiet=True) == (True, False)
-    assert tried == [True, False]
-    assert RunFolder.open(run.path).config.execution.compile
+    monkeypatch.setattr(torchrl_trainer, "resume", begin)
+    monkeypatch.setattr("train_RL_agents.utils.compiling.compile_problem", lambda error: "no compiler")
+    return tried
 
 
 @pytest.mark.usefixtures("surroundings")
-def test_without_generated_code_there_is_no_triton_kernel_either(tmp_path, monkeypatch):
-    run, tried = new_run(tmp_path, "execution.compile=true", "execution.kernel=triton"), []
+def test_a_run_without_generated_code_tries_for_it_when_it_is_resumed(tmp_path, attempts):
+    folder = new_run(tmp_path, "execution.compile=true", "execution.threads=0", "total_timesteps=80")
+    assert run_to_the_end(Run("a", folder, {"quiet": True})) == (True, False)
+    assert [compiled for compiled, _ in attempts] == [True, False]
+    execution = RunFolder.open(folder.path).config.execution
+    assert execution.compile
+    assert execution.threads > 0  # those that it began with, for the same bits when resumed
 
-    def make():
-        tried.append((run.config.execution.compile, run.config.execution.kernel))
-        raise RuntimeError
 
-    monkeypatch.setattr("train_RL_agents.utils.compiling.compile_problem", lambda error: "no gcc")
-    with pytest.raises(RuntimeError):
-        run_to_the_end((run, make), quiet=True)
-    assert tried == [(True, "triton"), (False, "compiled")]
+@pytest.mark.usefixtures("surroundings")
+def test_without_generated_code_there_is_no_triton_kernel_either(tmp_path, attempts, monkeypatch):
+    folder = new_run(tmp_path, "execution.compile=true", "execution.kernel=triton")
+    monkeypatch.setattr(torchrl_trainer.TorchRLTrainer, "train", lambda trainer: trainer.run.release())
+    run_to_the_end(Run("a", folder, {"quiet": True}))
+    assert attempts == [(True, "triton"), (False, "compiled")]
+    assert RunFolder.open(folder.path).config.execution.kernel == "triton"
 
 
 @pytest.mark.parametrize("problem", ["the cache is damaged; delete it", ""])
 def test_of_several_processes_one_without_generated_code_ends(tmp_path, monkeypatch, problem):
-    run = new_run(tmp_path, "execution.compile=true")
+    folder = new_run(tmp_path, "execution.compile=true")
     ranks = SimpleNamespace(size=2, rank=1, is_main=False, any=lambda flag: flag)
-    monkeypatch.setattr("train_RL_agents.experiments.run.Ranks", lambda: ranks)
-    for name, found in (
+    monkeypatch.setattr(module, "Ranks", lambda: ranks)
+    for name, result in (
         ("compiler", lambda: ""),
         ("cache", lambda: ""),
         ("compile", lambda error: problem),
     ):
-        monkeypatch.setattr(f"train_RL_agents.experiments.run.{name}_problem", found)
+        monkeypatch.setattr(module, f"{name}_problem", result)
 
-    def make():
+    def fail(*arguments, **options):
         raise ImportError("not an ELF file")
 
+    monkeypatch.setattr(torchrl_trainer, "resume", fail)
     expected = f"^{problem}; then go on with --resume" if problem else "^not an ELF file"
     with pytest.raises(ConfigError if problem else ImportError, match=expected):
-        run_to_the_end((run, make), quiet=True)
-
-
-@pytest.mark.parametrize(("seeds", "counted"), [("1", 1), ("1,2", 2), ("1,2,3,4", 3)])
-def test_memory_is_planned_for_as_many_runs_as_there_are(monkeypatch, seeds, counted):
-    found, plans = [], []
-    monkeypatch.setattr("train_RL_agents.experiments.run.check", lambda *given: found.append(given[2]))
-    monkeypatch.setattr(profiles, "plan", lambda *given: plans.append(given) or plan(*given))
-    sized_config(None, [f"seed={seeds}"], "none", at_once=3)
-    assert found == [counted]
-    assert len(plans) == 1  # reading thousands of scenarios takes seconds
-
-
-@pytest.mark.parametrize(
-    ("words", "at_once", "kept"),
-    [([], 1, 2), (["execution.threads=1"], 1, 1), (["seed=0,1"], 2, 0)],
-)
-def test_a_run_keeps_the_threads_that_it_began_with(tmp_path, monkeypatch, words, at_once, kept):
-    monkeypatch.setattr("train_RL_agents.utils.device.cpu_cores", lambda: 4)
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    file = tmp_path / "tiny.json"
-    own = {"execution": {"device": "cpu", "compile": False}, "save_dir": str(tmp_path)}
-    file.write_text(json.dumps(TINY | own))
-    runs = new_runs(file, words, at_once=at_once, quiet=True)
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert {RunFolder.open(run.path).config.execution.threads for run, _ in runs} == {kept}
+        run_to_the_end(Run("a", folder, {"quiet": True}))
