@@ -48,7 +48,6 @@ TRAINER = (
     "training",
     "api",
     "speed",
-    "studies",
     "commands",
     "cli",
     "__main__",

@@ -24,9 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env.support.extras import need
     from marinenav_env.support.files import check_folder
+    from train_RL_agents.experiments.report import write_report
     from train_RL_agents.experiments.runner import Runner
     from train_RL_agents.experiments.study import check_suites, evaluate_all, missing_runs, read_study, run_folders
-    from train_RL_agents.studies.report import write_report
     from train_RL_agents.utils.device import resolve_device
 
     if arguments.jobs < 1:

@@ -9,7 +9,7 @@ from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.experiments.test_study import ROOM
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import main
-from train_RL_agents.studies.report import PAGE, TABLE
+from train_RL_agents.experiments.report import PAGE, TABLE
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_the_report_is_written_unless_it_is_stopped(tmp_path, monkeypatch, capsy
     runner = type("Runner", (FakeRunner,), {"made": [], "stopped": stopped, "status": status})
     monkeypatch.setattr("train_RL_agents.experiments.runner.Runner", runner)
     monkeypatch.setattr("train_RL_agents.experiments.study.evaluate_all", lambda *given: {})
-    monkeypatch.setattr("train_RL_agents.studies.report.write_report", lambda *given: given[1:3])
+    monkeypatch.setattr("train_RL_agents.experiments.report.write_report", lambda *given: given[1:3])
     assert main(study(tmp_path, "--jobs", "3", "--quiet")) == status
     ((runs, count, quiet),) = runner.made
     assert (len(runs), count, quiet) == (1, 3, True)
