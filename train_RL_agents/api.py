@@ -27,6 +27,8 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.evaluation.contenders import Contender, find
 from train_RL_agents.evaluation.scoring import evaluate_all
 from train_RL_agents.evaluation.tables import Evaluation, Result
+from train_RL_agents.experiments.run import run_to_the_end
+from train_RL_agents.experiments.seeds import new_runs, resumed_runs
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.checkpoint import (
@@ -37,7 +39,6 @@ from train_RL_agents.run.checkpoint import (
     read_manifest,
 )
 from train_RL_agents.torchrl_trainer import Callback
-from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.compiling import quiet_compiler
 from train_RL_agents.utils.device import resolve_device
@@ -308,12 +309,12 @@ def train(
         (run,) = new_runs(path, overrides, profile, **options)
     else:
         (run,) = resumed_runs(find_run(Path(resume)), overrides, **options)
-    ending, folder = run_to_the_end(run, quiet=quiet), run[0]
+    result, folder = run_to_the_end(run), run.folder
     manifest = read_manifest(folder.checkpoints)
     evaluations = {each["file"]: {"env_steps": each["env_steps"], **each["metrics"]} for each in manifest["policies"]}
     evaluations.pop(STOPPED, None)  # it has no figures
     best = evaluations.get(manifest.get("best", ""), {})
-    return TrainedRun(folder.path, ending.finished, list(evaluations.values()), best)
+    return TrainedRun(folder.path, result.finished, list(evaluations.values()), best)
 
 
 def _numbers(name: str, value: Any) -> NDArray[Any]:

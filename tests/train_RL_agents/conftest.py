@@ -18,7 +18,6 @@ from tests.train_RL_agents.tiny_runs import (
     train,
     usual_signals,
 )
-from tests.train_RL_agents.trials import FakeTrainer
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.run.checkpoint import save_policy
@@ -104,15 +103,6 @@ def command(tmp_path: Path) -> list[str]:
     config = tmp_path / "config.json"
     config.write_text(json.dumps(TINY))
     return ["train", "-C", str(config), f"save_dir={tmp_path / 'runs'}", "--no-bar"]
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeTrainer]:
-    """Trials of studies train nothing."""
-    pytest.importorskip("optuna", reason="needs the extra tune")
-    kind = type("Fake", (FakeTrainer,), {"made": []})
-    monkeypatch.setattr("train_RL_agents.tuning.search.TorchRLTrainer", kind)
-    return kind
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from tests.train_RL_agents.command_line import refused
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.cli import main
 from train_RL_agents.commands import COMMANDS, doctor
+from train_RL_agents.experiments.runner import Runner
 
 
 class FakeTrainer:
@@ -173,6 +174,7 @@ def test_train_runs_every_seed_in_one_folder(trainers):
                 "cpu",
                 "--no-bar",
                 "trainer.gamma=0.9",
+                "--json-lines",
             ]
         )
         == 0
@@ -198,22 +200,22 @@ def test_train_reads_a_file_and_overrides_it(trainers, tmp_path):
     assert trainers[0].quiet
 
 
-def test_an_interrupted_sweep_stops(trainers, monkeypatch):
+@pytest.mark.parametrize(("late", "status"), [(False, 130), (True, 0)])
+def test_a_run_that_is_asked_to_stop_in_its_last_iteration_is_complete(trainers, monkeypatch, late, status):
     monkeypatch.setattr(FakeTrainer, "interrupts", (0,))
-    assert main(["train", "--seed", "0", "1"]) == 130
-    assert len(trainers) == 1
+    monkeypatch.setattr(FakeTrainer, "late", late)
+    assert main(["train", "--seed", "0"]) == status
 
 
-@pytest.mark.parametrize(("asked", "status", "made"), [(0, 130, 1), (1, 0, 2)])
-def test_asked_to_stop_in_its_last_turn(trainers, monkeypatch, capsys, asked, status, made):
-    """The run is complete, but the next one does not begin."""
-    monkeypatch.setattr(FakeTrainer, "interrupts", (asked,))
-    monkeypatch.setattr(FakeTrainer, "late", True)
-    assert main(["train", "--seed", "0", "1"]) == status
+@pytest.mark.parametrize(
+    ("interrupted", "late", "status", "made"), [(0, False, 130, 1), (0, True, 130, 1), (1, True, 0, 2)]
+)
+def test_seeds_of_one_process_stop_together(trainers, monkeypatch, interrupted, late, status, made):
+    """A run may be complete, but the next one does not begin."""
+    monkeypatch.setattr(FakeTrainer, "interrupts", (interrupted,))
+    monkeypatch.setattr(FakeTrainer, "late", late)
+    assert main(["train", "--seed", "0", "1", "--json-lines"]) == status
     assert len(trainers) == made
-    folder = trainers[0].run.path.parent
-    said = f"stopped before the next seed; go on with: marinenav train --resume {folder}\n"
-    assert (said in capsys.readouterr().out) == (status != 0)
 
 
 @pytest.mark.parametrize(
@@ -233,12 +235,17 @@ def test_wrong_settings_start_nothing(trainers, capsys, tmp_path, argv, expected
     assert not list(tmp_path.iterdir())
 
 
-def test_resume_goes_on_with_one_run_or_all(trainers, sweep):
+def test_resume_goes_on_with_one_run_or_all(trainers, sweep, monkeypatch):
     assert main(["train", "--resume", str(sweep[1].path), "--total-timesteps", "9e6"]) == 0
     assert [made.run.seed for made in trainers] == [1]
     assert trainers[0].run.config.total_timesteps == 9_000_000
-    assert main(["train", "--resume", str(sweep[0].path.parent)]) == 0
-    assert [made.run.seed for made in trainers[1:]] == [0, 1]
+    given = []
+    monkeypatch.setattr(Runner, "run", lambda runner: given.extend(runner._runs))
+    assert main(["train", "--resume", str(sweep[0].path.parent), "--total-timesteps", "9e6"]) == 0
+    assert [(run.name, run.overrides) for run in given] == [
+        (f"seed_{seed}", ["total_timesteps=9e6"]) for seed in (0, 1)
+    ]
+    assert len(trainers) == 1
 
 
 def test_resume_refuses_what_would_make_it_another_run(trainers, sweep, capsys):

@@ -44,6 +44,9 @@ from train_RL_agents.config.reading import from_dict, saved_config, settings_of,
 from train_RL_agents.evaluation import recording
 from train_RL_agents.evaluation.entry import read_entry
 from train_RL_agents.evaluation.episodes import draw_scenarios
+from train_RL_agents.experiments.search import STORAGE, Search
+from train_RL_agents.experiments.space import read_space
+from train_RL_agents.experiments.study import last_row, read_study
 from train_RL_agents.exporting import allowlist
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import FORMATS, VERSION, Deployed
@@ -62,8 +65,6 @@ from train_RL_agents.run.checkpoint import (
 from train_RL_agents.run.loggers import open_loggers
 from train_RL_agents.run.published import published_config, read_weights
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.studies.runs import last_row, read_study
-from train_RL_agents.tuning.search import STORAGE, Search, read_space
 
 CONFIG = from_dict(TINY)
 KEYS = sorted(setting.key for setting in settings_of(CONFIG))

@@ -268,7 +268,7 @@ def test_global_generators_are_left_alone(tmp_path):
 
 
 def test_several_seeds_share_a_training_folder(tmp_path, command):
-    assert main([*command, "--seed", "5", "7", "--quiet"]) == 0
+    assert main([*command, "--seed", "5", "7", "--json-lines"]) == 0
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("DQN_")
     runs = [RunFolder.open(path) for path in sorted(folder.iterdir())]
@@ -298,7 +298,7 @@ def test_a_trainer_is_gone_before_the_next_seed_starts(tmp_path, command, monkey
     monkeypatch.setattr(TorchRLTrainer, "_build", note)
     gc.disable()
     try:
-        assert main([*command, "--seed", "5", "6", "7", "--quiet"]) == 0
+        assert main([*command, "--seed", "5", "6", "7", "--json-lines"]) == 0
     finally:
         gc.enable()
     assert len(before) == 3

@@ -344,9 +344,9 @@ def test_seeds_whose_turn_had_not_come_are_trained_on_resume(tmp_path, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(TorchRLTrainer, "train", stopped)
-        assert main(["train", "--config", str(config), *words, "--quiet"]) == 130
+        assert main(["train", "--config", str(config), *words, "--json-lines"]) == 130
     (folder,) = tmp_path.glob("DQN_*")
-    assert main(["train", "--resume", str(folder), "--quiet"]) == 0
+    assert main(["train", "--resume", str(folder), "--json-lines"]) == 0
     for seed in (4, 5):
         assert saved(RunFolder.open(folder / f"seed_{seed}"))["env_steps"] == 160
 

@@ -1,4 +1,4 @@
-"""A search space, and a trainer that takes no time for its trials."""
+"""A search space, and trials that take no time."""
 
 import json
 
@@ -15,29 +15,28 @@ def write_space(path, content=SPACE):
     return path / "space.json"
 
 
-class FakeTrainer:
-    """Makes two evaluations; the better the larger the batch."""
+class FakeRunner:
+    """Makes trials as Runner does, one after another; each is the better the larger its batch."""
 
-    interrupted = False
-    made: list
+    def __init__(self, runs, at_once=1, quiet=False):
+        self.runs, self.made = runs, []
 
-    def __init__(self, run, callbacks, **display):
-        self.run, self.callbacks, self.rows = run, callbacks, []
-        self.env_steps, self.stopped = 0, False
-        self.made.append(run)
+    def run(self):
+        for run in self.runs:
+            self.made.append(finish(run))
 
-    @property
-    def finished(self):
-        return self.env_steps == 160
+    def report(self, advice):
+        return 0
 
-    def stop(self):
-        self.stopped = True
 
-    def train(self):
-        while not (self.finished or self.stopped):
-            self.env_steps += 40
-            if self.env_steps % 80 == 0:
-                self.rows.append({"success_rate": self.run.config.trainer.batch_size / 10})
-            for callback in self.callbacks:
-                callback(self)
-        self.stopped = self.stopped or self.interrupted
+def finish(run, status=0, error="", diverged=False):
+    """Make the two evaluations of a trial, fewer if it is pruned, and end it; its configuration."""
+    success = run.folder.config.trainer.batch_size / 10
+    stops = any(run.on_evaluation(env_steps, success) for env_steps in (80, 160))
+    run.on_end(130 if stops else status, error, diverged)
+    return run.folder.config
+
+
+def make_trial(search, *end):
+    """Make the next trial of a search; its configuration."""
+    return finish(next(search.runs(["marinenav"])), *end)

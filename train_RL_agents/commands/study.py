@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="DIR", type=Path, help="folder of runs, figures and page; by default runs/ and the file's name"
     )
     add("--jobs", metavar="N", type=int, default=1, help="runs that are trained at a time")
-    add("-D", "--device", metavar="DEV", default="auto", help="of the evaluations")
+    add("-D", "--device", metavar="DEV", default="auto", help="device of the evaluations")
     add("--quiet", action="store_true", help="show no progress")
 
 
@@ -24,15 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env.support.extras import need
     from marinenav_env.support.files import check_folder
-    from train_RL_agents.run.jobs import Jobs
-    from train_RL_agents.studies.report import write_report
-    from train_RL_agents.studies.runs import (
-        check_suites,
-        evaluate_all,
-        missing,
-        read_study,
-        run_folders,
-    )
+    from train_RL_agents.experiments.report import write_report
+    from train_RL_agents.experiments.runner import Runner
+    from train_RL_agents.experiments.study import check_suites, evaluate_all, missing_runs, read_study, run_folders
     from train_RL_agents.utils.device import resolve_device
 
     if arguments.jobs < 1:
@@ -43,13 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
     check_suites(study)
     out = arguments.out or Path("runs") / arguments.file.stem
     check_folder(out)
-    commands = missing(study, out, arguments.argv)
+    runs = missing_runs(study, out, arguments.argv, arguments.jobs)
     total = len(run_folders(study, out))
-    print(f"{out}: {total} runs, {len(commands)} of them to be trained", flush=True)
-    jobs = Jobs(commands, arguments.jobs, arguments.quiet)
-    jobs.run()
-    status = jobs.report("stopped and saved; the same command continues")
-    if jobs.stopped:
+    print(f"{out}: {total} runs, {len(runs)} of them to be trained", flush=True)
+    runner = Runner(runs, arguments.jobs, arguments.quiet)
+    runner.run()
+    status = runner.report("stopped and saved; the same command continues")
+    if runner.stopped:
         return status
     for path in write_report(study, arguments.file.stem, out, evaluate_all(study, out, device)):
         print(path)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from train_RL_agents.run.resuming import RESUMABLE
+
+if TYPE_CHECKING:
+    from train_RL_agents.experiments.run import Run
 
 OWN_HELP = True
 """Help lists the settings too."""
 TAKES_OVERRIDES = True
 OWN_THREADS = True
-"""A setting of the runs."""
+"""Threads are a setting of the runs."""
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _SHORTHANDS = {
     "agent": "agent_type",
@@ -27,11 +31,11 @@ _SHORTHANDS = {
     "compile": "execution.compile",
     "strict": "training_schedule.strict",
 }
-"""Options that stand for keys."""
+"""Keys of the settings that options stand for."""
 _QUICK = ("total_timesteps=100000", "eval_freq=100000", "log_freq=5000", "execution.compile=false")
 """Settings of ``--quick``."""
 _TRACED = 20
-"""Batches of the collector in a trace, if not said otherwise."""
+"""Default number of batches of the collector in a trace."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         metavar="N",
         type=int,
-        help="train N runs at a time, each in a process of its own with its share of the cores and GPUs",
+        help="train N runs at a time, 1 by default; several runs are processes with a share of the cores and GPUs each",
     )
     add(
         "--quick",
@@ -104,64 +108,67 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    given = vars(arguments)
-    quick = list(_QUICK) if "quick" in given else []
-    overrides = quick + _shorthands(given) + arguments.overrides
-    if "help" in given:
+    options = vars(arguments)
+    quick = list(_QUICK) if "quick" in options else []
+    overrides = quick + _shorthands(options) + arguments.overrides
+    if "help" in options:
         return _help(arguments, overrides)
-    trace = given.get("profile_trace", 0)
-    if "profile_trace" in given and trace < 1:
+    trace = options.get("profile_trace", 0)
+    if "profile_trace" in options and trace < 1:
         arguments.parser.error(f"argument --profile-trace: must be at least 1, not {trace}")
-    if given.get("jobs", 1) < 1:
-        arguments.parser.error(f"argument --jobs: must be at least 1, not {given['jobs']}")
+    if options.get("jobs", 1) < 1:
+        arguments.parser.error(f"argument --jobs: must be at least 1, not {options['jobs']}")
     for option in ("config", "profile", "quick"):
-        if "resume" in given and option in given:
+        if "resume" in options and option in options:
             arguments.parser.error(f"--resume takes no --{option}: a run has its own")
     from marinenav_env.support.validation import require
+    from train_RL_agents.experiments.runner import Runner
+    from train_RL_agents.experiments.seeds import new_runs, resumed_runs
     from train_RL_agents.run.ranks import Ranks, process_group
-    from train_RL_agents.training import new_runs, resumed_runs, run_to_the_end
+
+    display = {"quiet": "quiet" in options, "bar": "no_bar" not in options, "json_lines": "json_lines" in options}
+    with process_group():
+        ranks, jobs = Ranks(), options.get("jobs", 1)
+        with ranks.barrier():
+            require(jobs == 1 or ranks.size == 1, "--jobs", jobs, "left out with torchrun")
+        if "resume" in options:
+            runs = resumed_runs(options["resume"], overrides, **display)
+        else:
+            profile = options.get("profile", "auto")
+            runs = new_runs(
+                options.get("config"), overrides, profile, arguments.argv, jobs, "verbose" in options, **display
+            )
+        if jobs == 1 and (len(runs) < 2 or ranks.size > 1 or display["json_lines"]):
+            return _train_here(runs, trace)
+        runner = Runner(runs, jobs, display["quiet"], display["bar"], trace)
+        runner.run()
+        path = runs[0].folder.path
+        words = ["marinenav", "train", "--resume", str(path.parent if len(runs) > 1 else path)]
+        words += ["--jobs", str(jobs)] if jobs > 1 else []
+        return runner.report(f"continue all: {shlex.join(words)}")
+
+
+def _train_here(runs: Sequence[Run], trace: int) -> int:
+    """Train runs in this process, one after another, and return the exit status."""
+    from train_RL_agents.experiments.run import run_to_the_end
+    from train_RL_agents.torchrl_trainer import DivergedError
     from train_RL_agents.utils.signals import INTERRUPTED
 
-    display = {"quiet": "quiet" in given, "bar": "no_bar" not in given, "json_lines": "json_lines" in given}
-    with process_group():
-        ranks, at_once = Ranks(), given.get("jobs", 1)
-        with ranks.barrier():
-            require(at_once == 1 or ranks.size == 1, "--jobs", at_once, "left out with torchrun")
-        if "resume" in given:
-            runs = resumed_runs(given["resume"], overrides, **display)
-        else:
-            profile = given.get("profile", "auto")
-            runs = new_runs(
-                given.get("config"), overrides, profile, arguments.argv, at_once, "verbose" in given, **display
-            )
-        if at_once > 1:
-            words = [*(overrides if "resume" in given else []), *([f"--profile-trace={trace}"] if trace else [])]
-            return _together([folder.path for folder, _ in runs], words, at_once, display)
-        for number, each in enumerate(runs, start=1):
-            ending = run_to_the_end(each, trace, display["quiet"])
-            if ending.stopped and not (ending.finished and number == len(runs)):
-                if ending.finished and ranks.is_main and not display["quiet"]:
-                    words = ["marinenav", "train", "--resume", str(each[0].path.parent)]
-                    print(f"stopped before the next seed; go on with: {shlex.join(words)}")
-                return INTERRUPTED
+    for run in runs:
+        try:
+            result = run_to_the_end(run, trace)
+        except DivergedError as error:
+            if run.options["json_lines"]:
+                print(json.dumps({"diverged": str(error)}), flush=True)
+            raise
+        if result.stopped and not (result.finished and run is runs[-1]):
+            return INTERRUPTED
     return 0
 
 
-def _together(folders: Sequence[Path], words: Sequence[str], at_once: int, display: dict[str, Any]) -> int:
-    """Train runs at the same time; see run.jobs. Returns the exit status."""
-    from train_RL_agents.run.jobs import Jobs, training_command
-
-    commands = {path.name: training_command(path, words) for path in folders}
-    jobs = Jobs(commands, at_once, display["quiet"], display["bar"])
-    jobs.run()
-    path = folders[0].parent if len(folders) > 1 else folders[0]
-    again = ["marinenav", "train", "--resume", str(path), "--jobs", str(at_once)]
-    return jobs.report(f"continue all: {shlex.join(again)}")
-
-
-def _shorthands(given: dict[str, Any]) -> list[str]:
-    """Options as key=value words."""
-    values = {key: given[option] for option, key in _SHORTHANDS.items() if option in given}
+def _shorthands(options: dict[str, Any]) -> list[str]:
+    """Return the options that stand for settings as ``key=value``."""
+    values = {key: options[option] for option, key in _SHORTHANDS.items() if option in options}
     return [f"{key}={','.join(value) if isinstance(value, list) else value}" for key, value in values.items()]
 
 

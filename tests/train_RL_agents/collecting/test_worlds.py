@@ -22,7 +22,7 @@ from train_RL_agents.config.reading import (
     to_dict,
 )
 from train_RL_agents.config.schema import TRAINED, TrainingReward
-from train_RL_agents.tuning.search import changed
+from train_RL_agents.experiments.space import changed
 
 WORDS = [
     "training.reward.collision_penalty=-7",

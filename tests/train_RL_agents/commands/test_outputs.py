@@ -34,11 +34,10 @@ _WORK = (
     "train_RL_agents.evaluation.episodes.evaluate",
     "train_RL_agents.figures.curves.read_runs",
     "train_RL_agents.run.checkpoint.torch.load",
-    "train_RL_agents.run.jobs.Jobs.run",
+    "train_RL_agents.experiments.runner.Runner.run",
     "train_RL_agents.evaluation.frozen.run_suite",
     "train_RL_agents.speed.run.machine",
     "train_RL_agents.torchrl_trainer.TorchRLTrainer",
-    "train_RL_agents.tuning.search.Search.run_trial",
 )
 
 

@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.studies.test_runs import ROOM
+from tests.train_RL_agents.experiments.test_study import ROOM
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import main
-from train_RL_agents.studies.report import PAGE, TABLE
+from train_RL_agents.experiments.report import PAGE, TABLE
 
 
 @pytest.mark.slow
@@ -44,13 +44,13 @@ def study(tmp_path, *words):
     return ["study", str(file), "--out", str(tmp_path / "out"), *words]
 
 
-class FakeJobs:
-    """Trains nothing; a signal asks it to stop, or a command fails."""
+class FakeRunner:
+    """Trains nothing; a signal asks it to stop, or a run fails."""
 
     made, stopped, status = [], False, 0
 
-    def __init__(self, commands, count, quiet):
-        self.made.append((commands, count, quiet))
+    def __init__(self, runs, count, quiet):
+        self.made.append((runs, count, quiet))
 
     def run(self):
         pass
@@ -62,13 +62,13 @@ class FakeJobs:
 @pytest.mark.parametrize(("stopped", "status"), [(True, 130), (False, 1), (False, 0)])
 def test_the_report_is_written_unless_it_is_stopped(tmp_path, monkeypatch, capsys, stopped, status):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
-    jobs = type("Jobs", (FakeJobs,), {"made": [], "stopped": stopped, "status": status})
-    monkeypatch.setattr("train_RL_agents.run.jobs.Jobs", jobs)
-    monkeypatch.setattr("train_RL_agents.studies.runs.evaluate_all", lambda *given: {})
-    monkeypatch.setattr("train_RL_agents.studies.report.write_report", lambda *given: given[1:3])
+    runner = type("Runner", (FakeRunner,), {"made": [], "stopped": stopped, "status": status})
+    monkeypatch.setattr("train_RL_agents.experiments.runner.Runner", runner)
+    monkeypatch.setattr("train_RL_agents.experiments.study.evaluate_all", lambda *given: {})
+    monkeypatch.setattr("train_RL_agents.experiments.report.write_report", lambda *given: given[1:3])
     assert main(study(tmp_path, "--jobs", "3", "--quiet")) == status
-    ((commands, count, quiet),) = jobs.made
-    assert (len(commands), count, quiet) == (1, 3, True)
+    ((runs, count, quiet),) = runner.made
+    assert (len(runs), count, quiet) == (1, 3, True)
     out = tmp_path / "out"
     written = [] if stopped else ["mine", str(out)]
     first = f"{out}: 1 runs, 1 of them to be trained"

@@ -107,7 +107,7 @@ def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(command, 
     short = [*command, "total_timesteps=8", "eval_freq=8"]
     for words, free, shows in (([], 10**12, False), (["-v"], 10**12, True), ([], 10**7, True)):
         monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda free=free: free)
-        monkeypatch.setattr("train_RL_agents.training.check", lambda *plan: None)
+        monkeypatch.setattr("train_RL_agents.experiments.seeds.check", lambda *plan: None)
         with usual_signals():
             assert main([*short, *words]) == 0
         assert ("memory planned on cpu" in capsys.readouterr().out) == shows
@@ -116,7 +116,7 @@ def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(command, 
 def test_a_quick_run_is_short_and_evaluated_unless_told_otherwise(monkeypatch):
     given = []
     monkeypatch.setattr(
-        "train_RL_agents.training.new_runs",
+        "train_RL_agents.experiments.seeds.new_runs",
         lambda path, words, *rest, **options: given.append(load_config(path, words)) or [],
     )
     for words in ([], ["--agent", "PPO", "--total-timesteps", "500"], ["execution.compile=true"]):

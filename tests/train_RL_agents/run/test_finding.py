@@ -13,10 +13,10 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.experiments.seeds import sized_config
 from train_RL_agents.run.checkpoint import CHECKPOINTS, save_policy
 from train_RL_agents.run.finding import resolve_path, runs_below, similar_paths, single_run
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.training import sized_config
 from train_RL_agents.utils.shipped import shipped
 
 

@@ -1,4 +1,4 @@
-"""What a study consists of, the runs that it lacks, and their evaluations."""
+"""Studies: the file of one, the runs that it lacks, and the evaluations of their policies."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from train_RL_agents.evaluation.contenders import (
     run_set,
 )
 from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_set
+from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import CONFIG
-from train_RL_agents.run.jobs import training_command
 from train_RL_agents.run.resuming import RESUMABLE, changes
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.closest import did_you_mean
@@ -47,11 +47,11 @@ class Suite:
     """Scenarios that policies are evaluated on."""
 
     name: str
-    """Of evaluation.suites."""
+    """Name in evaluation.suites."""
     episodes: int | None = None
-    """Of each group; the suite's default if None."""
+    """Episodes of each group; the suite's default if None."""
     seed: int | None = None
-    """Likewise."""
+    """Seed of the scenarios; the suite's default if None."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class Study:
     groups: dict[str, TrainConfig[Any]]
     """Configuration of each agent with each of the settings."""
     seeds: tuple[int, ...]
-    """Of the runs of every group."""
+    """Seeds of the runs of every group."""
     suites: tuple[Suite, ...]
     """Scenarios that policies are evaluated on."""
     which: str
-    """Which policy of a run: ``latest`` or ``best``."""
+    """Policy of a run that is evaluated: ``latest`` or ``best``."""
 
 
 def read_study(path: Path) -> Study:
@@ -79,53 +79,51 @@ def read_study(path: Path) -> Study:
         allowed = f"one of {', '.join(sorted(_KEYS))}{did_you_mean(key, _KEYS)}"
         require(key in _KEYS, f"{path}: {key}", content[key], allowed)
     agents, seeds = content.get("agents", []), content.get("seeds", [0])
-    require(_names(agents), f"{path}: agents", agents, "a list of configurations, names or files")
-    fine = isinstance(seeds, list) and len(set(map(str, seeds))) == len(seeds) > 0
-    fine = fine and all(type(each) is int and 0 <= each <= LARGEST_SEED for each in seeds)
-    require(fine, f"{path}: seeds", seeds, "a list of different whole numbers")
+    require(_is_list_of(str, agents), f"{path}: agents", agents, "a list of configurations, names or files")
+    are_seeds = _is_list_of(int, seeds) and all(0 <= seed <= LARGEST_SEED for seed in seeds)
+    are_seeds = are_seeds and len(set(seeds)) == len(seeds)
+    require(are_seeds, f"{path}: seeds", seeds, "a list of different whole numbers")
     settings, common = content.get("settings", {"": {}}), content.get("common", {})
     for key, value in (("settings", settings), ("common", common)):
         require(isinstance(value, dict), f"{path}: {key}", value, "an object")
     require(len(settings) > 0, f"{path}: settings", settings, "one or more, or left out")
     groups = {}
-    for agent, (name, own) in product(agents, settings.items()):
-        require(isinstance(own, dict), f"{path}: settings.{name}", own, "an object with settings")
+    for agent, (name, varied) in product(agents, settings.items()):
+        require(isinstance(varied, dict), f"{path}: settings.{name}", varied, "an object with settings")
         title = f"{Path(agent).stem}, {name}" if name else Path(agent).stem
-        groups[title] = load_config(Path(agent), flatten(common) | flatten(own))
-    fine = len({_slug(each) for each in groups}) == len(agents) * len(settings)
-    require(fine, f"{path}: agents", agents, "of different names")
+        groups[title] = load_config(Path(agent), flatten(common) | flatten(varied))
+    are_distinct = len({_slug(title) for title in groups}) == len(agents) * len(settings)
+    require(are_distinct, f"{path}: agents", agents, "of different names")
     first, *others = groups
     for name, key in product(others, IN_COMMON):
-        ours, theirs = (getattr(groups[each].world, key) for each in (first, name))
-        fine = ours == theirs
-        require(fine, f"{path}: {name}", f"world.{key}", f"that of {first}, to be compared")
+        is_same = getattr(groups[first].world, key) == getattr(groups[name].world, key)
+        require(is_same, f"{path}: {name}", f"world.{key}", f"that of {first}, to be compared")
     which = content.get("which", "latest")
     require(which in ("latest", "best"), f"{path}: which", which, "latest or best")
     return Study(groups, tuple(seeds), _suites(path, content.get("suites", {"paper": {}})), which)
 
 
-def _names(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)
+def _is_list_of(kind: type, value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(item) is kind for item in value)
 
 
 def _suites(path: Path, content: Any) -> tuple[Suite, ...]:
-    fine = isinstance(content, dict) and len(content) > 0
-    require(fine, f"{path}: suites", content, "an object with one or more suites")
-    found = []
+    is_object = isinstance(content, dict) and len(content) > 0
+    require(is_object, f"{path}: suites", content, "an object with one or more suites")
+    suites = []
     for name, options in content.items():
-        allowed = f"one of {', '.join(SUITES)}{did_you_mean(name, SUITES)}"
+        key, allowed = f"{path}: suites.{name}", f"one of {', '.join(SUITES)}{did_you_mean(name, SUITES)}"
         require(name in SUITES, f"{path}: suites", name, allowed)
-        fine = isinstance(options, dict) and options.keys() <= {"episodes", "seed"}
-        fine = fine and all(is_count(each) and each <= LARGEST_SEED for each in options.values())
-        require(fine, f"{path}: suites.{name}", options, "an object with episodes, seed or neither")
+        are_options = isinstance(options, dict) and options.keys() <= {"episodes", "seed"}
+        are_options = are_options and all(is_count(value) and value <= LARGEST_SEED for value in options.values())
+        require(are_options, key, options, "an object with episodes, seed or neither")
         suite, episodes = SUITES[name], options.get("episodes", 1)
-        fine = episodes > 0 and not (suite.fixed and "episodes" in options)
         allowed = f"left out, {name} has {suite.episodes}" if suite.fixed else "at least 1"
-        require(fine, f"{path}: suites.{name}.episodes", episodes, allowed)
-        fine = SUITES[name].seed is not None or "seed" in options
-        require(fine, f"{path}: suites.{name}", options, "given a seed, so that all runs have the same scenarios")
-        found.append(Suite(name, **options))
-    return tuple(found)
+        require(episodes > 0 and not (suite.fixed and "episodes" in options), f"{key}.episodes", episodes, allowed)
+        has_seed = suite.seed is not None or "seed" in options
+        require(has_seed, key, options, "given a seed, so that all runs have the same scenarios")
+        suites.append(Suite(name, **options))
+    return tuple(suites)
 
 
 def _slug(name: str) -> str:
@@ -147,41 +145,45 @@ def check_suites(study: Study) -> None:
 
 
 def run_folders(study: Study, out: Path) -> dict[tuple[str, int], Path]:
-    """The run folder of each group and seed; it need not be there."""
+    """Return the run folder of each group and seed, which need not be there."""
     return {(name, seed): out / "runs" / _slug(name) / f"seed_{seed}" for name in study.groups for seed in study.seeds}
 
 
-def missing(study: Study, out: Path, argv: Sequence[str]) -> dict[str, list[str]]:
-    """Commands, by name, that bring every run to its end; those that have not begun get a folder.
+def missing_runs(study: Study, out: Path, argv: Sequence[str], at_once: int = 1) -> list[Run]:
+    """Return the runs that are not at their ends; those that have not begun get a folder.
 
     Args:
-        study: what is wanted.
-        out: its folder.
-        argv: the command, for the record.
+        study: groups, seeds and settings.
+        out: folder of the study.
+        argv: command line, for the record.
+        at_once: number of runs that share the machine.
 
     Raises:
-        ConfigError: when a run is there with other settings, or a folder cannot be made.
+        ConfigError: when a run is there with other settings, one will not fit, or a folder cannot be
+            made.
     """
-    commands = {}
+    runs = []
+    lacking = {key: path for key, path in run_folders(study, out).items() if not (path / CONFIG).exists()}
+    for name in dict.fromkeys(name for name, _ in lacking):
+        check_memory(study.groups[name], min(at_once, len(lacking)))
     for (name, seed), path in run_folders(study, out).items():
         config = replace(study.groups[name], seed=(seed,))
-        if not (path / CONFIG).exists():
+        if (name, seed) in lacking:
             RunFolder.create(config, seed, argv, path.parent)
-        before = RunFolder.open(path).config
-        changed = changes(flatten(to_dict(before)), flatten(to_dict(config)), _FREE)
+        folder = RunFolder.open(path)
+        changed = changes(flatten(to_dict(folder.config)), flatten(to_dict(config)), _FREE)
         if changed:
             raise ConfigError(
                 f"{path}: is a run with other settings than the study's: "
                 f"{'; '.join(changed)}; move it, or give another --out"
             )
         if env_steps(path) < config.total_timesteps:
-            words = [f"total_timesteps={config.total_timesteps}"]
-            commands[f"{name}, seed {seed}"] = training_command(path, words)
-    return commands
+            runs.append(Run(f"{name}, seed {seed}", folder, overrides=[f"total_timesteps={config.total_timesteps}"]))
+    return runs
 
 
 def last_row(run: Path) -> dict[str, float]:
-    """Env-steps and times (s) at the last evaluation of a run; empty if there is none.
+    """Return env-steps and times (s) at the last evaluation of a run; empty if there is none.
 
     Raises:
         ConfigError: when its table is damaged.
@@ -192,16 +194,16 @@ def last_row(run: Path) -> dict[str, float]:
     text = read_text(table, "a table of evaluations")
     try:
         last = dict([{}, *csv.DictReader(io.StringIO(text, newline=""))][-1])
-        found = {key: float(last.get(key) or 0) for key in _COLUMNS}
+        figures = {key: float(last.get(key) or 0) for key in _COLUMNS}
     except (csv.Error, TypeError, ValueError) as error:
         raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
-    fine = all(0.0 <= each <= LARGEST_NUMBER for each in found.values())
-    require(fine, str(table), found, "numbers from 0")
-    return found
+    are_numbers = all(0.0 <= figure <= LARGEST_NUMBER for figure in figures.values())
+    require(are_numbers, str(table), figures, "numbers from 0")
+    return figures
 
 
 def env_steps(run: Path) -> int:
-    """Env-steps at the last evaluation of a run; a run ends with one."""
+    """Return the env-steps at the last evaluation of a run, which ends with one."""
     return int(last_row(run).get("env_steps", 0))
 
 
@@ -227,14 +229,14 @@ def evaluate_all(study: Study, out: Path, device: torch.device) -> dict[str, dic
     world = common_world([*map(Contender.of, policies.values())], WorldConfig())
     folder = inside(out, "evaluations")
     make_folder(folder)
-    found: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
+    evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
     for suite in study.suites:
-        chosen = make_set(suite.name, world, suite.episodes, suite.seed)
-        found[suite.name] = {}
+        scenarios = make_set(suite.name, world, suite.episodes, suite.seed)
+        evaluations[suite.name] = {}
         for (name, seed), policy in policies.items():
             file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"
             # A run that was moved away and made again has policies of the same names.
-            about = {
+            origin = {
                 "name": name,
                 "policy": policy.path.name,
                 "env_steps": policy.env_steps,
@@ -242,32 +244,32 @@ def evaluate_all(study: Study, out: Path, device: torch.device) -> dict[str, dic
                 "sha256": sha256_of(policy.path),
             }
             content = read_json(file) if file.exists() else {}
-            if not _usable(content, about, chosen):
-                content = about | _evaluated(policy, chosen, world, device)
+            if not _is_evaluation(content, origin, scenarios):
+                content = origin | _evaluate(policy, scenarios, world, device)
                 write_atomically(file, json.dumps(content) + "\n")
-            found[suite.name][name, seed] = content
-    return found
+            evaluations[suite.name][name, seed] = content
+    return evaluations
 
 
-def _usable(content: dict[str, Any], about: dict[str, Any], chosen: ScenarioSet) -> bool:
-    """Whether this is the evaluation of a policy on scenarios, complete."""
-    success, group = content.get("success"), content.get("group")
-    count = sum(len(part.scenarios) for part in chosen.parts)
+def _is_evaluation(content: dict[str, Any], origin: dict[str, Any], scenarios: ScenarioSet) -> bool:
+    """Return whether this is the complete evaluation of a policy on scenarios."""
+    success, groups = content.get("success"), content.get("group")
+    count = sum(len(part.scenarios) for part in scenarios.parts)
     return (
-        all(content.get(key) == value for key, value in about.items())
+        all(content.get(key) == value for key, value in origin.items())
         and isinstance(success, list)
-        and isinstance(group, list)
-        and len(success) == len(group) == count
-        and all(each in (0, 1) for each in success)
-        and all(each in group for each in chosen.groups)
-        and all(each in chosen.groups for each in group)
+        and isinstance(groups, list)
+        and len(success) == len(groups) == count
+        and all(value in (0, 1) for value in success)
+        and all(group in groups for group in scenarios.groups)
+        and all(group in scenarios.groups for group in groups)
     )
 
 
-def _evaluated(policy: LoadedPolicy, chosen: ScenarioSet, world: WorldConfig, device: torch.device) -> dict[str, Any]:
-    """Success and group of each episode."""
-    episodes, _ = run_set(Contender.of(policy), chosen, world, ActingOptions(), device)
+def _evaluate(policy: LoadedPolicy, scenarios: ScenarioSet, world: WorldConfig, device: torch.device) -> dict[str, Any]:
+    """Return success and group of each episode."""
+    episodes, _ = run_set(Contender.of(policy), scenarios, world, ActingOptions(), device)
     return {
         "success": episodes.success.int().tolist(),
-        "group": [chosen.groups[level] for level in episodes.level.tolist()],
+        "group": [scenarios.groups[level] for level in episodes.level.tolist()],
     }

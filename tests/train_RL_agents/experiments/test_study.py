@@ -7,16 +7,16 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import CPU, TINY, train
-from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.studies.runs import (
+from train_RL_agents.experiments.study import (
     Suite,
     env_steps,
     evaluate_all,
     last_row,
-    missing,
+    missing_runs,
     read_study,
     run_folders,
 )
+from train_RL_agents.run.run_folder import RunFolder
 
 ROOM = {"world.scenario.width": 55.0, "world.scenario.height": 55.0}
 """For the published levels."""
@@ -93,10 +93,10 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(file, values, said):
 @pytest.mark.usefixtures("tiny")
 def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypatch):
     study, out = read_study(file), tmp_path / "out"
-    commands = missing(study, out, ["marinenav"])
-    assert list(commands) == [f"tiny, {name}, seed {seed}" for name in ("usual", "short") for seed in (0, 1)]
+    runs = {run.name: run for run in missing_runs(study, out, ["marinenav"])}
+    assert list(runs) == [f"tiny, {name}, seed {seed}" for name in ("usual", "short") for seed in (0, 1)]
     done = run_folders(study, out)["tiny, short", 1]
-    assert commands["tiny, short, seed 1"][3:6] == ["train", "--resume", str(done)]
+    assert runs["tiny, short, seed 1"].folder.path == done
     assert evaluate_all(study, out, CPU) == {"fresh": {}}
     (out / "evaluations").rmdir()
     (out / "evaluations").symlink_to(tmp_path)
@@ -105,12 +105,12 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
     (out / "evaluations").unlink()
     train(RunFolder.open(done))
     assert env_steps(done) == 80
-    assert "tiny, short, seed 1" not in missing(study, out, ["marinenav"])
+    assert "tiny, short, seed 1" not in [run.name for run in missing_runs(study, out, ["marinenav"])]
     found = evaluate_all(study, out, CPU)
     ((key, content),) = found["fresh"].items()
     assert key == ("tiny, short", 1)
     assert len(content["success"]) == len(content["group"]) == 6
-    monkeypatch.setattr("train_RL_agents.studies.runs.run_set", None)  # not again
+    monkeypatch.setattr("train_RL_agents.experiments.study.run_set", None)  # not again
     assert evaluate_all(study, out, CPU) == found
     (cache,) = (out / "evaluations").iterdir()
     for damage in ({"success": 1}, {"success": [{}] * 6}, {"group": ["x"] * 6}, {"group": []}):
@@ -118,8 +118,8 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
         with pytest.raises(TypeError, match="not callable"):
             evaluate_all(study, out, CPU)
     longer = {name: replace(each, total_timesteps=160) for name, each in study.groups.items()}
-    words = missing(replace(study, groups=longer), out, ["marinenav"])["tiny, short, seed 1"]
-    assert words[-1] == "total_timesteps=160"
+    runs = {run.name: run for run in missing_runs(replace(study, groups=longer), out, ["marinenav"])}
+    assert runs["tiny, short, seed 1"].overrides == ["total_timesteps=160"]
 
 
 @pytest.mark.parametrize("line", ["x,1,1", "nan,1,1", "-1,1,1", "1e31,1,1"])
@@ -132,11 +132,18 @@ def test_a_damaged_table_of_a_run_is_refused(tmp_path, line):
 @pytest.mark.parametrize("key", ["agent.hidden_sizes", "trainer.learning_rate"])
 def test_a_run_with_other_settings_is_refused(file, tmp_path, key):
     out = tmp_path / "out"
-    missing(read_study(file), out, ["marinenav"])
+    missing_runs(read_study(file), out, ["marinenav"])
     values = {"agent.hidden_sizes": [8], "trainer.learning_rate": 0.5}
     change(file, common={"total_timesteps": 80, **ROOM, key: values[key]})
     with pytest.raises(ConfigError, match=rf"{key}.*another --out"):
-        missing(read_study(file), out, ["marinenav"])
+        missing_runs(read_study(file), out, ["marinenav"])
+
+
+def test_runs_that_will_not_fit_together_are_refused_before_there_is_a_folder(file, tmp_path, monkeypatch):
+    monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda: 10**7)
+    with pytest.raises(ConfigError, match="to fit"):
+        missing_runs(read_study(file), tmp_path / "out", ["marinenav"], 2)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("tiny")
@@ -144,13 +151,13 @@ def test_a_run_that_is_made_again_is_evaluated_again(file, tmp_path):
     change(file, seeds=[0], settings={"": {}})
     study, out = read_study(file), tmp_path / "out"
     (path,) = run_folders(study, out).values()
-    missing(study, out, ["marinenav"])
+    missing_runs(study, out, ["marinenav"])
     train(RunFolder.open(path))
     before = evaluate_all(study, out, CPU)
     path.rename(tmp_path / "moved")
     change(file, common={"total_timesteps": 80, **ROOM, "trainer.gamma": 0.5})
     study = read_study(file)
-    missing(study, out, ["marinenav"])
+    missing_runs(study, out, ["marinenav"])
     train(RunFolder.open(path))
     ((_, old),), ((_, new),) = (
         before["fresh"].items(),

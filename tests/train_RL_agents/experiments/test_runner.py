@@ -1,4 +1,4 @@
-"""Several commands at once: places, failures, signals; and runs that are exactly as alone."""
+"""Several runs at once: places, failures, signals, proposers; and runs that are exactly as alone."""
 
 import os
 import signal
@@ -6,10 +6,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     ROOT,
@@ -20,8 +23,10 @@ from tests.train_RL_agents.tiny_runs import (
     train,
     usual_signals,
 )
+from train_RL_agents.experiments import runner as module
+from train_RL_agents.experiments.run import Run
+from train_RL_agents.experiments.runner import PROGRAM, Runner, shares, training_command
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
-from train_RL_agents.run.jobs import PROGRAM, Jobs, shares, training_command
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.progress import MOVE
 
@@ -35,28 +40,47 @@ def says(**content):
     return f"print(json.dumps({content}), flush=True)\n"
 
 
-def test_all_run_and_their_lines_have_their_names(capsys):
-    steps = says(**dict.fromkeys(MOVE) | {"total": 10, "env_steps": 5, "rate": 1.0})
-    jobs = Jobs({"a": python(says(line="hello") + steps), "b": python("print('no JSON')")}, 2)
-    jobs.run()
-    assert jobs.status == {"a": 0, "b": 0}
-    assert (jobs.failures, jobs.stopped) == ([], False)
+def move(**content):
+    return says(**dict.fromkeys(MOVE) | {"total": 10} | content)
+
+
+@pytest.fixture
+def runner_of(monkeypatch):
+    """A runner of commands in place of runs."""
+
+    def make(commands, at_once):
+        monkeypatch.setattr(module, "training_command", lambda path, arguments: commands[path.name])
+        return Runner([run_of(name) for name in commands], at_once)
+
+    return make
+
+
+def run_of(name, **functions):
+    return Run(name, SimpleNamespace(path=Path(name)), **functions)
+
+
+def test_all_run_and_their_lines_have_their_names(runner_of, capsys):
+    steps = move(env_steps=5, rate=1.0)
+    runner = runner_of({"a": python(says(line="hello") + steps), "b": python("print('no JSON')")}, 2)
+    runner.run()
+    assert runner.status == {"a": 0, "b": 0}
+    assert (runner.failures, runner.stopped) == ([], False)
     assert sorted(capsys.readouterr().out.splitlines()) == ["a: hello", "b: no JSON"]
 
 
 @pytest.mark.parametrize("line", ["[]", "{}", '{"loss": 1}', "[" * 100_000, '{"line": 1, "b": 2}'])
-def test_json_that_a_part_of_the_users_prints_is_shown_as_it_is(capsys, line):
-    jobs = Jobs({"a": python(f"print({line!r})")}, 1)
-    jobs.run()
-    assert jobs.status == {"a": 0}
+def test_json_that_a_part_of_the_users_prints_is_shown_as_it_is(runner_of, capsys, line):
+    runner = runner_of({"a": python(f"print({line!r})")}, 1)
+    runner.run()
+    assert runner.status == {"a": 0}
     assert capsys.readouterr().out == f"a: {line}\n"
 
 
-def test_no_more_than_so_many_run_at_once_and_each_has_a_place(capsys):
+def test_no_more_than_so_many_run_at_once_and_each_has_a_place(runner_of, capsys):
     code = "print('from', time.time(), os.environ['OMP_NUM_THREADS'], flush=True); time.sleep(0.1)"
     code += "; print('to', time.time())"
-    jobs = Jobs({str(number): python(code) for number in range(4)}, 2)
-    jobs.run()
+    runner = runner_of({str(number): python(code) for number in range(4)}, 2)
+    runner.run()
     events = sorted(
         (float(words[2]), words[1]) for words in (line.split() for line in capsys.readouterr().out.splitlines())
     )
@@ -65,42 +89,83 @@ def test_no_more_than_so_many_run_at_once_and_each_has_a_place(capsys):
     assert len(events) == 8
 
 
-def test_a_failure_does_not_end_the_others(capsys):
+def test_a_failure_does_not_end_the_others(runner_of, capsys):
     commands = {
         "bad": python("sys.exit('it broke')"),
         "killed": python("os.kill(os.getpid(), 9)"),
         "good": python("time.sleep(0.2); print('done')"),
     }
-    jobs = Jobs(commands, 3)
-    jobs.run()
-    assert jobs.status == {"bad": 1, "killed": -9, "good": 0}
-    assert sorted(jobs.failures) == [
+    runner = runner_of(commands, 3)
+    runner.run()
+    assert runner.status == {"bad": 1, "killed": -9, "good": 0}
+    assert sorted(runner.failures) == [
         "bad: failed with status 1: it broke",
         "killed: failed with status -9: it said nothing",
     ]
     assert "good: done" in capsys.readouterr().out
 
 
-def test_what_outlives_a_command_is_not_waited_for():
+def test_what_outlives_a_command_is_not_waited_for(runner_of):
     code = "import subprocess; subprocess.Popen(['sleep', '30']); sys.exit('gone')"
-    jobs, began = Jobs({"a": python(code), "b": python("pass")}, 1), time.monotonic()
-    jobs.run()
-    assert jobs.status == {"a": 1, "b": 0}
+    runner, began = runner_of({"a": python(code), "b": python("pass")}, 1), time.monotonic()
+    runner.run()
+    assert runner.status == {"a": 1, "b": 0}
     assert time.monotonic() - began < 20.0
 
 
 @pytest.mark.parametrize(("statuses", "status"), [((0, 0), 0), ((0, 2, 3), 3), ((0, -9), 9)])
-def test_failures_are_told_and_the_largest_is_the_status(capsys, statuses, status):
-    jobs = Jobs({}, 1)
-    jobs.status = {str(number): each for number, each in enumerate(statuses)}
-    assert jobs.report("again") == status
+def test_failures_are_told_and_the_largest_is_the_status(runner_of, capsys, statuses, status):
+    codes = [f"os.kill(os.getpid(), {-number})" if number < 0 else f"sys.exit({number})" for number in statuses]
+    runner = runner_of({str(place): python(code) for place, code in enumerate(codes)}, 1)
+    runner.run()
+    assert runner.report("again") == status
     told = [
-        f"marinenav: {number}: failed with status {each}: it said nothing"
-        for number, each in enumerate(statuses)
-        if each
+        f"marinenav: {place}: failed with status {number}: it said nothing"
+        for place, number in enumerate(statuses)
+        if number
     ]
     output = capsys.readouterr()
     assert (output.out, output.err.splitlines()) == ("", told)
+
+
+def test_a_proposer_learns_from_results_and_may_stop_runs(monkeypatch):
+    """The second run waits for the end of the first, and is stopped after its first evaluation."""
+    reports, ends = [], []
+
+    def propose():
+        for name in ("first", "second"):
+            yield run_of(
+                name,
+                on_evaluation=lambda *evaluation, name=name: reports.append((name, *evaluation)) or name == "second",
+                on_end=lambda *end, name=name: ends.append((name, *end)),
+            )
+            while len(ends) < 1:
+                yield None
+
+    evaluation = move(env_steps=4, rate=1.0, success=0.0) + move(env_steps=5, success=0.5)
+    commands = {
+        "first": python(evaluation + says(diverged="no longer finite") + "sys.exit('it broke')"),
+        "second": python(f"{WAITS_FOR_SIGTERM}{evaluation}time.sleep(60)"),
+    }
+    monkeypatch.setattr(module, "training_command", lambda path, arguments: commands[path.name])
+    runner = Runner(propose(), 2)
+    runner.run()
+    assert reports == [("first", 5, 0.5), ("second", 5, 0.5)]
+    assert ends == [("first", 1, "it broke", True), ("second", 130, "saved", False)]
+    assert (runner.status, runner.report("again")) == ({}, 0)
+
+
+def test_an_error_of_a_proposer_ends_the_runs(monkeypatch):
+    ends = []
+
+    def propose():
+        yield run_of("a", on_end=lambda *end: ends.append(end))
+        raise ConfigError("no more")
+
+    monkeypatch.setattr(module, "training_command", lambda path, arguments: python("time.sleep(60)"))
+    with pytest.raises(ConfigError):
+        Runner(propose(), 2).run()
+    assert ends == [(130, "", False)]
 
 
 @pytest.fixture
@@ -116,24 +181,23 @@ def said(monkeypatch):
     return lines
 
 
-SAVES = """
+WAITS_FOR_SIGTERM = """
 def save(*signal):
     print('saved')
     sys.exit(130)
 signal.signal(signal.SIGTERM, save)
-print('ready', flush=True)
-time.sleep(60)
 """
+SAVES = f"{WAITS_FOR_SIGTERM}print('ready', flush=True)\ntime.sleep(60)\n"
 
 
-def test_a_signal_asks_all_to_save_and_starts_no_more(capsys, said):
-    jobs = Jobs({name: python(SAVES) for name in "abc"}, 2)
+def test_a_signal_asks_all_to_save_and_starts_no_more(runner_of, capsys, said):
+    runner = runner_of({name: python(SAVES) for name in "abc"}, 2)
 
     threading.Thread(target=interrupt_when_ready, args=(said,), daemon=True).start()
     with usual_signals():
-        jobs.run()
-    assert jobs.status == {"a": 130, "b": 130}
-    assert (jobs.stopped, jobs.failures, jobs.report("again")) == (True, [], 130)
+        runner.run()
+    assert runner.status == {"a": 130, "b": 130}
+    assert (runner.stopped, runner.failures, runner.report("again")) == (True, [], 130)
     assert sorted(capsys.readouterr().out.splitlines()) == ["a: ready", "a: saved", "again", "b: ready", "b: saved"]
 
 
@@ -153,10 +217,10 @@ for _ in range(600):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
 @pytest.mark.parametrize("ends", [True, False])
-def test_users_signals_are_passed_on_and_the_commands_decide(tmp_path, capsys, said, ends):
+def test_users_signals_are_passed_on_and_the_commands_decide(runner_of, tmp_path, capsys, said, ends):
     file = tmp_path / "go"
     code = python(f"END, FILE = {ends}, {str(file)!r}\n{ON_USER_SIGNAL}")
-    jobs = Jobs(dict.fromkeys("abc", code), 2)
+    runner = runner_of(dict.fromkeys("abc", code), 2)
 
     def ask():
         interrupt_when_ready(said, signal.SIGUSR1)
@@ -165,13 +229,13 @@ def test_users_signals_are_passed_on_and_the_commands_decide(tmp_path, capsys, s
         file.touch()
 
     threading.Thread(target=ask, daemon=True).start()
-    jobs.run()
-    assert jobs.status == ({"a": 130, "b": 130} if ends else {"a": 0, "b": 0, "c": 0})
-    assert (jobs.stopped, jobs.failures) == (ends, [])
+    runner.run()
+    assert runner.status == ({"a": 130, "b": 130} if ends else {"a": 0, "b": 0, "c": 0})
+    assert (runner.stopped, runner.failures) == (ends, [])
     assert capsys.readouterr().out.count("saved") == 2
 
 
-def test_what_a_signal_finds_starting_is_ended_too(monkeypatch):
+def test_what_a_signal_finds_starting_is_ended_too(runner_of, monkeypatch):
     started, real = [], subprocess.Popen
 
     def start(*words, **options):
@@ -181,7 +245,7 @@ def test_what_a_signal_finds_starting_is_ended_too(monkeypatch):
 
     monkeypatch.setattr(subprocess, "Popen", start)
     with usual_signals():
-        Jobs({name: python("time.sleep(60)") for name in "ab"}, 2).run()
+        runner_of({name: python("time.sleep(60)") for name in "ab"}, 2).run()
     assert [each.wait(10) for each in started] == [-15]
 
 
@@ -193,13 +257,14 @@ def interrupt_when_ready(said, number=signal.SIGTERM):
 
 
 def test_cores_and_gpus_are_shared(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.run.jobs.cpu_cores", lambda: 5)
+    monkeypatch.setattr("train_RL_agents.experiments.runner.cpu_cores", lambda: 5)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
     assert shares(3) == [{"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": each} for each in ("4", "6", "4")]
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert shares(2) == [{"OMP_NUM_THREADS": "2"}] * 2
+    assert shares(1) == [{}]
 
 
 # Real runs --------------------------------------------------------------------------------------
@@ -217,17 +282,17 @@ QUICK = (
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiny")
-def test_runs_at_once_are_exactly_as_alone_and_a_failure_ends_no_other(tmp_path, monkeypatch):
+def test_runs_at_once_are_exactly_as_alone_and_a_failure_ends_no_other(runner_of, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     apart = [new_run(tmp_path / "apart", seed=seed) for seed in (0, 1)]
     broken = new_run(tmp_path / "apart", seed=2)
     (broken.checkpoints / STATE).write_bytes(b"damaged")
     folders = [*(run.path for run in apart), broken.path]
     words = {path.name: training_command(path)[len(PROGRAM) :] for path in folders}
-    jobs = Jobs({name: [sys.executable, "-c", QUICK, *each] for name, each in words.items()}, 3)
-    jobs.run()
-    assert [jobs.status[path.name] for path in folders] == [0, 0, 2]
-    (sentence,) = jobs.failures
+    runner = runner_of({name: [sys.executable, "-c", QUICK, *each] for name, each in words.items()}, 3)
+    runner.run()
+    assert [runner.status[path.name] for path in folders] == [0, 0, 2]
+    (sentence,) = runner.failures
     assert sentence.startswith("seed_2: failed with status 2: marinenav: error: ")
     for run in apart:
         alone = new_run(tmp_path / "alone", seed=run.seed)

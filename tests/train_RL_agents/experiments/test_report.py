@@ -11,8 +11,8 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.figures.test_curves import make_folder
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.studies.report import PAGE, TABLE, scored_run, verdict, write_report
-from train_RL_agents.studies.runs import Study, Suite, run_folders
+from train_RL_agents.experiments.report import PAGE, TABLE, scored_run, verdict, write_report
+from train_RL_agents.experiments.study import Study, Suite, run_folders
 
 
 def made_up(out):

@@ -14,11 +14,11 @@ import numpy as np
 from marinenav_env.support.files import require_output
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
+from train_RL_agents.experiments.study import Study, last_row, run_folders
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.figures.curves import Groups, Rows, Run
 from train_RL_agents.figures.page import fill, read_part
 from train_RL_agents.results.table import Column, Table
-from train_RL_agents.studies.runs import Study, last_row, run_folders
 from train_RL_agents.utils.files import inside, write_atomically
 
 Evaluations = dict[tuple[str, int], dict[str, Any]]

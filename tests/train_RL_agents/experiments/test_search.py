@@ -1,0 +1,277 @@
+"""Searches: proposals, results, pruning, other processes, going on."""
+
+import json
+import sqlite3
+import time
+import warnings
+
+import pytest
+
+from marinenav_env import ConfigError
+from tests.train_RL_agents.tiny_runs import TINY
+from tests.train_RL_agents.trials import finish, make_trial, write_space
+from train_RL_agents.config.reading import from_dict, load_config
+from train_RL_agents.experiments import search as module
+from train_RL_agents.experiments.search import BEST, STORAGE, Search
+from train_RL_agents.experiments.space import changed, read_space
+
+optuna = pytest.importorskip("optuna", reason="needs the extra tune")
+sqlalchemy = pytest.importorskip("sqlalchemy")
+CONFIG = from_dict(TINY)
+
+
+@pytest.fixture
+def space(tmp_path):
+    (tmp_path / "space").mkdir()
+    return read_space(write_space(tmp_path / "space"), CONFIG)
+
+
+def test_a_trial_that_diverges_is_pruned(tmp_path, space, capsys):
+    study = Search(tmp_path, CONFIG, space)
+    make_trial(study, 2, "loss became infinite or NaN between 0 and 40 env-steps", True)
+    line = capsys.readouterr().out
+    assert line.startswith("trial 0: loss became infinite or NaN between 0 and 40 env-steps; it had ")
+    assert study.done == 1
+    assert study.write_best() is None
+
+
+def test_a_trial_that_fails_is_made_again_but_not_ten_in_a_row(tmp_path, space, capsys):
+    study = Search(tmp_path, CONFIG, space, 1)
+    make_trial(study, 2, "marinenav: error: it broke")
+    assert capsys.readouterr().out.startswith("trial 0: refused, it broke; it had trainer.learning_rate=")
+    for _ in range(8):
+        make_trial(study, -9, "it said nothing")
+    assert study.done == 0
+    with pytest.raises(ConfigError, match="it said nothing"):
+        make_trial(study, -9, "it said nothing")
+
+
+def test_a_study_keeps_trials_and_the_best_configuration(tmp_path, space, capsys):
+    study = Search(tmp_path / "study", CONFIG, space)
+    configs = [make_trial(study) for _ in range(3)]
+    assert study.done == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith(f"trial {number}: success 0.") for number, line in enumerate(lines))
+    best = study.write_best()
+    assert best.value == max(config.trainer.batch_size for config in configs) / 10
+    assert load_config(tmp_path / "study" / BEST, []) == configs[best.number]
+    assert (tmp_path / "study" / "trial_0002" / "seed_0" / "trial_config.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("a?x", "a?y"),
+        ("50%a", "50%61", "50a"),
+        ("a#b", "a#c"),
+        ("{a}", "{SCHEMA_VERSION}"),
+        ("a b", "a+b", "\u00e4&=;:@"),
+        ("file:a", "[a]"),
+    ],
+)
+def test_every_folder_has_a_storage_of_its_own_whatever_its_name(tmp_path, space, names):
+    for name in names:
+        make_trial(Search(tmp_path / "studies" / name, CONFIG, space))
+    assert {path.name for path in (tmp_path / "studies").iterdir()} == set(names)
+    for name in names:
+        assert (tmp_path / "studies" / name / STORAGE).is_file()
+        assert Search(tmp_path / "studies" / name, CONFIG, space).done == 1
+
+
+def test_a_study_goes_on_from_its_storage(tmp_path, space, capsys):
+    make_trial(Search(tmp_path, CONFIG, space))
+    make_trial(Search(tmp_path, CONFIG, space), 130)  # stopped
+    again = Search(tmp_path, CONFIG, space)
+    other_trial(again)  # as a process that was killed leaves it
+    again = Search(tmp_path, CONFIG, space)
+    assert again.done == 1
+    make_trial(again)
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["trial 0", "trial 3"]
+    with pytest.raises(ConfigError, match="must be new, or of the same space"):
+        Search(tmp_path, CONFIG, read_space(write_space(tmp_path, {"seed": [1, 2]}), CONFIG))
+
+
+def other_trial(study):
+    """Begin a trial as another process does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        trial = study.study.ask()
+    study.study._storage.record_heartbeat(trial._trial_id)
+    return trial
+
+
+def test_the_last_trials_of_other_processes_are_waited_for(tmp_path, space, capsys):
+    study = Search(tmp_path, CONFIG, space, 2)
+    other, runs = other_trial(study), study.runs([])
+    own = next(runs)
+    assert next(runs) is None
+    finish(own)
+    assert next(runs) is None
+    assert (study.done, study.running) == (1, 1)
+    study.study.tell(other, state=optuna.trial.TrialState.FAIL)
+    finish(next(runs))
+    assert list(runs) == []
+    waiting = "waiting for other processes, which run 1 of the last trials"
+    assert capsys.readouterr().out.splitlines().count(waiting) == 1
+
+
+def test_processes_propose_different_trials(tmp_path, space):
+    first, second = (Search(tmp_path, CONFIG, space) for _ in range(2))
+    for search in (first, second, first, second):
+        make_trial(search)
+    rates = [trial.params["trainer.learning_rate"] for trial in first.study.trials]
+    assert len(set(rates)) == 4
+
+
+def test_trials_of_processes_that_ended_fail_and_those_that_run_do_not(tmp_path, space, monkeypatch):
+    monkeypatch.setattr(module, "BEAT", 1)
+    monkeypatch.setattr(module, "GRACE", 2)
+    study = Search(tmp_path, CONFIG, space, 2)
+    other_trial(study)
+    runs = study.runs([])
+    own = next(runs)
+    assert (next(runs), study.running) == (None, 2)
+    time.sleep(3.1)
+    finish(next(runs))
+    assert [trial.state.name for trial in study.study.trials] == ["FAIL", "RUNNING", "COMPLETE"]
+    finish(own)
+    assert list(runs) == []
+
+
+def test_a_full_disk_is_not_called_a_damaged_study(tmp_path, space, monkeypatch):
+    study = Search(tmp_path, CONFIG, space)
+    engine = study.study._storage._backend.engine
+    engine.dispose()
+    with sqlite3.connect(tmp_path / STORAGE) as base:
+        pages = base.execute("PRAGMA page_count").fetchone()[0]
+
+    listen = sqlalchemy.event.listens_for
+
+    @listen(engine, "connect")
+    def limit(connection, _):
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    with pytest.raises(ConfigError, match=r"cannot be written \(database or disk is full"):
+        for _ in range(200):
+            make_trial(study)
+
+
+def test_a_study_goes_on_with_the_same_settings_only(tmp_path, space):
+    study = Search(tmp_path, CONFIG, space)
+    make_trial(study)
+    saved = json.loads(study.study.user_attrs["config"])
+    assert Search(tmp_path, CONFIG, space).done == 1
+    saved["total_timesteps"] += 1
+    study.study.set_user_attr("config", json.dumps(saved))
+    with pytest.raises(ConfigError, match="must be new, or of the same config"):
+        Search(tmp_path, CONFIG, space)
+
+
+def test_settings_that_do_not_go_together_end_a_trial_only(tmp_path, space, monkeypatch, capsys):
+    study = Search(tmp_path, CONFIG, space)
+    with monkeypatch.context() as patch:
+        wrong = iter([{"seed": [-1]}])
+        patch.setattr(module, "changed", lambda config, values: changed(config, next(wrong, values)))
+        make_trial(study)
+    refused, made = capsys.readouterr().out.splitlines()
+    assert refused.startswith("trial 0: refused, seed=[-1]: must be")
+    assert "it had " in refused
+    assert made.startswith("trial 1: success")
+    monkeypatch.setattr(module, "changed", lambda config, values: changed(config, {"seed": [-1]}))
+    with pytest.raises(ConfigError, match=r"seed=\[-1\]: must be"):
+        make_trial(study)
+    assert len(study.study.trials) == 12  # the tenth refusal in a row
+
+
+def test_a_damaged_study_is_refused(tmp_path, space):
+    (tmp_path / "study.db").write_text("no database")
+    with pytest.raises(ConfigError, match=r"study\.db: damaged, or no study \(.*\)$"):
+        Search(tmp_path, CONFIG, space)
+
+
+@pytest.mark.parametrize(
+    "change", ["delete from study_directions", "update study_directions set direction = 'MINIMIZE'"]
+)
+def test_a_study_of_another_direction_is_refused(tmp_path, space, change):
+    Search(tmp_path, CONFIG, space)
+    with sqlite3.connect(tmp_path / STORAGE) as base:
+        base.execute(change)
+    with pytest.raises(ConfigError, match="must be a study that maximises one figure"):
+        Search(tmp_path, CONFIG, space)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("update trial_params set param_value = x'0001'", "damaged, or no study"),
+        ("update trial_params set param_name = 'x' || param_id", "'trial 0'.*it is damaged"),
+        ("update trials set number = null", "'trial 0'.*it is damaged"),
+        ("delete from trial_params", "'trial 0'.*it is damaged"),
+        ("update trial_values set value = 'high'", "'trial 0'.*it is damaged"),
+        ("update trial_values set value = 9e999", "'trial 0'.*it is damaged"),
+        ("delete from trial_values", "'trial 0'.*it is damaged"),
+        ("update trial_intermediate_values set intermediate_value = 'high'", "it is damaged"),
+    ],
+)
+def test_a_study_with_a_damaged_trial_is_refused(tmp_path, space, change, words):
+    make_trial(Search(tmp_path, CONFIG, space))
+    with sqlite3.connect(tmp_path / STORAGE) as base:
+        base.execute(change)
+    before = (tmp_path / STORAGE).read_bytes()
+    with pytest.raises(ConfigError, match=r"study\.db.*" + words):
+        Search(tmp_path, CONFIG, space)
+    assert (tmp_path / STORAGE).read_bytes() == before
+
+
+@pytest.mark.parametrize("words", ["table studies already exists", "UNIQUE constraint failed: alembic_version.version"])
+def test_two_processes_make_a_study_at_one_moment(tmp_path, space, monkeypatch, words):
+    calls = []
+
+    class Storage(optuna.storages.RDBStorage):
+        def __init__(self, *given, **more):
+            calls.append(given)
+            if len(calls) == 1:
+                raise sqlite3.IntegrityError(words)
+            super().__init__(*given, **more)
+
+    monkeypatch.setattr(optuna.storages, "RDBStorage", Storage)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    study = Search(tmp_path, CONFIG, space)
+    assert len(calls) == 2
+    assert study.done == 0
+
+
+def test_a_database_elsewhere_is_not_opened(tmp_path, space):
+    other = tmp_path / "other.db"
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / STORAGE).symlink_to(other)
+    with pytest.raises(ConfigError, match="leads out of"):
+        Search(tmp_path / "study", CONFIG, space)
+    assert not other.exists()
+
+
+def test_every_evaluation_is_reported_and_the_last_one_is_the_value(tmp_path, space):
+    study = Search(tmp_path, CONFIG, space)
+    value = make_trial(study).trainer.batch_size / 10
+    (trial,) = study.study.trials
+    assert trial.intermediate_values == {80: value, 160: value}
+    assert trial.value == value
+
+
+def test_pruned_trials_count_but_are_not_the_best(tmp_path, space, monkeypatch, capsys):
+    study = Search(tmp_path, CONFIG, space)
+    with monkeypatch.context() as patch:
+        patch.setattr("optuna.Trial.should_prune", lambda trial: True)
+        make_trial(study)
+    assert capsys.readouterr().out.startswith("trial 0: pruned at success 0.")
+    assert list(study.study.trials[0].intermediate_values) == [80]
+    assert (study.done, study.write_best()) == (1, None)
+    make_trial(study)
+    assert study.write_best().number == 1
+
+
+def test_a_run_that_is_finished_is_not_pruned(tmp_path, space, monkeypatch):
+    monkeypatch.setattr("optuna.Trial.should_prune", lambda trial: True)
+    run = next(Search(tmp_path, CONFIG, space).runs([]))
+    assert not run.on_evaluation(160, 0.5)

@@ -1,0 +1,171 @@
+"""Train one run from its folder to its end."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from marinenav_env.support.validation import ConfigError
+from train_RL_agents import torchrl_trainer
+from train_RL_agents.config.schema import TrainConfig, with_execution
+from train_RL_agents.run.checkpoint import CHECKPOINTS
+from train_RL_agents.run.ranks import Ranks
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.run.tracing import Trace
+from train_RL_agents.sizing.plan import check, plan
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
+from train_RL_agents.utils.compiling import compile_problem, compiled_or_not, without_code
+from train_RL_agents.utils.device import release_memory, resolve_device
+from train_RL_agents.utils.signals import first_signal
+from train_RL_agents.utils.toolchain import cache_problem, compiler_problem
+
+
+class RunResult(NamedTuple):
+    """How the training of a run ended."""
+
+    finished: bool
+    """Whether it made all its env-steps."""
+    stopped: bool
+    """Whether it was asked to stop, perhaps in its last iteration."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run to train; its folder knows configuration and seed."""
+
+    name: str
+    """Name in the display of several runs."""
+    folder: RunFolder
+    """Run folder, new or to be resumed."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of TorchRLTrainer, where this process trains the run."""
+    overrides: Sequence[str] = ()
+    """Settings as ``key=value`` that differ from those in the folder, for another process that trains the run."""
+    new_parent: Path | None = None
+    """Training folder that is removed if the run is refused and none in it has begun."""
+    on_evaluation: Callable[[int, float], bool] | None = None
+    """Called by the runner with env-steps and success rate of each evaluation; returns whether to stop the run."""
+    on_end: Callable[[int, str, bool], None] | None = None
+    """Called by the runner with exit status, error and whether the run diverged; a failure is then no failure of
+    the runner."""
+
+
+def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
+    """Train a run in this process; compiled code is dropped afterwards, as the number of its variants is limited.
+
+    Args:
+        run: run to train, see new_runs and resumed_runs.
+        trace: batches of the collector in a profiler's trace; 0: none.
+
+    Raises:
+        ConfigError: when the run is refused or fails.
+    """
+    folder, ranks, quiet = run.folder, Ranks(), run.options.get("quiet", False)
+    execution, able = folder.config.execution, True
+
+    def attempt(compiled: bool) -> RunResult:
+        compiled = able and compiled
+        if not compiled:  # a Triton kernel is generated code, too
+            folder.config = with_execution(folder.config, kernel="compiled", compile=False)
+        trainer = _begin(run)
+        if not compiled:
+            # The next resume may have a compiler.
+            folder.config = with_execution(folder.config, kernel=execution.kernel, compile=execution.compile)
+            with ranks.barrier():
+                if ranks.is_main:
+                    folder.write_config()
+        return _train(trainer, trace, quiet)
+
+    def log(line: str) -> None:
+        folder.close()
+        folder.heading = [line]
+        if not quiet:
+            print(line, flush=True)
+
+    if ranks.size > 1 or folder.config.trainer.collector != "local":
+        # Processes wait for one another, so one of them cannot start again alone.
+        problem = compiler_problem() or cache_problem() if execution.compile else ""
+        able = not ranks.any(bool(problem))
+        if not able:
+            line = without_code(problem or "another process has no compiler")
+            folder.heading.append(line)
+            if ranks.is_main and not quiet:
+                print(line, flush=True)
+    if ranks.size == 1:
+        result = compiled_or_not(attempt, log)
+    else:
+        try:
+            result = attempt(True)
+        except Exception as error:
+            problem = compile_problem(error)
+            if not problem:
+                raise
+            raise ConfigError(
+                f"{problem}; then go on with --resume, or start with execution.compile=false (process {ranks.rank})"
+            ) from error
+    torch.compiler.reset()
+    release_memory()
+    return result
+
+
+def check_memory(config: TrainConfig[Any], at_once: int = 1) -> None:
+    """Refuse a run that will not fit.
+
+    Args:
+        config: configuration of the run.
+        at_once: number of such runs that share the machine.
+
+    Raises:
+        ConfigError: when it does not, or the device is missing.
+    """
+    device = resolve_device(config.execution.device, "execution.device")
+    check(plan(config, device), config, at_once)
+
+
+def _begin(run: Run) -> TorchRLTrainer:
+    """Make the trainer of a run; a request to stop that comes meanwhile is kept for it."""
+    requests: list[bool] = []
+    saves = run.folder.config.on_user_signal == "save"  # there is nothing to save yet
+    on_user_signal = (lambda number: None) if saves else None
+    with first_signal(lambda: requests.append(True), on_user_signal), removed_if_refused(run.new_parent):
+        trainer = torchrl_trainer.resume(run.folder, **run.options)
+    if requests:
+        trainer.stop()  # at once, but for saving what there is
+    return trainer
+
+
+@contextmanager
+def removed_if_refused(parent: Path | None) -> Iterator[None]:
+    """Remove a new training folder if what is made within this context is refused.
+
+    It stays once a run has begun: a trainer is made again where there is no generated code.
+
+    Args:
+        parent: training folder; None if it is not new.
+    """
+    try:
+        yield
+    except (ConfigError, OSError):
+        # What fails on one rank alone must not take the folder from those that go on.
+        if parent and Ranks().is_main and not any(parent.glob(f"seed_*/{CHECKPOINTS}/*")):
+            shutil.rmtree(parent, ignore_errors=True)
+        raise
+
+
+def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> RunResult:
+    """Train, with a trace if one is asked for."""
+    tracing = Trace(trainer.run.path, trace, trainer.device) if trace else None
+    if tracing is not None:
+        trainer.callbacks.append(tracing)
+    trainer.train()
+    if tracing is not None:
+        tracing.finish()
+        if not quiet:
+            print(f"trace: {tracing.path}" if tracing.path else "no trace: the run has too few updates")
+    return RunResult(trainer.finished, trainer.stopped)

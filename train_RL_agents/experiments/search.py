@@ -1,0 +1,292 @@
+"""Search for settings with Optuna (the extra ``tune``): proposes trials, and learns from their results.
+
+A study is a folder: its storage, one training folder per trial, and the best configuration. It can
+be stopped at any time and continued.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from marinenav_env.support.extras import need
+from marinenav_env.support.files import require_output
+from marinenav_env.support.validation import ConfigError, is_number, require
+from train_RL_agents.config.reading import to_dict
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.experiments.run import Run, check_memory
+from train_RL_agents.experiments.space import Space, changed, chosen, suggest
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.utils.errors import first_line
+from train_RL_agents.utils.files import changed_in_place, make_folder, sqlite_url, write_atomically
+
+STORAGE, BEST = "study.db", "best.json"
+_NAME = "marinenav"
+_STARTUP = 4
+"""Trials that are never pruned, and that the search starts from."""
+_MOST_REFUSED = 10
+"""Trials in a row that are refused or fail, after which the search ends."""
+BEAT, GRACE = 10, 60
+"""Seconds between a trial's signs of life; without them, until it counts as failed, or until
+another process stops waiting for the storage."""
+_ATTEMPTS = 3
+"""Attempts to make a storage that another process makes at the same time."""
+_UNWRITABLE = (
+    "database or disk is full",
+    "disk I/O error",
+    "unable to open database file",
+    "attempt to write a readonly database",
+    "database is locked",
+)
+"""What SQLite says where nothing can be written."""
+
+
+class Search:
+    """Proposer of trials, in a new or continued study; several processes may work on it at once.
+
+    The trials of a process that ends without a word have no signs of life any more, and count as
+    failed a minute later.
+
+    Args:
+        folder: folder of the study; made if it is not there.
+        config: configuration that trials have in common.
+        space: settings that they try.
+        trials: number of trials in all.
+
+    Raises:
+        ConfigError: when Optuna is missing, the folder is of another search, or nothing can be
+            written to it.
+    """
+
+    def __init__(self, folder: Path, config: TrainConfig[Any], space: Space, trials: int = sys.maxsize) -> None:
+        optuna = self._optuna = need("optuna", "tune")
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.folder, self.config, self.space, self.trials = folder, config, space, trials
+        self._states, self._refused = optuna.trial.TrialState, 0
+        self._alive: dict[int, int] = {}
+        self._pruned: set[int] = set()
+        make_folder(folder)
+        require_output(folder / BEST)
+        changed_in_place(folder, STORAGE)
+        try:
+            with self._writing():
+                self.study = self._open()
+                self._check_same()
+                self._check_trials()
+        except ConfigError:
+            raise
+        except Exception as error:  # of whichever library below it
+            raise ConfigError(f"{folder / STORAGE}: damaged, or no study ({first_line(error)})") from error
+
+    def _open(self) -> Any:
+        """Open Optuna's study, made if it is not there."""
+        optuna = self._optuna
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            for attempt in range(_ATTEMPTS):
+                try:
+                    storage = optuna.storages.RDBStorage(
+                        sqlite_url(self.folder / STORAGE),
+                        engine_kwargs={"connect_args": {"timeout": GRACE}},
+                        heartbeat_interval=BEAT,
+                        grace_period=GRACE,
+                    )
+                    break
+                except Exception as error:
+                    # Another process makes it at the same time.
+                    is_race = any(text in str(error) for text in ("already exists", "UNIQUE constraint"))
+                    if not is_race or attempt == _ATTEMPTS - 1:
+                        raise
+                    time.sleep(1.0)
+        self._beat = storage.record_heartbeat
+        return optuna.create_study(
+            storage=storage,
+            study_name=_NAME,
+            direction="maximize",
+            load_if_exists=True,
+            pruner=optuna.pruners.MedianPruner(_STARTUP, n_warmup_steps=self.config.eval_freq),
+        )
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Within this context, a storage that cannot be written becomes a sentence.
+
+        Raises:
+            ConfigError: when it cannot be written.
+        """
+        try:
+            yield
+        except Exception as error:
+            inner: BaseException | None = error
+            while inner is not None and not isinstance(inner, sqlite3.OperationalError):
+                inner = inner.__cause__ or inner.__context__
+            if inner is None or not str(inner).startswith(_UNWRITABLE):
+                raise
+            raise ConfigError(f"{self.folder / STORAGE}: cannot be written ({inner})") from error
+
+    def _check_same(self) -> None:
+        """Refuse to mix two searches."""
+        settings = {
+            "space of settings": repr(sorted(self.space.items())),
+            "config": json.dumps(to_dict(self.config)),
+        }
+        maximizes = self.study.directions == [self._optuna.study.StudyDirection.MAXIMIZE]
+        require(maximizes, "--study", str(self.folder), "a study that maximises one figure")
+        before = self.study.user_attrs
+        for name, value in settings.items():
+            is_same = before.get(name, value) == value
+            require(is_same, "--study", str(self.folder), f"new, or of the same {name}")
+            self.study.set_user_attr(name, value)
+
+    def _check_trials(self) -> None:
+        """Refuse trials that cannot be, before the next one is begun."""
+        complete, ended = self._states.COMPLETE, (self._states.COMPLETE, self._states.PRUNED)
+        for number, trial in enumerate(self.study.get_trials(deepcopy=False)):
+            has_all = trial.state not in ended or self.space.keys() <= trial.params.keys()
+            values = (*(trial.values or ()), *trial.intermediate_values.values())
+            is_rated = bool(trial.values) or trial.state != complete
+            is_whole = trial.number == number and has_all and is_rated and all(map(is_number, values))
+            require(is_whole, str(self.folder / STORAGE), f"trial {number}", "whole; it is damaged")
+
+    # Trials of all processes --------------------------------------------------------------------
+
+    def _count(self, *states: Any) -> int:
+        return len(self.study.get_trials(deepcopy=False, states=states))
+
+    @property
+    def done(self) -> int:
+        """Number of trials that ran to their end or were pruned."""
+        return self._count(self._states.COMPLETE, self._states.PRUNED)
+
+    @property
+    def running(self) -> int:
+        """Number of trials that run now, in any process."""
+        return self._count(self._states.RUNNING)
+
+    # Trials of this process ---------------------------------------------------------------------
+
+    def runs(self, argv: Sequence[str], at_once: int = 1) -> Iterator[Run | None]:
+        """Propose trials until there are enough; None while other trials must end first.
+
+        While other processes make the last ones this goes on, as these may fail.
+
+        Args:
+            argv: command line, for the record.
+            at_once: number of runs that share the machine.
+
+        Raises:
+            ConfigError: when one after another was refused, or nothing can be written.
+        """
+        ended, waits = threading.Event(), False
+        threading.Thread(target=self._give_signs, args=(ended,), daemon=True).start()
+        try:
+            while self.done < self.trials:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", self._optuna.exceptions.ExperimentalWarning)
+                    self._optuna.storages.fail_stale_trials(self.study)
+                if self.done + self.running < self.trials:
+                    run = self._propose(argv, at_once)
+                    if run is not None:
+                        yield run
+                    continue
+                others = self.running - len(self._alive)
+                if others and not waits:
+                    print(f"waiting for other processes, which run {others} of the last trials", flush=True)
+                    waits = True
+                yield None
+        finally:
+            ended.set()
+
+    def _give_signs(self, ended: threading.Event) -> None:
+        """Record signs of life of the trials that run here; in a thread of its own."""
+        while not ended.wait(BEAT):
+            for key in [*self._alive.values()]:
+                with suppress(Exception):  # a disk that is full is reported when the trial ends
+                    self._beat(key)
+
+    def _propose(self, argv: Sequence[str], at_once: int) -> Run | None:
+        """Return the run of a new trial; None if it is refused."""
+        with self._writing(), warnings.catch_warnings():
+            # Optuna itself gives signs of life only where it calls a function for each trial.
+            warnings.filterwarnings("ignore", message="Heartbeat of storage")
+            trial = self.study.ask()
+            self._beat(trial._trial_id)
+            # Of the trial's number, so that processes propose different ones.
+            self.study.sampler = self._optuna.samplers.TPESampler(
+                n_startup_trials=_STARTUP, seed=self.config.seed[0] + trial.number
+            )
+            values = suggest(trial, self.space)
+        self._alive[trial.number] = trial._trial_id
+        try:
+            config = changed(self.config, values)
+            check_memory(config, at_once)
+            folder = RunFolder.create(config, config.seed[0], argv, self.folder / f"trial_{trial.number:04d}")
+        except ConfigError as error:
+            self._end(trial, values, 1, str(error), False)
+            return None
+        except BaseException:
+            self._end(trial, values, 1, "", False)
+            raise
+        report, end = partial(self._report, trial, config.total_timesteps), partial(self._end, trial, values)
+        return Run(f"trial {trial.number}", folder, on_evaluation=report, on_end=end)
+
+    def _report(self, trial: Any, total: int, env_steps: int, success: float) -> bool:
+        """Report an evaluation of a trial, and return whether to prune it."""
+        with self._writing():
+            trial.report(success, env_steps)
+            if env_steps < total and trial.should_prune():
+                self._pruned.add(trial.number)
+        return trial.number in self._pruned
+
+    def _end(self, trial: Any, values: dict[str, Any], status: int, error: str, diverged: bool) -> None:
+        """Record the end of a trial, and print a line on how it went.
+
+        Raises:
+            ConfigError: when one after another was refused or failed, or nothing can be written.
+        """
+        states, error = self._states, error.removeprefix("marinenav: error: ")
+        reports = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
+        success = reports[max(reports)] if reports else 0.0
+        if trial.number in self._pruned:
+            state, line = states.PRUNED, f"pruned at success {success:.3f} with "
+        elif diverged:
+            state, line = states.PRUNED, f"{error}; it had "
+        elif error:
+            state, line = states.FAIL, f"refused, {error}; it had "
+        else:
+            state, line = (states.FAIL if status else states.COMPLETE), f"success {success:.3f} with "
+        self._refused = self._refused + 1 if state == states.FAIL and error else 0
+        del self._alive[trial.number]
+        with self._writing():
+            # Optuna keeps the last report of one that is pruned. Another process may have closed it after a pause.
+            self.study.tell(trial, success if state == states.COMPLETE else None, state, skip_if_finished=True)
+        if self._refused == _MOST_REFUSED:
+            raise ConfigError(error)
+        if error or state != states.FAIL:
+            line += ", ".join(f"{key}={json.dumps(value)}" for key, value in values.items())
+            print(f"trial {trial.number}: {line}", flush=True)
+        if state == states.COMPLETE:
+            self.write_best()
+
+    def write_best(self) -> Any:
+        """Write the configuration of the best trial, so that ``train -C`` takes it.
+
+        Returns:
+            Optuna's best trial; None while no trial has run to its end.
+        """
+        if not self._count(self._states.COMPLETE):
+            return None
+        best = self.study.best_trial
+        config = changed(self.config, chosen(best.params, self.space))
+        content = json.dumps(to_dict(config), indent=2) + "\n"
+        write_atomically(self.folder / BEST, content)
+        return best

@@ -1,0 +1,151 @@
+"""Runs of the seeds of one configuration, new or resumed: sizes for the device, folders, first lines."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from marinenav_env.support.validation import require
+from train_RL_agents.config.overrides import Overrides, as_settings
+from train_RL_agents.config.reading import agent_name, load_config, override, stated_keys
+from train_RL_agents.experiments.run import Run, removed_if_refused
+from train_RL_agents.run.checkpoint import STATE
+from train_RL_agents.run.finding import LATEST, POLICIES, resolve_path
+from train_RL_agents.run.ranks import Ranks
+from train_RL_agents.run.resuming import RESUMABLE
+from train_RL_agents.run.run_folder import RunFolder, runs_in
+from train_RL_agents.sizing.plan import check, is_short, summary, table
+from train_RL_agents.sizing.profiles import SizedConfig, planned
+from train_RL_agents.utils.progress import relative
+
+
+def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto", at_once: int = 1) -> SizedConfig:
+    """Read a configuration and size it for its device, before there is a folder.
+
+    Args:
+        path: see load_config.
+        overrides: settings laid over the file; see load_config.
+        profile: see sizing.profiles.apply_profile.
+        at_once: number of runs that share the machine.
+
+    Raises:
+        ConfigError: when a setting cannot be used, the device is missing or the run will not fit.
+    """
+    config, stated, ranks = load_config(path, overrides), stated_keys(path, overrides), Ranks()
+    # Resolved now: once the run has a folder, it is the newest itself.
+    newest: dict[str, Any] = {
+        name: str(resolve_path(Path(value), POLICIES))
+        for name in ("load_model", "teacher")
+        if Path(value := getattr(config, name)).name == LATEST
+    }
+    config = replace(config, **newest)
+    is_shared = at_once == 1 or config.execution.device in ("auto", "cpu", "cuda")
+    allowed = "auto, cpu or cuda with --jobs, which shares them out"
+    require(is_shared, "execution.device", config.execution.device, allowed)
+    device = ranks.device(config.execution.device)
+    local = sized = planned(config, profile, stated, device)
+    if ranks.size > 1:  # each process holds its share
+        local = planned(ranks.share(sized.config), "none", stated, device)
+    check(local.plan, local.config, min(at_once, len(config.seed)))
+    return sized._replace(plan=local.plan)
+
+
+def _banner(folder: Path, agent: str, device: str, more: str, root: Path) -> list[str]:
+    """Return the first lines of a run; ``root`` is the folder that TensorBoard is to show."""
+    watch = shlex.join(["tensorboard", "--logdir", str(relative(root))])
+    return [f"{relative(folder)}: {agent} on {device}, {more}", f"curves: {watch}"]
+
+
+def new_runs(
+    path: Path | None,
+    overrides: Overrides,
+    profile: str = "auto",
+    argv: Sequence[str] = (),
+    at_once: int = 1,
+    verbose: bool = False,
+    **options: Any,
+) -> list[Run]:
+    """Make runs of every seed in one training folder; one that is refused leaves none behind.
+
+    Args:
+        path: see sized_config.
+        overrides: see sized_config.
+        profile: see sized_config.
+        argv: command line, for the record.
+        at_once: see sized_config.
+        verbose: print what takes memory also where there is plenty.
+        options: options of TorchRLTrainer.
+
+    Raises:
+        ConfigError: see sized_config.
+    """
+    ranks = Ranks()
+    with ranks.barrier():
+        sized = sized_config(path, overrides, profile, at_once)
+    quiet = options.get("quiet") or options.get("json_lines") or not ranks.is_main
+    console = Console(quiet=quiet, highlight=False)
+    config = sized.config
+
+    def create() -> list[RunFolder]:
+        """Make all folders at once, so that --resume finds the seeds that have not begun."""
+        parent = RunFolder.make_parent(config)
+        with removed_if_refused(parent):
+            return [RunFolder.create(config, seed, argv, parent) for seed in config.seed]
+
+    folders = ranks.broadcast(create)
+    parent = folders[0].path.parent
+    banner = _banner(parent, config.agent_type, str(sized.plan.device), sized.chosen, parent.parent)
+    for line in (*banner, summary(sized.plan)):
+        console.print(line, markup=False, soft_wrap=True)
+    if verbose or is_short(sized.plan):
+        console.print(table(sized.plan))
+    for folder in folders:
+        folder.heading = banner
+    first, *others = [Run(folder.path.name, folder, options) for folder in folders]
+    return [replace(first, new_parent=parent), *others]
+
+
+def _check_agent(folder: RunFolder, name: str) -> None:
+    """Refuse the name of another agent than a run's.
+
+    Raises:
+        ConfigError: when it is one.
+    """
+    agent = folder.config.agent_type
+    allowed = f"left out, or {agent}: {folder.path} is a run of that agent"
+    require(agent_name(name) == agent, "agent_type", name, allowed)
+
+
+def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
+    """Open a run, or every run of a training folder, to go on with it.
+
+    Args:
+        path: run folder or training folder.
+        overrides: settings that change; see load_config.
+        options: options of TorchRLTrainer.
+
+    Raises:
+        ConfigError: when there is none, or a setting must not change.
+    """
+    ranks, settings = Ranks(), as_settings(overrides)
+    with ranks.barrier():
+        folders = [RunFolder.open(run) for run in runs_in(path)]
+        for folder in folders:
+            _check_agent(folder, str(settings.get("agent_type", folder.config.agent_type)))
+            folder.config = override(folder.config, overrides)
+        for key, value in settings.items():
+            require(key in (*RESUMABLE, "agent_type"), key, value, "left as it is when a run is resumed")
+        for folder in folders:
+            device = str(ranks.device(folder.config.execution.device))
+            begins = "resumed" if (folder.checkpoints / STATE).exists() else "from the beginning"
+            root = folder.path.parent.parent
+            folder.heading = _banner(folder.path, folder.config.agent_type, device, begins, root)
+            if ranks.is_main and not (options.get("quiet") or options.get("json_lines")):
+                print(*folder.heading, sep="\n", flush=True)
+    arguments = () if isinstance(overrides, Mapping) else overrides
+    return [Run(folder.path.name, folder, options, arguments) for folder in folders]

@@ -1,0 +1,88 @@
+"""Search spaces: the settings that a search tries, with the values of each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from marinenav_env.support.extras import need
+from marinenav_env.support.validation import ConfigError, bare, is_number, require
+from train_RL_agents.config.reading import from_dict, known_settings, to_dict, unknown
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.utils.files import read_json
+
+Space = dict[str, Any]
+"""Optuna's distribution of each setting; choices are JSON texts, as Optuna keeps no lists."""
+
+_CHOICES = 100
+"""Most values of a list; each is tried as a setting when the space is read."""
+
+
+def read_space(path: Path, config: TrainConfig[Any]) -> Space:
+    """Read a search space: ``{"key": {"low": 1, "high": 2, "log": true}, "other": [1, 2, 3]}``.
+
+    Args:
+        path: JSON file.
+        config: configuration that the settings belong to.
+
+    Raises:
+        ConfigError: when a setting is not known, or an end or a choice cannot be its value.
+    """
+    content = read_json(path)
+    require(len(content) > 0, str(path), content, "an object with one or more settings")
+    types = {key: bare(setting.annotation) for key, setting in known_settings(config).items()}
+    for key, value in content.items():
+        if key not in types:
+            raise ConfigError(unknown(key, value, list(types)))
+    space = {key: _distribution(key, value, types[key]) for key, value in content.items()}
+    for key, value in content.items():
+        for choice in value if isinstance(value, list) else (value["low"], value["high"]):
+            changed(config, {key: choice})
+    return space
+
+
+def _distribution(key: str, value: Any, annotation: Any) -> Any:
+    """Return Optuna's distribution of a setting.
+
+    Raises:
+        ConfigError: when the file's value is none.
+    """
+    distributions = need("optuna.distributions", "tune")
+    require(key != "agent_type", key, value, "left out: a study is of one agent")
+    if isinstance(value, list):
+        require(0 < len(value) <= _CHOICES, key, value, f"a list with 1 to {_CHOICES} values")
+        return distributions.CategoricalDistribution([json.dumps(choice) for choice in value])
+    is_range = isinstance(value, dict) and {"low", "high"} <= value.keys() <= {"low", "high", "log"}
+    require(is_range, key, value, "a list of values, or an object with low, high and perhaps log")
+    low, high, log = value["low"], value["high"], value.get("log", False)
+    is_ordered = is_number(low) and is_number(high) and low < high and (low > 0 or not log)
+    require(is_ordered, key, value, "numbers low < high, above 0 where log is true")
+    require(isinstance(log, bool), f"{key}.log", log, "true or false")
+    require(annotation in (int, float), key, value, "a list: the setting is not a single number")
+    whole = annotation is int and low % 1 == high % 1 == 0
+    kind = distributions.IntDistribution if whole else distributions.FloatDistribution
+    return kind(low, high, log)
+
+
+def changed(config: TrainConfig[Any], values: dict[str, Any]) -> TrainConfig[Any]:
+    """Return a configuration with other values for some dotted keys."""
+    return from_dict(values, saved=to_dict(config))
+
+
+def suggest(trial: Any, space: Space) -> dict[str, Any]:
+    """Let Optuna choose the settings of a trial, and return them."""
+    for key, item in space.items():
+        if hasattr(item, "choices"):
+            trial.suggest_categorical(key, item.choices)
+        else:
+            number = trial.suggest_int if isinstance(item.low, int) else trial.suggest_float
+            number(key, item.low, item.high, log=item.log)
+    return chosen(trial.params, space)
+
+
+def chosen(params: dict[str, Any], space: Space) -> dict[str, Any]:
+    """Return the settings that a trial's parameters stand for."""
+    missing = space.keys() - params.keys()
+    require(not missing, "trial", params, f"one with {', '.join(sorted(missing))}")
+    return {key: json.loads(params[key]) if hasattr(item, "choices") else params[key] for key, item in space.items()}

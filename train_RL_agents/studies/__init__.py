@@ -1,1 +1,0 @@
-"""Studies: agents, settings and seeds from one file, trained, evaluated and compared."""
