@@ -276,7 +276,7 @@ class MarineNavEnv(EnvBase):
         seed = as_seed(seed)
         self._generator.manual_seed(seed)
         if not self._noise_given:
-            self._noise.restart(seed)
+            self._noise.reseed(seed)
         self.env_steps = 0
         self._begun, self._restored, self._outcome = False, False, None
         if isinstance(self._scenarios, Curriculum):

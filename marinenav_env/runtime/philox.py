@@ -2,8 +2,8 @@
 
 A number is a function of a key and a counter (Salmon et al., Parallel Random Numbers: As Easy as 1,
 2, 3, 2011; also in Random123, JAX and Triton). No generator is advanced, so numbers can be drawn
-within compiled code, for any part of a batch and on any device, and are the same everywhere: the
-bits exactly, normal numbers to rounding.
+within compiled code, for any part of a batch and on any device. They are the same everywhere: bits
+exactly, normal numbers up to rounding.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ Words = tuple[Tensor, Tensor, Tensor, Tensor]
 _WORD = 0xFFFFFFFF
 _ROUNDS = 10
 _MULTIPLIERS = 0xD2511F53 - 2**32, 0xCD9E8D57 - 2**32
-"""Less 2^32, so that products with 32 bits fit into int64."""
+"""Multipliers minus 2^32, so that products with 32 bits fit into int64."""
 _WEYL = 0x9E3779B9, 0xBB67AE85
 _WORDS, _NORMAL, _UNIFORM, _KINDS = 1, 2, 3, 4
-"""Kinds of numbers; never 0, so that no counter is one of torch's own generator on a GPU."""
+"""Kinds of numbers; never 0, so that counters differ from those of torch's generator on a GPU."""
 _FRACTION = 24
 """Bits of a uniform number, as many as float32 has."""
 
 
 def philox(counter: Words, key: tuple[Tensor, Tensor]) -> Words:
-    """Philox 4x32-10.
+    """Return four random words by Philox 4x32-10.
 
     Args:
         counter: four words, of shapes that broadcast.
-        key: two words, likewise.
+        key: two words, of shapes that broadcast.
     """
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_ROUNDS):
         p0, p1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        # What is above 32 bits in c1, c3 and the key is dropped here.
+        # The bits above 32 of c1, c3 and the key are dropped here.
         high0, high1 = (p0 >> 32) + c0, (p1 >> 32) + c2
         c0, c1, c2, c3 = (high1 ^ c1 ^ k0) & _WORD, p1, (high0 ^ c3 ^ k1) & _WORD, p0
         k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
@@ -50,12 +50,12 @@ def philox(counter: Words, key: tuple[Tensor, Tensor]) -> Words:
 
 
 def uniform(word: Tensor, dtype: torch.dtype) -> Tensor:
-    """Uniform on [0, 1), a multiple of 2^-24, from the upper bits of a word."""
+    """Convert the upper bits of a word to a number uniform on [0, 1), a multiple of 2^-24."""
     return (word >> (32 - _FRACTION)).to(dtype) * 2.0**-_FRACTION
 
 
 def normal(first: Tensor, second: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Two independent standard normal numbers from the upper 24 bits of two words (Box-Muller)."""
+    """Convert the upper 24 bits of two words to two independent standard normal numbers (Box-Muller)."""
     # log(0) is left out; the largest number is 5.8.
     length = torch.sqrt(-2.0 * torch.log(uniform(first, dtype) + 2.0**-_FRACTION))
     angle = (2.0 * math.pi) * uniform(second, dtype)
@@ -63,9 +63,9 @@ def normal(first: Tensor, second: Tensor, dtype: torch.dtype) -> tuple[Tensor, T
 
 
 class RandomSource(NamedTuple):
-    """What the random numbers of a batch of environments in one step follow from.
+    """Random source of a batch of environments in one step.
 
-    Those of an environment do not depend on the others in the batch, but on its number of slots.
+    The numbers of an environment depend on its number of slots, but not on other environments.
     """
 
     seed: Tensor
@@ -73,52 +73,52 @@ class RandomSource(NamedTuple):
     environment: Tensor
     """[E] int64 in [0, 2^32): numbers of the environments."""
     step: Tensor
-    """[] or [E] int64, below 2^32: the step, of all environments or of each."""
+    """[] or [E] int64, below 2^32: step of all environments, or their steps."""
     purpose: int = 0
-    """What numbers are for: another purpose has others."""
+    """Purpose of the numbers; purposes have different numbers."""
     kind: int = _WORDS
-    """Normal, uniform and plain numbers of one purpose are others, too."""
+    """Kind of the numbers; normal and uniform numbers and words of a purpose are different, too."""
 
     @classmethod
     def seeded(cls, seed: int, environments: int, device: torch.device, first: int = 0) -> RandomSource:
-        """The source of the first step of so many environments, numbered from ``first`` on."""
+        """Return the source of the first step of environments that are numbered from ``first`` on."""
         zeros = torch.zeros(3, dtype=torch.int64, device=device)
         numbers = torch.arange(first, first + environments, device=device)
         source = cls(zeros[:2], numbers, zeros[2])
-        source.restart(seed)
+        source.reseed(seed)
         return source
 
-    def restart(self, seed: int) -> None:
+    def reseed(self, seed: int) -> None:
         """Return to the first step, with another seed, in place."""
         self.seed[0].fill_(seed & _WORD)
         self.seed[1].fill_(seed >> 32 & _WORD)
         self.step.zero_()
 
     def take(self) -> RandomSource:
-        """The source of this step, [E]; this one goes on to the next, in place."""
+        """Return the source of this step, [E], and advance this object to the next step in place."""
         taken = self._replace(step=self.step.expand_as(self.environment).clone())
         self.step.add_(1)
         return taken
 
     def state(self) -> dict[str, Tensor]:
-        """Its own tensors to save, without the numbers of the environments."""
+        """Return the tensors to save, without the numbers of the environments."""
         return {"seed": self.seed, "step": self.step}
 
     def of(self, purpose: int) -> RandomSource:
-        """The source for another purpose."""
+        """Return the source for another purpose."""
         return self._replace(purpose=purpose)
 
     def rows(self, rows: Tensor | slice) -> RandomSource:
-        """The source of some of its environments."""
+        """Return the source of some of the environments."""
         step = self.step[rows] if self.step.ndim else self.step
         return self._replace(environment=self.environment[rows], step=step)
 
     def below(self, size: int) -> Tensor:
-        """A whole number of each environment [E], uniform below a size of up to 2^31."""
+        """Draw one whole number per environment [E], uniform below a size of up to 2^31."""
         return self.words(1)[0][0] * size >> 32
 
     def words(self, *shape: int) -> Words:
-        """Four words for each of ``[*shape, E]``."""
+        """Draw four words ``[*shape, E]``."""
         count, device = math.prod(shape), self.environment.device
         number = torch.arange(count, device=device).view(*shape, 1)
         # 0, from memory: code compiled for a GPU multiplies indices alone with 32 bits.
@@ -128,21 +128,21 @@ class RandomSource(NamedTuple):
         return philox(counter, (self.seed[0], self.seed[1]))
 
     def normal(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Standard normal numbers of a shape [E, ...]."""
+        """Draw standard normal numbers of a shape [E, ...]."""
         a, b, c, d = self._replace(kind=_NORMAL).words(_calls(shape))
-        return _joined((*normal(a, b, dtype), *normal(c, d, dtype)), shape)
+        return _join((*normal(a, b, dtype), *normal(c, d, dtype)), shape)
 
     def uniform(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Numbers of a shape [E, ...], uniform on [0, 1)."""
+        """Draw numbers of a shape [E, ...], uniform on [0, 1)."""
         words = self._replace(kind=_UNIFORM).words(_calls(shape))
-        return _joined([uniform(word, dtype) for word in words], shape)
+        return _join([uniform(word, dtype) for word in words], shape)
 
 
 def _calls(shape: Sequence[int]) -> int:
-    """Calls of Philox for the numbers of one environment, four each."""
+    """Return the number of calls of Philox, with four numbers per call, for one environment."""
     return -(-math.prod(shape[1:]) // 4)
 
 
-def _joined(parts: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
-    """Numbers of a shape [E, ...] from parts [count, E]; environments are adjacent in memory."""
+def _join(parts: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
+    """Join parts [count, E] to numbers of a shape [E, ...] with environments adjacent in memory."""
     return env_first(torch.cat(list(parts))[: math.prod(shape[1:])].view(*reversed(shape)))

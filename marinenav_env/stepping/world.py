@@ -1,7 +1,7 @@
-"""The whole world: dynamics, observation, rules of the sea, reward, endings.
+"""World: dynamics, observation, rules of the sea, reward and endings in one step.
 
-A control step is a pure function of tensors: its random numbers follow from a counter and nothing
-is read on the host, so that it compiles into one graph and can be captured.
+A control step is a pure function of tensors without host reads, and its random numbers follow from a
+counter, so that it compiles into one graph and can be captured.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ from marinenav_env.stepping.actions import check_form
 from marinenav_env.support.validation import require
 
 _MISSED, _ENTRIES = 1, 2
-"""Purposes of random numbers besides perception's 0; each further sensor has the next."""
+"""Purposes of random numbers: perception has 0, and further sensors count up from the last."""
 
 
 def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
-    """State at the start of an episode.
+    """Return the state at the start of an episode.
 
     Args:
         scenario: batch [E].
-        core_radius: [E or 1] (m).
+        core_radius: [E or 1] radius of the vortex cores (m).
     """
     x, y = scenario.start.unbind(-1)
     current = current_velocity(x, y, scenario.core_position, scenario.core_circulation, core_radius)
@@ -82,8 +82,8 @@ def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
     )
 
 
-def _moved(state: State, scenario: Scenario, parameters: Parameters, rates: Tensor, config: WorldConfig) -> State:
-    """The state after the motion of a control step, before collisions and arrivals."""
+def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tensor, config: WorldConfig) -> State:
+    """Return the state after the motion of a control step, before collisions and arrivals."""
     weather, pending, force = parameters.weather, state.pending, None
     if weather is not None and pending is not None:
         rates, pending = delayed(rates, pending, weather.delay)
@@ -123,37 +123,37 @@ class StepNoise(NamedTuple):
     """Random numbers of one observation."""
 
     perception: Noise
-    """For the own state and the objects."""
+    """Noise of the objects."""
     entries: tuple[Tensor | None, ...]
-    """For every further sensor."""
+    """Noise of every further sensor."""
     missed: Tensor | None = None
-    """[E, R, M] uniform on [0, 1), of detections; None without weather."""
+    """[E, R, M] uniform on [0, 1), for missed detections; None without weather."""
 
 
 class StepResult(NamedTuple):
-    """What a step gives; it can be taken apart as ``world, observation, controlled, outcome``."""
+    """Result of a step."""
 
     world: WorldState
-    """What the next step starts from, after new episodes."""
+    """State that the next step starts from, after new episodes."""
     observation: TensorDict
-    """After the step, before new episodes; batch [E]."""
+    """Observation after the step, before new episodes; batch [E]."""
     controlled: Tensor
-    """[E, R] bool, likewise: the active robots that actions steer."""
+    """[E, R] bool: robots that are active and controlled by actions, before new episodes."""
     outcome: Outcome
-    """Of the step."""
+    """Outcome of the step."""
 
 
 class World:
     """The world as pure functions of tensors, for one configuration.
 
     Args:
-        config: what is the same for all environments.
+        config: configuration shared by all environments.
         quantiles: von Mises quantile table of the radius noise.
         continuous: whether actions are continuous or indices of pairs of thrust changes.
         compile_step: whether ``step`` is compiled (fullgraph).
-        weather: whether there is any in the parameters.
+        weather: whether the parameters have weather.
         statistics: whether statistics of episodes are accumulated.
-        kernel: makes what computes ``advance`` in place of this; None: nothing does.
+        kernel: factory of a kernel that replaces ``advance``; None: no kernel.
 
     Raises:
         ConfigError: when a part that the configuration names cannot be used.
@@ -192,15 +192,15 @@ class World:
         """Advance every environment by one control step, and start episodes where one has ended.
 
         Args:
-            world: before the step; it is not changed.
+            world: state before the step; it is not changed.
             action: [E, R, 2] in [-1, 1], or [E, R] index of a pair of thrust changes; those of
                 inactive robots have no effect.
-            noise: one draw, or what it follows from.
-            episodes: what ended environments go on with; None: they stay as they are.
+            noise: random numbers of the observation, or their random source.
+            episodes: reset states for environments whose episode has ended; None: no resets.
 
         Returns:
-            What happened. The observation is that of the robots active before the step: a robot
-            that ends in this step still gets its last one, and is still seen by the others.
+            The result. The observation is that of the robots active before the step: a robot that
+            ends in this step still observes, and is still observed by the others.
 
         Raises:
             ConfigError: when actions are of another shape or type; see also actions.unusable.
@@ -210,16 +210,16 @@ class World:
         if self.statistics and now.statistics is None:
             now = now.clone(recurse=False)
             now.statistics = self._no_statistics(now.scenario)
-        # One layout, since code is generated for each.
+        # Always in the same layout, since every layout needs its own compiled code.
         action = environments_innermost(action)
         if episodes is None:
             after, _, *rest = self._advance(now, parameters, action, noise)
             return StepResult(WorldState(after, parameters), *rest)
-        # What all environments share is not looked at twice: compiled code checks each tensor.
+        # Shared parameters are passed only once, since compiled code checks all tensors.
         (pool, starts), entry, allowed = episodes
         others = None if starts.batch_size[0] == 1 else starts
-        after, own, *rest = self._advance(now, parameters, action, noise, pool, others, entry, allowed)
-        return StepResult(WorldState(after, parameters if own is None else own), *rest)
+        after, changed, *rest = self._advance(now, parameters, action, noise, pool, others, entry, allowed)
+        return StepResult(WorldState(after, parameters if changed is None else changed), *rest)
 
     def advance(
         self,
@@ -232,21 +232,21 @@ class World:
         entry: Any = None,
         allowed: Tensor | None = None,
     ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
-        """``step`` from and to tensors, which is compiled.
+        """Make a step from and to tensors; this function is compiled.
 
         Args:
             now: batch [E], before the step.
             parameters: batch [E or 1].
-            action: see ``step``.
-            noise: see ``step``.
-            pool: batch [P], what new episodes start from; None: there are none.
-            others: batch [P], their parameters; None where all environments share them.
-            entry: see NewEpisodes.
-            allowed: see NewEpisodes.
+            action: actions as of ``step``.
+            noise: random numbers or random source as of ``step``.
+            pool: states that new episodes start from, batch [P]; None: no new episodes.
+            others: parameters of these states, batch [P]; None if all environments share them.
+            entry: entries of the pool, as in NewEpisodes.
+            allowed: environments that may start an episode, as in NewEpisodes.
 
         Returns:
-            What the next step starts from, its parameters if they may be others, and the rest of
-            StepResult.
+            The state that the next step starts from, its parameters unless they are shared, and the
+            remaining fields of StepResult.
         """
         state, scenario = now.state, now.scenario
         if isinstance(noise, RandomSource):
@@ -254,11 +254,11 @@ class World:
         rates, scripted = self._rates(action, parameters.vessel), scenario.scripted
         if scripted is not None:
             rates = torch.where((scenario.robot_mask & ~scripted)[..., None], rates, 0.0)
-        moved = _moved(state, scenario, parameters, rates, self.config)
+        moved = _move(state, scenario, parameters, rates, self.config)
         entries, seen = self.observe(moved, scenario, parameters, noise)
-        outcome = self._judged(now, parameters, moved, entries, seen)
+        outcome = self._find_outcome(now, parameters, moved, entries, seen)
         batch = state.batch_size
-        observation = TensorDict({name: stored(each) for name, each in entries.items()}, batch)
+        observation = TensorDict({name: stored(value) for name, value in entries.items()}, batch)
         after = ResetState(
             scenario=scenario,
             state=moved.apply(stored),
@@ -273,10 +273,10 @@ class World:
         following = reset_environments(
             outcome.episode_done, NewEpisodes(starts, entry, allowed), WorldState(after, parameters)
         )
-        own = None if others is None else following.parameters
-        return following.now, own, observation, acting, outcome
+        next_parameters = None if others is None else following.parameters
+        return following.now, next_parameters, observation, acting, outcome
 
-    def _judged(
+    def _find_outcome(
         self,
         before: ResetState,
         parameters: Parameters,
@@ -284,14 +284,14 @@ class World:
         entries: dict[str, Tensor],
         seen: Observation,
     ) -> Outcome:
-        """Find collisions, arrivals, rewards and endings of a step; ``moved`` gets its flags.
+        """Return the outcome of a step: collisions, arrivals, rewards and endings.
 
         Args:
             before: batch [E], before the step.
             parameters: batch [E or 1].
-            moved: the state after the motion.
-            entries: of the observation, by name.
-            seen: what perception measured.
+            moved: state after the motion; its flags are set.
+            entries: entries of the observation by name.
+            seen: measurements of perception.
         """
         config, vessel = self.config, parameters.vessel
         state, scenario = before.state, before.scenario
@@ -355,14 +355,14 @@ class World:
         """Start new episodes in some environments.
 
         Args:
-            world: before; it is not changed.
-            done: [E] bool, which environments.
-            episodes: what they go on with.
+            world: state before the reset; it is not changed.
+            done: [E] bool, environments to reset.
+            episodes: states that they are reset to.
         """
         return reset_environments(done, episodes, world)
 
     def _no_statistics(self, scenario: Scenario) -> Tensor:
-        """Statistics [E, S] at the start of episodes."""
+        """Return the statistics [E, S] at the start of episodes."""
         size = *scenario.batch_size, len(self.statistics)
         return environments_innermost(scenario.goal.new_zeros(size))
 
@@ -370,19 +370,19 @@ class World:
         """Start new episodes in all environments.
 
         Args:
-            pool: what episodes start from, batch [P].
-            index: [E] int64, the entry of the pool for each environment.
+            pool: states that episodes start from, batch [P].
+            index: [E] int64, entries of the pool for the environments.
         """
         now = pool.now[index].apply(environments_innermost)
         shared = pool.parameters.batch_size[0] == 1
         return WorldState(now, pool.parameters if shared else pool.parameters[index])
 
     def check(self, world: WorldState, action: Tensor) -> None:
-        """Make a step, not compiled, to check users' parts.
+        """Make a step, not compiled, to check the user's parts.
 
         Args:
-            world: any.
-            action: see ``step``.
+            world: any state of the world.
+            action: actions as of ``step``.
 
         Raises:
             ConfigError: when an entry or the reward is of another shape or type than it should be.
@@ -390,20 +390,20 @@ class World:
         now, parameters = world
         dtype, robots = now.state.pose.dtype, now.state.active.shape
         source = RandomSource.seeded(0, len(now), now.state.pose.device)
-        _, _, found, _, outcome = self.advance(now, parameters, action, source)
+        _, _, observation, _, outcome = self.advance(now, parameters, action, source)
         expected = {
-            f"robots/observation/{name}": (found[name], (*robots, *entry.shape), entry.dtype(dtype))
+            f"robots/observation/{name}": (observation[name], (*robots, *entry.shape), entry.dtype(dtype))
             for name, entry in self.entries.items()
         } | {"robots/reward": (outcome.reward, (*robots,), dtype)}
         for key, (tensor, shape, kind) in expected.items():
-            fine = tensor.shape == shape and tensor.dtype == kind
-            require(fine, key, f"{list(tensor.shape)} {tensor.dtype}", f"{list(shape)} {kind}")
+            is_expected = tensor.shape == shape and tensor.dtype == kind
+            require(is_expected, key, f"{list(tensor.shape)} {tensor.dtype}", f"{list(shape)} {kind}")
 
     def draw_noise(self, source: RandomSource, scenario: Scenario, dtype: torch.dtype) -> StepNoise:
         """Draw the noise of one observation of every robot.
 
         Args:
-            source: of the random numbers; each kind of noise is a purpose.
+            source: random source; every kind of noise is a purpose.
             scenario: batch [E], for its shapes.
             dtype: floating-point type.
         """
@@ -426,13 +426,13 @@ class World:
         """Measure every entry of the observation.
 
         Args:
-            state: batch [E]; its active robots observe and are observed.
+            state: batch [E]; active robots observe and are observed.
             scenario: batch [E].
             parameters: batch [E or 1].
-            noise: one draw.
+            noise: random numbers of the observation.
 
         Returns:
-            The entries by name, and what perception measured.
+            The entries by name, and the measurements of perception.
         """
         missed = None
         if parameters.weather is not None and noise.missed is not None:
@@ -456,12 +456,12 @@ class World:
         return entries, seen
 
     def first(self, scenario: Scenario, parameters: Parameters, source: RandomSource) -> ResetState:
-        """State and observation at the start of episodes.
+        """Return state and observation at the start of episodes.
 
         Args:
             scenario: batch [P].
             parameters: batch [P or 1].
-            source: of the observation's noise, P environments.
+            source: random source of the noise of the observation, P environments.
         """
         if scenario.scripted is not None:
             scenario = scenario.clone(recurse=False)
@@ -484,7 +484,7 @@ class World:
         )
 
     def _rates(self, action: Tensor, vessel: Vessel) -> Tensor:
-        """Commanded thrust rates [E, R, 2] of actions (N/s)."""
+        """Return the commanded thrust rates [E, R, 2] of actions (N/s)."""
         if self.continuous:
             return continuous_rates(action.to(vessel.max_thrust_rate.dtype), vessel)
         return discrete_rates(action.to(torch.int64), vessel)

@@ -59,7 +59,7 @@ def test_every_seed_gives_others(seed: int) -> None:
     other = RandomSource.seeded(seed + 2**32, 4, CPU).normal((4, 5), torch.float32)
     assert not (drawn == other).any()
     again.step.add_(7)
-    again.restart(seed)
+    again.reseed(seed)
     assert torch.equal(drawn, again.normal((4, 5), torch.float32))
     assert torch.equal(state, torch.get_rng_state())
 
@@ -134,7 +134,7 @@ def test_each_step_takes_the_next_source() -> None:
         "seed": [3, 0],
         "step": 3,
     }
-    source.restart(4)
+    source.reseed(4)
     assert int(source.step) == 0 and taken[2].step.tolist() == [2, 2]
 
 
