@@ -75,8 +75,8 @@ _ALTERNATIVES = {"levels", "suite", "scenarios"}, {"seed", "fresh"}, {"risk", "s
 
 
 @dataclass(frozen=True)
-class _Given:
-    """Values of a Choice for their checks."""
+class _CheckedChoice:
+    """Values of a Choice, which are checked when it is made."""
 
     levels: tuple[int, ...] = ()
     suite: str = ""
@@ -136,30 +136,29 @@ class Policy:
             ConfigError: if an entry is missing, of another shape or type or not finite, or the risk is out of range.
         """
         require(risk is None or (is_number(risk) and 0.0 < risk <= 1.0), "risk", risk, "in (0, 1]")
-        fine = risk is None or self.loaded.agent.supports_risk
-        require(fine, "risk", risk, f"left out: {self.name} takes no risk level")
-        fine = isinstance(observation, Mapping)
-        require(fine, "observation", observation, "a dictionary of arrays by entry")
+        is_usable = risk is None or self.loaded.agent.supports_risk
+        require(is_usable, "risk", risk, f"left out: {self.name} takes no risk level")
+        require(isinstance(observation, Mapping), "observation", observation, "a dictionary of arrays by entry")
         agent, entries = self.loaded.agent, self.loaded.agent.spec.entries
         device = next(agent.parameters()).device
         missing = ", ".join(entries.keys() - observation.keys())
         require(not missing, "observation", "...", f"with the entries {missing}")
-        given: dict[str, Tensor] = {}
+        inputs: dict[str, Tensor] = {}
         batch: tuple[int, ...] | None = None
         for name, entry in entries.items():
             key, array = f"observation[{name!r}]", _numbers(name, observation[name])
             inner = array.ndim - len(entry.shape)
-            fine = inner >= 0 and array.shape[inner:] == entry.shape
-            require(fine, key, array.shape, f"[..., {entry.shape}]")
+            matches = inner >= 0 and array.shape[inner:] == entry.shape
+            require(matches, key, array.shape, f"[..., {entry.shape}]")
             batch = array.shape[:inner] if batch is None else batch
             allowed = f"of shape {(*batch, *entry.shape)}, as the other entries"
             require(array.shape[:inner] == batch, key, array.shape, allowed)
-            each = torch.as_tensor(array, device=device).to(entry.dtype(torch.float32))
-            given[name] = each.reshape(-1, *entry.shape)
+            tensor = torch.as_tensor(array, device=device).to(entry.dtype(torch.float32))
+            inputs[name] = tensor.reshape(-1, *entry.shape)
         batch = batch or ()
         level = None if risk is None else torch.full((math.prod(batch),), risk, device=device)
         with torch.no_grad():
-            action = agent.act(given, level)
+            action = agent.act(inputs, level)
         return action.reshape((*batch, *action.shape[1:])).cpu().numpy()
 
     def evaluate(self, device: str = "cpu", **choice: Unpack[Choice]) -> Result:
@@ -206,29 +205,29 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **choice: Unpac
         ConfigError: if there is no such policy, or an option cannot be used.
     """
     require(len(policies) > 0, "policies", 0, "one or more")
-    for each in policies:
-        fine = isinstance(each, str | Path | Policy)
-        require(fine, "policies", each, "names, paths or loaded policies, one after another")
+    for policy in policies:
+        is_policy = isinstance(policy, str | Path | Policy)
+        require(is_policy, "policies", policy, "names, paths or loaded policies, one after another")
+    options = Choice.__annotations__
     for name, value in choice.items():
-        known = Choice.__annotations__
-        allowed = f"left out; there are {', '.join(known)}{did_you_mean(name, known)}"
-        require(name in known, name, value, allowed)
-    given: dict[str, Any] = {name: each for name, each in choice.items() if each is not None and each is not False}
-    checked = _Given(**given)
-    given = {name: getattr(checked, name) for name in given}
+        allowed = f"left out; there are {', '.join(options)}{did_you_mean(name, options)}"
+        require(name in options, name, value, allowed)
+    stated: dict[str, Any] = {name: value for name, value in choice.items() if value is not None and value is not False}
+    checked = _CheckedChoice(**stated)
+    stated = {name: getattr(checked, name) for name in stated}
     for group in _ALTERNATIVES:
-        both = sorted(given.keys() & group)
+        both = sorted(stated.keys() & group)
         require(len(both) <= 1, " and ".join(both), "...", "given one at a time")
-    require(given.get("levels") != (), "levels", [], "numbers from 1, or left out")
-    where = resolve_device(device)
-    found: dict[str, Contender] = {}
-    for each in policies:
-        name = each.name if isinstance(each, Policy) else str(each)
-        require(name not in found, "policies", name, "given once")
-        if isinstance(each, Policy):
-            each.loaded.agent.to(where)
-        found[name] = Contender.of(each.loaded) if isinstance(each, Policy) else find(name, "best", where)
-    return evaluate_all(found, given, where)
+    require(stated.get("levels") != (), "levels", [], "numbers from 1, or left out")
+    target = resolve_device(device)
+    contenders: dict[str, Contender] = {}
+    for policy in policies:
+        name = policy.name if isinstance(policy, Policy) else str(policy)
+        require(name not in contenders, "policies", name, "given once")
+        if isinstance(policy, Policy):
+            policy.loaded.agent.to(target)
+        contenders[name] = Contender.of(policy.loaded) if isinstance(policy, Policy) else find(name, "best", target)
+    return evaluate_all(contenders, stated, target)
 
 
 @dataclass(frozen=True)
@@ -251,11 +250,11 @@ class TrainedRun:
         return f"<TrainedRun {self.folder}: {state}, {len(self.evaluations)} evaluations{shown}>"
 
     def _repr_html_(self) -> str:
-        rows = [{name: _cell(value) for name, value in each.items()} for each in self.evaluations]
+        rows = [{name: _cell(value) for name, value in metrics.items()} for metrics in self.evaluations]
         return Table.of(rows).html(f"Evaluations of {self.folder}") or escape(repr(self))
 
     def load(self, which: str = "best") -> Policy:
-        """Load a policy of the run; see load."""
+        """Load a policy of the run, as the function ``load`` does."""
         return load(self.folder, which)
 
 
@@ -290,10 +289,8 @@ def train(
         ConfigError: if a setting cannot be used.
     """
     require(isinstance(agent, str), "agent", agent, f"a name, such as {TrainConfig.agent_type}")
-    fine = isinstance(callbacks, Iterable)
-    given_callbacks = tuple(callbacks) if fine else ()
-    fine = fine and all(map(callable, given_callbacks))
-    require(fine, "callbacks", callbacks, "a list of functions")
+    functions = tuple(callbacks) if isinstance(callbacks, Iterable) else (None,)
+    require(all(map(callable, functions)), "callbacks", callbacks, "a list of functions")
     _require_path("config", config, "a JSON file or a name; settings are further arguments")
     _require_path("resume", resume, "a run folder")
     if ":" in agent:
@@ -301,7 +298,7 @@ def train(
         plugins.allow(agent)
     quiet_compiler()
     overrides = ({"agent_type": agent} if agent else {}) | settings
-    options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": given_callbacks}
+    options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": functions}
     if resume is None:
         path = Path(config) if config else None
         seeds = load_config(path, overrides).seed
@@ -311,8 +308,10 @@ def train(
         (run,) = resumed_runs(find_run(Path(resume)), overrides, **options)
     result, folder = run_to_the_end(run), run.folder
     manifest = read_manifest(folder.checkpoints)
-    evaluations = {each["file"]: {"env_steps": each["env_steps"], **each["metrics"]} for each in manifest["policies"]}
-    evaluations.pop(STOPPED, None)  # it has no figures
+    evaluations = {
+        entry["file"]: {"env_steps": entry["env_steps"], **entry["metrics"]} for entry in manifest["policies"]
+    }
+    evaluations.pop(STOPPED, None)  # this policy was not evaluated
     best = evaluations.get(manifest.get("best", ""), {})
     return TrainedRun(folder.path, result.finished, list(evaluations.values()), best)
 
@@ -333,8 +332,8 @@ def _numbers(name: str, value: Any) -> NDArray[Any]:
         array = np.array(None)
     require(array.dtype.kind in "biuf", f"{key}.dtype", array.dtype, "a type of numbers")
     require(bool(np.isfinite(array).all()), key, array, "finite")
-    fine = array.dtype.kind == "b" or bool((np.abs(array.astype(np.float64)) <= _LARGEST).all())
-    require(fine, key, array, f"at most {_LARGEST:g} in size")
+    in_range = array.dtype.kind == "b" or bool((np.abs(array.astype(np.float64)) <= _LARGEST).all())
+    require(in_range, key, array, f"at most {_LARGEST:g} in size")
     return array
 
 

@@ -1,9 +1,10 @@
-"""Evaluation of trained policies and baselines on the same scenario sets."""
+"""Evaluation of trained policies and baselines on sets of scenarios."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.episodes import Episodes, step_bytes
 from train_RL_agents.evaluation.recording import DOUBTFUL, Recording, concatenate, record
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.evaluation.tally import Policy, Progress, Watch
+from train_RL_agents.evaluation.tally import Policy, Progress, StepCallback
 from train_RL_agents.networks.observation import OBSERVATION, Observation, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper, command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
@@ -31,10 +32,10 @@ from train_RL_agents.utils.shipped import shipped
 
 ACTION = (GROUP, "action")
 DOUBT = 0.25
-"""Critics differ on a command if they do by more than this share of the range of all scores; so do
-those of the page in which a policy steers (figures/pages/sessions.js)."""
+"""Critics differ on a command if their means do by more than this share of the range of all scores; the demo
+(figures/pages/sessions.js) has the same number."""
 _RECORDED = 300
-"""Bytes of a robot in a step of a recording, about."""
+"""Estimated bytes of a robot in a step of a recording."""
 
 
 @dataclass(frozen=True)
@@ -42,49 +43,48 @@ class ActingOptions:
     """How trained policies act; baselines have only one."""
 
     risk: float | Literal["adaptive"] | None = None
-    """Share of the worst outcomes to act on, in (0, 1], or adapted to the closest object; None:
-    all."""
+    """Share of the worst outcomes to act on, in (0, 1], or adapted to the closest object; None: all outcomes."""
     stochastic: bool = False
-    """Act as while training, but without added exploration."""
+    """True to act as while training, but without added exploration."""
     seed: int = 0
-    """Of the random numbers of stochastic policies."""
+    """Seed of the random numbers of stochastic policies."""
     estimates: bool = False
-    """Leave for a recording what the agent expects of its actions and of the alternatives."""
+    """True to record the returns that the agent estimates for its actions and for the alternatives."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Who steers in an evaluation: a baseline, or a trained policy."""
+    """A baseline or a trained policy that is evaluated."""
 
     name: str
     """Name of the baseline, or agent type of the policy."""
     trained: LoadedPolicy | None = None
-    """The policy; None: a baseline, which has neither settings nor a file of its own."""
+    """The policy; None for a baseline, which has neither settings nor a file."""
 
     @classmethod
     def of(cls, loaded: LoadedPolicy) -> Contender:
-        """Make a trained policy a contender."""
+        """Return the contender of a trained policy."""
         return cls(loaded.config.agent_type, loaded)
 
     @property
     def continuous(self) -> bool:
-        """Say whether its actions are rates of thrust, not indices of commands."""
+        """Return whether its actions are rates of thrust, not indices of commands."""
         return self.trained is None or self.trained.agent.continuous
 
     @property
     def label(self) -> str:
-        """Return its name in pictures."""
+        """Return the name in figures."""
         if self.trained is None:
             return self.name
         return f"{self.name} after {self.trained.env_steps:,} env-steps"
 
     @property
     def reward_scale(self) -> float | None:
-        """Return the factor on rewards in what it estimates; a baseline estimates nothing."""
+        """Return the factor on rewards in its estimates; None for a baseline, which has none."""
         return None if self.trained is None else returns_scale(self.trained)
 
     def about(self) -> dict[str, Any]:
-        """Return what it is as plain values."""
+        """Return checkpoint, agent type and env-steps as plain values."""
         trained = self.trained
         return {
             "checkpoint": None if trained is None else str(trained.path.resolve()),
@@ -103,14 +103,14 @@ class Contender:
         """Return the policy that acts.
 
         Args:
-            world: where it acts.
-            acting: how a trained policy acts.
+            world: world that it acts in.
+            acting: options of a trained policy.
         """
         if self.trained is None:
             return BASELINES[self.name](world)
         agent = self.trained.agent
         rng = torch.Generator(next(agent.parameters()).device).manual_seed(acting.seed)
-        # The strength of its exploration is 0 until it is set.
+        # The strength of a PolicyWrapper's exploration is 0 until it is set.
         policy: Policy = PolicyWrapper(agent, generator=rng if acting.stochastic else None)
         policy = policy if acting.risk is None else with_risk(policy, acting.risk)
         return with_estimates(policy, self.trained, world) if acting.estimates else policy
@@ -120,12 +120,12 @@ def find(name: str, which: str, device: torch.device) -> Contender:
     """Find a trained policy or a baseline.
 
     Args:
-        name: a baseline's name, a run folder, a policy file or a shipped policy's name.
-        which: of a run, see load_policy.
-        device: where a trained policy goes.
+        name: name of a baseline, run folder, policy file, or name of a shipped policy.
+        which: policy of a run, see load_policy.
+        device: device of a trained policy.
 
     Raises:
-        ConfigError: when there is neither.
+        ConfigError: when there is no such policy or baseline.
     """
     path = resolve_path(Path(name), POLICIES)
     if path.exists():
@@ -133,7 +133,7 @@ def find(name: str, which: str, device: torch.device) -> Contender:
     if name in BASELINES:
         return Contender(name)
     near = proposal(path, [*BASELINES, *shipped("pretrained")])
-    if len(path.parts) > 1:  # a path, so that no name was meant
+    if len(path.parts) > 1:  # a path, not a name
         raise ConfigError(f"{name}: there is no such run folder or policy file{near}")
     raise ConfigError(
         f"{name}: neither a checkpoint nor a baseline ({', '.join(BASELINES)}) nor a policy that "
@@ -143,21 +143,21 @@ def find(name: str, which: str, device: torch.device) -> Contender:
 
 
 IN_COMMON = ("vessel", "sensor", "dt", "substeps")
-"""What worlds of policies that are compared have in common."""
+"""Settings that the worlds of compared policies have in common."""
 
 
-def common_world(found: Sequence[Contender], default: WorldConfig) -> WorldConfig:
+def common_world(contenders: Sequence[Contender], default: WorldConfig) -> WorldConfig:
     """Return the world to evaluate in: that of the first trained policy.
 
     Args:
-        found: who is evaluated.
-        default: the world if all are baselines.
+        contenders: evaluated policies and baselines.
+        default: world if all are baselines.
 
     Raises:
-        ConfigError: when others were trained with other vessels, sensors or time steps; numbers
-            of object slots may differ.
+        ConfigError: when policies were trained with different vessels, sensors or time steps; numbers of object slots
+            may differ.
     """
-    loaded = [each.trained for each in found if each.trained is not None]
+    loaded = [contender.trained for contender in contenders if contender.trained is not None]
     if not loaded:
         return default
     first = loaded[0]
@@ -171,49 +171,47 @@ def common_world(found: Sequence[Contender], default: WorldConfig) -> WorldConfi
     return first.config.world
 
 
-def require_effect(found: Mapping[str, Contender], risk: Any = None, stochastic: bool = False) -> None:
-    """Refuse options of acting that are out of range, or change nothing for one of the policies.
+def require_effect(contenders: Mapping[str, Contender], risk: Any = None, stochastic: bool = False) -> None:
+    """Check that options of acting are in range, and that they have an effect on every policy.
 
     Args:
-        found: who is evaluated, by name.
+        contenders: evaluated policies and baselines by name.
         risk: see ActingOptions.
-        stochastic: likewise.
+        stochastic: see ActingOptions.
 
     Raises:
-        ConfigError: for the first option and policy.
+        ConfigError: when an option is out of range, or has no effect on a policy.
     """
-    fine = risk in (None, "adaptive") or (is_number(risk) and 0.0 < risk <= 1.0)
-    require(fine, "--risk", risk, "adaptive, or above 0 and at most 1")
-    for name, each in found.items():
-        agent = None if each.trained is None else each.trained.agent
+    is_valid = risk in (None, "adaptive") or (is_number(risk) and 0.0 < risk <= 1.0)
+    require(is_valid, "--risk", risk, "adaptive, or above 0 and at most 1")
+    for name, contender in contenders.items():
+        agent = None if contender.trained is None else contender.trained.agent
         takes_risk, random = (
             agent is not None and getattr(agent, ability) for ability in ("supports_risk", "acts_at_random")
         )
-        fine = risk is None or takes_risk
-        require(fine, "--risk", risk, f"left out: {name} takes no risk level")
-        fine = random or not stochastic
-        require(fine, "--stochastic", True, f"left out: {name} acts the same while training")
+        require(risk is None or takes_risk, "--risk", risk, f"left out: {name} takes no risk level")
+        require(random or not stochastic, "--stochastic", True, f"left out: {name} acts the same while training")
 
 
-def require_which(found: Iterable[Contender], given: Mapping[str, Any]) -> None:
-    """Refuse ``--which`` where only baselines act, which have no checkpoints.
+def require_which(contenders: Iterable[Contender], options: Mapping[str, Any]) -> None:
+    """Check that ``--which`` is not given for baselines alone, which have no checkpoints.
 
     Args:
-        found: who acts.
-        given: the options given, by name.
+        contenders: evaluated policies and baselines.
+        options: options by name.
 
     Raises:
-        ConfigError: when it is there.
+        ConfigError: when it is given.
     """
-    fine = "which" not in given or not all(each.trained is None for each in found)
-    require(fine, "--which", given.get("which"), "left out: a baseline has no checkpoints")
+    is_usable = "which" not in options or not all(contender.trained is None for contender in contenders)
+    require(is_usable, "--which", options.get("which"), "left out: a baseline has no checkpoints")
 
 
 def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:
     """Make a policy act on the worst outcomes.
 
     Args:
-        policy: reads the risk level, if its agent knows return distributions.
+        policy: policy that reads the risk level.
         risk: share of the worst outcomes, in (0, 1], or adapted to the closest object.
     """
 
@@ -229,61 +227,60 @@ def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:
 
 
 def returns_scale(loaded: LoadedPolicy) -> float:
-    """Factor on rewards in what an agent estimates; 1 for logits."""
+    """Return the factor on rewards in the scores of an agent; 1 for logits."""
     return loaded.config.trainer.reward_scale if loaded.agent.scores_are_returns else 1.0
 
 
 def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> Policy:
-    """Make a policy leave what its agent expects of its actions and of the alternatives.
+    """Make a policy also write the returns that its agent estimates for its actions and for the alternatives.
 
     Args:
-        policy: of the agent.
-        loaded: the agent.
-        world: whose vessels it steers.
+        policy: policy of the agent.
+        loaded: agent.
+        world: world whose vessels the policy controls.
     """
     agent, scale, pairs = loaded.agent, returns_scale(loaded), command_pairs(world.vessel)
 
     def act(step: Any) -> Any:
         acted = policy(step)
-        seen, action = observation_of(acted.get(OBSERVATION)), acted.get(ACTION)
-        known = agent.return_quantiles(seen, action)
-        if known is not None:
-            acted.set(QUANTILES, known)
+        observation, action = observation_of(acted.get(OBSERVATION)), acted.get(ACTION)
+        quantiles = agent.return_quantiles(observation, action)
+        if quantiles is not None:
+            acted.set(QUANTILES, quantiles)
         scores: Tensor | None
-        if known is not None and agent.continuous:
-            scores, doubtful = _rated(agent, seen, action, pairs.to(action))
+        if quantiles is not None and agent.continuous:
+            scores, doubtful = _rate(agent, observation, action, pairs.to(action))
             if doubtful is not None:
                 acted.set(DOUBTFUL, doubtful)
         else:
-            scores = agent.scores(agent.outputs(seen, acted.get(RISK, None)))
+            scores = agent.scores(agent.outputs(observation, acted.get(RISK, None)))
         return acted if scores is None else acted.set(SCORES, scores / scale)
 
     return act
 
 
-def _rated(agent: Agent[Any], seen: Observation, action: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Rate all pairs of commands [A, 2]: mean returns [..., A], and which of them are doubtful."""
+def _rate(agent: Agent[Any], observation: Observation, action: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return the mean returns [..., A] of all pairs of commands [A, 2], and which of them are doubtful."""
     others = [pair.expand_as(action) for pair in pairs]
-    by_critic: Any = [agent.critic_quantiles(seen, each) for each in (action, *others)]
+    by_critic: Any = [agent.critic_quantiles(observation, commands) for commands in (action, *others)]
     if by_critic[0] is None:
-        expected: Any = [agent.return_quantiles(seen, each) for each in others]
-        return torch.stack([each.mean(-1) for each in expected], -1), None
-    chosen, *means = (each.mean(-1) for each in by_critic)
+        expected: Any = [agent.return_quantiles(observation, commands) for commands in others]
+        return torch.stack([quantiles.mean(-1) for quantiles in expected], -1), None
+    chosen, *means = (quantiles.mean(-1) for quantiles in by_critic)
     by_command = torch.stack(means, -1)
     scores = by_command.mean(0)
-    several = len(chosen) > 1
-    return scores, critics_differ(by_command, chosen, scores) if several else None
+    return scores, critics_differ(by_command, chosen, scores) if len(chosen) > 1 else None
 
 
 def critics_differ(means: Tensor, chosen: Tensor, scores: Tensor) -> Tensor:
-    """Find the actions of which critics differ on how much better or worse than another they are.
+    """Return whether the critics differ on how much better each action is than the chosen one.
 
-    They do if they differ by more than DOUBT of the range of all scores.
+    They do if their differences of means differ by more than DOUBT of the range of all scores.
 
     Args:
         means: [C, ..., A] mean returns of A actions by each of C critics.
-        chosen: [C, ...] of the action that they are compared with.
-        scores: [..., A] of the actions.
+        chosen: [C, ...] mean returns of the chosen action.
+        scores: [..., A] scores of the actions.
 
     Returns:
         [..., A] bool.
@@ -294,11 +291,11 @@ def critics_differ(means: Tensor, chosen: Tensor, scores: Tensor) -> Tensor:
 
 
 def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
-    """Make a policy steer robot 0 alone; the others do not change their thrust.
+    """Make a policy control robot 0 alone; the others do not change their thrust.
 
     Args:
-        policy: steers all.
-        discrete: the commands that actions are indices of; None: actions are continuous.
+        policy: policy for all robots.
+        discrete: vessel whose commands actions are indices of; None if actions are continuous.
     """
     hold = 0
     if discrete is not None:
@@ -318,101 +315,104 @@ def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
 
 
 def run_set(
-    found: Contender,
+    contender: Contender,
     chosen: ScenarioSet,
     world: WorldConfig,
     acting: ActingOptions,
     device: torch.device,
     name: str | None = None,
-    watch: Watch | None = None,
+    on_step: StepCallback | None = None,
     progress: Progress | None = None,
 ) -> tuple[Episodes, Recording | None]:
     """Run all scenarios of a set once.
 
     Args:
-        found: who steers.
-        chosen: the scenarios.
-        world: that the set was made from; what the policy knows of its vessels.
-        acting: how a trained policy acts.
-        device: where to run.
-        name: of the policy in a recording; nothing is recorded if None.
-        watch: looks on.
-        progress: is told how many episodes of the set have ended.
+        contender: policy or baseline.
+        chosen: set of scenarios.
+        world: world that the set was made from.
+        acting: options of a trained policy.
+        device: device of the world.
+        name: name of the policy in a recording; nothing is recorded if None.
+        on_step: callback of every step.
+        progress: callback with the numbers of episodes of the set that have ended, and of all.
 
     Returns:
-        What happened, by episode, in the order of the set; and the recording.
+        The episodes in the order of the set, and the recording.
 
     Raises:
-        ConfigError: when the vessels of the set are not such as a policy was trained for.
+        ConfigError: when the policy was trained for other vessels than those of the set.
     """
-    _check_fit(found, chosen)
+    _check_fit(contender, chosen)
     for part in chosen.parts:
         require_room(f"running {len(part.scenarios):,} episodes", _part_bytes(part, name))
-    policy, continuous = found.policy(world, acting), found.continuous
+    policy, continuous = contender.policy(world, acting), contender.continuous
     episodes, recordings = [], []
     ended = 0
     for part in chosen.parts:
-        observed = found.observing(part.world)
+        observed = contender.observing(part.world)
         options: dict[str, Any] = {
             "continuous": continuous,
             "device": device,
             "seed": chosen.seed,
             "drop_ended": not acting.stochastic,
-            "watch": watch,
-            "progress": _further(progress, ended, len(chosen)),
+            "on_step": on_step,
+            "progress": _count_all(progress, ended, len(chosen)),
         }
         ended += len(part.scenarios)
         steers = only_own(policy, None if continuous else world.vessel) if part.only_own else policy
         if name is None:
             episodes.append(evaluation.evaluate(steers, part.scenarios, observed, **options))
             continue
-        groups = _groups(part.scenarios, chosen.groups)
+        groups = _group_names(part.scenarios, chosen.groups)
         seen, recording = record(steers, part.scenarios, observed, name=name, groups=groups, **options)
         episodes.append(seen)
         recordings.append(recording)
     names = [item.name for item in fields(Episodes)]
-    joined = Episodes(**{each: torch.cat([getattr(seen, each) for seen in episodes]) for each in names})
+    joined = Episodes(**{column: torch.cat([getattr(seen, column) for seen in episodes]) for column in names})
     if not recordings:
         return joined, None
-    return joined, replace(concatenate(recordings), reward_scale=found.reward_scale)
+    return joined, replace(concatenate(recordings), reward_scale=contender.reward_scale)
 
 
-def _further(progress: Progress | None, before: int, total: int) -> Progress | None:
-    """Count the episodes of a part of a set after those of the parts before it."""
+def _count_all(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Return a callback for a part of a set, which adds the episodes of the parts before it."""
     return None if progress is None else lambda ended, _: progress(before + ended, total)
 
 
 def _part_bytes(part: Part, name: str | None) -> int:
-    """Bytes that running a part of a set takes, and recording it if there is a name."""
+    """Return the bytes that running a part of a set takes, and recording it if there is a name."""
     if isinstance(part.scenarios, Scenario):
         shapes = (part.scenarios.robot_mask.shape[-1], part.scenarios.obstacle_mask.shape[-1])
     else:
-        shapes = (max(len(each.start) for each in part.scenarios), max(len(each.obstacles) for each in part.scenarios))
+        shapes = (
+            max(len(episode.start) for episode in part.scenarios),
+            max(len(episode.obstacles) for episode in part.scenarios),
+        )
     recorded = 0 if name is None else part.world.max_steps * shapes[0] * _RECORDED
     return len(part.scenarios) * (step_bytes(part.world, *shapes) + recorded)
 
 
-def _check_fit(found: Contender, chosen: ScenarioSet) -> None:
-    """Refuse scenario files whose vessels have other commands or see more objects than a policy."""
-    if found.trained is None:
+def _check_fit(contender: Contender, chosen: ScenarioSet) -> None:
+    """Check that a policy has the commands and the object slots of the vessels of scenario files."""
+    if contender.trained is None:
         return
-    agent, config = found.trained.agent, found.trained.config
+    agent, config = contender.trained.agent, contender.trained.config
     listed = (part.scenarios for part in chosen.parts if not isinstance(part.scenarios, Scenario))
-    for episode in (each for scenarios in listed for each in scenarios):
+    for episode in chain.from_iterable(listed):
         slots, commands = episode.world.sensor.slots, episode.world.vessel.num_actions
-        known, most = agent.num_actions, config.world.sensor.slots
-        fine = slots <= most or config.agent.encoder != "concat"
-        require(fine, "max_obj_num", slots, f"at most {most}, as the policy was trained with")
+        pairs, most = agent.num_actions, config.world.sensor.slots
+        has_room = slots <= most or config.agent.encoder != "concat"
+        require(has_room, "max_obj_num", slots, f"at most {most}, as the policy was trained with")
         require(
-            agent.continuous or commands == known,
+            agent.continuous or commands == pairs,
             "thrust commands",
             commands,
-            f"{known} pairs, which the policy {found.trained.path} chooses from",
+            f"{pairs} pairs, which the policy {contender.trained.path} chooses from",
         )
 
 
-def _groups(scenarios: Any, names: Sequence[str]) -> list[str]:
-    """The group of each scenario; a file has none."""
+def _group_names(scenarios: Any, names: Sequence[str]) -> list[str]:
+    """Return the name of the group of each scenario; a file has one group, all."""
     if isinstance(scenarios, Scenario) and names:
         return [names[index] for index in scenarios.level.tolist()]
     return ["all"] * len(scenarios)

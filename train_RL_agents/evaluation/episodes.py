@@ -1,4 +1,4 @@
-"""Evaluation: many episodes at once, and what is reported of them.
+"""Evaluation of many episodes at once.
 
 As published, an episode is a success when every robot arrives, and for success, collision,
 time, energy and return it stops at the first collision. The world continues after it, so
@@ -18,13 +18,13 @@ from marinenav_env.config import RewardConfig
 from marinenav_env.scenarios.complete import CompleteSampler, draws_for
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
-from train_RL_agents.evaluation.tally import CHECK_EVERY, Moment, Policy, Progress, Tally, Watch
+from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, Progress, StepCallback, Tally, Transition
 from train_RL_agents.results.rows import Episodes, finite
 from train_RL_agents.results.statistics import wilson_interval
 from train_RL_agents.utils.memory import require_room
 
 _PAIR = 544
-"""Bytes that a step takes in passing for each pair of a robot and an object it may see."""
+"""Temporary bytes of a step for each pair of a robot and an object."""
 SMALLEST_BATCH = 32
 """Episodes below which a batch is not reduced further."""
 _TENSORS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
@@ -32,37 +32,37 @@ _TENSORS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_re
 
 
 def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
-    """Bytes that a step of one environment takes in passing, about."""
+    """Return the estimated temporary bytes of a step of one environment."""
     pairs = robots * (robots + obstacles)
     return pairs * (_PAIR + 8 * world.sensor.scan_beams) + 400 * robots * world.sensor.slots
 
 
 def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int]) -> int:
-    """Bytes that draw_scenarios takes in passing, about.
+    """Return the estimated temporary bytes of draw_scenarios.
 
     Raises:
-        ConfigError: for a level that there is no room for.
+        ConfigError: when the map has no room for a level.
     """
     ends, cores = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_cores"))
-    # Of each candidate its own numbers, and both differences to each end or core.
+    # Each candidate has 16 numbers, and two differences to each end or core.
     numbers = 16 + 2 * max(2 * ends, cores)
     return 8 * sum(episodes) * draws_for(world.scenario, tuple(levels)) * numbers
 
 
 def draw_scenarios(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int], seed: int) -> Scenario:
-    """A fixed evaluation set: the same seed gives the same scenarios on every machine.
+    """Draw a fixed evaluation set; the same seed gives the same scenarios on every machine.
 
     Args:
-        world: how scenarios are drawn.
-        levels: the levels.
-        episodes: scenarios of each level.
-        seed: of the draw.
+        world: world, which configures the draw.
+        levels: levels of the scenarios.
+        episodes: number of scenarios of each level.
+        seed: seed of the draw.
 
     Returns:
         Scenarios, level after level, float64 on the CPU.
 
     Raises:
-        ConfigError: for a level that there is no room for, and when there is not enough memory.
+        ConfigError: when the map has no room for a level, or there is not enough memory.
     """
     require_room(f"drawing {sum(episodes):,} scenarios", drawing_bytes(world, levels, episodes))
     sampler = CompleteSampler(world.scenario, tuple(levels), torch.device("cpu"), torch.float64)
@@ -82,7 +82,7 @@ def evaluate(
     dtype: torch.dtype = torch.float32,
     kernel: str = "compiled",
     drop_ended: bool = True,
-    watch: Watch | None = None,
+    on_step: StepCallback | None = None,
     progress: Progress | None = None,
 ) -> Episodes:
     """Run every scenario once, all in one batch.
@@ -91,27 +91,27 @@ def evaluate(
     its number and the number of the step in it, not from others. See also RepeatedEvaluation.
 
     Args:
-        policy: writes actions; must be in evaluation mode.
-        scenarios: N of them.
-        world: the world.
+        policy: policy in evaluation mode, which writes actions.
+        scenarios: N scenarios.
+        world: configuration of the world.
         continuous: whether the policy's actions are continuous.
-        device: where to run.
-        seed: of the measurement noise.
-        dtype: of the world.
+        device: device of the world.
+        seed: seed of the measurement noise.
+        dtype: floating-point type of the world.
         kernel: see MarineNavEnv.
         drop_ended: whether the batch may shrink; false for policies that draw random numbers.
-        watch: looks on.
-        progress: is told how many episodes have ended.
+        on_step: callback of every step.
+        progress: callback with the numbers of episodes that have ended, and of all.
 
     Returns:
-        What happened, by episode. The same arguments give the same numbers.
+        The episodes; the same arguments give the same numbers.
 
     Raises:
         ConfigError: when a scenario has no robot, or an action cannot be used.
     """
     env = evaluation_world(scenarios, world, continuous, device, dtype, seed, kernel)
     if not may_shrink(env):
-        return RepeatedEvaluation(policy, env, seed).run(watch, progress)
+        return RepeatedEvaluation(policy, env, seed).run(on_step, progress)
     step, now = env.reset(), env.world_state
     tally, rows, source = Tally(env), torch.arange(env.num_envs, device=device), env.next_source()
     for number in range(world.max_steps):
@@ -120,17 +120,17 @@ def evaluate(
             progress(env.num_envs - int(running.sum()), env.num_envs)
         if not running.any():
             break
-        kept = _kept(running) if drop_ended else None
+        kept = _rows_to_keep(running) if drop_ended else None
         if kept is not None:
             rows, now = rows[kept], env.world.begin(now, kept)
             step = env.to_tensordict(now)
         acted = policy(step)
         action = acted.get((GROUP, "action"))
         noise = source._replace(environment=rows, step=now.now.state.steps)
-        made = env.world.step(now, action, noise)
-        after, outcome = made.world, made.outcome
-        if watch is not None:
-            watch(Moment(rows, acted, now, after, outcome), env)
+        result = env.world.step(now, action, noise)
+        after, outcome = result.world, result.outcome
+        if on_step is not None:
+            on_step(Transition(rows, acted, now, after, outcome), env)
         tally.add(rows, now.now, action, outcome)
         now = after
         step = env.to_tensordict(now, outcome).exclude((GROUP, "reward"))
@@ -146,8 +146,8 @@ def evaluation_world(
     seed: int,
     kernel: str = "compiled",
 ) -> MarineNavEnv:
-    """The world of an evaluation, see ``evaluate``."""
-    # Nothing ends at a collision here: the tally stops there by itself.
+    """Return the environments of an evaluation, see ``evaluate``."""
+    # Environments continue after a collision; the tally stops there.
     world = replace(world, ends_at_first_collision=False)
     return MarineNavEnv(
         world,
@@ -164,8 +164,8 @@ def same_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
     """Return whether the compiled step of a training world also computes an evaluation.
 
     Args:
-        training: whose code is compiled.
-        evaluation: the world of the evaluation, which never ends at the first collision.
+        training: environment whose code is compiled.
+        evaluation: environment of the evaluation, which never ends at the first collision.
     """
 
     def in_code(world: WorldConfig) -> WorldConfig:
@@ -182,14 +182,14 @@ def same_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
     )
 
 
-def _kept(running: Tensor) -> Tensor | None:
-    """Rows of a batch that a smaller one consists of, ascending; None as long as it stays.
+def _rows_to_keep(running: Tensor) -> Tensor | None:
+    """Return the rows of a batch that remain in it, ascending; None if all do.
 
     Sizes are powers of two, filled with episodes that have ended: matrix products of other sizes
     may be rounded differently.
 
     Args:
-        running: [B] bool, at least one.
+        running: [B] bool mask of the episodes that have not ended, at least one.
     """
     size = max(SMALLEST_BATCH, 1 << (int(running.sum()) - 1).bit_length())
     if size >= len(running):
@@ -199,9 +199,9 @@ def _kept(running: Tensor) -> Tensor | None:
 
 __all__ = [
     "Episodes",
-    "Moment",
     "Policy",
-    "Watch",
+    "StepCallback",
+    "Transition",
     "draw_scenarios",
     "evaluate",
     "finite",

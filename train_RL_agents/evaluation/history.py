@@ -1,4 +1,4 @@
-"""The evaluations of a training run: made, written down, and their policies kept."""
+"""The evaluations of a training run, their log, and their checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marinenav_env.support.validation import is_count, is_number
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, evaluation_world, finite, same_code
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
-from train_RL_agents.evaluation.tally import Moment, Progress
+from train_RL_agents.evaluation.tally import Progress, Transition
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import stored_arrays
 from train_RL_agents.run.checkpoint import save_policy
@@ -25,7 +25,7 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import results
 
 _DRAWING = 0.02
-"""Share of the time of a run that pictures may take; the last evaluation always has them."""
+"""Share of the time of a run that drawing may take; the last evaluation is always drawn."""
 
 
 class Probe(Protocol):
@@ -33,26 +33,25 @@ class Probe(Protocol):
 
     first_quantiles: Tensor | None
 
-    def __call__(self, moment: Moment, env: MarineNavEnv) -> bool:
-        """Record a control step; returns whether further ones are wanted (see Watch)."""
+    def __call__(self, transition: Transition, env: MarineNavEnv) -> bool:
+        """Record a control step, and return whether further steps are needed (see StepCallback)."""
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
-        """Tracks as pixels [height, width, 3], or None."""
+        """Return tracks as pixels [height, width, 3], or None."""
 
     def success_by_level(self, env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8] | None:
-        """Curves as pixels [height, width, 3], or None."""
+        """Return curves as pixels [height, width, 3], or None."""
 
 
 class History:
-    """Evaluates on the fixed set, and keeps the record.
+    """Evaluations on the fixed set, with their results.
 
     Args:
-        run: where it is written; knows the configuration.
-        device: where evaluations run.
-        make_probe: makes an observer of one evaluation, from the agent, the levels [N] of its
-            scenarios and whether a picture is wanted.
-        compiled_env: the training world if it is compiled, whose code evaluations run in on a CPU;
-            None if it is not.
+        run: run folder, with the configuration.
+        device: device of the evaluations.
+        make_probe: function from the agent, the levels [N] of the scenarios and whether to draw, to the probe of one
+            evaluation.
+        compiled_env: training environment whose compiled code evaluations on a CPU share; None if it is not compiled.
     """
 
     def __init__(
@@ -69,10 +68,10 @@ class History:
         self.rows: list[dict[str, Any]] = []
         """Figures of each evaluation, as in evaluations.csv."""
         self.episodes: list[Episodes] = []
-        """What happened in each of them."""
+        """Episodes of each evaluation."""
         self._compiled_env = compiled_env
         self._evaluate: Callable[..., Episodes] | None = None
-        """Runs the fixed set with the agent below; what is compiled for it is kept."""
+        """Runs the fixed set with ``_agent``; kept, since code is compiled for it."""
         self._agent: Agent[Any] | None = None
         self._began, self._drawing = time.perf_counter(), 0.0
 
@@ -83,54 +82,54 @@ class History:
         last: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        """Run the fixed set, and give TensorBoard the returns that came, and the tracks.
+        """Run the fixed set, and log returns and tracks.
 
         Args:
-            agent: to evaluate.
-            env_steps: when.
-            last: whether the run ends with it.
-            progress: is told how many episodes have ended.
+            agent: agent to evaluate.
+            env_steps: env-steps of the run so far.
+            last: whether the run ends with this evaluation.
+            progress: callback with the numbers of episodes that have ended, and of all.
         """
         elapsed = time.perf_counter() - self._began
         probe = self._make_probe(agent, self.scenarios.level, last or self._drawing <= _DRAWING * elapsed)
         if self._evaluate is None or self._agent is not agent:
-            self._agent, self._evaluate = agent, self._runner(agent)
-        episodes = self._evaluate(watch=probe, progress=progress)
+            self._agent, self._evaluate = agent, self._make_runner(agent)
+        episodes = self._evaluate(on_step=probe, progress=progress)
         self.episodes.append(episodes)
         began = time.perf_counter()
         self._show(episodes, probe, env_steps)
         self._drawing += time.perf_counter() - began
 
-    def _runner(self, agent: Agent[Any]) -> Callable[..., Episodes]:
-        """Choose how the fixed set is run: see RepeatedEvaluation and ``evaluate``."""
+    def _make_runner(self, agent: Agent[Any]) -> Callable[..., Episodes]:
+        """Return a function that runs the fixed set, by RepeatedEvaluation or ``evaluate``."""
         config, env, policy = self._config, self._compiled_env, PolicyWrapper(agent)
-        seed, given = config.eval_schedule.seed, (self.scenarios, config.world)
+        seed, scenarios = config.eval_schedule.seed, self.scenarios
         options: dict[str, Any] = {
             "continuous": agent.continuous,
             "device": self._device,
             "seed": seed,
             "kernel": config.execution.kernel,
         }
-        own = evaluation_world(*given, dtype=torch.float32, **options)
-        if not may_shrink(own):
-            return RepeatedEvaluation(policy, own, seed, execution=config.execution).run
-        if env is not None and same_code(env, own):
-            return RepeatedEvaluation(policy, own, seed, env).run
-        return partial(evaluate, policy, *given, **options)
+        evaluation_env = evaluation_world(scenarios, config.world, dtype=torch.float32, **options)
+        if not may_shrink(evaluation_env):
+            return RepeatedEvaluation(policy, evaluation_env, seed, execution=config.execution).run
+        if env is not None and same_code(env, evaluation_env):
+            return RepeatedEvaluation(policy, evaluation_env, seed, env).run
+        return partial(evaluate, policy, scenarios, config.world, **options)
 
     def record(
         self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
     ) -> tuple[dict[str, Any], bool]:
-        """Write and log the evaluation just made, and keep its policy.
+        """Write and log the latest evaluation, and save its policy.
 
         Args:
-            agent: that was evaluated.
-            env_steps: when.
+            agent: agent that was evaluated.
+            env_steps: env-steps of the run so far.
             times: seconds by name, for the table.
-            last: whether the run ends with it.
+            last: whether the run ends with this evaluation.
 
         Returns:
-            Its figures over all episodes, and whether its policy is the best so far.
+            Figures over all episodes, and whether the policy is the best so far.
         """
         table = finite(self.episodes[-1].table())
         overall = table["overall"]
@@ -152,7 +151,7 @@ class History:
         return overall, best
 
     def _show(self, episodes: Episodes, probe: Probe, env_steps: int) -> None:
-        """Returns, return quantiles of the first actions, tracks, and success by level."""
+        """Log returns, return quantiles of the first actions, tracks, and success by level."""
         self._run.log_histogram("eval/returns", episodes.returns, env_steps)
         if probe.first_quantiles is not None:
             quantiles = probe.first_quantiles / self._config.trainer.reward_scale
@@ -162,30 +161,30 @@ class History:
         picture = probe.picture(title, (area.width, area.height))
         if picture is not None:
             self._run.log_image("eval/trajectories", picture, env_steps)
-        tables = [each.table() for each in self.episodes]
+        tables = [evaluation.table() for evaluation in self.episodes]
         rates = {name: [table[name]["success_rate"] for table in tables] for name in tables[0]}
         curves = probe.success_by_level([*(row["env_steps"] for row in self.rows), env_steps], rates)
         if curves is not None:
             self._run.log_image("eval/success_by_level", curves, env_steps)
 
     def state_dict(self) -> dict[str, Any]:
-        """All evaluations so far."""
-        return {"rows": self.rows, "evaluations": [each.state_dict() for each in self.episodes]}
+        """Return all evaluations so far."""
+        return {"rows": self.rows, "evaluations": [evaluation.state_dict() for evaluation in self.episodes]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them.
+        """Restore the evaluations of a state_dict.
 
         Raises:
-            ValueError: when they are of other evaluations.
+            ValueError: when they are not evaluations of this set.
         """
         rows, episodes = state["rows"], list(map(Episodes.from_state_dict, state["evaluations"]))
-        fine = len(rows) == len(episodes)
+        is_valid = len(rows) == len(episodes)
         for row in rows:
-            fine &= is_count(row["env_steps"]) and is_number(row["success_rate"])
-            fine &= all(each is None or is_number(each) for each in row.values())
-        for each in episodes:
-            fine &= all(len(tensor) == len(self.scenarios) for tensor in vars(each).values())
-            fine &= torch.equal(each.level, self.scenarios.level.cpu())
-        if not fine:
+            is_valid &= is_count(row["env_steps"]) and is_number(row["success_rate"])
+            is_valid &= all(value is None or is_number(value) for value in row.values())
+        for evaluation in episodes:
+            is_valid &= all(len(tensor) == len(self.scenarios) for tensor in vars(evaluation).values())
+            is_valid &= torch.equal(evaluation.level, self.scenarios.level.cpu())
+        if not is_valid:
             raise ValueError("evaluations of another kind")
         self.rows, self.episodes = rows, episodes

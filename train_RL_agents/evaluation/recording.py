@@ -1,4 +1,4 @@
-"""Recordings: everything that happened in evaluated episodes, in one file.
+"""Recordings of evaluated episodes, in one file.
 
 The file is a compressed .npz that numpy reads without pickle. Each tensor of Recording is an array
 under its own name, and ``about`` is a text with JSON: ``format``, ``version``, and the other
@@ -26,14 +26,14 @@ from marinenav_env.state import Scenario, State, Vessel
 from marinenav_env.support.files import parse_json
 from marinenav_env.support.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
 from train_RL_agents.evaluation.episodes import Episodes, evaluate
-from train_RL_agents.evaluation.tally import Moment, Policy, Progress, Watch
+from train_RL_agents.evaluation.tally import Policy, Progress, StepCallback, Transition
 from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 from train_RL_agents.utils.arrays import LARGEST, read_arrays
 from train_RL_agents.utils.files import write_atomically
 
 FORMAT, VERSION = "marinenav recording", 3
 DOUBTFUL = (GROUP, "doubtful")
-"""Where a policy may leave which of the scores its critics do not agree on, [E, R, A] bool."""
+"""Key of the scores that a policy's critics do not agree on, [E, R, A] bool."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +51,20 @@ class Recording:
     velocities: Annotated[Tensor, float, "T+1, E, R, 3"]
     """Over ground: x, y (m/s, world frame), yaw rate (rad/s)."""
     thrust: Annotated[Tensor, float, "T+1, E, R, 2"]
-    """Left and right (N)."""
+    """Left and right thrust (N)."""
     active: Annotated[Tensor, bool, "T+1, E, R"]
-    """It acts in the next step; false for all from the end of the episode on."""
+    """The robot acts in the next step; false for all from the end of the episode on."""
     self_state: Annotated[Tensor, float, "T, E, R, 7"]
-    """What a robot knew of itself before the step; see Observation."""
+    """Observation of a robot's own state before the step; see Observation."""
     objects_state: Annotated[Tensor, float, "T, E, R, K, 5"]
-    """What it saw before the step; see Observation."""
+    """Observed objects before the step; see Observation."""
     objects_mask: Annotated[Tensor, bool, "T, E, R, K"]
     """The slot holds an object."""
     actions: Annotated[Tensor, float, "T, E, R, 2"]
     """Commanded change of the left and right thrust (N/s), also of discrete actions;
     zero for robots that are not active."""
     reward: Annotated[Tensor, float, "T, E, R"]
-    """Of the step, unscaled."""
+    """Reward of the step, unscaled."""
     colregs: Annotated[Tensor, bool, "T, E, R"]
     """After the step the rules of the sea ask for a turn."""
     phi: Annotated[Tensor, float, "T, E, R"]
@@ -78,15 +78,15 @@ class Recording:
     robot_mask: Annotated[Tensor, bool, "E, R"]
     """The robot exists."""
     starts: Annotated[Tensor, float, "E, R, 2"]
-    """Positions at the start (m)."""
+    """Positions of the starts (m)."""
     goals: Annotated[Tensor, float, "E, R, 2"]
-    """Positions (m)."""
+    """Positions of the goals (m)."""
     goal_distance: Annotated[Tensor, float, "E, R"]
     """A robot has arrived within this distance of its goal (m)."""
     vessel_length: Annotated[Tensor, float, "E, R"]
-    """Of the hull (m)."""
+    """Length of the hull (m)."""
     vessel_width: Annotated[Tensor, float, "E, R"]
-    """Of the hull (m)."""
+    """Width of the hull (m)."""
     vessel_radius: Annotated[Tensor, float, "E, R"]
     """Collision radius (m)."""
     sensor_range: Annotated[Tensor, float, "E, R"]
@@ -94,7 +94,7 @@ class Recording:
     obstacle_position: Annotated[Tensor, float, "E, O, 2"]
     """Centre (m)."""
     obstacle_radius: Annotated[Tensor, float, "E, O"]
-    """Of the disc (m)."""
+    """Radius of the disc (m)."""
     obstacle_mask: Annotated[Tensor, bool, "E, O"]
     """The obstacle exists."""
     core_position: Annotated[Tensor, float, "E, C, 2"]
@@ -102,41 +102,41 @@ class Recording:
     core_circulation: Annotated[Tensor, float, "E, C"]
     """Circulation (m^2/s), positive for a clockwise core."""
     core_radius: Annotated[Tensor, float, "E, C"]
-    """Of the core, within which the water turns as a whole (m)."""
+    """Radius of the core, within which the water turns as a whole (m)."""
     core_mask: Annotated[Tensor, bool, "E, C"]
     """The core exists."""
     map_size: Annotated[Tensor, float, "E, 2"]
-    """Along x and y (m)."""
+    """Size along x and y (m)."""
     dt: float
     """Length of a control step (s)."""
     policy: str
-    """Who controlled."""
+    """Name of the policy."""
     groups: tuple[str, ...]
-    """Per episode, the group of scenarios that it belongs to, such as "level 1"."""
+    """Group of scenarios of each episode, such as "level 1"."""
     quantiles: Annotated[Tensor | None, float, "T, E, R, N"] = None
     """Ascending quantiles of the return of the chosen action (scaled rewards), where
     the policy knows them."""
     scores: Annotated[Tensor | None, float, "T, E, R, A"] = None
-    """What the policy gave each pair of thrust changes: the return that it expects (unscaled), or
-    the logit of policies that learn no values of actions; where it has any."""
+    """Score of each pair of thrust changes: the estimated return (unscaled), or the logit of policies that learn no
+    values of actions; None for policies without scores."""
     doubtful: Annotated[Tensor | None, bool, "T, E, R, A"] = None
     """The policy's critics do not agree on this score, see contenders.critics_differ; None where its
     scores are not of several critics."""
     commands: Annotated[Tensor | None, float, "E, A, 2"] = None
-    """These pairs of left and right thrust changes (N/s), with scores."""
+    """Pairs of left and right thrust changes (N/s) that have scores."""
     weights: Annotated[Tensor | None, float, "E, 2"] = None
-    """Of the published reward: for a control step, and for a radian of the turn that is asked for;
-    None for rewards of the user's own."""
+    """Weights of the published reward for a control step, and for a radian of the turn that is asked for; None for
+    rewards of the user's own."""
     rules: ColregsConfig = field(default_factory=ColregsConfig)
     """The rules of the sea of the world."""
     seed: int | None = None
-    """Of the scenarios and of the measurement noise, where it is known."""
+    """Seed of the scenarios and of the measurement noise, where it is known."""
     reward_scale: float | None = None
     """Factor on rewards in the quantiles, where it is known."""
 
     @property
     def outcomes(self) -> list[str]:
-        """Per episode: success, collision or timeout."""
+        """Return success, collision or timeout for each episode."""
         collision = self.collided.any(0).any(-1)
         success = (self.arrived.any(0) | ~self.robot_mask).all(-1) & ~collision
         pairs = zip(collision.tolist(), success.tolist(), strict=True)
@@ -162,11 +162,11 @@ _SIZES = (
     "core_radius",
 )
 _SHORTEST, _LONGEST = 1e-4, 1e3
-"""Of a control step (s)."""
+"""Limits of the length of a control step (s)."""
 
 
 class Recorder:
-    """Collects what happens, step by step; nothing is read from the device before ``finish``.
+    """Callback that records every step; nothing is read from the device before ``finish``.
 
     Args:
         rows: indices of the episodes to record, on their device; None for all.
@@ -177,52 +177,53 @@ class Recorder:
         self._collected: dict[str, list[Tensor]] = defaultdict(list)
         self._env: MarineNavEnv | None = None
 
-    def __call__(self, moment: Moment, env: MarineNavEnv) -> None:
-        """Add a control step; see Watch."""
-        active = moment.before.now.state.active[..., None]
-        observation = moment.acted.get((GROUP, "observation"))
-        tensors = _frame(moment.after.now.state)
+    def __call__(self, transition: Transition, env: MarineNavEnv) -> None:
+        """Record a control step; see StepCallback."""
+        active = transition.before.now.state.active[..., None]
+        observation = transition.acted.get((GROUP, "observation"))
+        tensors = _frame(transition.after.now.state)
         tensors |= {name: observation.get(name) for name in ("self_state", "objects_state", "objects_mask")}
-        tensors |= {name: getattr(moment.outcome, name) for name in ("reward", "colregs", "phi", "collided", "arrived")}
+        outcome = transition.outcome
+        tensors |= {name: getattr(outcome, name) for name in ("reward", "colregs", "phi", "collided", "arrived")}
         to_rates = continuous_rates if env.continuous else discrete_rates
-        vessel = moment.before.parameters.vessel
-        tensors["actions"] = to_rates(moment.acted.get((GROUP, "action")), vessel) * active
+        vessel = transition.before.parameters.vessel
+        tensors["actions"] = to_rates(transition.acted.get((GROUP, "action")), vessel) * active
         for key in (QUANTILES, SCORES, DOUBTFUL):
-            if key in moment.acted.keys(True):
-                tensors[key[-1]] = moment.acted.get(key) * active
-        tensors["begins"] = moment.before.now.state.steps == 0
+            if key in transition.acted.keys(True):
+                tensors[key[-1]] = transition.acted.get(key) * active
+        tensors["begins"] = transition.before.now.state.steps == 0
         self._env = env
-        for name, tensor in tensors.items():  # those of other episodes are zero
+        for name, tensor in tensors.items():  # rows of episodes that are not in the batch are zero
             whole = tensor.new_zeros((env.num_envs, *tensor.shape[1:]))
-            whole[moment.rows] = tensor
-            self._collected[name].append(self._chosen(whole))
+            whole[transition.rows] = tensor
+            self._collected[name].append(self._select(whole))
 
-    def _chosen(self, whole: Tensor) -> Tensor:
-        """Return those of the episodes to record, of all."""
+    def _select(self, whole: Tensor) -> Tensor:
+        """Return the rows of the episodes to record."""
         return whole if self._rows is None else whole[self._rows]
 
     def finish(self, policy: str, groups: Sequence[str], map_size: Tensor, seed: int | None = None) -> Recording:
-        """Make the recording, with every episode cut at its end.
+        """Return the recording, with every episode cut at its end.
 
         Args:
-            policy: who controlled.
-            groups: of each of the E episodes recorded.
-            map_size: [E, 2] of these (m).
-            seed: of the scenarios and the noise.
+            policy: name of the policy.
+            groups: group of each of the E recorded episodes.
+            map_size: [E, 2] sizes of their maps (m).
+            seed: seed of the scenarios and the noise.
         """
         if self._env is None:
             raise ConfigError("recording: there is no step to record")
         env = self._env
         stacked: dict[str, Any] = {}
         for name, tensors in self._collected.items():
-            stacked[name] = _on_host(torch.stack(tensors))
+            stacked[name] = _to_host(torch.stack(tensors))
         begins = stacked.pop("begins")
         begun, steps_seen = begins.to(torch.int8).argmax(0), len(begins)
-        if begun.any():  # some began where others had ended: here all begin at once
+        if begun.any():  # episodes that began later are moved to the first step
             number = (begun + torch.arange(steps_seen)[:, None]).clamp_max(steps_seen - 1)
             stacked = {name: tensor[number, torch.arange(len(begun))] for name, tensor in stacked.items()}
         for name, start in _frame(env.state).items():
-            stacked[name] = torch.cat((_on_host(self._chosen(start))[None], stacked[name]))
+            stacked[name] = torch.cat((_to_host(self._select(start))[None], stacked[name]))
         steps = _episode_steps(stacked).minimum((steps_seen - begun).clamp_max(env.config.max_steps))
         last = int(steps.max())
         time = torch.arange(last + 1)[:, None]
@@ -234,9 +235,9 @@ class Recorder:
                 kept = time[: len(cut)] < steps
                 stacked[name] = cut * kept.view(*kept.shape, *[1] * (cut.ndim - 2))
         return Recording(
-            **(stacked | _things(env, self._rows, "scores" in stacked)),
+            **(stacked | _episode_constants(env, self._rows, "scores" in stacked)),
             steps=steps,
-            map_size=_on_host(map_size),
+            map_size=_to_host(map_size),
             dt=env.config.dt * env.config.substeps,
             policy=policy,
             groups=tuple(groups),
@@ -254,24 +255,24 @@ def _frame(state: State) -> dict[str, Tensor]:
     }
 
 
-def _on_host(tensor: Tensor) -> Tensor:
-    """The tensor on the CPU, in single precision if it holds real numbers."""
+def _to_host(tensor: Tensor) -> Tensor:
+    """Return a tensor on the CPU, in single precision if it holds real numbers."""
     tensor = tensor.cpu()
     return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def _episode_steps(stacked: Mapping[str, Tensor]) -> Tensor:
-    """Control steps [E] until every robot has ended, or up to the first collision."""
+    """Return the control steps [E] until every robot has ended, or up to the first collision."""
     over = stacked["collided"].any(-1) | ~stacked["active"][1:].any(-1)
     first = over.to(torch.int8).argmax(0) + 1
     return torch.where(over.any(0), first, over.shape[0])
 
 
-def _things(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> dict[str, Tensor]:
-    """Constants of an episode, of all environments or of some rows."""
+def _episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> dict[str, Tensor]:
+    """Return the constants of the episodes, of all environments or of some rows."""
     scenario, vessel = env.scenario, env.constants.vessel
     robots, cores = scenario.robot_mask, scenario.core_circulation
-    things = {
+    tensors = {
         "robot_mask": robots,
         "starts": scenario.start,
         "goals": scenario.goal,
@@ -289,16 +290,16 @@ def _things(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> dict[str, T
         "core_mask": cores != 0.0,
     }
     if scores:
-        things["commands"] = _pairs(vessel).expand(len(robots), -1, 2)
+        tensors["commands"] = _command_pairs(vessel).expand(len(robots), -1, 2)
     if not env.config.reward.function:
         rules = env.constants.rules
-        both = torch.stack((rules.timestep_penalty, rules.COLREGs_penalty), -1)
-        things["weights"] = both.expand(len(robots), 2)
-    return {name: _on_host(tensor if rows is None else tensor[rows]) for name, tensor in things.items()}
+        weights = torch.stack((rules.timestep_penalty, rules.COLREGs_penalty), -1)
+        tensors["weights"] = weights.expand(len(robots), 2)
+    return {name: _to_host(tensor if rows is None else tensor[rows]) for name, tensor in tensors.items()}
 
 
-def _pairs(vessel: Vessel) -> Tensor:
-    """Pairs of thrust changes [E or 1, A, 2] (N/s), left-major."""
+def _command_pairs(vessel: Vessel) -> Tensor:
+    """Return the pairs of thrust changes [E or 1, A, 2] (N/s), left-major."""
     left, right = vessel.left_thrust_change[:, 0], vessel.right_thrust_change[:, 0]
     sides = torch.broadcast_tensors(left[:, :, None], right[:, None])
     return torch.stack(sides, -1).flatten(1, 2)
@@ -315,33 +316,33 @@ def record(
     device: torch.device,
     seed: int = 0,
     drop_ended: bool = True,
-    watch: Watch | None = None,
+    on_step: StepCallback | None = None,
     progress: Progress | None = None,
 ) -> tuple[Episodes, Recording]:
-    """Evaluate, and record on the way.
+    """Evaluate a policy, and record the episodes.
 
     Args:
-        policy: see evaluate, as for everything below; quantiles that it leaves are recorded too.
-        scenarios: N of them.
-        world: the world.
-        name: of the policy.
-        groups: of each episode.
+        policy: see ``evaluate``; quantiles and scores that it writes are recorded, too.
+        scenarios: N scenarios.
+        world: configuration of the world.
+        name: name of the policy.
+        groups: group of each episode.
         continuous: whether the policy's actions are continuous.
-        device: where to run.
-        seed: of the measurement noise.
+        device: device of the world.
+        seed: seed of the measurement noise.
         drop_ended: whether the batch may shrink.
-        watch: looks on, too.
+        on_step: further callback of every step.
         progress: see ``evaluate``.
 
     Returns:
-        The same figures as without recording, and the recording.
+        The same episodes as without recording, and the recording.
     """
     recorder = Recorder()
 
-    def both(moment: Moment, env: MarineNavEnv) -> None:
-        recorder(moment, env)
-        if watch is not None:
-            watch(moment, env)
+    def record_step(transition: Transition, env: MarineNavEnv) -> None:
+        recorder(transition, env)
+        if on_step is not None:
+            on_step(transition, env)
 
     episodes = evaluate(
         policy,
@@ -351,14 +352,14 @@ def record(
         device=device,
         seed=seed,
         drop_ended=drop_ended,
-        watch=both,
+        on_step=record_step,
         progress=progress,
     )
     if isinstance(scenarios, Scenario):
         maps = [world.scenario] * len(scenarios)
     else:
         maps = [episode.world.scenario for episode in scenarios]
-    sizes = torch.tensor([[each.width, each.height] for each in maps])
+    sizes = torch.tensor([[area.width, area.height] for area in maps])
     return episodes, recorder.finish(name, groups, sizes, seed)
 
 
@@ -369,17 +370,17 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
         recordings: at least one, with the same length of a step and of observations, and the same
             rules of the sea.
     """
-    first, last = recordings[0], max(int(each.steps.max()) for each in recordings)
+    first, last = recordings[0], max(int(recording.steps.max()) for recording in recordings)
     joined: dict[str, Any] = {}
     for name in TENSORS:
-        tensors = [getattr(each, name) for each in recordings]
+        tensors = [getattr(recording, name) for recording in recordings]
         if tensors[0] is None:
             continue
         if name in _HELD:
             time = torch.arange(last + 1)
             tensors = [tensor[time.clamp_max(tensor.shape[0] - 1)] for tensor in tensors]
         joined[name] = _join(tensors, _TENSORS[name][1].index("E"))
-    groups = tuple(group for each in recordings for group in each.groups)
+    groups = tuple(group for recording in recordings for group in recording.groups)
     texts = {name: getattr(first, name) for name in _TEXTS} | {"groups": groups}
     return Recording(**joined, **texts)
 
@@ -402,16 +403,15 @@ def save(recording: Recording, path: Path) -> None:
     Raises:
         ConfigError: when it cannot be written, or could not be read again.
     """
-    about = {"format": FORMAT, "version": VERSION}
-    about |= {name: getattr(recording, name) for name in _TEXTS}
-    about["rules"] = asdict(recording.rules)
+    header = {"format": FORMAT, "version": VERSION}
+    header |= {name: getattr(recording, name) for name in _TEXTS}
+    header["rules"] = asdict(recording.rules)
     tensors = {name: getattr(recording, name) for name in TENSORS}
     arrays = {name: tensor.numpy() for name, tensor in tensors.items() if tensor is not None}
     size = sum(array.nbytes for array in arrays.values())
-    fine = size < LARGEST
-    require(fine, "--record", size, f"below {LARGEST:,} bytes, which fewer episodes have")
+    require(size < LARGEST, "--record", size, f"below {LARGEST:,} bytes, which fewer episodes have")
     content = io.BytesIO()
-    np.savez_compressed(content, about=np.array(json.dumps(about)), **arrays)
+    np.savez_compressed(content, about=np.array(json.dumps(header)), **arrays)
     write_atomically(path, content.getvalue())
 
 
@@ -419,36 +419,36 @@ def load(path: Path) -> Recording:
     """Read a recording.
 
     Raises:
-        ConfigError: when there is none, or it is damaged, or of another format or version.
+        ConfigError: when the file is missing, damaged, or of another format or version.
     """
     arrays = read_arrays(path, "a recording")
     refusal = f"{path}: damaged, or not a recording of this program"
     try:
-        about = parse_json(str(arrays.pop("about")), f"{path}: about", "JSON")
-        found = about.get("format")
-        require(found == FORMAT, str(path), found, f"a {FORMAT}")
-        version = about["version"]
+        header = parse_json(str(arrays.pop("about")), f"{path}: about", "JSON")
+        kind = header.get("format")
+        require(kind == FORMAT, str(path), kind, f"a {FORMAT}")
+        version = header["version"]
         is_old = is_count(version) and version < VERSION
         hint = "it is of a version before 0.2, record it again" if is_old else "update marinenav"
         require(is_count(version) and version == VERSION, f"{path}: version", version, f"{VERSION}; {hint}")
         tensors: Any = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        texts: Any = {name: about[name] for name in _TEXTS} | {
-            "groups": tuple(about["groups"]),
-            "rules": _rules_of(about["rules"]),
+        texts: Any = {name: header[name] for name in _TEXTS} | {
+            "groups": tuple(header["groups"]),
+            "rules": _read_rules(header["rules"]),
         }
         recording = Recording(**tensors, **texts)
-        misfit = _misfit(recording)
+        mismatch = _find_error(recording)
     except ConfigError as error:
         raise error if str(error).startswith(str(path)) else ConfigError(refusal) from error
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ConfigError(refusal) from error
-    if misfit:
-        raise ConfigError(f"{refusal} ({misfit})")
+    if mismatch:
+        raise ConfigError(f"{refusal} ({mismatch})")
     return recording
 
 
-def _misfit(recording: Recording) -> str:
-    """Error in the tensors or texts of a recording; empty if there is none."""
+def _find_error(recording: Recording) -> str:
+    """Return an error in the tensors or texts of a recording; empty if there is none."""
     sizes: dict[str, int] = {}
     kinds = {bool: "b", int: "i", float: "f"}
     for name, (kind, dimensions) in _TENSORS.items():
@@ -481,8 +481,8 @@ def _misfit(recording: Recording) -> str:
     return "" if recording.seed is None or is_count(recording.seed) else "seed is no whole number"
 
 
-def _rules_of(values: dict[str, Any]) -> ColregsConfig:
-    """The rules of the sea from JSON, which has lists for pairs."""
+def _read_rules(values: dict[str, Any]) -> ColregsConfig:
+    """Return the rules of the sea from JSON, which has lists for pairs."""
     paired = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
     return ColregsConfig(**(values | paired))
 

@@ -1,4 +1,4 @@
-"""The same evaluation again and again, in the environments of one world."""
+"""Repeated evaluation on the same scenarios, in the environments of one world."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reset import NewEpisodes, controlled
 from marinenav_env.state import Outcome, WorldState
-from train_RL_agents.evaluation.tally import CHECK_EVERY, Moment, Policy, Progress, Tally, Watch
+from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, Progress, StepCallback, Tally, Transition
 from train_RL_agents.results.rows import Episodes
 
 REFILL_EVERY = 5
-"""Vector steps between two looks for environments in which the next episode can begin."""
+"""Vector steps between two checks for environments in which the next episode can begin."""
 
 
 def may_shrink(env: MarineNavEnv) -> bool:
-    """Return whether ended episodes may leave a batch: only where counting them is free."""
+    """Return whether ended episodes may leave a batch: only where counting them needs no wait for the device."""
     return rows_where(env.state.active[:, 0]) is not None
 
 
@@ -32,24 +32,24 @@ _Running = tuple[WorldState, dict[str, Tensor]]
 
 
 class RepeatedEvaluation:
-    """Runs the same scenarios again and again, with all state in the same tensors on a GPU.
+    """Evaluation that runs the same scenarios repeatedly, with all state in the same tensors on a GPU.
 
-    A step can thus be compiled and captured once there, for all scenarios together. Whether all
-    have ended is read now and then only.
+    A step can thus be compiled and captured once there, for all scenarios together. Whether all have ended is read on
+    the host only every CHECK_EVERY steps.
 
-    On a CPU the world's step of a training can be used in place of the evaluation's own, if that is
-    compiled: it takes a tenth of the time. Its code is made for a number of environments: with more
-    scenarios the next one begins where an episode has ended, which is then read every few steps.
+    On a CPU the compiled step of a training environment can be used instead of the evaluation's own, which is not
+    compiled: it takes a tenth of the time. Its code is compiled for a number of environments: with more scenarios, the
+    next one begins where an episode has ended, which is then read every REFILL_EVERY steps.
 
     Args:
         policy: see ``evaluate``.
-        env: freshly made from the N scenarios and the seed.
+        env: new environments of the N scenarios, with the seed.
         seed: see ``evaluate``.
-        stepper: whose world makes the steps of B environments at a time, see ``same_code``; its
-            state is not touched. None: ``env``.
-        execution: whether a step becomes generated code on a GPU, for a PolicyWrapper only, and
-            whether it is captured there; what it gives is then overwritten by the next.
-        log: prints a line if the capture fails.
+        stepper: environment whose world makes the steps of B environments at a time, see ``same_code``; its
+            state is not changed. None: ``env``.
+        execution: settings of the execution: whether a step becomes generated code on a GPU, for a PolicyWrapper only,
+            and whether it is captured there; its results are then overwritten by the next step.
+        log: function that prints a line if the capture fails.
     """
 
     def __init__(
@@ -66,27 +66,27 @@ class RepeatedEvaluation:
         self._start, device = env.world_state, env.generator.device
         self._count = min(env.num_envs, self._stepper.num_envs)
         self._source = RandomSource.seeded(seed, self._stepper.num_envs, device)
-        # Compiled code of a training world is only the same with the arguments of that.
+        # A training's compiled code is reused only for calls with the same kinds of arguments.
         self._episodes = None if stepper is None else stepper.no_episodes(self._source)
-        self._watched = False
-        self.loop = execution.loop(self._step, self._begun(), device, name="an evaluation step", log=log)
+        self._has_callback = False
+        self.loop = execution.loop(self._step, self._begin(), device, name="an evaluation step", log=log)
         """Makes control steps of B environments."""
 
     @torch.no_grad()
-    def run(self, watch: Watch | None = None, progress: Progress | None = None) -> Episodes:
+    def run(self, on_step: StepCallback | None = None, progress: Progress | None = None) -> Episodes:
         """Run every scenario once.
 
         Args:
-            watch: see ``evaluate``.
-            progress: is told how many episodes have ended.
+            on_step: see ``evaluate``.
+            progress: see ``evaluate``.
 
         Returns:
-            What happened, by episode; the same as ``evaluate`` gives, to rounding.
+            The episodes, the same as those of ``evaluate``, to rounding.
         """
         total, count = self._env.num_envs, self._count
-        self.loop.state, waiting = self._begun(), total - count
+        self.loop.state, waiting = self._begin(), total - count
         most, rounds = self._env.config.max_steps, -(-total // count)
-        # A divisor of the steps of an episode, so that none goes on when its time is up.
+        # A divisor of the largest number of steps, so that no episode continues when its time is up.
         every = CHECK_EVERY if rounds == 1 else math.gcd(most, REFILL_EVERY)
         for number in range(most * rounds):
             if number % every == 0:
@@ -98,23 +98,23 @@ class RepeatedEvaluation:
                     break
                 if rounds > 1:
                     waiting = self._refill(running, waiting)
-            self._watched = watch is not None
+            self._has_callback = on_step is not None
             seen = self.loop()
-            if watch is not None and watch(Moment(self._rows, *seen).first(count), self._env) is False:
-                watch = None
+            if on_step is not None and on_step(Transition(self._rows, *seen).first(count), self._env) is False:
+                on_step = None
         self._store(slice(count))
         return self._tally.episodes(self._env.scenario)
 
-    def _begun(self) -> _Running:
-        """Return the state in which the first B scenarios begin."""
+    def _begin(self) -> _Running:
+        """Return the state at the start of the first B scenarios."""
         source = self._source.environment
-        # With fewer scenarios the other environments hold the last one, and nobody looks at them.
+        # With fewer scenarios the other environments hold the last one, and are not read.
         self._rows = torch.arange(len(source), device=source.device).clamp_max(self._env.num_envs - 1)
         source.copy_(self._rows)
         return self._env.world.begin(self._start, self._rows), self._tally.blank(len(source))
 
     def _running(self) -> Tensor:
-        """Return in which environments an episode has not ended, [B] bool, or [N] if those are fewer."""
+        """Return the mask of the environments whose episode has not ended, [B] bool, or [N] if N is smaller."""
         state, count = self.loop.state[0].now.state, self._count
         return state.active[:count].any(-1) & (state.steps[:count] < self._env.config.max_steps)
 
@@ -123,13 +123,13 @@ class RepeatedEvaluation:
 
         Args:
             running: [B] bool, see ``_running``.
-            waiting: episodes that have not begun, which are the last ones.
+            waiting: number of episodes that have not begun, which are the last ones.
 
         Returns:
-            Episodes that still wait.
+            The number of episodes that have still not begun.
         """
         (now, parameters), sums = self.loop.state
-        # Where none waits, robots whose time is up act no longer.
+        # Without waiting episodes, robots whose time is up are deactivated.
         due = ~running if waiting else ~running & now.state.active.any(-1)
         if not due.any():
             return waiting
@@ -140,50 +140,51 @@ class RepeatedEvaluation:
         self._source.environment.copy_(self._rows)
         begins = torch.zeros_like(running).index_fill(0, free, True)
         now = now.clone(recurse=False)
-        now.statistics = None  # only a training has them
+        now.statistics = None  # only training environments have them
         world = self._env.world.reset(WorldState(now, parameters), begins, NewEpisodes(self._start, self._rows))
         world.now.state.active &= (running | begins)[:, None]
-        for name, each in self._tally.blank(len(free)).items():
-            sums[name][free] = each
+        for name, blank in self._tally.blank(len(free)).items():
+            sums[name][free] = blank
         self.loop.state = world, sums
         return waiting - len(free)
 
     def _store(self, environments: Tensor | slice) -> None:
-        """Keep the sums of the episodes in some environments."""
-        for name, each in self.loop.state[1].items():
-            self._tally.sums[name][self._rows[environments]] = each[environments]
+        """Store the sums of the episodes in some environments."""
+        for name, total in self.loop.state[1].items():
+            self._tally.sums[name][self._rows[environments]] = total[environments]
 
     def _step(self, state: _Running) -> tuple[_Running, tuple[TensorDictBase, WorldState, WorldState, Outcome]]:
-        """Make a control step of all environments, and return what a Moment has besides rows; see Loop."""
+        """Make a control step of all environments, and return the fields of a Transition after ``rows``; see Loop."""
         world, sums = state
-        if self.loop.captures:  # what is seen shares no memory with the state
+        if self.loop.captures:  # the transition must share no memory with the state
             world = WorldState(world.now.apply(Tensor.clone), world.parameters)
         acted = self._act(world)
         action = acted.get((GROUP, "action"))
-        # A tensor of its own, as in a training, since code depends on which arguments are the same.
+        # A separate tensor, as in training, since code depends on which arguments are the same.
         noise = self._source._replace(step=world.now.state.steps.clone())
-        made = self._stepper.world.step(world, action, noise, self._episodes)
-        sums = self._tally.after(sums, world.now, action, made.outcome)
-        after = WorldState(made.world.now, world.parameters)
-        return (after, sums), (acted, world, after, made.outcome)
+        result = self._stepper.world.step(world, action, noise, self._episodes)
+        sums = self._tally.after(sums, world.now, action, result.outcome)
+        after = WorldState(result.world.now, world.parameters)
+        return (after, sums), (acted, world, after, result.outcome)
 
     def _act(self, world: WorldState) -> TensorDictBase:
-        """Return what the policy is given, with its actions; on a CPU only in some environments.
+        """Return the policy's input with its actions.
 
-        There it acts where a robot still does, and what it is given is complete only if watched.
+        On a CPU the policy acts only in environments with an active robot, and the input is complete only if there is
+        a callback.
         """
         active = controlled(world.now)
         acting = rows_where(active[: self._count].any(-1))
         if acting is None or self._episodes is None:
             return self.policy(self._env.to_tensordict(world))
         # Contiguous: PyTorch's norms take ten times as long with environments innermost.
-        seen = {name: each[acting].contiguous() for name, each in world.now.observation.items()}
+        observation = {name: value[acting].contiguous() for name, value in world.now.observation.items()}
         mask = active[acting]
-        group = TensorDict({"observation": TensorDict(seen, mask.shape), "mask": mask}, mask.shape)
+        group = TensorDict({"observation": TensorDict(observation, mask.shape), "mask": mask}, mask.shape)
         actions = self._stepper.action_spec.zero().get((GROUP, "action"))
         if len(acting):
             acted = self.policy(TensorDict({GROUP: group}, mask.shape[:1]))
             actions[acting] = acted.get((GROUP, "action")).to(actions)
-        if self._watched:
+        if self._has_callback:
             return self._env.to_tensordict(world).set((GROUP, "action"), actions)
         return TensorDict({(GROUP, "action"): actions}, active.shape[:1])

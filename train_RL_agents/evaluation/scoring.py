@@ -28,7 +28,7 @@ from train_RL_agents.evaluation.seamanship import compliance, sailed, summary, t
 from train_RL_agents.evaluation.selection import choose_set, defaults
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, Part, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
-from train_RL_agents.evaluation.tally import Progress, Watch
+from train_RL_agents.evaluation.tally import Progress, StepCallback
 from train_RL_agents.results.rows import OVERALL, differences
 from train_RL_agents.utils.provenance import versions
 
@@ -46,9 +46,8 @@ def evaluate_all(
 
     Args:
         contenders: trained policies and baselines, by the name they are reported under.
-        options: those given, of choose_set (which scenarios) and of ActingOptions; ``record``
-            keeps all that the last policy does.
-        device: where to run.
+        options: options of choose_set and of ActingOptions by name; ``record`` records the last policy.
+        device: device of the world.
         progress: callback with the policy whose episodes run, the number that have ended, and the number of all.
 
     Raises:
@@ -105,19 +104,19 @@ def run_scored(
     acting: ActingOptions,
     device: torch.device,
     name: str,
-    watch: Watch | None = None,
+    on_step: StepCallback | None = None,
     progress: Progress | None = None,
 ) -> tuple[Episodes, Recording | None, Compliance | None]:
     """Run a set, and score it as its suite is; see ``run_set`` for the arguments.
 
     Returns:
-        What happened; the recording, if one was made; compliance by group, if the suite is scored by it.
+        The episodes; the recording, if one was made; compliance by group, if the suite is scored by it.
     """
     if chosen.name in ENCOUNTER_SUITES:
         return run_encounters(contender, chosen, world, acting, device, name, progress)
-    # Compliance is told from what was recorded.
+    # Compliance is computed from the recording.
     recorded_as = name if acting.estimates or chosen.name == RULES else None
-    episodes, recording = run_set(contender, chosen, world, acting, device, recorded_as, watch, progress)
+    episodes, recording = run_set(contender, chosen, world, acting, device, recorded_as, on_step, progress)
     if recording is None or chosen.name != RULES:
         return episodes, recording, None
     seen, groups = manoeuvres(recording), recording.groups
@@ -139,7 +138,7 @@ def run_encounters(
     """Run a set of encounters, and every vessel of it alone; see ``run_set`` for the arguments.
 
     Returns:
-        What happened, the recording, and compliance by group and overall.
+        The episodes, the recording, and compliance by group and overall.
     """
     named: dict[str, Any] = {"name": name, "progress": progress}
     episodes, recording = run_set(contender, chosen, world, acting, device, **named)

@@ -1,4 +1,4 @@
-"""How vessels behave in encounters: safety, the rules kept by role, delay.
+"""Compliance of vessels in encounters: safety, the rules kept by role, delay.
 
 After Woerner, Benjamin, Novitzky and Leonard, "Quantifying protocol evaluation for autonomous
 collision avoidance", Autonomous Robots 43 (2019). An encounter of two vessels begins when one sees
@@ -9,7 +9,7 @@ roles are those of that moment (see rules.roles) and hold until they have come c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ from marinenav_env.rules.roles import (
 )
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import SLOWS, TURNS
-from train_RL_agents.evaluation.tally import Moment
+from train_RL_agents.evaluation.tally import Transition
 from train_RL_agents.results.statistics import Estimate, normal_estimate, wilson_interval
 
 ASTERN = -0.05
@@ -64,11 +64,11 @@ class Tracks:
     radius: Tensor
     """[E, R] collision radius (m)."""
     range: Tensor
-    """[E, R] of the sensor (m)."""
+    """[E, R] range of the sensor (m)."""
 
 
 def tracks(recording: Recording) -> Tracks:
-    """The tracks of a recording."""
+    """Return the tracks of a recording."""
     # The last positions of a vessel count, too, although it is not active in them.
     there = torch.cat((recording.active[:1], recording.active[:-1]))
     return Tracks(
@@ -83,16 +83,16 @@ def tracks(recording: Recording) -> Tracks:
 
 @dataclass(frozen=True)
 class Duties:
-    """Duties of every vessel towards every other; [E, R, R] bool but for the first."""
+    """Duties of every vessel towards every other; [E, R, R] bool except for ``role``."""
 
     role: Tensor
     """[E, R, R] int64 role when the encounter began; 0: there was none."""
     substantial: Tensor
     """Turned or slowed substantially until the closest approach."""
     early: Tensor
-    """The same, early."""
+    """Turned or slowed substantially, and early (see EARLY)."""
     right_side: Tensor
-    """Its first turn was none to port; head-on: was one to starboard."""
+    """The first turn was not to port; head-on: it was to starboard."""
     crossed_ahead: Tensor
     """Passed from one side of the other's course to the other side, ahead of it."""
     stood_on: Tensor
@@ -100,18 +100,18 @@ class Duties:
 
     @property
     def keeps_clear(self) -> Tensor:
-        """[E, R, R] bool: the own vessel has to keep out of the way."""
+        """Return whether the own vessel has to keep out of the way, [E, R, R] bool."""
         return (self.role == HEAD_ON) | (self.role == GIVE_WAY) | (self.role == OVERTAKING)
 
     @property
     def stands_on(self) -> Tensor:
-        """[E, R, R] bool: it has to stand on, and has to keep clear of no vessel."""
+        """Return whether the own vessel has to stand on, and has to keep clear of no vessel, [E, R, R] bool."""
         free = ~self.keeps_clear.any(-1, keepdim=True)
         return ((self.role == STAND_ON) | (self.role == OVERTAKEN)) & free
 
     @property
     def broken(self) -> Tensor:
-        """[E, R, R] bool: the own vessel did not do what its role asks for."""
+        """Return whether the own vessel did not do what its role requires, [E, R, R] bool."""
         side = self.right_side | (self.role == OVERTAKING)
         ahead = self.crossed_ahead & (self.role == GIVE_WAY)
         kept = self.substantial & self.early & side & ~ahead
@@ -119,19 +119,19 @@ class Duties:
 
 
 def duties(seen: Tracks, rules: ColregsConfig) -> Duties:
-    """Tell what every vessel did towards every other.
+    """Return the duties of every vessel towards every other, and which it kept.
 
     Args:
-        seen: the tracks.
-        rules: when there is a risk of collision.
+        seen: tracks.
+        rules: rules of the sea, which define a risk of collision.
     """
     frames = seen.there.shape[:2]
     heading = seen.poses[..., 2]
     speed = torch.linalg.vector_norm(seen.velocities[..., :2], dim=-1)
     met = pairs(seen.poses.flatten(0, 1), seen.velocities.flatten(0, 1))
 
-    def by_frame(each: Tensor) -> Tensor:
-        return each.unflatten(-1, frames).permute(2, 3, 0, 1)
+    def by_frame(values: Tensor) -> Tensor:
+        return values.unflatten(-1, frames).permute(2, 3, 0, 1)
 
     distance, time, miss, role = map(by_frame, (met.distance, met.time, met.miss, roles(met)))
     both = seen.there[..., None] & seen.there[..., None, :] & (role > 0)
@@ -143,8 +143,8 @@ def duties(seen: Tracks, rules: ColregsConfig) -> Duties:
     closest = torch.where(both & (frame >= began), distance, torch.inf).argmin(0)
     during = risk.any(0) & (frame >= began) & (frame <= closest)
 
-    def at(each: Tensor, number: Tensor) -> Tensor:
-        return each.expand(distance.shape).gather(0, number[None].clamp_max(len(distance) - 1))[0]
+    def at(values: Tensor, number: Tensor) -> Tensor:
+        return values.expand(distance.shape).gather(0, number[None].clamp_max(len(distance) - 1))[0]
 
     off = wrap_to_pi(heading[..., None] - at(heading[..., None], began))
     share = speed[..., None] / at(speed[..., None], began).clamp_min(1e-6)
@@ -172,15 +172,15 @@ def duties(seen: Tracks, rules: ColregsConfig) -> Duties:
 
 
 def _first(happens: Tensor) -> Tensor:
-    """Number of the first frame [...] in which something [T+1, ...] happens; T + 1 if none."""
+    """Return the number of the first frame [...] in which something [T+1, ...] happens; T + 1 if none."""
     return torch.where(happens.any(0), happens.to(torch.int8).argmax(0), len(happens))
 
 
 def safety(seen: Tracks, domain: float) -> Tensor:
-    """From 0 at a contact to 1 where no other came closer than the domain, [E, R].
+    """Return the safety [E, R], from 0 at a contact to 1 where no other vessel came closer than the domain.
 
     Args:
-        seen: the tracks.
+        seen: tracks.
         domain: distance that vessels should keep from centre to centre (m).
     """
     position = seen.poses[..., :2]
@@ -194,7 +194,7 @@ def safety(seen: Tracks, domain: float) -> Tensor:
 
 
 def sailed(seen: Tracks) -> tuple[Tensor, Tensor, Tensor]:
-    """Frames in motion, path (m), and frames in which a vessel goes astern; [E, R] each."""
+    """Return the frames in motion, the path (m), and the frames in which a vessel goes astern; [E, R] each."""
     step = seen.poses[1:, ..., :2] - seen.poses[:-1, ..., :2]
     moving = seen.there[1:]
     heading = seen.poses[1:, ..., 2]
@@ -224,10 +224,10 @@ def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tenso
     """Measure the compliance of every vessel of a recording.
 
     Args:
-        recording: of E encounters.
-        alone: control steps and path (m) of every vessel where there is no other, [E, R] each.
+        recording: recording of E encounters.
+        alone: control steps and path (m) of every vessel without the others, [E, R] each.
         scored: [E, R] bool, which vessels are scored.
-        rules: when there is a risk of collision.
+        rules: rules of the sea, which define a risk of collision.
     """
     seen = tracks(recording)
     did = duties(seen, rules)
@@ -237,12 +237,12 @@ def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tenso
     steps, path, astern = sailed(seen)
 
     def share(kept: Tensor, asked: Tensor) -> Tensor:
-        """Whether all that was asked of a vessel was kept."""
+        """Return 1 where a vessel kept all its duties, else 0; nan where it has none."""
         kept = (kept | ~asked).all(-1).double()
         return torch.where(asked.any(-1), kept, torch.nan)
 
     kept = share(~did.broken, clear | did.stands_on)
-    found = Compliance(
+    figures = Compliance(
         safety=safety(seen, rules.domain),
         rules_kept=torch.where(seen.collided, 0.0 * kept, kept),
         substantial=share(did.substantial, clear),
@@ -254,17 +254,16 @@ def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tenso
         detour=torch.where(arrived, path / alone[1] - 1.0, torch.nan),
         astern=astern / steps.clamp_min(1),
     )
-    return Compliance(
-        **{item.name: torch.where(scored, getattr(found, item.name).double(), torch.nan) for item in fields(Compliance)}
-    )
+    masked = {name: torch.where(scored, figure.double(), torch.nan) for name, figure in vars(figures).items()}
+    return Compliance(**masked)
 
 
 def kept_by_role(recording: Recording, vessels: int) -> dict[str, tuple[int, int]]:
-    """Of the duties of each role, one for every other vessel, how many were kept, and all.
+    """Return the number of duties that were kept, and of all, by role; a vessel has one towards every other.
 
     Args:
-        recording: of encounters.
-        vessels: how many count, from the first.
+        recording: recording of encounters.
+        vessels: number of vessels that count, from the first.
     """
     seen = tracks(recording)
     did = duties(seen, recording.rules)
@@ -272,20 +271,20 @@ def kept_by_role(recording: Recording, vessels: int) -> dict[str, tuple[int, int
     kept = asked & ~did.broken & ~seen.collided[..., None]
     counts = {}
     for number, name in enumerate(ROLES[1:], start=1):
-        own = (did.role == number) & (torch.arange(did.role.shape[-1])[:, None] < vessels)
-        counts[name] = (int((kept & own).sum()), int((asked & own).sum()))
+        of_role = (did.role == number) & (torch.arange(did.role.shape[-1])[:, None] < vessels)
+        counts[name] = (int((kept & of_role).sum()), int((asked & of_role).sum()))
     return counts
 
 
 class AsternShare:
-    """Share of the steps in which vessels go astern; see Watch."""
+    """Callback that computes the share of the steps in which vessels go astern."""
 
     def __init__(self) -> None:
         self._counts = torch.zeros(2, dtype=torch.int64)
 
-    def __call__(self, moment: Moment, env: MarineNavEnv) -> None:
-        """Count a step."""
-        state, active = moment.after.now.state, moment.before.now.state.active
+    def __call__(self, transition: Transition, env: MarineNavEnv) -> None:
+        """Count a control step; see StepCallback."""
+        state, active = transition.after.now.state, transition.before.now.state.active
         heading, (vx, vy) = state.pose[..., 2], state.velocity_ground[..., :2].unbind(-1)
         astern = active & (heading.cos() * vx + heading.sin() * vy < ASTERN)
         counts = torch.stack((astern.sum(), active.sum()))
@@ -293,33 +292,33 @@ class AsternShare:
 
     @property
     def value(self) -> float:
-        """The share so far."""
+        """Return the share so far."""
         astern, steps = self._counts.tolist()
         return float(astern) / max(steps, 1)
 
 
-def summary(found: Compliance, rows: Tensor) -> dict[str, float | None]:
+def summary(measured: Compliance, rows: Tensor) -> dict[str, float | None]:
     """Return the mean of every figure with its 95% interval, by name; None where it does not apply.
 
     ``all_kept`` is the share of encounters in which every vessel that has a duty kept the rules.
 
     Args:
-        found: compliance [E, R].
-        rows: [E] bool, which encounters.
+        measured: compliance [E, R].
+        rows: [E] bool mask of the encounters.
     """
-    values = {name: each[rows] for name, each in vars(found).items()}
+    values = {name: figure[rows] for name, figure in vars(measured).items()}
     kept = values["rules_kept"]
     everyone = torch.where(kept.isnan().all(-1), torch.nan, (kept != 0.0).all(-1).double())
     result: dict[str, float | None] = {}
     for name, value in {"all_kept": everyone, **values}.items():
-        given = value[~value.isnan()]
-        figures = _interval(given, name in SHARES) if len(given) else (None, None, None)
+        counted = value[~value.isnan()]
+        figures = _interval(counted, name in SHARES) if len(counted) else (None, None, None)
         result |= dict(zip((name, f"{name}_low", f"{name}_high"), figures, strict=True))
     return result
 
 
 def _interval(values: Tensor, is_share: bool) -> Estimate:
-    """Mean and the ends of its 95% interval: Wilson's of a share, else the normal one."""
+    """Return the mean with its 95% interval: Wilson's of a share, else the normal one."""
     count, mean = len(values), float(values.mean())
     if is_share:
         return Estimate(mean, *wilson_interval(int(values.sum()), count))

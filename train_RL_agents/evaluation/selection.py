@@ -1,4 +1,4 @@
-"""Which scenarios a command runs."""
+"""Selection of the scenarios that a command runs."""
 
 from __future__ import annotations
 
@@ -18,58 +18,56 @@ from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.suites import Part, ScenarioSet, level_names, make_set
 
 
-def defaults(found: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig]:
-    """Evaluation levels and world of the first trained policy, or the published ones."""
-    for each in found:
-        if each.trained is not None:
-            return each.trained.config.eval_schedule, each.trained.config.world
+def defaults(contenders: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig]:
+    """Return the evaluation schedule and the world of the first trained policy, or the published ones."""
+    for contender in contenders:
+        if contender.trained is not None:
+            return contender.trained.config.eval_schedule, contender.trained.config.world
     return EvalSchedule(), WorldConfig()
 
 
 def choose_set(
-    world: WorldConfig, schedule: EvalSchedule, given: dict[str, Any]
+    world: WorldConfig, schedule: EvalSchedule, options: dict[str, Any]
 ) -> tuple[ScenarioSet, dict[str, Any] | None]:
     """Read or draw the scenarios.
 
     Args:
-        world: that they are in.
-        schedule: the levels, and the size and seed of the fixed set.
-        given: the options given.
+        world: world of the scenarios.
+        schedule: levels, size and seed of the fixed set.
+        options: options by name.
 
     Returns:
-        The scenarios, and what the levels are, if they are of levels.
+        The scenarios, and a description of the levels if they are drawn from levels.
 
     Raises:
         ConfigError: when there is no such file, suite, level or seed.
     """
-    fine = 0 <= given.get("seed", 0) <= LARGEST_SEED
-    require(fine, "--seed", given.get("seed"), f"from 0 to {LARGEST_SEED}")
-    fine = "strict" not in given or "scenarios" in given
-    require(fine, "--strict", True, "left out without --scenarios: levels and suites are drawn")
-    fresh = secrets.randbelow(2**31) if "fresh" in given else None
-    if "suite" in given:
-        seed = given.get("seed", fresh)
-        return make_set(given["suite"], world, given.get("episodes"), seed), None
-    seed = int(given.get("seed", schedule.seed) if fresh is None else fresh)
-    if "scenarios" not in given:
-        return _draw(world, schedule, seed, given)
+    require(0 <= options.get("seed", 0) <= LARGEST_SEED, "--seed", options.get("seed"), f"from 0 to {LARGEST_SEED}")
+    is_usable = "strict" not in options or "scenarios" in options
+    require(is_usable, "--strict", True, "left out without --scenarios: levels and suites are drawn")
+    fresh = secrets.randbelow(2**31) if "fresh" in options else None
+    if "suite" in options:
+        seed = options.get("seed", fresh)
+        return make_set(options["suite"], world, options.get("episodes"), seed), None
+    seed = int(options.get("seed", schedule.seed) if fresh is None else fresh)
+    if "scenarios" not in options:
+        return _draw(world, schedule, seed, options)
 
-    file = str(given["scenarios"])
-    fine = "episodes" not in given
-    require(fine, "--episodes", given.get("episodes"), f"left out: {file} has its own")
-    # A file does not say which level its episodes are of.
-    episodes = read_scenarios(file, given.get("strict", False))
+    file = str(options["scenarios"])
+    require("episodes" not in options, "--episodes", options.get("episodes"), f"left out: {file} has its own")
+    # The episodes of a file have no levels.
+    episodes = read_scenarios(file, options.get("strict", False))
     return ScenarioSet("scenarios", (), (Part(world, episodes),), seed), None
 
 
 def _draw(
-    world: WorldConfig, schedule: EvalSchedule, seed: int, given: dict[str, Any]
+    world: WorldConfig, schedule: EvalSchedule, seed: int, options: dict[str, Any]
 ) -> tuple[ScenarioSet, dict[str, Any]]:
-    """Draw all levels and keep those asked for: a level's scenarios do not depend on the others."""
+    """Draw all levels and keep those asked for, so that a level's scenarios do not depend on the choice."""
     levels, counts = as_levels(Level, schedule.levels), schedule.num_episodes
-    if "episodes" in given:
-        counts = (given["episodes"],) * len(levels)
-    numbers = sorted(set(given.get("levels", range(1, len(levels) + 1))))
+    if "episodes" in options:
+        counts = (options["episodes"],) * len(levels)
+    numbers = sorted(set(options.get("levels", range(1, len(levels) + 1))))
     for number in numbers:
         require(1 <= number <= len(levels), "--levels", number, f"from 1 to {len(levels)}")
     drawn = draw_scenarios(world, levels, counts, seed)

@@ -1,4 +1,4 @@
-"""Control steps of an evaluation, and what is accumulated of them."""
+"""Control steps of an evaluation, and sums over them."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ from train_RL_agents.results.rows import Episodes
 Policy = Callable[[TensorDictBase], TensorDictBase]
 GAMMA = 0.99
 CHECK_EVERY = 25
-"""Vector steps between two host reads of whether all episodes have ended, where reads cost time."""
+"""Vector steps between two reads on the host of whether all episodes have ended, where reads cost time."""
 
 
-class Moment(NamedTuple):
-    """A control step of the B episodes of the batch, which episodes that have ended may leave.
+class Transition(NamedTuple):
+    """A control step of the B episodes of the batch.
 
-    Others may begin in their place: ``before.now.state.steps`` says which step of each it is.
+    Episodes that have ended may leave the batch, and others begin in it: ``before.now.state.steps`` is the number of
+    the step in each episode.
     """
 
     rows: Tensor
-    """[B] int64: which of the N episodes these are."""
+    """[B] int64 indices of these among the N episodes."""
     acted: TensorDictBase
     """The policy's input and action."""
     before: WorldState
     after: WorldState
     outcome: Outcome
 
-    def first(self, count: int) -> Moment:
-        """Return the step of the first so many episodes."""
+    def first(self, count: int) -> Transition:
+        """Return the step of the first ``count`` episodes."""
         if count == len(self.outcome):
             return self
 
@@ -47,24 +48,23 @@ class Moment(NamedTuple):
             return WorldState(now[:count], parameters if shared else parameters[:count])
 
         rows, acted, before, after, outcome = self
-        return Moment(rows[:count], acted[:count], cut(before), cut(after), outcome[:count])
+        return Transition(rows[:count], acted[:count], cut(before), cut(after), outcome[:count])
 
 
-Watch = Callable[[Moment, MarineNavEnv], bool | None]
-"""Called with every step, and with the world in which all N episodes started.
+StepCallback = Callable[[Transition, MarineNavEnv], bool | None]
+"""Callback of every step, with the environments in which all N episodes started.
 
-It may return False when it needs no further steps, which need not be prepared for it then."""
-
+It may return False to get no further steps."""
 
 Progress = Callable[[int, int], None]
-"""Called now and then with the number of episodes that have ended, and of all."""
+"""Callback with the number of episodes that have ended, and of all."""
 
 
 class Tally:
-    """Accumulates outcomes of episodes, each up to its first collision.
+    """Sums over the steps of episodes, each up to its first collision.
 
     Args:
-        env: the world, freshly reset.
+        env: environments after a reset.
     """
 
     def __init__(self, env: MarineNavEnv) -> None:
@@ -74,7 +74,7 @@ class Tally:
         self._pairs = None if env.continuous else env.num_discrete_actions
 
     def blank(self, count: int) -> dict[str, Tensor]:
-        """Return the sums of so many episodes before their first step."""
+        """Return the sums of ``count`` episodes before their first step."""
         robots = self._robots.new_zeros(count, self._robots.shape[1])
         flags = torch.zeros_like(robots[:, 0], dtype=torch.bool)
         names = ("time", "energy", "return")
@@ -93,13 +93,13 @@ class Tally:
         action: Tensor,
         outcome: Outcome,
     ) -> dict[str, Tensor]:
-        """Return the sums of some episodes after a step of theirs.
+        """Return the sums of some episodes after a step.
 
         Args:
-            sums: before it, [B, ...] each.
-            before: it, batch [B].
-            action: of all robots.
-            outcome: of the step, batch [B].
+            sums: sums before the step, [B, ...] each.
+            before: state before the step, batch [B].
+            action: actions of all robots.
+            outcome: outcome of the step, batch [B].
         """
         counting = sums["counting"]
         active = before.state.active & counting[:, None]
@@ -120,21 +120,21 @@ class Tally:
         """Add a step of some episodes.
 
         Args:
-            rows: [B] int64: which episodes.
+            rows: [B] int64 indices of the episodes.
             before: see ``after``.
             action: see ``after``.
-            outcome: of the step, batch [B].
+            outcome: outcome of the step, batch [B].
         """
         chosen: Tensor | slice = rows if len(rows) < len(self.sums["counting"]) else slice(None)
-        own = {name: each[chosen] for name, each in self.sums.items()}
-        for name, value in self.after(own, before, action, outcome).items():
+        sums = {name: total[chosen] for name, total in self.sums.items()}
+        for name, value in self.after(sums, before, action, outcome).items():
             self.sums[name][chosen] = value
 
     def episodes(self, scenario: Scenario) -> Episodes:
-        """Outcomes of the episodes, once all have ended.
+        """Return the outcomes of the episodes, once all have ended.
 
         Raises:
-            ConfigError: when an action was not finite, or no index.
+            ConfigError: when an action was not finite, or not a valid index.
         """
         present, robots = scenario.robot_mask, scenario.robot_mask.sum(-1)
         sums = self.sums

@@ -16,7 +16,7 @@ from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.pictures.drawing import Limits, new_figure, pixels
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.recording import Recorder, Recording
-from train_RL_agents.evaluation.tally import Moment
+from train_RL_agents.evaluation.tally import Transition
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import EpisodeView, view_episode
 from train_RL_agents.figures.plotting import styles
@@ -64,16 +64,16 @@ class EvaluationProbe:
         """Quantiles of the return of the first actions of all robots (scaled rewards), flat; None if the agent does not
         estimate them."""
 
-    def __call__(self, moment: Moment, env: MarineNavEnv) -> bool:
-        """Record a control step; return whether further steps are needed (see Watch)."""
+    def __call__(self, transition: Transition, env: MarineNavEnv) -> bool:
+        """Record a control step; return whether further steps are needed (see StepCallback)."""
         if not self._has_quantiles:
             self._has_quantiles = True
-            action, active = moment.acted.get((GROUP, "action")), moment.before.now.state.active
-            observation = observation_of(moment.acted.get(OBSERVATION))
+            action, active = transition.acted.get((GROUP, "action")), transition.before.now.state.active
+            observation = observation_of(transition.acted.get(OBSERVATION))
             quantiles = self._agent.return_quantiles(observation, action)
             self.first_quantiles = None if quantiles is None else quantiles[active].flatten().cpu()
         if self._recorder is not None:
-            self._recorder(moment, env)
+            self._recorder(transition, env)
         return self._recorder is not None
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:

@@ -70,9 +70,9 @@ class RunFolder:
     """One run, SAVE_DIR/AGENT_TIME/seed_N.
 
     Args:
-        path: the folder; it exists.
-        config: of the run.
-        seed: of the run.
+        path: folder, which exists.
+        config: configuration of the run.
+        seed: seed of the run.
     """
 
     def __init__(self, path: Path, config: TrainConfig[Any], seed: int) -> None:
@@ -97,7 +97,7 @@ class RunFolder:
         name = f"{agent}_{time.strftime('%Y-%m-%d-%H-%M-%S')}"
         named = path = Path(config.save_dir) / name
         for count in itertools.count(2):
-            # Made and not only looked for: another command may start within the same second.
+            # Trying to make it is atomic: another command may start within the same second.
             with suppress(FileExistsError):
                 _make_folder(path)
                 break
@@ -115,9 +115,9 @@ class RunFolder:
         """Make a new folder.
 
         Args:
-            config: of the run.
-            seed: of the run.
-            argv: the command, for the record.
+            config: configuration of the run.
+            seed: seed of the run.
+            argv: command line, which is saved.
             parent: training folder shared by the seeds of one command; by default a new one in
                 ``config.save_dir``, see make_parent.
 
@@ -164,14 +164,14 @@ class RunFolder:
         check_loggers(self.config.loggers)
         for name in (LOCK, LOG, CONFIG, TEACHER, *_EVALUATIONS, f"{CHECKPOINTS}/{STATE}"):
             path = inside(self.path, name)
-            fine = path.is_file() or not path.exists()
-            require(fine, "run folder", str(path), "a regular file")
-        read_manifest(self.checkpoints)  # what is damaged should be known before the first policy
+            is_writable = path.is_file() or not path.exists()
+            require(is_writable, "run folder", str(path), "a regular file")
+        read_manifest(self.checkpoints)  # fails now if it is damaged, not at the first policy
         self._lock = lock.acquire(self.path / LOCK)
         for folder in (self.path, self.checkpoints):
-            for left in folder.glob(f".*{TEMPORARY}"):
+            for file in folder.glob(f".*{TEMPORARY}"):
                 with suppress(OSError):
-                    left.unlink()
+                    file.unlink()
         self._log = RunLog(self.path / LOG)
         for line in self.heading:
             self.record(line)
@@ -183,10 +183,10 @@ class RunFolder:
 
     @contextmanager
     def written(self, ends: bool) -> Iterator[None]:
-        """Within it, warnings go to run.log too; so does an error, which ends the writing.
+        """Return a context that logs warnings and an error to run.log, and releases the folder on an error.
 
         Args:
-            ends: whether the writing ends also without an error.
+            ends: whether the folder is released without an error, too.
         """
         try:
             with self._log.watching() if self._log is not None else nullcontext():
@@ -199,7 +199,7 @@ class RunFolder:
 
     def release(self) -> None:
         """Let others write the run."""
-        with suppress(ConfigError):  # of an error, the run's own is reported
+        with suppress(ConfigError):  # an error of the run itself is reported instead
             self.close()
         if self._log is not None:
             self._log.close()
@@ -220,16 +220,16 @@ class RunFolder:
         self._write_json(CONFIG, to_dict(self.config))
 
     def write_scenarios(self, episodes: Sequence[Episode]) -> None:
-        """Write what the run is evaluated on.
+        """Write the scenarios of the run's evaluations.
 
         Raises:
-            ConfigError: when it cannot be written.
+            ConfigError: when they cannot be written.
         """
         self._write("eval_configs.json", scenario_text(episodes))
 
     @contextmanager
     def _logging(self) -> Iterator[list[RunLogger]]:
-        """The loggers; TensorBoard hides what an interrupted run wrote after its checkpoint."""
+        """Return a context with the loggers; TensorBoard hides what an interrupted run logged after its checkpoint."""
         try:
             if self._loggers is None:
                 threading.excepthook = _ignore_writers
@@ -239,54 +239,54 @@ class RunFolder:
             raise ConfigError(f"{self.path}: events for TensorBoard cannot be written ({error})") from error
 
     def log(self, scalars: dict[str, float | None], env_steps: int) -> None:
-        """Log scalars (those there are), with env-steps as the x axis."""
+        """Log the scalars that are finite, with env-steps as the x axis."""
         finite = {name: value for name, value in scalars.items() if value is not None and math.isfinite(value)}
         with self._logging() as loggers:
-            for each in loggers:
-                each.log(finite, env_steps)
+            for logger in loggers:
+                logger.log(finite, env_steps)
 
     def log_histogram(self, name: str, values: Tensor, env_steps: int) -> None:
-        """Log how values (those that are finite) are distributed; nothing if there are none."""
+        """Log a histogram of the values that are finite, if there are any."""
         values = values[values.isfinite()]
         if len(values):
             with self._logging() as loggers:
-                for each in loggers:
-                    each.log_histogram(name, values, env_steps)
+                for logger in loggers:
+                    logger.log_histogram(name, values, env_steps)
 
     def log_image(self, name: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
         """Log a picture [height, width, 3]."""
         with self._logging() as loggers:
-            for each in loggers:
-                each.log_image(name, pixels, env_steps)
+            for logger in loggers:
+                logger.log_image(name, pixels, env_steps)
 
     def log_end(self, env_steps: int) -> None:
-        """Log that the run has made all its env-steps."""
+        """Log that the run has completed all its env-steps."""
         with self._logging() as loggers:
-            for each in loggers:
-                each.log_end(env_steps)
+            for logger in loggers:
+                logger.log_end(env_steps)
 
     def flush(self) -> None:
-        """Bring what was logged to the disk."""
+        """Write all log entries to the disk."""
         if self._loggers is not None:
             with self._logging() as loggers:
-                for each in loggers:
-                    each.flush()
+                for logger in loggers:
+                    logger.flush()
 
     def write_evaluations(self, rows: list[dict[str, Any]], arrays: dict[str, Any]) -> None:
         """Write all evaluations so far.
 
         Args:
-            rows: one per evaluation, the figures; becomes evaluations.csv.
-            arrays: one entry per evaluation along the first axis; becomes evaluations.npz.
+            rows: figures of each evaluation, for evaluations.csv.
+            arrays: arrays with one entry per evaluation along the first axis, for evaluations.npz.
         """
-        # A resumed run may be older than some of the figures.
+        # Rows of a resumed run may lack figures that were added since.
         self._write("evaluations.csv", Table.of(rows).csv())
         file = io.BytesIO()
         np.savez(file, **arrays)
         self._write("evaluations.npz", file.getvalue())
 
     def add_policy(self, name: str, env_steps: int, metrics: dict[str, Any]) -> bool:
-        """Enter a policy into the manifest, as the latest and perhaps the best.
+        """Add a policy to the manifest, as the latest and perhaps the best.
 
         Returns:
             Whether it is the best so far: by success rate, then by return.
@@ -295,9 +295,9 @@ class RunFolder:
         def rank(entry: dict[str, Any]) -> tuple[float, float]:
             figures = entry["metrics"]
             # There is no return when the weights are no longer finite.
-            found = (figures.get(name) for name in ("success_rate", "avg_return"))
-            success, gained = (-math.inf if each is None else each for each in found)
-            return success, gained
+            values = (figures.get(name) for name in ("success_rate", "avg_return"))
+            success, average = (-math.inf if value is None else value for value in values)
+            return success, average
 
         manifest = read_manifest(self.checkpoints)
         entry = {"file": name, "env_steps": env_steps, "metrics": metrics}
@@ -311,34 +311,34 @@ class RunFolder:
         return best is entry
 
     def keep_stopped(self, agent: Agent[Any], env_steps: int) -> None:
-        """Keep the policy of a run that stops, unless there is one of these env-steps.
+        """Save the policy of a run that stops, unless one of the same env-steps is saved.
 
         Args:
-            agent: whose weights act.
-            env_steps: of the run.
+            agent: agent with the policy's weights.
+            env_steps: env-steps of the run.
         """
-        known = [each["env_steps"] for each in read_manifest(self.checkpoints)["policies"]]
-        if env_steps not in known:
+        saved = [entry["env_steps"] for entry in read_manifest(self.checkpoints)["policies"]]
+        if env_steps not in saved:
             metrics = {"note": NOT_EVALUATED}
             save_policy(self.checkpoints / STOPPED, agent, self.config, env_steps, metrics)
             self.add_policy(STOPPED, env_steps, metrics)
 
     def close(self) -> None:
-        """End the log; what is logged next begins another."""
+        """Close the loggers; the next entry opens them again."""
         if self._loggers is not None:
             with self._logging() as loggers:
                 self._loggers = None
-                for each in loggers:
-                    each.close()
+                for logger in loggers:
+                    logger.close()
 
 
 def _ignore_writers(error: threading.ExceptHookArgs) -> None:
-    """Leave it to the next entry to report what TensorBoard's thread could not write."""
+    """Report an error of a thread, except for TensorBoard's writer, whose error the next entry reports."""
     writer = type(error.thread).__module__.startswith("tensorboard.")
     if not (writer and issubclass(error.exc_type, OSError)):
         threading.__excepthook__(error)
 
 
 def runs_in(path: Path) -> list[Path]:
-    """The seeds' folders in a training folder; else the path itself."""
+    """Return the run folders of the seeds in a training folder; else the path itself."""
     return sorted(file.parent for file in path.glob(f"seed_*/{CONFIG}")) or [path]

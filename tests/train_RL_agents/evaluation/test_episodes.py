@@ -393,13 +393,13 @@ def test_episodes_that_have_ended_leave_the_batch_and_change_nothing(monkeypatch
         sizes.append(len(step[GROUP, "mask"]))
         return noisy(step)
 
-    def watch(moment, env):
-        assert len(moment.rows) == len(moment.acted[GROUP, "mask"])
+    def on_step(transition, env):
+        assert len(transition.rows) == len(transition.acted[GROUP, "mask"])
         assert env.num_envs == 40
-        seen.append(moment.rows)
+        seen.append(transition.rows)
 
     options = {"continuous": True, "device": CPU, "dtype": torch.float64}
-    dropped = evaluate(counted, many, WORLD, watch=watch, **options)
+    dropped = evaluate(counted, many, WORLD, on_step=on_step, **options)
     assert sizes[0] == 40
     assert sizes == sorted(sizes, reverse=True)
     assert {16, 32} <= set(sizes) <= {2, 4, 8, 16, 32, 40}
@@ -418,7 +418,7 @@ def test_smaller_batches_have_a_power_of_two(total, running, size):
     """And the episodes that run on, in their order."""
     flags = torch.zeros(total, dtype=torch.bool)
     flags[torch.randperm(total, generator=torch.Generator().manual_seed(0))[:running]] = True
-    kept = episodes_module._kept(flags)
+    kept = episodes_module._rows_to_keep(flags)
     assert (None if kept is None else len(kept)) == size
     if kept is not None:
         assert int(flags[kept].sum()) == running and (kept.diff() > 0).all()
@@ -431,7 +431,7 @@ def test_on_a_gpu_the_same_is_run_again(monkeypatch):
     with replayed() as notes:
         again, watched = repeated(noisy, EPISODES, WORLD, 3), []
     runs = [
-        again.run(lambda moment, env: watched.append(moment)),
+        again.run(lambda transition, env: watched.append(transition)),
         again.run(),
     ]
     assert len(notes) > 2 * len(watched) - 10

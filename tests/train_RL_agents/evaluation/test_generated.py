@@ -14,7 +14,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluation_world
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
-from train_RL_agents.evaluation.tally import Moment
+from train_RL_agents.evaluation.tally import Transition
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 CPU = torch.device("cpu")
@@ -35,15 +35,15 @@ def test_generated_code_leads_to_the_same(name: str, monkeypatch: pytest.MonkeyP
     found = []
     for compile in (False, True):
         torch.compiler.reset()
-        moments = list[dict[str, Tensor]]()
+        transitions = list[dict[str, Tensor]]()
 
-        def watch(moment: Moment, env: Any, moments: list[Any] = moments) -> None:
-            parts = (moment.before.now, moment.after.now, moment.outcome, moment.acted)
-            moments += [part.to_tensordict().clone() for part in parts]
+        def on_step(transition: Transition, env: Any, transitions: list[Any] = transitions) -> None:
+            parts = (transition.before.now, transition.after.now, transition.outcome, transition.acted)
+            transitions += [part.to_tensordict().clone() for part in parts]
 
         env = evaluation_world(scenarios, world, agent.continuous, CPU, torch.float32, 0)
         evaluation = RepeatedEvaluation(PolicyWrapper(agent), env, 0, execution=Execution(compile=compile))
-        results = evaluation.run(watch).state_dict()
-        found.append([dict(each.items(True, True)) for each in moments] + [results])
+        results = evaluation.run(on_step).state_dict()
+        found.append([dict(each.items(True, True)) for each in transitions] + [results])
     assert len(found[0]) == 4 * 12 + 1
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)

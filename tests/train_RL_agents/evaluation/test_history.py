@@ -45,7 +45,7 @@ class Probe:
     def __init__(self, agent, levels, draws):
         self.levels, self.draws, self.moments, self.asked = levels, draws, 0, []
 
-    def __call__(self, moment, env):
+    def __call__(self, transition, env):
         self.moments += 1
 
     def picture(self, *given):
@@ -173,7 +173,7 @@ def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, agent, mon
     def evaluation_of(policy, env, seed, **options):
         number = len(evaluations)
         evaluations.append((seed, options))
-        return SimpleNamespace(run=lambda watch, progress: used.append(number) or episodes)
+        return SimpleNamespace(run=lambda on_step, progress: used.append(number) or episodes)
 
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     monkeypatch.setattr("train_RL_agents.evaluation.history.RepeatedEvaluation", evaluation_of)

@@ -156,7 +156,7 @@ def test_cores_are_those_of_the_scenarios():
 def test_episodes_may_be_recorded_alone(whole):
     """Those of some rows, as they are among the others."""
     recorder = Recorder(torch.tensor([3, 1]))
-    evaluate(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU, watch=recorder)
+    evaluate(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU, on_step=recorder)
     some = recorder.finish("to the goal", ("b", "a"), torch.full((2, 2), 55.0))
     assert some.outcomes == ["timeout", "collision"] and some.seed is None
     for name in ("poses", "actions", "reward"):

@@ -85,20 +85,20 @@ def test_those_who_look_on_see_the_same_steps():
     agent = agent_of("AC-IQN")
     seen = []
     for run in (
-        lambda watch: in_one_batch(agent, watch=watch, drop_ended=False),
+        lambda on_step: in_one_batch(agent, on_step=on_step, drop_ended=False),
         batched(agent, training_env(agent, 16)).run,
     ):
         steps = []
 
-        def watch(moment, env, steps=steps):
+        def on_step(transition, env, steps=steps):
             assert env.num_envs == len(SCENARIOS)
-            parts = (moment.before.now, moment.after.now, moment.outcome)
+            parts = (transition.before.now, transition.after.now, transition.outcome)
             dicts = [each.to_tensordict().to_dict() for each in parts]
             for each in dicts:
                 each.pop("statistics", None)  # which only training has
-            steps.append([moment.rows, moment.acted.get((GROUP, "action")), *dicts])
+            steps.append([transition.rows, transition.acted.get((GROUP, "action")), *dicts])
 
-        run(watch)
+        run(on_step)
         seen.append(steps)
     assert len(seen[0]) > 20
     torch.testing.assert_close(seen[1][: len(seen[0])], seen[0], rtol=1e-4, atol=1e-4)
@@ -122,9 +122,9 @@ def refilled(num_envs, episodes=MANY, world=WORLD):
     return RepeatedEvaluation(noisy, own, 3, env)
 
 
-def all_at_once(watch=None):
+def all_at_once(on_step=None):
     options = {"continuous": True, "device": CPU, "dtype": torch.float64, "seed": 3}
-    return evaluate(noisy, MANY, WORLD, drop_ended=False, watch=watch, **options)
+    return evaluate(noisy, MANY, WORLD, drop_ended=False, on_step=on_step, **options)
 
 
 @pytest.mark.parametrize("num_envs", [1, 2, 5, 20, 21, 30])
@@ -141,7 +141,7 @@ def test_recordings_are_the_same_wherever_and_whenever_episodes_begin(num_envs, 
     recordings = []
     for run in (refilled(num_envs).run, all_at_once):
         recorder = Recorder(None if rows is None else torch.tensor(rows))
-        run(watch=recorder)
+        run(on_step=recorder)
         count = len(rows or MANY)
         recordings.append(recorder.finish("x", ["all"] * count, torch.full((count, 2), 55.0)))
     found, expected = ({name: getattr(each, name) for name in TENSORS} for each in recordings)
@@ -154,12 +154,12 @@ def test_an_episode_begins_where_another_has_ended(max_steps, every):
     long, short = MANY[5], MANY[4]
     world, seen = replace(WORLD, max_steps=max_steps), []
 
-    def watch(moment, env):
-        steps, active = moment.before.now.state.steps, moment.before.now.state.active.any(-1)
-        assert moment.rows.unique().numel() == len(moment.rows) == 2
-        seen.append(dict(zip(moment.rows[active].tolist(), steps[active].tolist(), strict=True)))
+    def on_step(transition, env):
+        steps, active = transition.before.now.state.steps, transition.before.now.state.active.any(-1)
+        assert transition.rows.unique().numel() == len(transition.rows) == 2
+        seen.append(dict(zip(transition.rows[active].tolist(), steps[active].tolist(), strict=True)))
 
-    refilled(2, [long, short, short, long], world).run(watch)
+    refilled(2, [long, short, short, long], world).run(on_step)
     lengths = [max(step[row] for step in seen if row in step) + 1 for row in range(4)]
     first = [next(number for number, step in enumerate(seen) if row in step) for row in range(4)]
     assert lengths[0] == lengths[3] == world.max_steps and max(lengths[1:3]) < world.max_steps / 2
@@ -173,11 +173,11 @@ def test_an_episode_begins_where_another_has_ended(max_steps, every):
 def test_a_watch_that_has_seen_enough_gets_no_further_steps():
     agent, seen = agent_of("PPO"), []
 
-    def watch(moment, env):
-        seen.append(moment.rows.tolist())
+    def on_step(transition, env):
+        seen.append(transition.rows.tolist())
         return len(seen) < 2
 
-    batched(agent, training_env(agent, 16)).run(watch)
+    batched(agent, training_env(agent, 16)).run(on_step)
     assert seen == [list(range(len(SCENARIOS)))] * 2
 
 

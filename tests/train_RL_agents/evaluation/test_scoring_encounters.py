@@ -104,7 +104,14 @@ def test_others_that_nobody_steers_hit_nobody_but_the_own_vessel(name):
             points[:, 0] -= 500.0  # the own vessel is not in their way
         episodes += episodes_of(away, part.world)
     together = replace(chosen, parts=(Part(WORLD, episodes, True),))
-    run_set(STRAIGHT, together, WORLD, ACTING, CPU, watch=lambda moment, env: hit.append(moment.outcome.collided.any()))
+    run_set(
+        STRAIGHT,
+        together,
+        WORLD,
+        ACTING,
+        CPU,
+        on_step=lambda transition, env: hit.append(transition.outcome.collided.any()),
+    )
     assert len(hit) > 70 and not any(hit)
 
 

@@ -308,7 +308,7 @@ def test_share_of_steps_astern_is_that_of_the_recording():
         groups=["all"] * 2,
         continuous=True,
         device=torch.device("cpu"),
-        watch=counter,
+        on_step=counter,
     )
     steps, _, astern = sailed(seamanship.tracks(recording))
     assert not recording.collided.any()
