@@ -16,12 +16,12 @@ _ON_GPU: dict[str, Any] = {
     "combo_kernel_max_num_nodes": 64,
     "combo_kernel_peak_memory_pct_threshold": None,
 }
-"""Options for a GPU: what is independent becomes one kernel. With tensors as small as these,
-starting a kernel takes longer than running it."""
+"""Options for a GPU: independent operations become one kernel. With tensors as small as these, starting a kernel takes
+longer than running it."""
 
 _ON_CPU: dict[str, Any] = {"cpp.vec_isa_ok": True}
-"""Options for a CPU: the compiler is taken to know the vector instructions that the processor has.
-To try it with each takes 5 s of a cold start."""
+"""Options for a CPU: skip the test of whether the compiler supports the vector instructions of the processor. It takes
+5 s of a cold start."""
 
 _BY_ONEDNN: dict[str, Any] = {"post_grad_custom_post_pass": LargeProducts()}
 """Options for a CPU on which oneDNN is faster. There is one object of the pass, since Dynamo shares
@@ -39,28 +39,27 @@ def compiled(
     Large matrix products are computed by oneDNN on a CPU where that is faster, see products.
 
     Args:
-        function: of tensors.
-        device: of the tensors.
-        checks_all: whether a call checks everything that the code depends on. If not, modules, with
-            their parameters and fields, and global names are not checked: there may be thousands,
-            and they must stay as they are. Arguments, with all that they hold, and global settings
-            are. It is a plain function or a method then.
-        further: options of Inductor; not ``post_grad_custom_post_pass``.
+        function: function of tensors.
+        device: device of the tensors.
+        checks_all: whether a call checks everything that the code depends on. If not, modules, with their parameters
+            and fields, and global names are not checked: there may be thousands, and they must not change. Arguments,
+            with their content, and global settings are checked. The function must then be a plain function or a method.
+        further: further options of Inductor, except ``post_grad_custom_post_pass``.
     """
     options = dict(further or {})
     if device.type == "cuda":
         listed = torch._inductor.list_options()  # torch.compile documents it
         options |= {name: value for name, value in _ON_GPU.items() if name in listed}
     elif device.type == "cpu":
-        known = torch.cpu.get_capabilities()
-        # Compilers of before 2021 do not know instructions for tiles.
-        if known.get("avx2", False) and not known.get("amx_tile", False):
+        capabilities = torch.cpu.get_capabilities()
+        # Compilers before 2021 do not support the tile instructions.
+        if capabilities.get("avx2", False) and not capabilities.get("amx_tile", False):
             options |= _ON_CPU
         if onednn_is_faster():
             options |= _BY_ONEDNN
     if not checks_all:
-        options["guard_filter_fn"] = _few_guards
-        function = _with_own_code(function)
+        options["guard_filter_fn"] = _select_guards
+        function = _copy_function(function)
     return torch.compile(function, fullgraph=True, dynamic=False, options=options or None, **_VARIANTS)
 
 
@@ -69,23 +68,23 @@ _VARIANTS: dict[str, Any] = {"recompile_limit": 64} if "recompile_limit" in sign
 it is eight: enough for training, but not for updates in ever smaller parts."""
 
 
-def _few_guards(entries: Sequence[Any]) -> list[bool]:
-    """Return which of Dynamo's guards to keep: not those of modules and of global names."""
+def _select_guards(entries: Sequence[Any]) -> list[bool]:
+    """Return which of Dynamo's guards to keep: all except those of modules and of global names."""
     filters: tuple[Callable[..., list[bool]], ...] = (
         torch.compiler.skip_guard_on_all_nn_modules_unsafe,
         torch.compiler.skip_guard_on_globals_unsafe,
     )
-    return [all(kept) for kept in zip(*(each(entries) for each in filters), strict=True)]
+    return [all(kept) for kept in zip(*(select(entries) for select in filters), strict=True)]
 
 
-def _with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy of a function, for which nothing is found that was compiled for another one.
+def _copy_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a copy of a function that shares no compiled code with it.
 
-    Dynamo keeps what it compiles by the code of a function. Only guards tell closures of one
-    definition, or methods of several objects, apart.
+    Dynamo caches compiled code by the code object of a function. Only guards distinguish closures of one definition, or
+    methods of several objects.
     """
     if isinstance(function, MethodType):
-        return MethodType(_with_own_code(function.__func__), function.__self__)
+        return MethodType(_copy_function(function.__func__), function.__self__)
     assert isinstance(function, FunctionType)
     copy = FunctionType(
         function.__code__.replace(),

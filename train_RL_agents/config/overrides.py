@@ -24,7 +24,7 @@ class Word(str):
     """A value from the command line; the type of its setting decides what it stands for."""
 
     def value(self, annotation: Any) -> Any:
-        """Return the value that stands in JSON for it.
+        """Return the value that the word stands for.
 
         Text where the setting is text; else JSON, a list without its brackets, or a number or truth
         value as Python writes it; else text, or a list of texts where the setting is one.
@@ -41,7 +41,7 @@ class Word(str):
         return text
 
     def in_full(self, annotation: Any) -> str:
-        """Return a hint at the number that a text such as 100k stands for where one is due."""
+        """Return a hint at the number that a text such as 100k stands for where a number is expected."""
         number, letter = self[:-1], self[-1:].lower()
         due = {int, float} & {bare(member) for member in members_of(bare(annotation))}
         if not due or letter not in _THOUSANDS or not re.fullmatch(r"\d+(\.\d+)?", number):

@@ -102,8 +102,8 @@ def load_config(path: Path | None, overrides: Overrides = ()) -> TrainConfig[Any
     values, changes = file_settings(path), as_settings(overrides)
     before, now = (agent_name(str(settings.get("agent_type", ""))) for settings in (values, changes))
     if before != now and {before, now} <= AGENTS.keys():
-        lacking, known = ({setting.key for setting in settings_of(default_config(name))} for name in (before, now))
-        if values.keys() & (lacking - known):
+        lacking, kept_keys = ({setting.key for setting in settings_of(default_config(name))} for name in (before, now))
+        if values.keys() & (lacking - kept_keys):
             name = now.lower().replace("-", "_")
             hint = f"; {name} is one of {now}" if name in shipped("configs") else ""
             raise ConfigError(
@@ -116,9 +116,9 @@ def file_settings(path: Path | None) -> dict[str, Any]:
     """Return the settings of a configuration file by dotted key."""
     if path is None:
         return {}
-    file, known = find_shipped("configs", path), ", ".join(shipped("configs"))
+    file, names = find_shipped("configs", path), ", ".join(shipped("configs"))
     hint = did_you_mean(path.stem, shipped("configs"))
-    require(file.exists(), "config", str(path), f"a JSON file{hint or f' or one of {known}'}")
+    require(file.exists(), "config", str(path), f"a JSON file{hint or f' or one of {names}'}")
     return {key: value for key, value in flatten(read_json(file)).items() if key not in _RECORDED}
 
 
@@ -136,11 +136,11 @@ def saved_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
     """Make a configuration from one that was saved whole.
 
     Args:
-        values: as to_dict gives them.
-        source: where they are from, for messages.
+        values: settings as to_dict returns them.
+        source: name of their source, for messages.
 
     Raises:
-        ConfigError: when they are of a version before 0.2, or none can be made of them.
+        ConfigError: when they are of a version before 0.2, or are not a valid configuration.
     """
     if "execution" not in values:
         raise ConfigError(f"{source}: has settings of a version before 0.2, which this one does not read")
@@ -172,9 +172,9 @@ def from_dict(
     Null stands for the default, unless the field may be null.
 
     Args:
-        values: what the file states.
+        values: settings of the file.
         overrides: see load_config.
-        saved: a whole configuration below these, of which nobody knows what was stated.
+        saved: whole configuration below these, of which it is not known what was stated.
     """
     layers = [flatten(saved or {}), flatten(values), as_settings(overrides)]
     for layer in layers:
@@ -182,19 +182,22 @@ def from_dict(
             layer["agent_type"] = agent_name(layer["agent_type"])
     name = (layers[0] | layers[1] | layers[2]).get("agent_type", TrainConfig.agent_type)
     config = default_config(name)
-    known = known_settings(config)
+    settings = known_settings(config)
     for layer in layers:
         for key, value in [*layer.items()]:
-            if value == {} and any(name.startswith(f"{key}.") for name in known):
+            if value == {} and any(name.startswith(f"{key}.") for name in settings):
                 del layer[key]  # a section of which nothing is stated
-            elif key not in known:
-                raise ConfigError(unknown(key, value, list(known)))
+            elif key not in settings:
+                raise ConfigError(unknown(key, value, list(settings)))
     below, file, last = (
-        {key: value.value(known[key].annotation) if isinstance(value, Word) else value for key, value in layer.items()}
+        {
+            key: value.value(settings[key].annotation) if isinstance(value, Word) else value
+            for key, value in layer.items()
+        }
         for layer in layers
     )
     if last.get("training_schedule.scenarios"):  # replaces the levels of a file
-        replaced = {key for key in known if key.startswith("training_schedule.") and not key.endswith("strict")}
+        replaced = {key for key in settings if key.startswith("training_schedule.") and not key.endswith("strict")}
         below, file = ({key: layer[key] for key in layer.keys() - replaced} for layer in (below, file))
     read = below | file | last
     for section in LEVEL_KINDS:
@@ -203,7 +206,7 @@ def from_dict(
     read = {
         key: value
         for key, value in read.items()
-        if value is not None or NoneType in members_of(bare(known[key].annotation))
+        if value is not None or NoneType in members_of(bare(settings[key].annotation))
     }
     stated = {key: value for key, value in (file | last).items() if key in read}
     try:
@@ -211,7 +214,7 @@ def from_dict(
     except ConfigError as error:
         key = str(error).partition("=")[0]
         word = layers[2].get(key)
-        hint = word.in_full(known[key].annotation) if isinstance(word, Word) else ""
+        hint = word.in_full(settings[key].annotation) if isinstance(word, Word) else ""
         raise ConfigError(f"{error}{hint}") from error
     return _with_stated_rewards(config, stated, last)
 
@@ -222,7 +225,7 @@ def agent_name(name: str) -> str:
     def plain(text: str) -> str:
         return re.sub(r"[-_]", "", text).lower()
 
-    return {plain(known): known for known in AGENTS}.get(plain(name), name)
+    return {plain(agent): agent for agent in AGENTS}.get(plain(name), name)
 
 
 def _reference(group: str, value: Any) -> Any:
@@ -242,28 +245,28 @@ def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last
     """Let a run be trained on the rewards that are stated, for training or for the world.
 
     Args:
-        config: as it was read.
-        stated: keys that are given.
-        last: those of them that are laid over a file.
+        config: configuration as it was read.
+        stated: keys that are stated.
+        last: those of them that override a file.
 
     Raises:
         ConfigError: when both are stated, and contradict.
     """
     changes: dict[str, float | None] = {}
     for name in TRAINED:
-        own, shared = f"training.reward.{name}", f"world.reward.{name}"
+        training_key, world_key = f"training.reward.{name}", f"world.reward.{name}"
         trained, usual = getattr(config.training.reward, name), getattr(config.world.reward, name)
-        if shared in stated and own not in stated:
-            changes[own] = None
+        if world_key in stated and training_key not in stated:
+            changes[training_key] = None
             if name == "collision_penalty":  # it replaces that of a scenario file, too
-                require(usual <= 0.0, shared, usual, "at most 0, to be trained on")
-                changes[own] = usual
-        elif shared in last or (shared in stated and usual != getattr(RewardConfig, name)):
+                require(usual <= 0.0, world_key, usual, "at most 0, to be trained on")
+                changes[training_key] = usual
+        elif world_key in last or (world_key in stated and usual != getattr(RewardConfig, name)):
             # A file's default contradicts nothing: whole configurations state it beside the other.
-            require(trained in (usual, None), own, trained, f"{usual}, as {shared} has it, or left out")
-    own, shared = (f"{section}.reward.collision_penalty" for section in ("training", "world"))
-    if "training_schedule.scenarios" in stated and not {own, shared} & set(stated):
-        changes[own] = None  # each episode may state its own
+            require(trained in (usual, None), training_key, trained, f"{usual}, as {world_key} has it, or left out")
+    training_key, world_key = (f"{section}.reward.collision_penalty" for section in ("training", "world"))
+    if "training_schedule.scenarios" in stated and not {training_key, world_key} & set(stated):
+        changes[training_key] = None  # each episode may state its own
     return _changed(config, "", changes) if changes else config
 
 
@@ -303,7 +306,7 @@ def _with_columns(section: str, levels: Sequence[Level], columns: dict[str, tupl
 
     Args:
         section: training_schedule or eval_schedule.
-        levels: what the columns are laid over.
+        levels: levels that the columns override.
         columns: values by name.
 
     Raises:
@@ -329,13 +332,13 @@ def _listed(value: Any) -> tuple[Any, ...]:
 # Messages and construction ----------------------------------------------------------------------
 
 
-def unknown(key: str, value: Any, known: list[str]) -> str:
+def unknown(key: str, value: Any, keys: list[str]) -> str:
     """Return the message for a key that does not exist."""
-    inside = [name for name in known if name.startswith(f"{key}.")]
+    inside = [name for name in keys if name.startswith(f"{key}.")]
     if inside:
-        other = f"; or is it {key}_type={value}?" if f"{key}_type" in known else ""
+        other = f"; or is it {key}_type={value}?" if f"{key}_type" in keys else ""
         return f"{key}={brief(value)}: must be an object with settings such as {inside[0]}{other}"
-    close = closest(key, known)
+    close = closest(key, keys)
     hint = f"the closest: {', '.join(close)}" if close else "see marinenav train --help"
     return f"{key}={brief(value)}: there is no such setting; {hint}"
 

@@ -26,7 +26,7 @@ from train_RL_agents.config.levels import EvalLevel, TrainingLevel, as_levels
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 LOGGERS = ("tensorboard", "csv", "wandb", "mlflow")
 LARGEST_SEED = 2**32 - 1
-"""Of a run, an evaluation set or a search."""
+"""Largest seed of a run, an evaluation set or a search."""
 Penalty = Annotated[float, at_most(0.0)]
 
 
@@ -62,7 +62,7 @@ class TrainingReward:
 
 @dataclass(frozen=True)
 class Training:
-    """What holds while training, and not in evaluations."""
+    """Settings that hold while training, and not in evaluations."""
 
     reward: TrainingReward = field(default_factory=TrainingReward)
     """Rewards."""
@@ -113,7 +113,7 @@ class TrainingSchedule:
 
     @property
     def most_robots(self) -> int:
-        """Most robots of a level."""
+        """Return the largest number of robots of a level."""
         return max(level.num_robots for level in self.levels)
 
     def curriculum(self) -> Curriculum:
@@ -144,7 +144,7 @@ class EvalSchedule:
 
     @property
     def num_episodes(self) -> tuple[int, ...]:
-        """Scenarios of each level."""
+        """Return the number of scenarios of each level."""
         return tuple(level.num_episodes for level in self.levels)
 
 

@@ -1,4 +1,4 @@
-"""Entries of the benchmark: what one policy did on all of its suites, as one JSON file.
+"""Entries of the benchmark: results of one policy on all of its suites, as one JSON file.
 
 The certificate of a policy and the table of several are made of entries alone.
 """
@@ -50,7 +50,7 @@ Numbers = tuple[float, ...]
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """Rows of a suite of N episodes, and what else was measured in it."""
+    """Rows of a suite of N episodes, with further measurements."""
 
     scenarios: Hash
     """Hash of the scenarios (see frozen.hash_of)."""
@@ -69,9 +69,9 @@ class SuiteResult:
     time: Numbers
     """[N] travel time, mean of the vessels (s)."""
     energy: Numbers
-    """[N] thrust spent, likewise (N s)."""
+    """[N] thrust spent, mean of the vessels (N s)."""
     returns: Numbers
-    """[N] likewise."""
+    """[N] return, mean of the vessels."""
     astern: Fraction
     """Share of the steps in which vessels go astern."""
     compliance: dict[str, dict[str, float | None]]
@@ -103,10 +103,10 @@ class SuiteResult:
         require(is_drawn, "tracks", "...", "pairs of coordinates of every group")
 
     def _check_compliance(self) -> None:
-        """Refuse compliance and duties of another form.
+        """Check the form of compliance and duties.
 
         Raises:
-            ConfigError: when they are.
+            ConfigError: when it is wrong.
         """
         rows = [*self.compliance.values()]
         is_whole = self.compliance.keys() - {OVERALL} in (set(), {*self.groups}) and all(map(_is_compliance, rows))
@@ -125,8 +125,8 @@ class SuiteResult:
         """Make a result of rows.
 
         Args:
-            episodes: what happened.
-            **other: the fields that are no columns of it.
+            episodes: rows of the suite.
+            **other: the other fields.
         """
         pairs = zip(episodes.success.tolist(), episodes.collision.tolist(), strict=True)
         return cls(
@@ -219,8 +219,8 @@ class Entry:
             name: {_IN_FILES.get(key, key): value for key, value in asdict(result).items()}
             for name, result in self.suites.items()
         }
-        about = {"format": FORMAT, "benchmark": BENCHMARK}
-        return json.dumps(about | asdict(self) | {"suites": suites}, allow_nan=False) + "\n"
+        header = {"format": FORMAT, "benchmark": BENCHMARK}
+        return json.dumps(header | asdict(self) | {"suites": suites}, allow_nan=False) + "\n"
 
 
 def read_entry(path: Path) -> Entry:

@@ -68,11 +68,11 @@ def page(entries: Mapping[str, Entry], heading: str) -> str:
         name: {suite: result.table[OVERALL]["success_rate"] for suite, result in entry.suites.items()}
         for name, entry in entries.items()
     }
-    about = "All met the same scenarios. Written by `marinenav submit --table`; success by suite:"
-    parts = [f"# {heading}", about, _by_entry(_suites(entries), rates, ".3f")]
+    introduction = "All met the same scenarios. Written by `marinenav submit --table`; success by suite:"
+    parts = [f"# {heading}", introduction, _by_entry(_suites(entries), rates, ".3f")]
     for suite in _suites(entries):
-        about = SUITES[suite].about
-        parts += [f"## {suite}", f"{about[0].upper()}{about[1:]}."]
+        description = SUITES[suite].about
+        parts += [f"## {suite}", f"{description[0].upper()}{description[1:]}."]
         parts += [Table(_COLUMNS, _suite_rows(entries, suite)).markdown(), *_by_group(entries, suite)]
     columns = "\n".join(f"- {name}: {meaning}." for name, meaning in MEANINGS.items())
     return "\n\n".join(part.rstrip("\n") for part in [*parts, "## Columns", columns]) + "\n"
@@ -97,8 +97,8 @@ def _by_group(entries: Mapping[str, Entry], suite: str) -> list[str]:
         columns = next(iter(next(iter(scored.values())).values()))
         key = "rules_kept" if "rules_kept" in columns else "compliance"
         kept = {name: {group: rows.get(group, {}).get(key) for group in groups} for name, rows in scored.items()}
-        about = (ENCOUNTER_COLUMNS | RULES_COLUMNS)[key].partition(";")[0]
-        parts += [f"Rules kept ({about}):", _by_entry(groups, kept, ".2f")]
+        meaning = (ENCOUNTER_COLUMNS | RULES_COLUMNS)[key].partition(";")[0]
+        parts += [f"Rules kept ({meaning}):", _by_entry(groups, kept, ".2f")]
     return parts
 
 

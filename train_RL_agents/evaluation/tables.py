@@ -46,8 +46,8 @@ def difference_column(header: str, meaning: str) -> Column:
     """Return the column of differences of success rates.
 
     Args:
-        header: than whom.
-        meaning: what the rate is compared to; that the interval is a bootstrap is added.
+        header: title of the column.
+        meaning: meaning of the difference, to which the kind of interval is added.
     """
     return Column(
         "difference",
@@ -133,7 +133,7 @@ class Result:
         return f"{self.name}, success {rate:.3f} [{low:.3f}, {high:.3f}] of {row['episodes']} episodes"
 
     def whom(self) -> str:
-        """Return what the policy is, as a few words."""
+        """Return a description of the policy in a few words."""
         agent, file = self.about["agent_type"], self.about["checkpoint"]
         return str(agent) if file is None else f"{agent} after {self.about['env_steps']:,} env-steps, {file}"
 

@@ -42,13 +42,13 @@ _WEAKEST = 3
 
 
 def write_page(entry: Entry) -> str:
-    """Make the page.
+    """Return the page of an entry.
 
     Args:
-        entry: what the policy did.
+        entry: results of the policy.
 
     Returns:
-        HTML.
+        The page as HTML.
     """
     policy = entry.policy
     steps = policy.get("env_steps")
@@ -101,8 +101,8 @@ def _threshold_rows(values: Iterable[Estimate | None]) -> Iterator[dict[str, str
 def _tiles(entry: Entry, values: Sequence[Estimate | None]) -> Iterator[str]:
     """Make large figures: passes, success on the published levels, the weakest groups, Imazu's problems."""
 
-    def tile(about: str, value: str, ends: str = "") -> str:
-        return f"<div><dt>{about}</dt><dd>{value}<small>{ends}</small></dd></div>"
+    def tile(title: str, value: str, ends: str = "") -> str:
+        return f"<div><dt>{title}</dt><dd>{value}<small>{ends}</small></dd></div>"
 
     measured = [*zip(THRESHOLDS, values, strict=True)]
     passed = sum(value is not None and threshold.passed(value.value) for threshold, value in measured)
@@ -110,10 +110,10 @@ def _tiles(entry: Entry, values: Sequence[Estimate | None]) -> Iterator[str]:
     shown = []
     if "fresh" in entry.suites:
         shown.append(("success, published levels", entry.suites["fresh"].estimates()["success_rate"]))
-    shown += [(f"weakest: {about}", value) for about, value in _weakest(entry)]
+    shown += [(f"weakest: {name}", value) for name, value in _weakest(entry)]
     shown += [(threshold.about, value) for threshold, value in measured if threshold.suite == "imazu" and value]
-    for about, (value, low, high) in shown:
-        yield tile(about, f"{value:.3f}", f"{low:.3f} to {high:.3f}")
+    for title, (value, low, high) in shown:
+        yield tile(title, f"{value:.3f}", f"{low:.3f} to {high:.3f}")
 
 
 def _weakest(entry: Entry) -> list[tuple[str, Estimate]]:
@@ -145,7 +145,7 @@ _DUTIES = (Column("role"), Column("kept"), Column("share", format=".3f"), Column
 
 def _suite(name: str, result: SuiteResult) -> str:
     """Make figures by group, then compliance, duties and tracks where there are any."""
-    about = SUITES[name].about if name in SUITES else ""
+    description = SUITES[name].about if name in SUITES else ""
     # Of very many groups, a table has none but the last row.
     shown = [group for group in result.table if group == OVERALL or len(result.groups) <= _MOST_ROWS]
     figures = [
@@ -163,7 +163,7 @@ def _suite(name: str, result: SuiteResult) -> str:
         for role, (kept, asked) in result.duties.items()
     ]
     return (
-        f'<section class="card">\n<h2>{escape(name)}</h2>\n<p>{escape(about[:1].upper() + about[1:])}; '
+        f'<section class="card">\n<h2>{escape(name)}</h2>\n<p>{escape(description[:1].upper() + description[1:])}; '
         f"{len(result.level):,} episodes. {100 * result.astern:.1f}% of the steps are astern.</p>\n"
         f"{Table(_FIGURES, figures).html(f'Figures of {name}')}{_sheet(result)}"
         f"{Table([Column('group'), *columns], compliance).html(f'Compliance in {name}')}"
@@ -246,9 +246,9 @@ def _sources(entry: Entry) -> str:
                 f"of benchmark {BENCHMARK}": "yes" if same else "no: a quick look, or another program",
             }
         )
-    about = [
+    facts = [
         {"name": name.replace("_", " "), "value": "-" if value in (None, "") else str(value)}
         for part in (entry.policy, entry.program)
         for name, value in part.items()
     ]
-    return Table.of(suites).html("Scenarios") + Table.of(about).html("Policy and program")
+    return Table.of(suites).html("Scenarios") + Table.of(facts).html("Policy and program")

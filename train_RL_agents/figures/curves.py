@@ -71,29 +71,29 @@ class Run:
     folder: str
     """Name of the folder that the run was made in."""
     axes: dict[str, Array]
-    """Where the evaluations are, [N], by name from AXES."""
+    """Positions [N] of the evaluations, by name from AXES."""
     episodes: dict[str, Array]
     """[N, K] by metric; nan where an episode does not count."""
     groups: Sequence[str] = ()
     """[K] name of each episode's level or group; empty if they are not known."""
     unread: str = ""
-    """Which arrays of its file could not be read, a sentence; empty: none."""
+    """Sentence about the arrays of its file that could not be read; empty if there are none."""
 
     @property
     def won(self) -> Array:
-        """[K] success of each episode of the last evaluation, 0 or 1; none where it is not known."""
+        """Return the success [K] of each episode of the last evaluation, 0 or 1; empty where it is not known."""
         return (self.episodes["success"][-1] > 0.0).astype(np.float64) if "success" in self.episodes else np.empty(0)
 
     @property
     def levels(self) -> dict[str, tuple[int, int]]:
-        """Successes and episodes of the last evaluation, by level and overall."""
+        """Return the successes and episodes of the last evaluation, by level and overall."""
         won, groups = self.won, np.array(self.groups)
         parts = {name: won[groups == name] for name in dict.fromkeys(self.groups)}
         return {name: (int(part.sum()), len(part)) for name, part in {**parts, OVERALL: won}.items() if len(part)}
 
 
 Groups = dict[str, list[Run]]
-"""Runs by the name of what they are compared as."""
+"""Runs by the name of their group."""
 
 
 # Reading ----------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
             for the newest run, evaluations.npz files, or JSON files of ``marinenav evaluate``.
 
     Raises:
-        ConfigError: when there is nothing to read in one of them.
+        ConfigError: when one of them has no evaluations.
     """
     return [run for path in paths for run in _read(path)]
 
@@ -125,13 +125,13 @@ def _read(path: Path) -> list[Run]:
 
 
 def _read_arrays(path: Path) -> Run:
-    known = {"timesteps", *(name for names in _KEYS.values() for name in names)}
+    readable = {"timesteps", *(name for names in _KEYS.values() for name in names)}
     objects, plain = arrays_of_objects(path, _WHAT)
     unread = f"{path}: {', '.join(objects)} hold Python objects, so they are not read"
-    has_some = "timesteps" in plain and len(known.intersection(plain)) > 1
+    has_some = "timesteps" in plain and len(readable.intersection(plain)) > 1
     if objects and not has_some:
         raise ConfigError(f"{unread}; save arrays of numbers in their place")
-    arrays = read_arrays(path, _WHAT, LARGEST, known.intersection(plain))
+    arrays = read_arrays(path, _WHAT, LARGEST, readable.intersection(plain))
     for name, array in arrays.items():
         is_column = array.ndim == 1 if name == "timesteps" else array.ndim >= 2
         is_column &= array.dtype.kind in "bif" and array.size > 0
@@ -173,7 +173,7 @@ def _read_arrays(path: Path) -> Run:
 
 
 def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
-    """Refuse an axis that begins again: curves look evaluations up by their place on it.
+    """Check that an axis rises, since curves look evaluations up by their position on it.
 
     Raises:
         ConfigError: when a value is below the one before, or with ``strictly`` the same.
@@ -368,8 +368,8 @@ def curve_table(groups: Groups) -> Rows:
     rows = []
     for (name, runs), axis, metric in product(groups.items(), AXES, METRICS):
         if (line := curve(runs, axis, metric)) is not None:
-            about = {"group": name, "axis": axis, "metric": metric, "runs": line.runs}
-            rows += [about | dict(zip(Curve._fields[:4], point, strict=True)) for point in zip(*line[:4], strict=True)]
+            keys = {"group": name, "axis": axis, "metric": metric, "runs": line.runs}
+            rows += [keys | dict(zip(Curve._fields[:4], point, strict=True)) for point in zip(*line[:4], strict=True)]
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Pictures of what ``curves`` computes; needs matplotlib, the extra ``plot``."""
+"""Figures of the tables of ``curves``; they need matplotlib, the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = ("png", "pdf")
 _LETTER = 0.095
 """Width of a letter of a label (inches)."""
 _HANDLE = 0.6
-"""Width of what stands before a label in a legend (inches)."""
+"""Width of the handle of a label in a legend (inches)."""
 _NARROW = 4.2
 """Width of a figure that is legible on a phone (inches)."""
 
@@ -55,8 +55,8 @@ def draw_band(axes: Any, rows: Rows, keys: Sequence[str], look: dict[str, Any], 
     """Draw a line with its band.
 
     Args:
-        axes: where it is drawn.
-        rows: its points.
+        axes: axes to draw on.
+        rows: points of the line.
         keys: names of x, middle, low and high in the rows.
         look: see ``styles``.
         **line: further options of the line; ``drawstyle="steps-post"`` makes steps of line and band.
@@ -135,11 +135,11 @@ def draw_estimates(
     """Draw a line for every row: its value as a dot on its interval.
 
     Args:
-        rows: the estimates.
-        key: name of the value in them.
-        label: makes the label of a row.
-        even: where a vertical line says that neither of two is better; None: no line.
-        **options: of the axes.
+        rows: estimates.
+        key: name of the value in a row.
+        label: function from a row to its label.
+        even: position of a vertical line, at which neither of two is better; None: no line.
+        **options: options of the axes.
     """
     picture = new_figure(_NARROW, 0.45 * len(rows) + 1.2, "constrained")
     axes = picture.subplots()
@@ -244,7 +244,7 @@ ANY_RUNS = ("curves", "levels", "iqm", "improvement", "profiles")
 
 
 def _literal(rows: Rows) -> Rows:
-    """Return rows in whose names a dollar sign, as in a folder's, begins no formula."""
+    """Return rows with escaped dollar signs, so that names are not drawn as formulas."""
     return [
         {key: value.replace("$", r"\$") if isinstance(value, str) else value for key, value in row.items()}
         for row in rows

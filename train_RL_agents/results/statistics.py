@@ -25,7 +25,7 @@ DRAWS = 2000
 CURVE_DRAWS = 500
 """Bootstrap samples where there is an interval at every point of a curve."""
 PAIRED_DRAWS = 10_000
-"""Bootstrap samples of two policies, where a sample is a single draw."""
+"""Bootstrap samples of the difference of two policies, where a sample is a single draw."""
 _BLOCK = 250
 """Bootstrap samples that are made at a time."""
 
@@ -49,7 +49,7 @@ def wilson_interval(count: int, total: int, z: float = Z) -> tuple[float, float]
     centre = (share + z * z / (2 * total)) / (1 + z * z / total)
     half = math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
     half *= z / (1 + z * z / total)
-    # Where they are 0 and 1, rounding would leave them beside it.
+    # The ends are exact where they are 0 or 1, without rounding errors.
     return (0.0 if count == 0 else centre - half), (1.0 if count == total else centre + half)
 
 
@@ -159,8 +159,8 @@ def estimate(statistic: Callable[..., Any], *groups: Counts, episodes: bool = Tr
 def curve_estimate(values: Sequence[Array]) -> Estimate:
     """Estimate the mean over runs of the means over episodes at every point of a curve.
 
-    The bootstrap draws runs and, within each, episodes, so that it says something of a single run,
-    too. An episode is drawn for all points at once.
+    The bootstrap draws runs and, within each, episodes, so that a single run has an interval, too. An episode is drawn
+    for all points at once.
 
     Args:
         values: values [T, K] of each run, with episodes of its own number K; nan does not count.
@@ -187,7 +187,7 @@ def curve_estimate(values: Sequence[Array]) -> Estimate:
 
 
 def _mean(values: Array, axis: int) -> Array:
-    """Return the mean of what is not nan; nan where there is nothing."""
+    """Return the mean of the values that are not nan; nan where there are none."""
     counted = ~np.isnan(values)
     return _ratio(np.where(counted, values, 0.0).sum(axis), counted.sum(axis))
 
@@ -206,7 +206,7 @@ def paired_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Estimat
 
     Args:
         ours: successes [K] of each run.
-        theirs: those of each run of the other group, on the same scenarios.
+        theirs: successes [K] of each run of the other group, on the same scenarios.
     """
     sides = [np.stack(runs) for runs in (ours, theirs)]
     scenarios = sides[0].shape[1]

@@ -1,4 +1,4 @@
-"""Tables of results: columns say how figures are shown; written as text, Markdown, CSV or HTML.
+"""Tables of results, as text, Markdown, CSV or HTML; columns define how figures are shown.
 
 In a terminal a table fits into the lines, where numbers and keys are never cut.
 """
@@ -34,7 +34,7 @@ class Markup(str):
 
 @dataclass(frozen=True)
 class Column:
-    """A figure of every row, and how it is shown."""
+    """A figure of every row, with its format."""
 
     name: str
     """Key of the figure in rows."""
@@ -45,9 +45,9 @@ class Column:
     ends: tuple[str, str] | None = None
     """Keys of the ends of its interval, which follows in brackets where a row has both."""
     unit: str = ""
-    """Follows the header in brackets."""
+    """Unit, which follows the header in brackets."""
     meaning: str = ""
-    """Meaning of the figure, for those who see it for the first time."""
+    """Meaning of the figure, which is printed below a table."""
 
     @property
     def title(self) -> str:

@@ -30,7 +30,7 @@ FLAT = 0.2
 _SIZES = ("environments", "batch", "replay")
 _SHARE = "share "
 _LABELS = {"environments": "environments", "replay": "entries of replay", "batch": "transitions per batch"}
-"""What the x axis may be, the first that a row has."""
+"""Names and labels of the x axis; the first that a row has is used."""
 _SHARES = ("world", "policy", "update", "insertion", "sampling", "rest")
 _COLUMNS = 3
 """Panels side by side."""
@@ -62,7 +62,7 @@ def show(console: Console, rows: Sequence[Row]) -> None:
     for group in grouped(rows, "unit").values():
         console.print()
         console.print(_rates(group), markup=False, soft_wrap=True)
-        # Within a CUDA graph nothing is told apart.
+        # Within a CUDA graph the parts cannot be timed.
         split = [row for row in group if f"{_SHARE}world" in row["notes"]]
         if split:
             console.print(_shares(split), markup=False, soft_wrap=True)
@@ -108,21 +108,21 @@ def _table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
 
 
 def growth(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Return figures of growth by mode: of the world with environments, then of updates with replay.
+    """Yield figures of growth by mode: of the world with environments, then of updates with replay.
 
-    Each has a line for the terminal, ``text``. There are none where only one size was measured.
+    Each has a line for the terminal, ``text``. Where only one size was measured, there are none.
     """
     worlds = [row for row in rows if row["part"] in ("world", "growth") and "environments" in row]
     for (mode,), group in grouped(worlds, "mode").items():
         if len({row["environments"] for row in group}) > 1:
-            yield _of_world(mode, sorted(group, key=lambda row: row["environments"]))
+            yield _world_growth(mode, sorted(group, key=lambda row: row["environments"]))
     updates = [row for row in rows if row["part"] == "growth" and "replay" in row]
     for (mode,), group in grouped(updates, "mode").items():
         if len({row["replay"] for row in group}) > 1:
-            yield _of_replay(mode, sorted(group, key=lambda row: row["replay"]))
+            yield _replay_growth(mode, sorted(group, key=lambda row: row["replay"]))
 
 
-def _of_world(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
+def _world_growth(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
     """Return how the rate of the world grows with environments."""
     sizes, rates = [row["environments"] for row in rows], [row["median"] for row in rows]
     shares = [rate / size for rate, size in zip(rates, sizes, strict=True)]
@@ -135,7 +135,7 @@ def _of_world(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
     return {"of": "world", "mode": mode, **figures, "text": text}
 
 
-def _of_replay(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
+def _replay_growth(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
     """Return how the time of an update grows with entries of replay."""
     sizes, times = [row["replay"] for row in rows], [row["ms_per_step"] for row in rows]
     ratio = max(times) / min(times)
@@ -152,7 +152,7 @@ def _of_replay(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def check_picture(path: Path) -> None:
-    """Refuse what cannot be drawn before anything is measured.
+    """Check that the picture can be drawn, before anything is measured.
 
     Raises:
         ConfigError: without matplotlib, or for another kind of file.
