@@ -62,7 +62,7 @@ def make_level(kind: type[AnyLevel], stated: Any, key: str) -> AnyLevel:
     Args:
         kind: TrainingLevel or EvalLevel.
         stated: fields by name, perhaps with ``like``, or a level.
-        key: what messages call the level.
+        key: name of the level in messages.
 
     Raises:
         ConfigError: when there is no such field or level to be like, or a value cannot be used.

@@ -17,7 +17,7 @@ _DEEPEST = 20
 """Objects inside one another, or dots in a key."""
 _PYTHON = {"True": True, "False": False}
 _THOUSANDS = {"k": 1_000, "m": 1_000_000}
-"""Letters that stand for a factor in other programs."""
+"""Factors of the letters that other programs accept after a number."""
 
 
 class Word(str):

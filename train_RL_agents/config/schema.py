@@ -159,7 +159,7 @@ class TrainConfig(Generic[ConfigType]):
     agent: ConfigType = None  # type: ignore[assignment]
     """The agent's own settings; by default those of its type."""
     agent_type: str = "AC-IQN"
-    """Which agent."""
+    """Name of the agent."""
     seed: Annotated[tuple[int, ...], at_least(0), at_most(LARGEST_SEED)] = (0,)
     """One run for each seed."""
     total_timesteps: Count = 6_000_000
@@ -171,15 +171,14 @@ class TrainConfig(Generic[ConfigType]):
     save_dir: str = "runs"
     """Folder that run folders are made in."""
     loggers: tuple[str, ...] = ("tensorboard",)
-    """What scalars are logged to: tensorboard, csv, wandb, mlflow, or package.module:Class."""
+    """Loggers of scalars: tensorboard, csv, wandb, mlflow, or package.module:Class."""
     monitor: bool = True
     """Log use of processors, memory and GPU."""
     on_divergence: Literal["stop", "rewind"] = "stop"
-    """When rewards, losses or weights become infinite or NaN: stop, or go back to the last saved
-    state with half the step size, at most three times."""
+    """Reaction to rewards, losses or weights that become infinite or NaN: stop, or go back to the last saved state with
+    half the step size, at most three times."""
     on_user_signal: Literal["stop", "save"] = "stop"
-    """At SIGUSR1 or SIGUSR2, as Slurm sends ahead of a job's end: save and stop, or save and go
-    on."""
+    """Reaction to SIGUSR1 or SIGUSR2, which Slurm sends ahead of a job's end: save and stop, or save and continue."""
     load_model: str = ""
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False
@@ -189,7 +188,7 @@ class TrainConfig(Generic[ConfigType]):
     trainer: TrainerConfig = None  # type: ignore[assignment]
     """Collecting and learning; by default as the agent has it."""
     training: Training = field(default_factory=Training)
-    """What holds while training, and not in evaluations."""
+    """Settings that hold while training, and not in evaluations."""
     execution: Execution = field(default_factory=Execution)
     """Device, threads, generated code, CUDA graphs and precision."""
     world: WorldConfig = field(default_factory=WorldConfig)

@@ -40,7 +40,7 @@ _RECORDED = 300
 
 @dataclass(frozen=True)
 class ActingOptions:
-    """How trained policies act; baselines have only one."""
+    """Options of how trained policies act; baselines have none."""
 
     risk: float | Literal["adaptive"] | None = None
     """Share of the worst outcomes to act on, in (0, 1], or adapted to the closest object; None: all outcomes."""

@@ -77,7 +77,7 @@ class SuiteResult:
     compliance: dict[str, dict[str, float | None]]
     """Figures of RULES_COLUMNS or ENCOUNTER_COLUMNS by group; empty for suites that have none."""
     duties: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Duties kept, and all, by role; empty likewise."""
+    """Duties kept, and all, by role; empty for suites that have none."""
     tracks: tuple[tuple[Numbers, ...], ...] = ()
     """Track of each vessel in the first episode of each group: x, y (m) of each second, in one row; empty for
     suites that are not drawn."""

@@ -33,16 +33,16 @@ class Threshold:
         return value <= self.bound if self.at_most else value >= self.bound
 
 
-def _fleets(suite: str, about: str, bound: float, group: str = "overall") -> Threshold:
-    return Threshold(f"{about}: whole fleets arrive", suite, "success_rate", bound, group)
+def _fleets(suite: str, title: str, bound: float, group: str = "overall") -> Threshold:
+    return Threshold(f"{title}: whole fleets arrive", suite, "success_rate", bound, group)
 
 
 def _crowd(robots: int, fleets: float, vessels: float) -> tuple[Threshold, Threshold]:
     group = f"{robots} robots"
-    about = f"Crowd of {robots} vessels"
+    title = f"Crowd of {robots} vessels"
     return (
-        _fleets("crowd", about, fleets, group),
-        Threshold(f"{about}: vessels that arrive", "crowd", "robot_success_rate", vessels, group),
+        _fleets("crowd", title, fleets, group),
+        Threshold(f"{title}: vessels that arrive", "crowd", "robot_success_rate", vessels, group),
     )
 
 

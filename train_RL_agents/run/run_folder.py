@@ -67,7 +67,7 @@ def _make_folder(path: Path) -> None:
 
 
 class RunFolder:
-    """One run, SAVE_DIR/AGENT_TIME/seed_N.
+    """The folder of one run, SAVE_DIR/AGENT_TIME/seed_N.
 
     Args:
         path: folder, which exists.
@@ -122,8 +122,7 @@ class RunFolder:
                 ``config.save_dir``, see make_parent.
 
         Raises:
-            ConfigError: when the run's folder exists already or cannot be made, or when the teacher
-                does not fit.
+            ConfigError: when the run's folder exists already or cannot be made, or the teacher does not fit.
         """
         teacher = find_teacher(config).path.read_bytes() if config.teacher else b""
         parent = parent or cls.make_parent(config)
@@ -155,11 +154,11 @@ class RunFolder:
     # The writer -------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Become the run's only writer, remove what a killed one left incomplete, open run.log.
+        """Lock the folder for this process, remove incomplete files of a killed process, and open run.log.
 
         Raises:
-            ConfigError: when another process trains this run, a link leads out of the folder, or a
-                logger's package is missing.
+            ConfigError: when another process trains this run, a link leads out of the folder, or the package of a
+                logger is missing.
         """
         check_loggers(self.config.loggers)
         for name in (LOCK, LOG, CONFIG, TEACHER, *_EVALUATIONS, f"{CHECKPOINTS}/{STATE}"):
@@ -198,7 +197,7 @@ class RunFolder:
             self.release()
 
     def release(self) -> None:
-        """Let others write the run."""
+        """Unlock the folder, and close its log."""
         with suppress(ConfigError):  # an error of the run itself is reported instead
             self.close()
         if self._log is not None:
