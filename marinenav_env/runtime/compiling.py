@@ -24,8 +24,8 @@ _ON_CPU: dict[str, Any] = {"cpp.vec_isa_ok": True}
 5 s of a cold start."""
 
 _BY_ONEDNN: dict[str, Any] = {"post_grad_custom_post_pass": LargeProducts()}
-"""Options for a CPU on which oneDNN is faster. There is one object of the pass, since Dynamo shares
-code only between calls with equal options."""
+"""Options for a CPU on which oneDNN is faster. The pass is a single object, since Dynamo shares code
+only between calls with equal options."""
 
 
 def compiled(
