@@ -240,7 +240,7 @@ def test_resume_goes_on_with_one_run_or_all(trainers, sweep, monkeypatch):
     assert [made.run.seed for made in trainers] == [1]
     assert trainers[0].run.config.total_timesteps == 9_000_000
     given = []
-    monkeypatch.setattr(Runner, "run", lambda runner: given.extend(runner._runs))
+    monkeypatch.setattr(Runner, "run", lambda runner: given.extend(runner.runs))
     assert main(["train", "--resume", str(sweep[0].path.parent), "--total-timesteps", "9e6"]) == 0
     assert [(run.name, run.overrides) for run in given] == [
         (f"seed_{seed}", ["total_timesteps=9e6"]) for seed in (0, 1)

@@ -51,7 +51,7 @@ def test_nothing_leaves_the_device(words):
         (CAPTURED,),
         (PLAIN,),
         (CAPTURED, "world.sensor.scan_beams=4"),
-        (PLAIN, 'training_schedule.levels={"like": "crossing"},{"num_robots": 2}'),
+        (PLAIN, 'training_schedule.levels={"like": "crossing"},{"num_robots": 2, "min_start_goal_dis": 10}'),
         (CAPTURED, "world.scenario.draws=20"),
         (PLAIN, "world.scenario.draws=20"),
         (CAPTURED, "training_schedule.timesteps=0,9"),

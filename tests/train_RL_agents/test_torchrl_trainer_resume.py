@@ -38,6 +38,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
+from train_RL_agents.evaluation import history
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
@@ -140,7 +141,7 @@ def test_a_run_that_dies_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch,
     places = {
         "step": (trainer.collector.env, "step_and_maybe_reset"),
         "update": (trainer.algorithm.learner.optimizer, "step"),
-        "evaluate": (trainer.history, "_arrays"),
+        "evaluate": (history, "stored_arrays"),
         "policy": (torch, "save"),
         "state": (os, "fsync"),
         "in place": (Path, "replace"),

@@ -72,7 +72,8 @@ class Runner:
         bar: bool = True,
         trace: int = 0,
     ) -> None:
-        self._runs, self._exhausted = iter(runs), False
+        self.runs, self._exhausted = iter(runs), False
+        """Runs that have not begun."""
         self._places = shares(max(1, min(at_once, len(runs)) if isinstance(runs, Sized) else at_once))
         self._processes: dict[str, _Process] = {}
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
@@ -114,7 +115,7 @@ class Runner:
     def _start(self) -> None:
         """Start runs while there are places."""
         while self._places and not (self.stopped or self._exhausted):
-            run = next(self._runs, self)
+            run = next(self.runs, self)
             if not isinstance(run, Run):
                 self._exhausted = run is self
                 return
