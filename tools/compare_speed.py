@@ -73,9 +73,9 @@ def make_benchmark(
     if part == "evaluation":
         return evaluation(agent), lambda: None
     # Names of modules may differ between the checkouts: list all of them.
-    sized = import_from("sized", "speed.options")
-    fixture_of = import_from("Fixture", "speed.fixture")
-    load_config = import_from("load_config", "config.reading")
+    sized = import_from("speed.options:sized", "benchmark.options:sized")
+    fixture_of = import_from("speed.fixture:Fixture", "benchmark.rig:Rig")
+    load_config = import_from("config.reading:load_config")
     # The number of threads is set by OMP_NUM_THREADS, as the name of the setting may differ between checkouts.
     fixture = fixture_of(sized(load_config(None, [f"agent_type={agent}", *overrides])), mode)
     benchmark = getattr(fixture, part)()
@@ -84,12 +84,13 @@ def make_benchmark(
     return benchmark.run, fixture.close
 
 
-def import_from(name: str, *modules: str) -> Any:
-    """Return the object of that name in the first of some modules of the trainer that exists."""
-    for module in modules:
+def import_from(*places: str) -> Any:
+    """Return the first of some objects of the trainer, as ``module:name``, whose package the checkout has."""
+    for place in places:
+        module, _, name = place.partition(":")
         if importlib.util.find_spec(f"train_RL_agents.{module.partition('.')[0]}"):
             return getattr(importlib.import_module(f"train_RL_agents.{module}"), name)
-    raise SystemExit(f"{name} is in none of {', '.join(modules)}: add its module to this script")
+    raise SystemExit(f"the checkout has none of {', '.join(places)}: add the place to this script")
 
 
 def evaluation(agent: str) -> Callable[[int], None]:
