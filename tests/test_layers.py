@@ -44,7 +44,6 @@ TRAINER = (
     "exporting",
     "torchrl_trainer",
     "experiments",
-    "training",
     "api",
     "speed",
     "commands",
