@@ -99,15 +99,15 @@ def run(arguments: argparse.Namespace) -> int:
 
     keep_freed_memory()
     device = resolve_device(arguments.device)
-    found = {name: find(name, given.get("which", "best"), device) for name in names}
-    require_which(found.values(), given)
-    for name, each in found.items():
-        trained = each.trained
+    contenders = {name: find(name, given.get("which", "best"), device) for name in names}
+    require_which(contenders.values(), given)
+    for name, contender in contenders.items():
+        trained = contender.trained
         if trained is not None and trained.metrics.get("note") == NOT_EVALUATED:
             print(f"{name}: {NOT_EVALUATED}, at {trained.env_steps:,} env-steps")
     check_outputs(*(given[name] for name in _OUTPUTS if name in given))
     with _progress() as progress:
-        evaluation = evaluate_all(found, given, device, progress)
+        evaluation = evaluate_all(contenders, given, device, progress)
     try:
         _write_all(given, evaluation)
         if evaluation.recording is not None:

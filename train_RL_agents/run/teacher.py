@@ -22,11 +22,10 @@ def find_teacher(config: TrainConfig[Any]) -> LoadedPolicy:
         ConfigError: when there is none, or it was trained for other observations, commands or time
             steps than the run.
     """
-    found = load_policy(config.teacher)
-    own, its, name = config.world, found.config.world, f"{config.teacher}: world"
-    fine = found.agent.spec == ObservationSpec.of(own)
+    teacher = load_policy(config.teacher)
+    own, its, name = config.world, teacher.config.world, f"{config.teacher}: world"
     require(
-        fine,
+        teacher.agent.spec == ObservationSpec.of(own),
         "teacher",
         config.teacher,
         "one that observes what robots of this run observe (world.sensor, world.vessel.radius)",
@@ -35,16 +34,16 @@ def find_teacher(config: TrainConfig[Any]) -> LoadedPolicy:
         _require_same(f"{name}.{key}", getattr(its, key), getattr(own, key))
     for key in _COMMANDS:
         _require_same(f"{name}.vessel.{key}", getattr(its.vessel, key), getattr(own.vessel, key))
-    return found
+    return teacher
 
 
 def kept_teacher(folder: Path, config: TrainConfig[Any], device: torch.device) -> LoadedPolicy | None:
     """Load the copy of the teacher that a run keeps; None if the run has no teacher.
 
     Args:
-        folder: of the run.
-        config: of the run.
-        device: to load it to.
+        folder: run folder.
+        config: configuration of the run.
+        device: device of the loaded policy.
 
     Raises:
         ConfigError: when its file is missing or damaged.

@@ -66,7 +66,7 @@ def compile_problem(error: BaseException) -> str:
 
 
 def _compiler_failed(error: BaseException) -> str:
-    """What a compiler that ran said, in a sentence."""
+    """Return the error of a compiler that ran, in a sentence."""
     output = str(getattr(error, "output", ""))
     if _FULL in output:
         return f"no space is left for generated code in {cache_folder()} or {gettempdir()}"
@@ -100,13 +100,13 @@ def shield_compilers() -> None:
 def end_compilers() -> None:
     """End all compilers of this process, and start no more of them."""
     _ended.set()
-    for each in list(_compilers):
+    for process in list(_compilers):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(each.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _run_compile_cmd(cmd_line: str, cwd: str) -> None:
-    """In place of the function of this name in torch._inductor.cpp_builder."""
+    """Run a C++ compiler; replaces the function of this name in torch._inductor.cpp_builder."""
     from torch._inductor.exc import CppCompileError
 
     command, target = shlex.split(cmd_line), None
@@ -138,10 +138,10 @@ def _run_compile_cmd(cmd_line: str, cwd: str) -> None:
 
 
 def _from_compiler(error: BaseException) -> bool:
-    """Whether an error arose while code was generated or loaded, not while it ran."""
-    if any(each.__module__.startswith(_COMPILER) for each in type(error).__mro__):
+    """Return whether an error arose while code was generated or loaded, not while it ran."""
+    if any(kind.__module__.startswith(_COMPILER) for kind in type(error).__mro__):
         return True
-    frames = [Path(each.filename) for each in traceback.extract_tb(error.__traceback__)]
+    frames = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
     inductor = [path.name for path in frames if "_inductor" in path.parts]
     if inductor:
         return inductor[-1] not in _NOT_COMPILING
@@ -150,7 +150,7 @@ def _from_compiler(error: BaseException) -> bool:
 
 
 def without_code(problem: str) -> str:
-    """A sentence that says that there is no generated code, and why."""
+    """Return a sentence that says that there is no generated code, and why."""
     return f"without generated code, which is slower: {problem}"
 
 
