@@ -122,6 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
         if "resume" in options and option in options:
             arguments.parser.error(f"--resume takes no --{option}: a run has its own")
     from marinenav_env.support.validation import require
+    from train_RL_agents.experiments.run import remove_if_not_begun
     from train_RL_agents.experiments.runner import Runner
     from train_RL_agents.experiments.seeds import new_runs, resumed_runs
     from train_RL_agents.run.ranks import Ranks, process_group
@@ -142,6 +143,8 @@ def run(arguments: argparse.Namespace) -> int:
             return _train_here(runs, trace)
         runner = Runner(runs, jobs, display["quiet"], display["bar"], trace)
         runner.run()
+        if runner.failures and not runner.stopped:
+            remove_if_not_begun(runs[0].new_parent)
         path = runs[0].folder.path
         words = ["marinenav", "train", "--resume", str(path.parent if len(runs) > 1 else path)]
         words += ["--jobs", str(jobs)] if jobs > 1 else []

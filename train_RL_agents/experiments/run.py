@@ -152,10 +152,15 @@ def removed_if_refused(parent: Path | None) -> Iterator[None]:
     try:
         yield
     except (ConfigError, OSError):
-        # What fails on one rank alone must not take the folder from those that go on.
-        if parent and Ranks().is_main and not any(parent.glob(f"seed_*/{CHECKPOINTS}/*")):
-            shutil.rmtree(parent, ignore_errors=True)
+        remove_if_not_begun(parent)
         raise
+
+
+def remove_if_not_begun(parent: Path | None) -> None:
+    """Remove a new training folder in which no run has begun; None: there is none."""
+    # What fails on one rank alone must not take the folder from those that go on.
+    if parent and Ranks().is_main and not any(parent.glob(f"seed_*/{CHECKPOINTS}/*")):
+        shutil.rmtree(parent, ignore_errors=True)
 
 
 def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> RunResult:

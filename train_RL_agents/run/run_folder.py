@@ -82,6 +82,7 @@ class RunFolder:
         """Env-steps of the checkpoint that the run is resumed from; -1 for a new run."""
         self.heading: list[str] = []
         """Lines that the terminal showed before the run began."""
+        self._written_config: dict[str, Any] | None = None
         self._loggers: list[RunLogger] | None = None
         self._lock: TextIO | None = None
         self._log: RunLog | None = None
@@ -215,8 +216,11 @@ class RunFolder:
         self._write(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
     def write_config(self) -> None:
-        """Write the configuration that open reads."""
-        self._write_json(CONFIG, to_dict(self.config))
+        """Write the configuration that open reads, unless it is the one that was written last."""
+        config = to_dict(self.config)
+        if config != self._written_config:
+            self._write_json(CONFIG, config)
+            self._written_config = config
 
     def write_scenarios(self, episodes: Sequence[Episode]) -> None:
         """Write the scenarios of the run's evaluations.
