@@ -277,14 +277,16 @@ def count_parts(
 
 
 _COMPILED: dict[str, dict[str, int]] = {}
-"""Results of ``registers`` by source without the name of the kernel."""
+"""Results of ``register_usage`` by source without the name of the kernel."""
 
 
-def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
-    """Compile the kernels of generated code for sm_90, equal ones once.
+def register_usage(code: str) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield register, stack and spill use of each Triton kernel in Inductor's code, compiled for sm_90.
+
+    Equal kernels are compiled once.
 
     Yields:
-        The name of a kernel, and its use per thread: registers (REG), bytes of the stack (STACK), which sines and
+        Name of the kernel, and its use per thread: registers (REG), bytes of the stack (STACK), which sines and
         cosines need, and bytes written there for lack of registers (SPILL).
     """
     with tempfile.TemporaryDirectory() as folder, h200():
@@ -297,7 +299,7 @@ def registers(code: str) -> Iterator[tuple[str, dict[str, int]]]:
 
 
 def _compile_kernel(name: str, source: str, file: Path) -> dict[str, int]:
-    """Compile one kernel and return what it uses; see registers."""
+    """Compile one kernel and return its use of registers, stack and spills."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -327,7 +329,7 @@ def _compile_kernel(name: str, source: str, file: Path) -> dict[str, int]:
 
 
 def resources(code: str) -> dict[str, int]:
-    """Return what a compiled kernel uses, from its PTX; see registers."""
+    """Return the use of registers, stack and spills of a kernel from its PTX; see register_usage."""
     from triton.backends.nvidia.compiler import get_ptxas
 
     with tempfile.TemporaryDirectory() as folder:
@@ -389,7 +391,7 @@ def main(argv: list[str] | None = None) -> None:
             used = {
                 f"{number}.{kernel}": use
                 for number, text in enumerate(compiler.counted)
-                for kernel, use in registers(text)
+                for kernel, use in register_usage(text)
             }
             for kernel, numbers in used.items():
                 print(f"{'':<10}{kernel:<60} {numbers}")

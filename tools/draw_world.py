@@ -270,12 +270,15 @@ def circle(x: float, y: float, radius: float) -> Any:
 
 
 def turn_map(course: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the required turn (degrees) of a vessel at points in the frame of the other, [len(x), len(y)].
+    """Return the turn (degrees) that COLREGs require of a vessel at each point of the other vessel's frame.
 
     Args:
         course: course of the own vessel relative to the other's (rad).
         x: points ahead of the other (m).
         y: points to starboard of the other (m).
+
+    Returns:
+        Turns [len(x), len(y)].
     """
     along, across = (torch.tensor(grid).flatten() for grid in np.meshgrid(x, y, indexing="ij"))
     speed, zero = 2.0, torch.zeros_like(along)

@@ -126,7 +126,7 @@ def steps(args: argparse.Namespace) -> list[Step]:
 
 
 def _cache_arguments(args: argparse.Namespace) -> list[str]:
-    """Return the arguments that decide which code is generated."""
+    """Return the options of the step that fills the compile cache, which determine the generated code."""
     return ["--out", str(args.out / "cache"), "--device", args.device, *["--tiny"] * args.tiny]
 
 

@@ -50,11 +50,11 @@ class ThrustController:
     """Time in which speed and yaw rate are to be reached (s)."""
 
     @classmethod
-    def of(cls, world: WorldConfig) -> ThrustController:
-        """Return the controller for the vessels of a world, which must be equal.
+    def from_world(cls, world: WorldConfig) -> ThrustController:
+        """Return the controller for the vessels of a world, which must all have the same parameters.
 
         Raises:
-            ConfigError: when the vessels differ.
+            ConfigError: when their parameters differ.
         """
         for name in _USED:
             value = getattr(world.vessel, name)

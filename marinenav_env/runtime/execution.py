@@ -18,7 +18,7 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 @dataclass(frozen=True)
 class Execution:
-    """Execution of world, policy and updates."""
+    """Execution settings: device, threads, compilation, CUDA graphs and precision."""
 
     device: str = "auto"
     """Torch device, or auto: a GPU if there is one, else the CPU."""

@@ -26,7 +26,8 @@ _MULTIPLIERS = 0xD2511F53 - 2**32, 0xCD9E8D57 - 2**32
 """Multipliers minus 2^32, so that products with 32 bits fit into int64."""
 _WEYL = 0x9E3779B9, 0xBB67AE85
 _WORDS, _NORMAL, _UNIFORM, _KINDS = 1, 2, 3, 4
-"""Kinds of numbers; never 0, so that counters differ from those of torch's generator on a GPU."""
+"""Stream ids in the counter for raw words, normal and uniform numbers, and the stride per purpose; nonzero, so that no
+counter is one of torch's CUDA generator."""
 _FRACTION = 24
 """Bits of a uniform number, as many as float32 has."""
 
@@ -77,7 +78,7 @@ class RandomSource(NamedTuple):
     purpose: int = 0
     """Purpose of the numbers; purposes have different numbers."""
     kind: int = _WORDS
-    """Kind of the numbers; normal and uniform numbers and words of a purpose are different, too."""
+    """Stream id: raw words, normal numbers and uniform numbers of a purpose are independent."""
 
     @classmethod
     def seeded(cls, seed: int, environments: int, device: torch.device, first: int = 0) -> RandomSource:
@@ -113,8 +114,8 @@ class RandomSource(NamedTuple):
         step = self.step[rows] if self.step.ndim else self.step
         return self._replace(environment=self.environment[rows], step=step)
 
-    def below(self, size: int) -> Tensor:
-        """Draw one whole number per environment [E], uniform below a size of up to 2^31."""
+    def randint(self, size: int) -> Tensor:
+        """Draw one integer per environment [E], uniform in [0, size), for a size of up to 2^31."""
         return self.words(1)[0][0] * size >> 32
 
     def words(self, *shape: int) -> Words:

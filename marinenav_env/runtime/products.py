@@ -76,7 +76,7 @@ torch.library.register_fake("marinenav::product", _shape)
 
 
 class LargeProducts(CustomGraphPass):
-    """Pass over graphs that Inductor compiles: it replaces large products in float32 by ``product``."""
+    """Inductor graph pass that replaces large float32 matrix products by the custom operator ``product``."""
 
     def __call__(self, graph: Graph) -> None:
         """Replace the large products of a graph in place."""

@@ -29,7 +29,7 @@ class NewEpisodes(NamedTuple):
     def entries(self) -> Tensor:
         """Return the entries of the pool for all environments, [E] int64."""
         entry = self.entry
-        return entry.below(len(self.pool.now)) if isinstance(entry, RandomSource) else entry
+        return entry.randint(len(self.pool.now)) if isinstance(entry, RandomSource) else entry
 
 
 def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:

@@ -118,7 +118,7 @@ class EntrySensor:
         raise NotImplementedError
 
     def entry(self, config: WorldConfig) -> Entry:
-        """Return the description of the entry that it measures."""
+        """Return the name, shape, scale and limits of this observation entry."""
         return Entry(
             self.name,
             self.kind,

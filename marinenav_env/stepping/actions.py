@@ -127,5 +127,5 @@ class ActionChecks:
 
     @property
     def _allowed(self) -> str:
-        """Return a description of accepted values, for messages."""
+        """Return a description of valid action values, for error messages."""
         return "finite" if self._pairs is None else f"an index from 0 to {self._pairs - 1}"

@@ -259,8 +259,8 @@ _NOUNS: dict[Any, tuple[str, str]] = {
 }
 
 
-def bare(annotation: Any) -> Any:
-    """Return a type without its rules."""
+def strip_annotated(annotation: Any) -> Any:
+    """Return the type inside an ``Annotated`` annotation, without its validation rules."""
     return annotation.__origin__ if get_origin(annotation) is Annotated else annotation
 
 
@@ -278,7 +278,7 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
 
 def describe(annotation: Any) -> str:
     """Return a type in words, as ``a whole number or a list of whole numbers``."""
-    return " or ".join(_describe_one(bare(member)) for member in members_of(bare(annotation)))
+    return " or ".join(_describe_one(strip_annotated(member)) for member in members_of(strip_annotated(annotation)))
 
 
 def _describe_one(annotation: Any) -> str:
@@ -287,6 +287,6 @@ def _describe_one(annotation: Any) -> str:
         return f"one of {', '.join(map(str, arguments))}"
     if get_origin(annotation) is tuple:
         count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
-        return f"a list of {count}{_NOUNS.get(bare(arguments[0]), ('', 'values'))[1]}"
+        return f"a list of {count}{_NOUNS.get(strip_annotated(arguments[0]), ('', 'values'))[1]}"
     name = f"a {annotation.__name__}" if isinstance(annotation, type) else str(annotation)
     return _NOUNS.get(annotation, (name, ""))[0]

@@ -7,7 +7,7 @@ import torch
 import torch._inductor.config
 
 from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
-from tools.count_kernels import count_parts, kernels, registers
+from tools.count_kernels import count_parts, kernels, register_usage
 
 
 def test_what_generated_code_starts_is_counted():
@@ -54,7 +54,7 @@ def test_kernels_of_ac_iqn_stay_few():
     assert "-766435501, tl.int64" in code  # of Philox
     assert not re.search(r"\(-\d{7,}\)\*", code), "a product that does not fit into an index"
     code = dict(compiler.code)["OffPolicy._store_rows"]
-    found_in = dict(registers(code))
+    found_in = dict(register_usage(code))
     assert any("_red_" in kernel for kernel in found_in)
     for kernel, used in found_in.items():
         assert used["REG"] > 8, kernel

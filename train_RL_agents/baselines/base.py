@@ -30,7 +30,7 @@ class Baseline(TensorDictModuleBase, ABC):
         self.out_keys = [(GROUP, "action")]
         radius = world.vessel.radius
         self.own_radius = max(radius) if isinstance(radius, tuple) else radius
-        self.controller = ThrustController.of(world)
+        self.controller = ThrustController.from_world(world)
 
     @abstractmethod
     def desired_velocity(self, observation: Observation) -> Tensor:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from marinenav_env.support.validation import ConfigError, bare, brief, members_of, require
+from marinenav_env.support.validation import ConfigError, brief, members_of, require, strip_annotated
 
 Overrides = Mapping[str, Any] | Sequence[str]
 """Values by name, dotted or nested, or arguments of the command line."""
@@ -32,7 +32,7 @@ class Word(str):
         Args:
             annotation: type of the setting.
         """
-        text, kind = str(self), bare(annotation)
+        text, kind = str(self), strip_annotated(annotation)
         readers: list[Callable[[str], Any]] = [json.loads, lambda text: json.loads(f"[{text}]")]
         readers += [_read_texts] if kind == tuple[str, ...] else [_PYTHON.__getitem__, int, float]
         for read in () if kind is str else readers:
@@ -43,7 +43,7 @@ class Word(str):
     def in_full(self, annotation: Any) -> str:
         """Return a hint at the number that a text such as 100k stands for where a number is expected."""
         number, letter = self[:-1], self[-1:].lower()
-        due = {int, float} & {bare(member) for member in members_of(bare(annotation))}
+        due = {int, float} & {strip_annotated(member) for member in members_of(strip_annotated(annotation))}
         if not due or letter not in _THOUSANDS or not re.fullmatch(r"\d+(\.\d+)?", number):
             return ""
         return f"; did you mean {float(number) * _THOUSANDS[letter]:.15g}?"

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from marinenav_env import LEVELS, Level
 from marinenav_env.config import RewardConfig
 from marinenav_env.support import plugins
-from marinenav_env.support.validation import ConfigError, bare, brief, field_types, members_of, require
+from marinenav_env.support.validation import ConfigError, brief, field_types, members_of, require, strip_annotated
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.levels import SIZES, as_levels, level_dict, make_level
 from train_RL_agents.config.overrides import Overrides, Word, as_settings, flatten
@@ -55,7 +55,7 @@ class Setting:
     annotation: Any
     """Declared type, with its rules."""
     default: Any
-    """Value when nothing is said about it."""
+    """Default value of the setting."""
     section: type[Any]
     """Dataclass that declares it."""
 
@@ -148,7 +148,7 @@ def saved_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Return the whole configuration as JSON holds it; from_dict makes an equal one of it."""
+    """Return the configuration as a JSON-serialisable dict; the inverse of from_dict."""
     content = asdict(config)
     for section in LEVEL_KINDS.keys() & content.keys():
         content[section]["levels"] = [*map(level_dict, getattr(config, section).levels)]
@@ -206,7 +206,7 @@ def from_dict(
     read = {
         key: value
         for key, value in read.items()
-        if value is not None or NoneType in members_of(bare(settings[key].annotation))
+        if value is not None or NoneType in members_of(strip_annotated(settings[key].annotation))
     }
     stated = {key: value for key, value in (file | last).items() if key in read}
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.support.extras import need
-from marinenav_env.support.validation import ConfigError, bare, is_number, require
+from marinenav_env.support.validation import ConfigError, is_number, require, strip_annotated
 from train_RL_agents.config.reading import from_dict, known_settings, to_dict, unknown
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.files import read_json
@@ -31,7 +31,7 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
     """
     content = read_json(path)
     require(len(content) > 0, str(path), content, "an object with one or more settings")
-    types = {key: bare(setting.annotation) for key, setting in known_settings(config).items()}
+    types = {key: strip_annotated(setting.annotation) for key, setting in known_settings(config).items()}
     for key, value in content.items():
         if key not in types:
             raise ConfigError(unknown(key, value, list(types)))

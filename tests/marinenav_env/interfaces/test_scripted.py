@@ -61,7 +61,7 @@ def test_straight_is_steered_by_the_controller_of_the_world():
     env = make_env()
     own = torch.randn(8, 1, 7, generator=torch.Generator().manual_seed(0))
     wanted = 2.5 * own[..., :2] / own[..., :2].norm(dim=-1, keepdim=True)
-    torch.testing.assert_close(straight(own, env), ThrustController.of(WorldConfig())(own, wanted))
+    torch.testing.assert_close(straight(own, env), ThrustController.from_world(WorldConfig())(own, wanted))
 
 
 def test_straight_makes_its_speed_towards_the_goal():

@@ -15,7 +15,7 @@ ALONE = Curriculum((Level(1, 0, 0, 40.0),), pool_size=1, refresh_size=1)
 def test_controller_tracks_a_velocity(wanted):
     """A fixed velocity in the world frame, from rest."""
     env = MarineNavEnv(WORLD, scenarios=ALONE, seed=0)
-    step, controller = env.reset(), ThrustController.of(WORLD)
+    step, controller = env.reset(), ThrustController.from_world(WORLD)
     course = torch.tensor(wanted)
     for _ in range(100):
         theta = env.state.pose[..., 2]
@@ -33,7 +33,7 @@ def test_numbers_and_tensors_of_the_same_vessels_steer_alike():
     env = MarineNavEnv(WORLD, 16, scenarios=ALONE, seed=0)
     own = env.reset().get((GROUP, "observation", "self_state"))
     wanted = torch.randn(16, 1, 2, generator=torch.Generator().manual_seed(0))
-    numbers = ThrustController.of(WORLD)
+    numbers = ThrustController.from_world(WORLD)
     tensors = ThrustController(env.constants.vessel, numbers.seconds)
     torch.testing.assert_close(tensors(own, wanted), numbers(own, wanted))
 
@@ -80,10 +80,10 @@ def test_the_straight_way_to_the_goal():
 
 
 def test_the_controller_of_a_world_commands_for_its_control_steps():
-    assert ThrustController.of(WorldConfig(dt=0.1, substeps=4)).seconds == pytest.approx(0.4)
+    assert ThrustController.from_world(WorldConfig(dt=0.1, substeps=4)).seconds == pytest.approx(0.4)
 
 
 def test_vessels_of_one_controller_are_equal_in_what_it_uses():
-    ThrustController.of(WorldConfig(vessel=VesselConfig(radius=(1.0, 2.0), length=(4.0, 5.0))))
+    ThrustController.from_world(WorldConfig(vessel=VesselConfig(radius=(1.0, 2.0), length=(4.0, 5.0))))
     with pytest.raises(ConfigError, match=r"^world\.vessel\.m=\(300\.0, 400\.0\): must be one number"):
-        ThrustController.of(WorldConfig(vessel=VesselConfig(m=(300.0, 400.0))))
+        ThrustController.from_world(WorldConfig(vessel=VesselConfig(m=(300.0, 400.0))))

@@ -83,9 +83,9 @@ def test_each_environment_may_have_a_step_of_its_own() -> None:
             assert torch.equal(drawn[:, row], expected[:, 0])
         normals, few = (each.normal((len(each.environment), 5), torch.float64) for each in (own, alone))
         assert torch.equal(normals[row], few[0])
-        assert own.below(1000)[row] == alone.below(1000)[0]
+        assert own.randint(1000)[row] == alone.randint(1000)[0]
     some = torch.tensor([2, 0])
-    assert torch.equal(own.rows(some).below(1000), own.below(1000)[some])
+    assert torch.equal(own.rows(some).randint(1000), own.randint(1000)[some])
 
 
 @pytest.mark.slow
@@ -200,12 +200,12 @@ def test_every_bit_is_set_half_of_the_time() -> None:
 def test_whole_numbers_are_even_and_below_their_limit() -> None:
     source, size = RandomSource.seeded(2**45 - 3, COUNT, CPU, 2**32 - COUNT).of(9), 7
     source.step.fill_(2**32 - 1)
-    found = source.below(size)
+    found = source.randint(size)
     share = torch.bincount(found, minlength=size) / COUNT
     assert len(share) == size
     assert (share - 1.0 / size).abs().max() < 4.5 * math.sqrt(1.0 / size / COUNT)
     few = source.rows(torch.tensor([3, 0, COUNT - 1]))
     for limit in (1, size, 2**31):
-        assert 0 <= source.below(limit).min() <= source.below(limit).max() < limit
-    assert few.below(size).tolist() == found[[3, 0, -1]].tolist()
-    assert source.rows(torch.tensor([], dtype=torch.int64)).below(3).dtype == torch.int64
+        assert 0 <= source.randint(limit).min() <= source.randint(limit).max() < limit
+    assert few.randint(size).tolist() == found[[3, 0, -1]].tolist()
+    assert source.rows(torch.tensor([], dtype=torch.int64)).randint(3).dtype == torch.int64

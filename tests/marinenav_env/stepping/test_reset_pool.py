@@ -53,7 +53,7 @@ def entries(pool: SampledPool | FixedPool, done: Tensor | None) -> Tensor:
         pool.rewind()
     index = pool.next_index()
     pool.advance(done)
-    return index if isinstance(index, Tensor) else index.below(len(pool.states))
+    return index if isinstance(index, Tensor) else index.randint(len(pool.states))
 
 
 def test_schedule_of_levels() -> None:

@@ -21,7 +21,7 @@ def test_plans_are_predicted_as_the_scalar_model_moves(monkeypatch):
     own = observations(goal=(15.0, -9.0), velocity=(1.2, 0.1))["self_state"]
     plan = torch.tensor([[0.5, 2.0], [-0.4, 1.0], [0.0, 2.5], [1.0, 0.3]])
     found = MPPI(WORLD)._simulate(own, plan[None, None, None])[:, 0, 0, 0]
-    controller, vessel = ThrustController.of(WORLD), dynamics.VesselParams()
+    controller, vessel = ThrustController.from_world(WORLD), dynamics.VesselParams()
     state = [0.0, 0.0, 0.0, 1.2, 0.1, 0.0, 1.2, 0.1, 0.0, 400.0, 400.0]
     for step in range(STEPS):
         x, y, heading = state[:3]
