@@ -67,7 +67,8 @@ class Choice(TypedDict, total=False):
     risk: float | Literal["adaptive"]
     """Share of the worst outcomes to act on (CVaR level) in (0, 1], for agents that estimate distributions."""
     stochastic: bool
-    """True to act as in training, but without added exploration."""
+    """True to act as in training, but without added exploration: PPO, A2C and SAC sample, Rainbow keeps its noise, IQN
+    samples its fractions if agent.random_fractions is set."""
 
 
 _ALTERNATIVES = {"levels", "suite", "scenarios"}, {"seed", "fresh"}, {"risk", "stochastic"}

@@ -24,7 +24,7 @@ thrust changes [E, R, A]; see Recording."""
 
 
 def epsilon_uniform(greedy: Tensor, uniform: Tensor, epsilon: Tensor, chance: Tensor) -> Tensor:
-    """Replace actions by uniform ones, independently for every robot.
+    """Replace each robot's greedy action by a uniform random one with probability epsilon.
 
     Args:
         greedy: greedy actions, [E, R] or [E, R, 2].

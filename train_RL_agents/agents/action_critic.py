@@ -37,7 +37,8 @@ class ActionCriticConfig(AgentConfig):
     critics: Annotated[int, at_least(1), at_most(10)] = 2
     """Independent critics; targets are low estimates over them."""
     action_input: Literal["early", "published"] = "early"
-    """Layer at which the action enters: at the input, or as a factor after the first hidden layer."""
+    """How the critic takes the action: early, concatenated with the encoded observation; or published,
+    encoded and multiplied with the first hidden layer."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers of the critics."""
 

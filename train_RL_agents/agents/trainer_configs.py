@@ -68,10 +68,10 @@ class TrainerConfig:
         return self.num_envs * self.vector_steps
 
     def smallest(self, robots: int) -> dict[str, int]:
-        """The least values of settings that depend on others.
+        """Return the smallest valid values of settings whose bounds depend on the number of robots.
 
         Args:
-            robots: most robots of a training level.
+            robots: largest number of robots in any training level.
         """
         return {}
 
@@ -83,13 +83,13 @@ class TrainerConfig:
         require(is_valid, "trainer.collectors", self.collectors, "1 with trainer.collector=local")
 
     def check(self, robots: int) -> None:
-        """Check what depends on other sections.
+        """Check the settings whose bounds depend on the number of robots; here there are none.
 
         Args:
-            robots: most robots of a training level.
+            robots: largest number of robots in any training level.
 
         Raises:
-            ConfigError: when a setting does not fit.
+            ConfigError: when a setting is out of bounds.
         """
 
 
@@ -148,14 +148,23 @@ class OffPolicyConfig(TrainerConfig):
         return self.train_freq
 
     def smallest(self, robots: int) -> dict[str, int]:
-        """Return the least env-steps before learning, and entries of replay, for so many robots."""
+        """Return the smallest valid number of env-steps before learning, and the smallest valid size of replay."""
         # The first update comes train_freq later; until n steps are made there is nothing to draw.
         first = max(0, self.num_envs * self.n_steps - self.train_freq)
         rows = self.num_envs * self.steps_per_batch * self.n_steps * robots
         return {"learning_starts": first, "buffer_size": rows}
 
     def check(self, robots: int) -> None:
-        """Check that replay holds a batch of steps and a batch of updates before learning starts."""
+        """Check that learning starts after the first n-step transitions, and that replay is large enough.
+
+        It must hold what one collected batch may add, and the batch of one update.
+
+        Args:
+            robots: largest number of robots in any training level.
+
+        Raises:
+            ConfigError: when a setting is out of bounds.
+        """
         first, rows = self.smallest(robots).values()
         require(
             self.learning_starts >= first,

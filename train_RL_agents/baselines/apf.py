@@ -25,7 +25,7 @@ SMALLEST_GAP = 0.5
 """Lower bound of the gap (m)."""
 TURNED = 1.0
 """Ratio of sideways to direct repulsion (1)."""
-AHEAD = 2.0
+LOOKAHEAD = 2.0
 """Horizon of the extrapolation of objects (s)."""
 
 
@@ -51,7 +51,7 @@ def repulsion(observation: Observation, own_radius: float) -> Tensor:
     objects = observation["objects_state"]
     position, radius = objects[..., :2], objects[..., 4]
     relative = objects[..., 2:4] - observation["self_state"][..., None, 2:4]
-    later = position + seconds_to_pass(position, relative, AHEAD)[..., None] * relative
+    later = position + seconds_to_pass(position, relative, LOOKAHEAD)[..., None] * relative
     distance = torch.linalg.vector_norm(later, dim=-1)
     gap = (distance - radius - own_radius).clamp(SMALLEST_GAP, REACH)
     push = STRENGTH * (1.0 / gap - 1.0 / REACH) / gap.square()

@@ -68,7 +68,7 @@ class Tracks:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of one boat; None takes the value of the contract."""
+    """Settings of one boat; None: the value in the JSON contract exported with the policy."""
 
     risk: float | None = None
     """Share of the worst outcomes to act on, in (0, 1]."""

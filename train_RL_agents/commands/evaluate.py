@@ -18,7 +18,7 @@ _OUTPUTS = ("json", "csv", "markdown", "record")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
     add(

@@ -102,14 +102,14 @@ def shown(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{','.join(map(shown, value))}]"
     if isinstance(value, Level):
-        return json.dumps(shortest_dict(value))
+        return json.dumps(shortest_level_dict(value))
     if isinstance(value, float):
         return f"{value:.6g}"
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def shortest_dict(level: Level) -> dict[str, Any]:
-    """Return the fewest fields that make a level, ``like`` another or not."""
+def shortest_level_dict(level: Level) -> dict[str, Any]:
+    """Return the shortest dict that describes a level, based on a named level (``like``) where that is shorter."""
     options = [level_dict(level)]
     for name, base in NAMED_LEVELS.items():
         usual = {item.name: item.default for item in fields(level)} | vars(base)
@@ -119,7 +119,7 @@ def shortest_dict(level: Level) -> dict[str, Any]:
 
 
 def settings_text(sections: Sequence[Section], width: int) -> str:
-    """Return every key with default and meaning, by section.
+    """Return every key with its default and description, by section.
 
     Args:
         sections: settings with their headings.
@@ -131,7 +131,7 @@ def settings_text(sections: Sequence[Section], width: int) -> str:
 
 
 def _entry(row: Sequence[str], width: int) -> list[str]:
-    """Return key and default on the left, the meaning on the right, or below when there is no room."""
+    """Return key and default on the left, and the description on the right, or below when there is no room."""
     key, value, meaning = row
     head, room = f"  {key}={value}", max(width - _COLUMN, 20)
     lines = textwrap.wrap(meaning, room, break_on_hyphens=False) or [""]

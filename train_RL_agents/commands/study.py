@@ -9,7 +9,7 @@ IMPORTS = ("train_RL_agents.torchrl_trainer",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add("file", metavar="FILE", type=Path, help="JSON: agents, and perhaps settings, seeds, common, suites and which")
     add(

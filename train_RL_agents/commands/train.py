@@ -39,7 +39,7 @@ _TRACED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     parser.usage = f"{parser.prog} [options] [key=value ...]"
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument

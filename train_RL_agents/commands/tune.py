@@ -11,7 +11,7 @@ IMPORTS = ("train_RL_agents.torchrl_trainer",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the arguments of the command."""
     parser.usage = f"{parser.prog} --space FILE --study DIR [options] [key=value ...]"
     add = parser.add_argument
     add(

@@ -77,9 +77,9 @@ class TrainingSchedule:
     """Training scenarios: levels, all at once or one after another, or a scenario file."""
 
     levels: tuple[TrainingLevel, ...] = as_levels(TrainingLevel, LEVELS)
-    """Levels of the scenarios that are drawn, as objects. With {"like": NAME} what is not stated is
-    as in a level with a name: published_1 to published_6, crossing, traffic, narrow_crossing,
-    currents, crowd."""
+    """Levels from which training scenarios are sampled, as JSON objects. With {"like": NAME}, omitted
+    fields are those of the named level: published_1 to published_6, crossing, traffic,
+    narrow_crossing, currents, crowd."""
     sampler: str = ""
     """A sampler of scenarios of your own, as package.module:Class, in place of the built-in one."""
     scenarios: str = ""
@@ -112,8 +112,8 @@ class TrainingSchedule:
         return tuple(level.starts_at for level in self.levels)
 
     @property
-    def most_robots(self) -> int:
-        """Return the largest number of robots of a level."""
+    def max_robots(self) -> int:
+        """Return the largest number of robots in any level."""
         return max(level.num_robots for level in self.levels)
 
     def curriculum(self) -> Curriculum:
@@ -227,7 +227,7 @@ class TrainConfig(Generic[ConfigType]):
             require(is_valid, "on_divergence", self.on_divergence, "stop with save_replay=false")
             is_valid = agent.uses_priorities or not self.trainer.prioritized
             require(is_valid, "trainer.prioritized", True, f"false for {self.agent_type}")
-        self.trainer.check(self.training_schedule.most_robots)
+        self.trainer.check(self.training_schedule.max_robots)
 
 
 def with_execution(config: TrainConfig[Any], **changes: Any) -> TrainConfig[Any]:

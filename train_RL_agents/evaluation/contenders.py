@@ -22,7 +22,7 @@ from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.episodes import Episodes, step_bytes
 from train_RL_agents.evaluation.recording import DOUBTFUL, Recording, concatenate, record
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.evaluation.tally import Policy, Progress, StepCallback
+from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback
 from train_RL_agents.networks.observation import OBSERVATION, Observation, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper, command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
@@ -45,7 +45,7 @@ class ActingOptions:
     risk: float | Literal["adaptive"] | None = None
     """Share of the worst outcomes to act on, in (0, 1], or adapted to the closest object; None: all outcomes."""
     stochastic: bool = False
-    """True to act as while training, but without added exploration."""
+    """True to act as in training, but without added exploration: PPO, A2C and SAC sample."""
     seed: int = 0
     """Seed of the random numbers of stochastic policies."""
     estimates: bool = False
@@ -80,7 +80,7 @@ class Contender:
 
     @property
     def reward_scale(self) -> float | None:
-        """Return the factor on rewards in its estimates; None for a baseline, which has none."""
+        """Return the reward scale of the agent's value estimates (1 for logits); None for a baseline."""
         return None if self.trained is None else returns_scale(self.trained)
 
     def about(self) -> dict[str, Any]:
@@ -322,7 +322,7 @@ def run_set(
     device: torch.device,
     name: str | None = None,
     on_step: StepCallback | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> tuple[Episodes, Recording | None]:
     """Run all scenarios of a set once.
 
@@ -374,7 +374,7 @@ def run_set(
     return joined, replace(concatenate(recordings), reward_scale=contender.reward_scale)
 
 
-def _count_all(progress: Progress | None, before: int, total: int) -> Progress | None:
+def _count_all(progress: ProgressCallback | None, before: int, total: int) -> ProgressCallback | None:
     """Return a callback for a part of a set, which adds the episodes of the parts before it."""
     return None if progress is None else lambda ended, _: progress(before + ended, total)
 

@@ -61,7 +61,7 @@ class SuiteResult:
     level: Counts
     """[N] index of the group."""
     outcome: str
-    """N letters: success, collision or time-out."""
+    """N letters, one per episode: s (success), c (collision) or t (time-out)."""
     robots: Counts
     """[N] vessels."""
     arrived: Counts

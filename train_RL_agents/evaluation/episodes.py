@@ -18,13 +18,13 @@ from marinenav_env.config import RewardConfig
 from marinenav_env.scenarios.complete import CompleteSampler, draws_for
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
-from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, Progress, StepCallback, Tally, Transition
+from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, ProgressCallback, StepCallback, Tally, Transition
 from train_RL_agents.results.rows import Episodes, finite
 from train_RL_agents.results.statistics import wilson_interval
 from train_RL_agents.utils.memory import require_room
 
-_PAIR = 544
-"""Temporary bytes of a step for each pair of a robot and an object."""
+_BYTES_PER_PAIR = 544
+"""Estimated temporary memory of a step (bytes) per pair of a robot and an object."""
 SMALLEST_BATCH = 32
 """Episodes below which a batch is not reduced further."""
 _TENSORS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
@@ -34,7 +34,7 @@ _TENSORS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_re
 def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
     """Return the estimated temporary bytes of a step of one environment."""
     pairs = robots * (robots + obstacles)
-    return pairs * (_PAIR + 8 * world.sensor.scan_beams) + 400 * robots * world.sensor.slots
+    return pairs * (_BYTES_PER_PAIR + 8 * world.sensor.scan_beams) + 400 * robots * world.sensor.slots
 
 
 def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int]) -> int:
@@ -83,7 +83,7 @@ def evaluate(
     kernel: str = "compiled",
     drop_ended: bool = True,
     on_step: StepCallback | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Episodes:
     """Run every scenario once, all in one batch.
 

@@ -17,7 +17,7 @@ from marinenav_env.support.validation import is_count, is_number
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, evaluation_world, finite, same_code
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
-from train_RL_agents.evaluation.tally import Progress, Transition
+from train_RL_agents.evaluation.tally import ProgressCallback, Transition
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import stored_arrays
 from train_RL_agents.run.checkpoint import save_policy
@@ -80,7 +80,7 @@ class History:
         agent: Agent[Any],
         env_steps: int,
         last: bool = False,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> None:
         """Run the fixed set, and log returns and tracks.
 

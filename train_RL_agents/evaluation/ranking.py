@@ -69,7 +69,7 @@ def page(entries: Mapping[str, Entry], heading: str) -> str:
         for name, entry in entries.items()
     }
     introduction = "All met the same scenarios. Written by `marinenav submit --table`; success by suite:"
-    parts = [f"# {heading}", introduction, _by_entry(_suites(entries), rates, ".3f")]
+    parts = [f"# {heading}", introduction, _table_by_policy(_suites(entries), rates, ".3f")]
     for suite in _suites(entries):
         description = SUITES[suite].about
         parts += [f"## {suite}", f"{description[0].upper()}{description[1:]}."]
@@ -79,7 +79,7 @@ def page(entries: Mapping[str, Entry], heading: str) -> str:
 
 
 def _by_group(entries: Mapping[str, Entry], suite: str) -> list[str]:
-    """Return tables of the groups of a suite, where it has several."""
+    """Return Markdown tables of a suite's results per scenario group; empty if it has only one group."""
     results = {name: entry.suites[suite] for name, entry in entries.items()}
     groups = next(iter(results.values())).groups
     if len(groups) == 1:
@@ -91,18 +91,18 @@ def _by_group(entries: Mapping[str, Entry], suite: str) -> list[str]:
         }
         for name, result in results.items()
     }
-    parts = ["Success by group, and robots that arrive:", _by_entry(groups, figures)]
+    parts = ["Success by group, and robots that arrive:", _table_by_policy(groups, figures)]
     scored = {name: result.compliance for name, result in results.items() if result.compliance}
     if scored:
         columns = next(iter(next(iter(scored.values())).values()))
         key = "rules_kept" if "rules_kept" in columns else "compliance"
         kept = {name: {group: rows.get(group, {}).get(key) for group in groups} for name, rows in scored.items()}
         meaning = (ENCOUNTER_COLUMNS | RULES_COLUMNS)[key].partition(";")[0]
-        parts += [f"Rules kept ({meaning}):", _by_entry(groups, kept, ".2f")]
+        parts += [f"Rules kept ({meaning}):", _table_by_policy(groups, kept, ".2f")]
     return parts
 
 
-def _by_entry(names: Sequence[str], figures: Mapping[str, Mapping[str, Any]], digits: str = "") -> str:
-    """Return a table in Markdown with a row for each entry, and a column for each of some names."""
+def _table_by_policy(names: Sequence[str], figures: Mapping[str, Mapping[str, Any]], digits: str = "") -> str:
+    """Return a Markdown table with one row per policy and one column per name."""
     rows = [{"": entry, **row} for entry, row in figures.items()]
     return Table([Column(""), *(Column(name, format=digits) for name in names)], rows).markdown()

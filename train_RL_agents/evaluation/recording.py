@@ -26,7 +26,7 @@ from marinenav_env.state import Scenario, State, Vessel
 from marinenav_env.support.files import parse_json
 from marinenav_env.support.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
 from train_RL_agents.evaluation.episodes import Episodes, evaluate
-from train_RL_agents.evaluation.tally import Policy, Progress, StepCallback, Transition
+from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback, Transition
 from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 from train_RL_agents.utils.arrays import LARGEST, read_arrays
 from train_RL_agents.utils.files import write_atomically
@@ -317,7 +317,7 @@ def record(
     seed: int = 0,
     drop_ended: bool = True,
     on_step: StepCallback | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> tuple[Episodes, Recording]:
     """Evaluate a policy, and record the episodes.
 

@@ -15,7 +15,7 @@ from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reset import NewEpisodes, controlled
 from marinenav_env.state import Outcome, WorldState
-from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, Progress, StepCallback, Tally, Transition
+from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, ProgressCallback, StepCallback, Tally, Transition
 from train_RL_agents.results.rows import Episodes
 
 REFILL_EVERY = 5
@@ -73,7 +73,7 @@ class RepeatedEvaluation:
         """Makes control steps of B environments."""
 
     @torch.no_grad()
-    def run(self, on_step: StepCallback | None = None, progress: Progress | None = None) -> Episodes:
+    def run(self, on_step: StepCallback | None = None, progress: ProgressCallback | None = None) -> Episodes:
         """Run every scenario once.
 
         Args:

@@ -27,8 +27,8 @@ CENTRE, RUN = 27.5, 20.0
 OFFSET, TURN, SPEED = 1.0, math.radians(2.5), 0.15
 """Largest variations of a start (m), a course (rad) and a speed (share)."""
 TURNS, SLOWS = math.radians(15.0), 0.3
-"""Turn off the first course (rad) and lost share of the highest speed from which a manoeuvre is substantial; a vessel
-that stands on stays below both."""
+"""Smallest course change (rad) and speed reduction (fraction of the highest speed so far) that count as a substantial
+manoeuvre; a stand-on vessel stays below both."""
 
 
 @dataclass(frozen=True)

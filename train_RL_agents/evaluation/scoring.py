@@ -28,7 +28,7 @@ from train_RL_agents.evaluation.seamanship import compliance, sailed, summary, t
 from train_RL_agents.evaluation.selection import choose_set, defaults
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, Part, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
-from train_RL_agents.evaluation.tally import Progress, StepCallback
+from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback
 from train_RL_agents.results.rows import OVERALL, differences
 from train_RL_agents.utils.provenance import versions
 
@@ -105,7 +105,7 @@ def run_scored(
     device: torch.device,
     name: str,
     on_step: StepCallback | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> tuple[Episodes, Recording | None, Compliance | None]:
     """Run a set, and score it as its suite is; see ``run_set`` for the arguments.
 
@@ -133,7 +133,7 @@ def run_encounters(
     acting: ActingOptions,
     device: torch.device,
     name: str,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> tuple[Episodes, Recording, Compliance]:
     """Run a set of encounters, and every vessel of it alone; see ``run_set`` for the arguments.
 
@@ -151,7 +151,7 @@ def run_encounters(
         assert alone is not None
         steps, path, _ = sailed(tracks(alone))
         columns.append((steps.sum(-1), path.sum(-1)))
-    undisturbed = tuple(_wide(column, robots) for column in zip(*columns, strict=True))
+    undisturbed = tuple(_stack_padded(column, robots) for column in zip(*columns, strict=True))
     scored = recording.robot_mask.clone()
     scored[:, len(columns) :] = False
     measured = compliance(recording, (undisturbed[0], undisturbed[1]), scored, recording.rules)
@@ -174,7 +174,7 @@ def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
     return replace(chosen, parts=tuple(parts))
 
 
-def _wide(columns: tuple[Tensor, ...], robots: int) -> Tensor:
-    """Return columns [E] as [E, R]; those that are missing are 1, and count for nothing."""
+def _stack_padded(columns: tuple[Tensor, ...], robots: int) -> Tensor:
+    """Stack per-robot columns [E] into [E, R]; robots without a column get 1 and are not scored."""
     blank = torch.ones_like(columns[0])
     return torch.stack([*columns, *[blank] * (robots - len(columns))], -1).double()

@@ -19,7 +19,8 @@ from train_RL_agents.results.rows import Episodes
 Policy = Callable[[TensorDictBase], TensorDictBase]
 GAMMA = 0.99
 CHECK_EVERY = 25
-"""Vector steps between two reads on the host of whether all episodes have ended, where reads cost time."""
+"""Vector steps between checks that all episodes have ended, where a check synchronises the GPU, and between reports of
+progress."""
 
 
 class Transition(NamedTuple):
@@ -56,8 +57,8 @@ StepCallback = Callable[[Transition, MarineNavEnv], bool | None]
 
 It may return False to get no further steps."""
 
-Progress = Callable[[int, int], None]
-"""Callback with the number of episodes that have ended, and of all."""
+ProgressCallback = Callable[[int, int], None]
+"""Callback that receives the number of finished episodes and the total."""
 
 
 class Tally:

@@ -35,9 +35,9 @@ _STARTUP = 4
 """Trials that are never pruned, and that the search starts from."""
 _MOST_REFUSED = 10
 """Trials in a row that are refused or fail, after which the search ends."""
-BEAT, GRACE = 10, 60
-"""Seconds between a trial's signs of life; without them, until it counts as failed, or until
-another process stops waiting for the storage."""
+HEARTBEAT_INTERVAL, GRACE_PERIOD = 10, 60
+"""Interval of a trial's heartbeat, and time without one after which the trial counts as failed (s); the latter is also
+SQLite's lock timeout."""
 _ATTEMPTS = 3
 """Attempts to make a storage that another process makes at the same time."""
 _UNWRITABLE = (
@@ -80,7 +80,7 @@ class Search:
         try:
             with self._writing():
                 self.study = self._open()
-                self._check_same()
+                self._check_same_search()
                 self._check_trials()
         except ConfigError:
             raise
@@ -96,9 +96,9 @@ class Search:
                 try:
                     storage = optuna.storages.RDBStorage(
                         sqlite_url(self.folder / STORAGE),
-                        engine_kwargs={"connect_args": {"timeout": GRACE}},
-                        heartbeat_interval=BEAT,
-                        grace_period=GRACE,
+                        engine_kwargs={"connect_args": {"timeout": GRACE_PERIOD}},
+                        heartbeat_interval=HEARTBEAT_INTERVAL,
+                        grace_period=GRACE_PERIOD,
                     )
                     break
                 except Exception as error:
@@ -133,8 +133,12 @@ class Search:
                 raise
             raise ConfigError(f"{self.folder / STORAGE}: cannot be written ({inner})") from error
 
-    def _check_same(self) -> None:
-        """Refuse to mix two searches."""
+    def _check_same_search(self) -> None:
+        """Check that the folder's Optuna study is of the same search.
+
+        Raises:
+            ConfigError: when it has another search space, config or direction.
+        """
         settings = {
             "space of settings": repr(sorted(self.space.items())),
             "config": json.dumps(to_dict(self.config)),
@@ -207,8 +211,8 @@ class Search:
             ended.set()
 
     def _give_signs(self, ended: threading.Event) -> None:
-        """Record signs of life of the trials that run here; in a thread of its own."""
-        while not ended.wait(BEAT):
+        """Record the heartbeat of the trials that run in this process; runs in a thread."""
+        while not ended.wait(HEARTBEAT_INTERVAL):
             for key in [*self._alive.values()]:
                 with suppress(Exception):  # a disk that is full is reported when the trial ends
                     self._beat(key)
@@ -216,7 +220,7 @@ class Search:
     def _propose(self, argv: Sequence[str], at_once: int) -> Run | None:
         """Return the run of a new trial; None if it is refused."""
         with self._writing(), warnings.catch_warnings():
-            # Optuna itself gives signs of life only where it calls a function for each trial.
+            # Optuna itself records heartbeats only where it calls a function for each trial.
             warnings.filterwarnings("ignore", message="Heartbeat of storage")
             trial = self.study.ask()
             self._beat(trial._trial_id)

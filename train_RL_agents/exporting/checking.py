@@ -36,7 +36,7 @@ def check_file(path: Path) -> tuple[int, float]:
         ConfigError: when there is no such contract, when the file cannot be used or differs from the exported one, or
             when an output differs by more than the contract allows.
     """
-    _require_file(path)
+    _require_exported_policy(path)
     examples = _read_examples(path.parent / CONTRACT)
     outputs = (
         _read_outputs(path, examples)
@@ -46,8 +46,8 @@ def check_file(path: Path) -> tuple[int, float]:
     return len(examples.outputs[SELECTED]), _compare(path, outputs, examples)
 
 
-def _require_file(path: Path) -> None:
-    """Reject a path that is no file, or has no contract beside it.
+def _require_exported_policy(path: Path) -> None:
+    """Check that a path is a regular file with the contract that was exported with it in the same folder.
 
     Raises:
         ConfigError: when the file or the contract is missing.
@@ -63,7 +63,7 @@ def load_checked(path: Path) -> Call:
     Raises:
         ConfigError: see check_file.
     """
-    _require_file(path)
+    _require_exported_policy(path)
     examples = _read_examples(path.parent / CONTRACT)
     call = _load(path, examples)
     _compare(path, _compute_outputs(path, call, examples), examples)

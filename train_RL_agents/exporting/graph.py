@@ -24,8 +24,8 @@ from train_RL_agents.networks.observation import Observation
 Outputs = dict[str, Tensor]
 
 
-class _Call(nn.Module):
-    """Function of an agent and named inputs, as a module of separate inputs."""
+class _AgentFunction(nn.Module):
+    """Module that calls a function of an agent with positional inputs, as torch.export requires."""
 
     def __init__(self, agent: Agent[Any], names: list[str], function: Callable[..., Outputs]) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ def _graph(
     weights: dict[str, Tensor],
 ) -> dict[str, Any]:
     """Return the graph of a function, and add the weights that it uses to ``weights``."""
-    module = _Call(agent, list(inputs), function)
+    module = _AgentFunction(agent, list(inputs), function)
     program = torch.export.export(module, tuple(inputs.values()))
     signature, nodes = program.graph_signature, list(program.graph.nodes)
     names = {

@@ -32,8 +32,8 @@ try:
 except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]
 
-_SECONDS, _SECONDS_A_ROW = 10.0, 0.02
-"""Processor time for loading, and additional time per row (s); unused time is kept for later rows."""
+_LOAD_CPU_SECONDS, _CPU_SECONDS_PER_ROW = 10.0, 0.02
+"""CPU-time limits (s) for loading and per row; unused time carries over to later rows."""
 _BYTES, _ROWS = 1536 * 2**20, 256
 """Memory beside that of the libraries (bytes), and number of rows computed at once."""
 _THREADS = 4
@@ -162,7 +162,7 @@ class _Limits:
     def __init__(self) -> None:
         this = psutil.Process()
         times, memory = this.cpu_times(), this.memory_info()
-        self._seconds = times.user + times.system + _SECONDS
+        self._seconds = times.user + times.system + _LOAD_CPU_SECONDS
         if resource is not None:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             if hasattr(memory, "data"):  # on other systems than Linux it limits little
@@ -171,7 +171,7 @@ class _Limits:
 
     def allow(self, rows: int) -> None:
         """Increase the limit of processor time for a number of rows."""
-        self._seconds += _SECONDS_A_ROW * rows
+        self._seconds += _CPU_SECONDS_PER_ROW * rows
         if resource is not None:
             _limit(resource.RLIMIT_CPU, math.ceil(self._seconds))
 

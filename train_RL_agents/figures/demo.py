@@ -75,7 +75,7 @@ def write_page(
     first = [number for number, entry in enumerate(entries) if entry["suite"] == FIRST[0]][FIRST[1]]
     data = {
         "title": title,
-        "config": _settings(config),
+        "config": _world_settings(config),
         "policy": policy,
         "continuous": continuous,
         "risk": risk,
@@ -119,8 +119,8 @@ def scenarios(config: WorldConfig) -> list[dict[str, Any]]:
     return entries
 
 
-def _settings(config: WorldConfig) -> dict[str, Any]:
-    """Return a world's configuration with the spectrum of waves of 1 m, which the page scales."""
+def _world_settings(config: WorldConfig) -> dict[str, Any]:
+    """Return the world configuration as a dict, with the wave spectrum at 1 m height, which the page scales."""
     high = replace(config.weather, wave_height=1.0)
     waves = build_weather([high], torch.device("cpu"), torch.float64)
     parts = ("frequency", "amplitude", "phase")

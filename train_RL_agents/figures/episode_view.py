@@ -50,7 +50,7 @@ class EpisodeView(Voyage):
     doubtful: Flags | None
     """[T+1, R, A] true where the policy's critics do not agree on a score; likewise."""
     commands: Floats | None
-    """[A, 2] pairs of thrust changes (N/s)."""
+    """[A, 2] left and right thrust change (N/s) of each discrete action."""
     rates: Floats
     """[T+1, R, 2] commanded thrust changes (N/s); zero in the last frame."""
     clearance: Floats

@@ -43,7 +43,7 @@ class AlgorithmContext:
     ranks: Ranks
     """Processes that learn together."""
     clock: Clock
-    """Clock of the phases."""
+    """Timer of the phases of the training loop (collect, update, ...)."""
     log: Callable[[str], None]
     """Function that prints a line."""
     statistics: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class AlgorithmContext:
 
     @property
     def device(self) -> torch.device:
-        """Return the device of the agent and the steps."""
+        """Return the device of the agent and of the transitions it learns from."""
         return self.generators["learner"].device
 
 
@@ -62,7 +62,7 @@ class MemoryItem:
     """Item of a memory plan."""
 
     name: str
-    """Name in the table."""
+    """Label in the printed memory table."""
     size: int
     """Size in bytes."""
     on_host: bool

@@ -51,13 +51,13 @@ class FlatWeights:
         like = self.parameters[0] if self.parameters else torch.empty(0)
         self.weights = torch.zeros(end, dtype=like.dtype, device=like.device)
         """All parameters, [N]."""
-        for parameter, view in zip(self.parameters, self.views(self.weights), strict=True):
+        for parameter, view in zip(self.parameters, self.parameter_views(self.weights), strict=True):
             view.copy_(parameter.data)
             parameter.data = view
         self._addresses = [parameter.data_ptr() for parameter in self.parameters]
 
-    def views(self, flat: Tensor) -> list[Tensor]:
-        """Return the parts of a tensor [N] that belong to the parameters, in their shapes."""
+    def parameter_views(self, flat: Tensor) -> list[Tensor]:
+        """Return views of a flat tensor [N] with the shapes of the parameters."""
         return [
             flat[begin : begin + parameter.numel()].view_as(parameter)
             for begin, parameter in zip(self._begins, self.parameters, strict=True)
@@ -115,7 +115,7 @@ class FlatWeights:
             index: {"step": whole["step"].clone()} for index in (self._learned if whole else ())
         }
         for name in whole.keys() - {"step"}:
-            views = self.views(whole[name].clone())
+            views = self.parameter_views(whole[name].clone())
             for index, parameter_state in states.items():
                 parameter_state[name] = views[index]
         group = state["param_groups"][0] | {"params": list(range(len(self.parameters)))}
@@ -137,7 +137,7 @@ class FlatWeights:
             joined = {0: {"step": first["step"].clone()}}
             for name in first.keys() - {"step"}:
                 whole = torch.zeros_like(self.weights)
-                views = self.views(whole)
+                views = self.parameter_views(whole)
                 for index in learned:
                     part, view = saved[index][name], views[index]
                     if part.shape != view.shape:

@@ -117,7 +117,7 @@ class Learner:
             settings.learning_rate,
             config.execution.fused_optimizer,
         )
-        self._make_state()
+        self._init_optimizer_state()
         self.learning_rate, self.rate_factor = settings.learning_rate, 1.0
         # A tensor, since generated code treats numbers as constants.
         self._rate = torch.tensor(self.learning_rate, device=generator.device)
@@ -271,8 +271,8 @@ class Learner:
             norm = self._apply_gradient(gradient / self._scale.factor, state, rate)
             return self._scale.undo(tensors, before, norm)
 
-    def _make_state(self) -> None:
-        """Create the state of the optimiser, if there is none yet, by a step without gradients."""
+    def _init_optimizer_state(self) -> None:
+        """Initialise the state of the optimiser, if empty, by a step with zero gradients."""
         if not self.optimizer.state[self._weights]:
             self._weights.grad = torch.zeros_like(self._weights)
             self.optimizer.step()
@@ -404,7 +404,7 @@ class Learner:
 
 
 def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torch.optim.Optimizer:
-    """Return an optimiser; on a GPU it can be captured, as all that varies is in tensors.
+    """Return an Adam or RMSprop optimiser; on a GPU it can be captured in a CUDA graph.
 
     Args:
         name: adam, or rmsprop with the constants of A2C (Mnih et al. 2016).

@@ -82,7 +82,7 @@ class ColumnLayout:
         }
 
     def unpack(self, packed: Packed) -> TensorDict:
-        """Return matrices as rows, which are views of them."""
+        """Return packed matrices as a TensorDict of transitions, whose tensors are views of them."""
         first = next(iter(packed.values()))
         batch = first.shape[:-1]
         rows: dict[str, Any] = {}

@@ -82,7 +82,7 @@ class Replay:
         self.priorities = None if alpha is None else Priorities(capacity, generator, alpha)
 
     def extend(self, rows: TensorDictBase) -> None:
-        """Insert the rows [B] whose STORED is true; see ``insert``."""
+        """Add the transitions [B] whose STORED is true to the buffer."""
         self.insert(self.layout.rows(rows))
 
     def insert(self, rows: Rows) -> None:

@@ -69,7 +69,7 @@ def rectified_maximum(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def concatenated_layer(layer: nn.Module, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
-    """Return the output of a layer of ``hidden`` for the concatenation of features and an action.
+    """Apply a layer of ``hidden`` (linear, optionally with norm) to the concatenation of features and actions.
 
     On a CPU the two products are computed separately: the one of the features is shared by several actions, and a
     gradient of the action alone needs none of the features. On a GPU a single product launches fewer kernels.

@@ -20,11 +20,11 @@ from typing import Any
 from train_RL_agents.results.statistics import Estimate
 
 UNLIMITED = 1_000_000
-"""Characters of a line where the output is no terminal."""
+"""Line width in characters if stdout is not a terminal."""
 
 
 def line_width() -> int:
-    """Return how many characters a line of the output has."""
+    """Return the width of the terminal in characters; UNLIMITED if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED
 
 

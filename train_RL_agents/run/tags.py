@@ -1,4 +1,4 @@
-"""Meanings of all scalars that a run logs.
+"""Descriptions of all scalars that a run logs.
 
 TensorBoard shows them beside its charts, and docs/tensorboard.md lists them.
 """
@@ -67,11 +67,11 @@ TAGS = {
     "gpu/temperature_c": "from the driver (deg C)",
     "gpu/power_w": "from the driver (W)",
 }
-"""Meanings by tag, where ``*`` matches anything; the first match counts."""
+"""Descriptions of the logged scalars by tag pattern (``*`` is a wildcard); the first match counts."""
 
 
 def meaning(tag: str) -> str:
-    """Return the meaning of a scalar; empty for scalars of a user's agent."""
+    """Return the description of a scalar; empty for scalars of a user's agent."""
     return next((text for pattern, text in TAGS.items() if fnmatchcase(tag, pattern)), "")
 
 

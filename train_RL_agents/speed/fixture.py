@@ -27,19 +27,19 @@ from train_RL_agents.memory.host import HostReplay, make_replay
 from train_RL_agents.memory.replay import Replay
 from train_RL_agents.memory.transitions import batch_of
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.speed.timing import Benchmark, Notes, Stopwatch
+from train_RL_agents.speed.timing import Benchmark, ExtraMetrics, Stopwatch
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, log
 
 ENV_STEPS, BATCHES, ROLLOUTS, UPDATES = "env-steps/s", "batches/s", "rollouts/s", "updates/s"
 CHUNK = 65_536
-"""Number of rows that are inserted into replay at a time."""
-_PHASES = {"update": "update", "insertion": "insert", "sampling": "sample"}
-"""Phases of the trainer's clock by parts of the loop."""
+"""Number of transitions that are inserted into replay at a time."""
+_PHASE_OF_PART = {"update": "update", "insertion": "insert", "sampling": "sample"}
+"""Phase timed by the trainer for each part of the loop in the benchmark report."""
 
 
 @dataclass(frozen=True)
 class _Uniform:
-    """Policy of random actions."""
+    """Policy that samples uniform random actions."""
 
     draw_noise: Callable[[torch.Size], Tensor]
     """Function that draws actions for robots [E, R]."""
@@ -92,7 +92,7 @@ class Fixture:
             nonlocal step
             step = env.step_and_maybe_reset(act(step))[1]
 
-        def notes(seconds: float) -> dict[str, float]:
+        def extra_metrics(seconds: float) -> dict[str, float]:
             count = float(active)
             active.zero_()
             return {"active robot-steps/s": count / seconds}
@@ -106,7 +106,7 @@ class Fixture:
                 execution=self.config.execution,
             ).collect
         benchmark = self._env_benchmark(one_step, 1)
-        benchmark.notes = notes
+        benchmark.extra_metrics = extra_metrics
         return benchmark
 
     def policy(self) -> Benchmark:
@@ -142,7 +142,7 @@ class Fixture:
             self.algorithm.update(0)
 
         benchmark = self._batch_benchmark(ROLLOUTS, learn)
-        benchmark.notes, benchmark.least = self._update_rate(), 1
+        benchmark.extra_metrics, benchmark.least = self._update_rate(), 1
         return benchmark
 
     def update_from(self, capacity: int) -> Benchmark:
@@ -182,13 +182,13 @@ class Fixture:
         if watched and settings.collector == "local":
             watch.on_module(self.collector.policy, "policy")
 
-        def notes(seconds: float) -> dict[str, float]:
+        def extra_metrics(seconds: float) -> dict[str, float]:
             parts = shares(watch.seconds(), seconds) if watched else {}
             watch.clear()
             return update_rate(seconds) | parts
 
         benchmark = self._env_benchmark(trainer.iterate, settings.vector_steps)
-        benchmark.notes = notes
+        benchmark.extra_metrics = extra_metrics
         benchmark.labels["batch"] = self.algorithm.learner.batch_size
         # Long enough for a few updates, also if they are rare.
         first = settings.learning_starts if isinstance(settings, OffPolicyConfig) else 0
@@ -217,17 +217,17 @@ class Fixture:
         all_labels = {"mode": self.mode, "batch": self.algorithm.learner.batch_size} | (labels or {})
         return Benchmark(all_labels, unit, 1, self.device, step)
 
-    def _update_rate(self) -> Notes:
-        """Return a function that measures the rate of updates since its last call."""
+    def _update_rate(self) -> ExtraMetrics:
+        """Return a function that computes the rate of updates since its last call."""
         learner = self.algorithm.learner
         before = learner.updates
 
-        def notes(seconds: float) -> dict[str, float]:
+        def extra_metrics(seconds: float) -> dict[str, float]:
             nonlocal before
             count, before = learner.updates - before, learner.updates
             return {UPDATES: count / seconds}
 
-        return notes
+        return extra_metrics
 
     def _filled(self, replay: Replay | HostReplay, rows: int | None = None) -> Replay | HostReplay:
         """Return a replay after filling it with a number of rows, by default all."""
@@ -236,7 +236,7 @@ class Fixture:
         return replay
 
     def _random_actions(self, generator: torch.Generator, shape: torch.Size) -> Tensor:
-        """Return uniform actions of all robots [E, R], [E, R, 2] or [E, R]."""
+        """Sample uniform random actions for robots [E, R]: [E, R, 2] if continuous, else [E, R]."""
         env = self.collector.env
         options: dict[str, Any] = {"generator": generator, "device": self.device}
         if env.continuous:
@@ -283,7 +283,7 @@ def shares(spent: dict[str, float], seconds: float) -> dict[str, float]:
     """
     policy = spent.get("policy", 0.0)
     parts = {"world": spent.get("collect", 0.0) - policy, "policy": policy}
-    parts |= {name: spent.get(phase, 0.0) for name, phase in _PHASES.items()}
+    parts |= {name: spent.get(phase, 0.0) for name, phase in _PHASE_OF_PART.items()}
     result = {f"share {name}": part / seconds for name, part in parts.items()}
     rest = max(0.0, 1.0 - sum(result.values()))
     outside = rest + result["share insertion"] + result["share sampling"]

@@ -89,7 +89,7 @@ def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
         sizes: settings of the trainer, such as ``num_envs``.
     """
     settings = replace(config.trainer, **sizes)
-    least: dict[str, Any] = settings.smallest(config.training_schedule.most_robots)
+    least: dict[str, Any] = settings.smallest(config.training_schedule.max_robots)
     if isinstance(settings, OffPolicyConfig):
         rows = max(least["buffer_size"], settings.buffer_size, settings.batch_size)
         least["buffer_size"] = rows

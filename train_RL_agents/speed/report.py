@@ -48,7 +48,7 @@ def _number(value: float) -> str:
 
 
 def setting_table(facts: dict[str, Any]) -> Grid:
-    """Return names and values side by side."""
+    """Return a two-column rich table of setting names and values."""
     table = Grid.grid(padding=(0, 2))
     table.add_column(justify="right")
     table.add_column(overflow="fold")

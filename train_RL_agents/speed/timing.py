@@ -16,8 +16,8 @@ _LONGEST = 1_000_000
 """Largest number of steps of a repeat."""
 
 Row = dict[str, Any]
-Notes = Callable[[float], dict[str, float]]
-"""Function from the seconds since the last call to further measurements of this time."""
+ExtraMetrics = Callable[[float], dict[str, float]]
+"""Function that returns additional metrics of the time since its last call, given its duration (s)."""
 
 
 def grouped(rows: Sequence[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
@@ -42,8 +42,8 @@ class Benchmark:
     """Device of the operation."""
     step: Callable[[], object]
     """Function to measure."""
-    notes: Notes = lambda seconds: {}
-    """Further measurements of the latest run."""
+    extra_metrics: ExtraMetrics = lambda seconds: {}
+    """Function that returns additional metrics of the latest run, given its duration (s)."""
     least: int = 3
     """Smallest number of steps of a run; the first step compiles. At least 3 for a compiled function that is called
     once per step, as layouts may change after the first call."""
@@ -80,15 +80,15 @@ class Stopwatch:
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         """Count the time of the context under a name."""
-        began = self._mark()
+        began = self._timestamp()
         yield
-        self._spans.append((name, began, self._mark()))
+        self._spans.append((name, began, self._timestamp()))
 
     def on_module(self, module: nn.Module, name: str) -> None:
         """Count the calls of a module under a name from now on."""
         began: list[Any] = []
-        module.register_forward_pre_hook(lambda *_: began.append(self._mark()))
-        module.register_forward_hook(lambda *_: self._spans.append((name, began.pop(), self._mark())))
+        module.register_forward_pre_hook(lambda *_: began.append(self._timestamp()))
+        module.register_forward_hook(lambda *_: self._spans.append((name, began.pop(), self._timestamp())))
 
     def clear(self) -> None:
         """Delete the counted spans."""
@@ -102,8 +102,8 @@ class Stopwatch:
             total[name] = total.get(name, 0.0) + spent
         return total
 
-    def _mark(self) -> Any:
-        """Return the present time: of the device's stream, or of the host."""
+    def _timestamp(self) -> Any:
+        """Record a CUDA event on the current stream and return it; on a CPU return the host's clock (s)."""
         if not self._cuda:
             return time.perf_counter()
         event = torch.cuda.Event(enable_timing=True)
@@ -136,24 +136,25 @@ def measure(benchmarks: Sequence[Benchmark], seconds: float, repeats: int) -> li
         repeats: number of runs of every benchmark.
 
     Returns:
-        A row per benchmark: labels, unit, median, lowest and highest rate, notes of the median run.
+        A row per benchmark: labels, unit, median, lowest and highest rate, and as ``notes`` the additional
+        metrics of the median run.
     """
     compiling = [compile_seconds(benchmark) for benchmark in benchmarks]
     steps = [steps_for(benchmark, seconds) for benchmark in benchmarks]
     for benchmark in benchmarks:
-        benchmark.notes(1.0)  # resets the counts
+        benchmark.extra_metrics(1.0)  # resets the counts
     runs: list[list[tuple[float, dict[str, float]]]] = [[] for _ in benchmarks]
     for _ in range(repeats):
         for benchmark, count, results in zip(benchmarks, steps, runs, strict=True):
             took = benchmark.run(count)
-            results.append((took, benchmark.notes(took)))
+            results.append((took, benchmark.extra_metrics(took)))
     return [_row(*measured) for measured in zip(benchmarks, compiling, steps, runs, strict=True)]
 
 
 def _row(benchmark: Benchmark, compiling: float, steps: int, runs: list[tuple[float, dict[str, float]]]) -> Row:
     """Return the measurements of one benchmark."""
     rates = [benchmark.amount * steps / took for took, _ in runs]
-    # The notes of a single run, so that shares of its time add up.
+    # The metrics of a single run, so that shares of its time add up.
     middle = rates.index(statistics.median_low(rates))
     return {
         **benchmark.labels,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from statistics import median
 
-_FIRST, _LATEST = 5, 3
-"""Number of first rates whose median is the reference, and number of latest rates that must all be slow."""
+_NUM_REFERENCE, _NUM_LATEST = 5, 3
+"""Number of initial speeds (env-steps/s) whose median is the reference, and number of latest speeds that must all be
+slow."""
 _FACTOR = 3.0
 """Ratio of the reference to a slow rate."""
 
@@ -33,11 +34,11 @@ class Slowdown:
         """
         self._rates.append(rate)
         if not self._reference:
-            if len(self._rates) == _FIRST:
+            if len(self._rates) == _NUM_REFERENCE:
                 self._reference, self._rates = median(self._rates), []
             return ""
-        self._rates = self._rates[-_LATEST:]
-        slow = len(self._rates) == _LATEST and max(self._rates) * _FACTOR < self._reference
+        self._rates = self._rates[-_NUM_LATEST:]
+        slow = len(self._rates) == _NUM_LATEST and max(self._rates) * _FACTOR < self._reference
         begins = slow and not self._noticed
         self._noticed = slow
         if not begins:

@@ -13,7 +13,7 @@ from train_RL_agents.commands.settings_help import (
     sections,
     settings_page,
     settings_text,
-    shortest_dict,
+    shortest_level_dict,
 )
 from train_RL_agents.config.levels import EvalLevel, TrainingLevel, as_levels
 from train_RL_agents.config.reading import default_config, from_dict, settings_of
@@ -77,5 +77,5 @@ def test_the_page_has_every_setting_of_every_agent():
 def test_the_shortest_form_of_a_level_makes_it(kind):
     section = "eval_schedule" if kind is EvalLevel else "training_schedule"
     for level in as_levels(kind, [*LEVELS, Level(7, 1, 1, 5.0)]):
-        assert getattr(from_dict({section: {"levels": [shortest_dict(level)]}}), section).levels == (level,)
-    assert shortest_dict(TrainingLevel(**vars(NAMED_LEVELS["traffic"]))) == {"like": "traffic"}
+        assert getattr(from_dict({section: {"levels": [shortest_level_dict(level)]}}), section).levels == (level,)
+    assert shortest_level_dict(TrainingLevel(**vars(NAMED_LEVELS["traffic"]))) == {"like": "traffic"}

@@ -125,8 +125,8 @@ def test_processes_propose_different_trials(tmp_path, space):
 
 
 def test_trials_of_processes_that_ended_fail_and_those_that_run_do_not(tmp_path, space, monkeypatch):
-    monkeypatch.setattr(module, "BEAT", 1)
-    monkeypatch.setattr(module, "GRACE", 2)
+    monkeypatch.setattr(module, "HEARTBEAT_INTERVAL", 1)
+    monkeypatch.setattr(module, "GRACE_PERIOD", 2)
     study = Search(tmp_path, CONFIG, space, 2)
     other_trial(study)
     runs = study.runs([])

@@ -38,7 +38,7 @@ def test_weights_and_parameters_are_the_same_memory():
     flat.weights.mul_(2.0)
     assert_same(values(nets), [2.0 * each for each in values(networks())])
     nets.load_state_dict(networks(1).state_dict())
-    assert_same([view.clone() for view in flat.views(flat.weights)], values(networks(1)))
+    assert_same([view.clone() for view in flat.parameter_views(flat.weights)], values(networks(1)))
 
 
 def test_parameters_are_aligned_with_zeros_between():
@@ -81,7 +81,7 @@ def test_gradients_are_joined_with_zeros_for_what_does_not_learn(frozen):
     flat = FlatWeights(nets)
     parts = [torch.full(each.shape, 1.0 + index) for index, each in enumerate(flat.learned)]
     whole, left = flat.joined(parts), iter(parts)
-    for (name, _), view in zip(nets.named_parameters(), flat.views(whole), strict=True):
+    for (name, _), view in zip(nets.named_parameters(), flat.parameter_views(whole), strict=True):
         wanted = torch.zeros_like(view) if name in frozen else next(left)
         assert torch.equal(view, wanted)
     assert whole.shape == flat.weights.shape and whole.sum() == sum(each.sum() for each in parts)

@@ -24,7 +24,7 @@ def test_gradients_are_those_of_the_sum_of_what_is_minimised(name):
     gradient, losses = gradients_of(agent, agent.loss, flat)(batch, noise, torch.tensor(3.0))
     found = agent.loss(batch, noise)
     sum(value for key, value in found.items() if key.startswith("loss")).backward()
-    for each, ours in zip(agent.networks.parameters(), flat.views(gradient), strict=True):
+    for each, ours in zip(agent.networks.parameters(), flat.parameter_views(gradient), strict=True):
         torch.testing.assert_close(ours, 3.0 * each.grad, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(losses, found)
     assert not any(value.requires_grad for value in losses.values())

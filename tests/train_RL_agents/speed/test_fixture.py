@@ -20,7 +20,7 @@ def test_the_world_and_the_loop_by_graphs():
     world = found.world()
     assert world.run(3) > 0.0
     assert collector.env.env_steps == 3 * 8
-    assert world.notes(1.0)["active robot-steps/s"] > 0
+    assert world.extra_metrics(1.0)["active robot-steps/s"] > 0
     assert int(replay.filled) == 0
     loop = found.loop()
     loop.run(loop.least)

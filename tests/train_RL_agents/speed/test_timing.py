@@ -71,8 +71,8 @@ def test_figures_are_of_the_repeats(clock):
         work.seconds = next(paces)
         work()
 
-    notes = benchmark(step, notes=lambda seconds: {"seconds": seconds})
-    (row,) = measure([notes], seconds=3.0, repeats=3)
+    timed = benchmark(step, extra_metrics=lambda seconds: {"seconds": seconds})
+    (row,) = measure([timed], seconds=3.0, repeats=3)
     assert (row["lowest"], row["median"], row["highest"]) == (2.0, 4.0, 8.0)
     assert row["runs"] == [8.0, 2.0, 4.0]
     assert row["notes"] == {"seconds": 6.0}
