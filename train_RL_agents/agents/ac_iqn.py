@@ -111,7 +111,7 @@ class ACIQN(Agent[ACIQNConfig]):
         return (draw_fractions(self.tau_midpoints, generator), *noise.split((batch_size, rows)))
 
     def part_of_noise(self, noise: tuple[Tensor, ...], rows: slice) -> tuple[Tensor, ...]:
-        """Return all fractions, and the noise of some rows; the actor's rows are the first of the batch."""
+        """Return all fractions, and the noise of a micro-batch; the actor's transitions are the first of the batch."""
         return (noise[0], *(part[rows] for part in noise[1:]))
 
     def loss(self, batch: Batch, noise: tuple[Tensor, ...]) -> Losses:
@@ -134,7 +134,7 @@ class ACIQN(Agent[ACIQNConfig]):
         }
 
     def _actor_loss(self, critics: list[nn.Module], batch: Batch, noise: Tensor) -> Tensor:
-        """Return the loss of the actor on the first A rows; noise is [A, 2]."""
+        """Return the loss of the actor on the first A transitions; noise is [A, 2]."""
         rows, actor = len(noise), cast(Actor, self.networks["actor"])
         observation = {name: entry[:rows] for name, entry in batch.observation.items()}
         pre_activation = actor.pre_activation(observation)
@@ -142,5 +142,5 @@ class ACIQN(Agent[ACIQNConfig]):
         values = ensemble_outputs(critics, batch.observation, action, self.tau_midpoints, rows, frozen=True)
         value = torch.stack([quantiles.mean(-1) for quantiles in values]).amin(0)
         saturation = self.config.saturation_penalty * pre_activation.square().mean(-1)
-        # Not the mean: a micro-batch may have fewer of these rows than others, or none.
+        # Not the mean: a micro-batch may have fewer of these than others, or none.
         return (saturation - value).sum() / (self.config.actor_share * batch.size)

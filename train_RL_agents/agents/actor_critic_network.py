@@ -29,7 +29,7 @@ class ActorCriticConfig(AgentConfig):
     """Pooling of the encoded objects: concatenation slot by slot, maximum, or attention; the latter two take any number
     of objects in any order."""
     self_width: Size = 32
-    """Units of the encoder of the vessel's own state, and of further vectors."""
+    """Units of the encoder of the vessel's own state, and of additional vectors."""
     object_width: Size = 32
     """Units of the encoder of each object."""
     hidden_sizes: Sizes = (64, 64)

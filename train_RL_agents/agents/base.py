@@ -30,7 +30,7 @@ ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 
 
 class Batch(NamedTuple):
-    """Transitions [B] drawn from replay."""
+    """Transitions [B] sampled from replay."""
 
     observation: Observation
     action: Tensor
@@ -94,7 +94,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     scores_are_returns: ClassVar[bool] = True
     """True if ``scores`` are returns (scaled rewards), false for logits."""
     output_meanings: ClassVar[dict[str, str]]
-    """Meanings of the tensors of ``outputs`` by name."""
+    """Descriptions of the tensors of ``outputs`` by name."""
     selection_rule: ClassVar[str]
     """Description of how ``select`` turns outputs into an action."""
 
@@ -166,12 +166,12 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
             noise: result of ``exploration_noise``; see also ``imitating_action``.
 
         Returns:
-            The actions, and further tensors [B, ...] of this step that ``loss`` needs, by name.
+            The actions, and other tensors [B, ...] of this step that ``loss`` needs, by name.
         """
         return self.act(observation), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Any:
-        """Return the random numbers that a call of ``explore`` needs, drawn outside compiled code.
+        """Sample the random numbers that a call of ``explore`` needs, outside compiled code.
 
         Args:
             batch: shape B of the observations.
@@ -181,7 +181,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
     @property
     def acts_at_random(self) -> bool:
-        """Return whether ``explore`` draws random numbers, and so differs from ``act``."""
+        """Return whether ``explore`` uses random numbers, and so differs from ``act``."""
         generator = torch.Generator(next(self.parameters()).device)
         return self.exploration_noise(torch.Size([1]), generator) is not None
 
@@ -199,13 +199,13 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Any:
-        """Return the random numbers that a call of ``loss`` needs, drawn outside compiled code."""
+        """Sample the random numbers that a call of ``loss`` needs, outside compiled code."""
         return None
 
     def part_of_noise(self, noise: Any, rows: slice) -> Any:
-        """Return the noise of ``loss`` for some rows of its batch.
+        """Return the noise of ``loss`` for a micro-batch, a slice of its batch.
 
-        By default all of it; agents that draw numbers for every row select those.
+        By default all of it; agents that sample numbers for every transition select those.
         """
         return noise
 

@@ -63,7 +63,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         return torch.randn(batch_size, 2, generator=generator, device=generator.device)
 
     def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:
-        """Return the noise of some rows."""
+        """Return the noise of a micro-batch."""
         return noise[rows]
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:

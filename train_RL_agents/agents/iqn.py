@@ -32,7 +32,7 @@ class IQNConfig(QuantileConfig):
     acting_quantiles: Annotated[int, at_least(1), at_most(1024)] = 32
     """Quantile fractions when acting, evenly spread below the risk level."""
     random_fractions: bool = False
-    """While training, act on random fractions, drawn for every robot, as published."""
+    """While training, act on random fractions, sampled for every robot, as published."""
     double: bool = True
     """Choose the next action with the learned network, value it with the target network."""
     dueling: bool = True
@@ -104,7 +104,7 @@ class IQN(Agent[IQNConfig]):
         return self.select({"quantiles": mean[..., None, :]}), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor | None:
-        """Return fractions [B, N] if they are random, else None."""
+        """Sample fractions [B, N] if they are random, else return None."""
         if not self.config.random_fractions:
             return None
         shape = (*batch, self.config.acting_quantiles)

@@ -41,7 +41,7 @@ def midpoints(count: int) -> Tensor:
 
 
 def draw_fractions(tau_midpoints: Tensor, generator: torch.Generator) -> Tensor:
-    """Return two draws [2, N] of fractions, one from each stratum around tau_midpoints [N]."""
+    """Sample two sets [2, N] of fractions, each with one fraction per stratum around tau_midpoints [N]."""
     half = 0.5 / tau_midpoints.shape[0]
     # Drawn in their range directly, which saves two kernels per update.
     jitter = torch.empty(2, *tau_midpoints.shape, device=generator.device)

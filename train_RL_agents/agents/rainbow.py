@@ -99,11 +99,11 @@ class Rainbow(Agent[RainbowConfig]):
         return (outputs["probabilities"] * self.support).sum(-1)
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the action of the highest mean under one draw of the noise."""
+        """Return the action of the highest mean under one sample of the noise."""
         return self._choose(self.networks["critic"](observation, noise)), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
-        """Return the noise of the network for one draw."""
+        """Sample the noise of the network."""
         return self._noise(1, generator)[0]
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from train_RL_agents.networks.observation import Observation
 
 
 class RolloutBatch(NamedTuple):
-    """Robot-steps of a rollout, [B]; environment-steps [B, R] if the value is the fleet's."""
+    """Samples [B] of a rollout: robot-steps, or environment-steps [B, R] if the value is the fleet's."""
 
     observation: Observation
     action: Tensor
@@ -32,25 +32,25 @@ class RolloutBatch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the number B of rows."""
+        """Return the number B of samples."""
         return int(self.advantage.shape[0])
 
     @property
     def active(self) -> Tensor:
-        """Return the mask [B] of rows whose weight is not zero."""
+        """Return the mask [B] of samples whose weight is not zero."""
         return self.weight > 0.0
 
     def part(self, rows: slice) -> RolloutBatch:
-        """Return some of the rows, without copies."""
+        """Return a slice of the batch, without copies."""
         whole = self._replace(mean_weight=self._mean_weight())
         return whole._map(lambda tensor: tensor[rows])
 
     def take(self, index: Tensor) -> RolloutBatch:
-        """Return a batch of the rows at indices [B]."""
+        """Return a batch of the samples at indices [B]."""
         return self._map(lambda tensor: tensor.index_select(0, index))
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> RolloutBatch:
-        """Return the batch with a function applied to all tensors that have rows."""
+        """Return the batch with a function applied to all tensors except scalars."""
         mapped: RolloutBatch = tree_map_only(Tensor, lambda tensor: function(tensor) if tensor.ndim else tensor, self)
         return mapped
 
@@ -58,7 +58,7 @@ class RolloutBatch(NamedTuple):
         """Return the mean of values [B] over active robots; 0 without any.
 
         For a part of a batch it is relative to the active robots of the whole batch, so that the mean over parts,
-        weighted by their numbers of rows, is the mean over the batch.
+        weighted by their numbers of samples, is the mean over the batch.
         """
         return (values * self.weight).mean() / self._mean_weight().clamp_min(1e-8)
 

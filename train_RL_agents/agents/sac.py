@@ -43,7 +43,7 @@ class Temperature(nn.Module):
         self.logarithm = nn.Parameter(start, requires_grad=config.learn_temperature)
 
     def forward(self) -> Tensor:
-        """Return the logarithm, a scalar."""
+        """Return the logarithm of the temperature, a scalar."""
         return self.logarithm
 
 
@@ -91,7 +91,7 @@ class SAC(ActionCriticAgent[SACConfig]):
         return torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
 
     def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:
-        """Return the numbers of some rows."""
+        """Return the random numbers of a micro-batch."""
         return noise[:, rows]
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:

@@ -21,7 +21,7 @@ from marinenav_env.support.validation import (
 
 @dataclass(frozen=True)
 class TrainerConfig:
-    """Collecting and learning; settings of all algorithms."""
+    """Settings of collection and learning that all algorithms have."""
 
     shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
     """Totals that are divided among the processes of a run."""
@@ -59,12 +59,12 @@ class TrainerConfig:
 
     @property
     def vector_steps(self) -> int:
-        """Vector steps that the collector makes at a time."""
+        """Return the number of vector steps that the collector makes at a time."""
         return 1
 
     @property
     def learning_interval(self) -> int:
-        """Env-steps between updates, or between rollouts."""
+        """Return the number of env-steps between updates, or between rollouts."""
         return self.num_envs * self.vector_steps
 
     def smallest(self, robots: int) -> dict[str, int]:
@@ -103,10 +103,10 @@ class OffPolicyConfig(TrainerConfig):
     steps_per_batch: Count = 1
     """Vector steps between updates of the collector's consumer."""
     buffer_size: Count = 1_000_000
-    """Transitions held in replay."""
+    """Number of transitions that replay holds."""
     replay_storage: Literal["device", "host"] = "device"
-    """Where they are held: on the device, or in the host's memory, from which batches are drawn
-    ahead of time (then up to two batches before the latest transitions)."""
+    """Memory of replay: the device's, or the host's, from which batches are prefetched (then sampled up
+    to two batches before they are used)."""
     learning_starts: Whole = 50_000
     """Env-steps before the first update."""
     train_freq: Count = 128
@@ -114,7 +114,7 @@ class OffPolicyConfig(TrainerConfig):
     n_steps: Count = 3
     """Steps of the multi-step return."""
     prioritized: bool = False
-    """Draw transitions by the size of their errors; only agents that give priorities."""
+    """Sample transitions by the size of their errors; only agents that give priorities."""
     priority_exponent: Fraction = 0.5
     """How strongly priorities count: 0 not at all, 1 in proportion."""
     priority_beta_initial: Fraction = 0.4
@@ -139,17 +139,17 @@ class OffPolicyConfig(TrainerConfig):
 
     @property
     def vector_steps(self) -> int:
-        """Vector steps that the collector makes at a time."""
+        """Return the number of vector steps that the collector makes at a time."""
         return self.steps_per_batch
 
     @property
     def learning_interval(self) -> int:
-        """Env-steps between updates."""
+        """Return the number of env-steps between updates."""
         return self.train_freq
 
     def smallest(self, robots: int) -> dict[str, int]:
         """Return the smallest valid number of env-steps before learning, and the smallest valid size of replay."""
-        # The first update comes train_freq later; until n steps are made there is nothing to draw.
+        # The first update comes train_freq later; until n steps are made there is nothing to sample.
         first = max(0, self.num_envs * self.n_steps - self.train_freq)
         rows = self.num_envs * self.steps_per_batch * self.n_steps * robots
         return {"learning_starts": first, "buffer_size": rows}
@@ -213,7 +213,7 @@ class OnPolicyConfig(TrainerConfig):
 
     @property
     def vector_steps(self) -> int:
-        """Vector steps of a rollout."""
+        """Return the number of vector steps of a rollout."""
         return self.rollout_steps
 
 

@@ -77,11 +77,11 @@ class MemoryEstimate(NamedTuple):
     items: list[MemoryItem]
     """Memory that is kept; ``on_host`` only if it is in the host's memory for any device."""
     loss: Callable[[int], None]
-    """Function that computes the losses of a number of blank rows."""
+    """Function that computes the losses of a batch of blank samples, given their number."""
     row: int = 0
-    """Further bytes per row of a batch."""
+    """Additional bytes per sample of a batch."""
     joint: int = 1
-    """Number of robots in a row."""
+    """Number of robots per sample."""
 
 
 class Algorithm(ABC):
@@ -188,7 +188,7 @@ class Algorithm(ABC):
         return {}
 
     def log_scalars(self) -> dict[str, float | None]:
-        """Return further scalars for the log by tag."""
+        """Return additional scalars for the log by tag."""
         return {
             "train/learning_rate": self.learner.learning_rate,
             "train/updates": float(self.learner.updates),

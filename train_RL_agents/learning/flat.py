@@ -93,8 +93,8 @@ class FlatWeights:
             raise RuntimeError(f"no loss sends a gradient to {', '.join(lacking)}")
         return [part for part in parts if part is not None]
 
-    def of(self, name: str) -> Tensor:
-        """Return a view of the weights of one network."""
+    def network_weights(self, name: str) -> Tensor:
+        """Return the weights of one network, a view of the flat tensor."""
         return self.weights[self._networks[name]]
 
     def require_in_place(self) -> None:

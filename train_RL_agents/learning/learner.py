@@ -45,8 +45,8 @@ def merge_losses(parts: list[Losses], counts: list[int]) -> Losses:
     """Return the losses of a batch from those of its micro-batches.
 
     Args:
-        parts: losses of the micro-batches, means over their rows; ``priority`` is per row.
-        counts: numbers of rows of the micro-batches.
+        parts: losses of the micro-batches, means over their samples; ``priority`` is per sample.
+        counts: numbers of samples of the micro-batches.
     """
     if len(parts) == 1:
         return parts[0]
@@ -327,7 +327,7 @@ class Learner:
             torch.cuda.empty_cache()
 
     def _check_once(self, batch: Any, noise: Any) -> None:
-        """Check with the first row of the first batch that losses reach all parameters.
+        """Check with the first sample of the first batch that losses reach all parameters.
 
         Generated code would give parameters that no loss reaches a gradient of zero.
         """
@@ -359,7 +359,7 @@ class Learner:
         """Move the target networks towards the learned ones by a share of the difference."""
         with torch.no_grad():
             for name in self.agent.targets:
-                self._target.of(name).lerp_(self._flat.of(name), tau)
+                self._target.network_weights(name).lerp_(self._flat.network_weights(name), tau)
 
     def squared_weights(self) -> Tensor:
         """Return the sum of the squared learned and EMA weights, a scalar on the device."""

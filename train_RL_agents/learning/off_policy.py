@@ -1,4 +1,4 @@
-"""Off-policy learning: multi-step rows are inserted into replay, and batches of it are learned from."""
+"""Off-policy learning: multi-step transitions are added to replay, from which batches are sampled."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class OffPolicy(Algorithm):
         self.replay = make_replay(self.example_row, settings, context.generators["replay"], device)
         # On a CPU the loop is not compiled, as generated code transposes more slowly than torch itself.
         self._store = config.execution.loop(
-            self._store_rows, self.multi_step.blank(), device, name="storing", log=context.log
+            self._store_transitions, self.multi_step.blank(), device, name="storing", log=context.log
         )
         if config.execution.compile and device.type == "cuda":
             context.clock.compiles("insert")
@@ -79,7 +79,7 @@ class OffPolicy(Algorithm):
                 errors = imitation_errors(agent, batch.observation, batch.action)
                 losses["loss_imitation"] = batch.mean(errors)
 
-        # Drawn rows exist twice: as stored in replay and as the losses need them.
+        # Sampled transitions exist twice: as stored in replay and as the losses need them.
         return MemoryEstimate(items, loss, row=2 * tree_bytes(row))
 
     def observe(self, steps: TensorDictBase) -> None:
@@ -89,8 +89,8 @@ class OffPolicy(Algorithm):
             if rows is not None:
                 self.replay.insert(rows)
 
-    def _store_rows(self, windows: Windows | None, steps: TensorDictBase) -> tuple[Windows | None, Rows | None]:
-        """Build rows; insert them into a replay on the device, else return them."""
+    def _store_transitions(self, windows: Windows | None, steps: TensorDictBase) -> tuple[Windows | None, Rows | None]:
+        """Build multi-step transitions; insert them into a replay on the device, else return them."""
         self.accumulate(steps)
         windows, rows = self.multi_step.rows(windows, steps)
         if not self.replay.on_device:
@@ -101,19 +101,19 @@ class OffPolicy(Algorithm):
     def update(self, env_steps: int) -> None:
         """Make one update per ``train_freq`` env-steps; see Algorithm."""
         before, self._seen = self._seen, env_steps
-        for _ in range(self._due(env_steps)):
+        for _ in range(self._num_due_updates(env_steps)):
             self._update()
         interval = self.settings.target_update_interval
         for _ in range(env_steps // interval - before // interval if interval else 0):
             self.learner.update_targets(self.settings.tau)
 
-    def _due(self, env_steps: int) -> int:
+    def _num_due_updates(self, env_steps: int) -> int:
         """Return the number of updates to make now."""
         due = (env_steps - self.settings.learning_starts) // self.settings.train_freq
         return max(0, due - self.learner.updates)
 
     def _learn(self) -> Updated:
-        """Draw a batch, learn from it and set its priorities; it can be captured."""
+        """Sample a batch, learn from it and set its priorities; it can be captured."""
         drawn = self.replay.sample()
         scalars, priority = self.learner.learn(batch_of(drawn))
         self.replay.update_priority(drawn, priority)

@@ -53,7 +53,7 @@ class OnPolicy(Algorithm):
         settings, group = config.trainer, step.get(GROUP)
         assert isinstance(agent, ActorCriticAgent)
         observation, active = observation_of(group.get("observation")), group.get("mask")
-        # A rollout exists as collected, as stored, as rows, and permuted.
+        # A rollout exists as collected, as stored, as flat robot-steps, and permuted.
         held = 4 * settings.num_envs * settings.vector_steps * tree_bytes(step)
 
         def loss(count: int) -> None:
@@ -74,7 +74,7 @@ class OnPolicy(Algorithm):
         """Store steps as a rollout; see Algorithm."""
         with self._clock.phase("insert"), torch.no_grad():
             self.accumulate(steps)
-            self._rows = self._rows_of(steps)
+            self._rows = self._rollout_batch(steps)
 
     def _next_values(self, group: TensorDictBase, following: TensorDictBase, truncated: Tensor) -> Tensor:
         """Return the values [E, T, R] of the observations after the steps.
@@ -120,7 +120,7 @@ class OnPolicy(Algorithm):
         # Only now, as batches must be learned from with the statistics of their collection.
         self._update_statistics(rows)
 
-    def _rows_of(self, steps: TensorDictBase) -> RolloutBatch:
+    def _rollout_batch(self, steps: TensorDictBase) -> RolloutBatch:
         """Return all robot-steps of a rollout [E, T], with advantages; environment-steps if joint."""
         settings, group, following = self.settings, steps.get(GROUP), steps.get(("next", GROUP))
         active, value = group.get("mask"), group.get("value")
@@ -173,11 +173,11 @@ class OnPolicy(Algorithm):
             self.learner.copy_buffers()
 
     def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:
-        """Yield the minibatches of all epochs, each a random permutation of the rows of active robots.
+        """Yield the minibatches of all epochs, each a random permutation of the samples with active robots.
 
-        On a CPU an epoch is one pass over those rows without the remainder. Elsewhere their number is only known on the
-        device: there an epoch has as many batches as a rollout in which all robots are active, and repeats the rows
-        until these are filled.
+        On a CPU an epoch is one pass over those samples without the remainder. Elsewhere their number is only known on
+        the device: there an epoch has as many batches as a rollout in which all robots are active, and repeats the
+        samples until these are filled.
         """
         weight = rows.weight if rows.weight.ndim == 1 else rows.weight.amax(-1)
         active = weight > 0.0
@@ -189,7 +189,7 @@ class OnPolicy(Algorithm):
         # All ranks must make the same number of updates.
         indices = rows_where(active) if self._ranks.size == 1 else None
         filled = slots if indices is None else len(indices)
-        size = min(size, slots)  # not the number of active rows, as compiled code has fixed shapes
+        size = min(size, slots)  # not the number of active samples, as compiled code has fixed shapes
         for _ in range(self.settings.epochs):
             chance = torch.rand(slots, generator=self._generator, device=active.device)
             order = torch.where(active, chance, 2.0).argsort()

@@ -1,1 +1,1 @@
-"""Multi-step rows and replay on the device."""
+"""Multi-step transitions and replay on the device."""

@@ -1,7 +1,7 @@
-"""Rows of replay stored as one matrix per dtype.
+"""Transitions of replay stored as one matrix per dtype.
 
-A row has about ten tensors, and gathering them separately costs a cache miss and a kernel for every tensor. Here one
-operation gathers all columns of a dtype.
+A transition has about ten tensors, and gathering them separately costs a cache miss and a kernel for every tensor. Here
+one operation gathers all columns of a dtype.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from torch import Tensor
 from marinenav_env.runtime.host_reads import rows_where
 
 STORED = "stored"
-"""Key of the mask [B] of the rows that replay stores."""
+"""Key of the mask [B] of the transitions that replay stores."""
 
 Packed = dict[str, Tensor]
 """Matrices [..., W] by the name of their dtype, such as ``float32``."""
 
 
 class Rows(NamedTuple):
-    """Packed rows to insert into replay."""
+    """Packed transitions to insert into replay."""
 
     packed: Packed
     """Matrices [B, W]."""
     stored: Tensor | None
-    """Mask [B] of the rows to store; None: all."""
+    """Mask [B] of the transitions to store; None: all."""
 
 
 class _Column(NamedTuple):
-    """Position of a leaf in the matrices."""
+    """Position of a leaf tensor in the matrices."""
 
     key: tuple[str, ...]
     kind: str
@@ -42,12 +42,12 @@ class _Column(NamedTuple):
 
 
 class ColumnLayout:
-    """Maps the leaves of a row to columns of matrices.
+    """Maps the leaf tensors of a transition to columns of matrices.
 
     Leaves are in the order of the keys; those of a nested key are sorted by name.
 
     Args:
-        example: one row, a TensorDict without batch dimensions, for shapes and dtypes.
+        example: one transition, a TensorDict without batch dimensions, for shapes and dtypes.
     """
 
     def __init__(self, example: TensorDictBase) -> None:
@@ -60,14 +60,14 @@ class ColumnLayout:
             self._columns.append(_Column(key, kind, begin, self.widths[kind], leaf.shape))
 
     def zeros(self, batch: Sequence[int], device: torch.device) -> Packed:
-        """Return matrices of zeros for rows of a batch shape."""
+        """Return matrices of zeros for transitions of a batch shape."""
         return {
             kind: torch.zeros(*batch, width, dtype=getattr(torch, kind), device=device)
             for kind, width in self.widths.items()
         }
 
     def pack(self, rows: TensorDictBase) -> Packed:
-        """Return rows of any batch shape as matrices; leaves without columns are left out."""
+        """Pack transitions of any batch shape into matrices; leaves without columns are left out."""
         parts: dict[str, list[Tensor]] = {kind: [] for kind in self.widths}
         batch = rows.batch_size
         reversed_axes = [*reversed(range(len(batch)))]
@@ -94,7 +94,7 @@ class ColumnLayout:
         return TensorDict(rows, batch, device=first.device)
 
     def rows(self, batch: TensorDictBase) -> Rows:
-        """Return rows [B] with STORED packed; where host reads are free, only those that it marks."""
+        """Pack transitions [B] with their mask STORED; where host reads are free, pack only those to store."""
         stored = batch.get(STORED)
         index = rows_where(stored)
         if index is None:

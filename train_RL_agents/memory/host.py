@@ -88,25 +88,25 @@ class Prefetcher:
 
 
 class HostReplay:
-    """Replay with rows, cursor and priorities on the host; used like Replay.
+    """Replay with transitions, cursor and priorities on the host; used like Replay.
 
-    A batch is drawn AHEAD calls of ``sample`` before it is returned, so it does not reflect later rows and priorities.
+    A batch is sampled AHEAD calls of ``sample`` before it is returned, and misses later transitions and priorities.
     Prefetching starts with the first ``sample``.
 
-    Rows stay in pageable memory, as they are gathered separately, which pinning would not speed up. Only copied batches
-    are pinned.
+    Transitions stay in pageable memory, as they are gathered separately, which pinning would not speed up. Only copied
+    batches are pinned.
 
     Args:
-        example: one row, a TensorDict without batch dimensions, for shapes and dtypes.
+        example: one transition, a TensorDict without batch dimensions, for shapes and dtypes.
         capacity: number of transitions.
-        batch_size: number of transitions drawn by ``sample``.
+        batch_size: number of transitions that ``sample`` returns.
         generator: random generator on the CPU.
         device: device of the training.
-        alpha: exponent of priorities; None draws uniformly.
+        alpha: exponent of priorities; None: uniform sampling.
     """
 
     on_device: ClassVar[bool] = False
-    """False, as the host inserts the rows; see Replay."""
+    """False, as the host inserts the transitions; see Replay."""
 
     def __init__(
         self,
@@ -120,17 +120,17 @@ class HostReplay:
         self._ring = Replay(example.to(CPU), capacity, batch_size, generator, alpha)
         self._prefetcher, self.capacity = Prefetcher(device), capacity
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="replay")
-        self._drawn: deque[Future[Callable[[], TensorDictBase]]] = deque()
+        self._prefetched: deque[Future[Callable[[], TensorDictBase]]] = deque()
         self._tasks: deque[Future[None]] = deque()
         self.filled = torch.zeros((), dtype=torch.int64, device=device)
         """Number of stored transitions after all insertions, int64 scalar on the device."""
 
     def extend(self, rows: TensorDictBase) -> None:
-        """Insert the rows [B] whose STORED is true."""
+        """Add the transitions [B] whose STORED is true to the buffer."""
         self.insert(self._ring.layout.rows(rows))
 
     def insert(self, rows: Rows) -> None:
-        """Queue the insertion of rows [B]."""
+        """Queue the insertion of packed transitions [B]."""
         packed, stored = rows
         size = len(next(iter(packed.values())))
         marked = packed if stored is None else packed | {STORED: stored}
@@ -147,15 +147,15 @@ class HostReplay:
         self._submit(insert)
 
     def sample(self) -> TensorDictBase:
-        """Draw transitions [batch_size], with SLOT and, if prioritised, WEIGHTS."""
-        while len(self._drawn) < AHEAD:
-            self._drawn.append(self._worker.submit(self._draw))
-        batch = self._drawn.popleft().result()()
-        self._drawn.append(self._worker.submit(self._draw))
+        """Sample transitions [batch_size], with SLOT and, if prioritised, WEIGHTS."""
+        while len(self._prefetched) < AHEAD:
+            self._prefetched.append(self._worker.submit(self._sample_batch))
+        batch = self._prefetched.popleft().result()()
+        self._prefetched.append(self._worker.submit(self._sample_batch))
         return batch
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
-        """Set the priorities of drawn transitions from the absolute errors [B]."""
+        """Set the priorities of sampled transitions from the absolute errors [B]."""
         if priority is None or self._ring.priorities is None:
             return
         sent = TensorDict({SLOT: drawn.get(SLOT), "priority": priority}, priority.shape)
@@ -171,8 +171,8 @@ class HostReplay:
         """Set the exponent of the importance weights, if transitions are prioritised."""
         self._submit(lambda: self._ring.set_beta(beta))
 
-    def _draw(self) -> Callable[[], TensorDictBase]:
-        """Draw a batch and start its copy to the device, in the background."""
+    def _sample_batch(self) -> Callable[[], TensorDictBase]:
+        """Sample a batch and start its copy to the device, in the background."""
         return self._prefetcher.fetch(self._ring.sample())
 
     def _submit(self, task: Callable[[], None]) -> None:
@@ -182,16 +182,16 @@ class HostReplay:
             self._tasks.popleft().result()
 
     def _finish(self) -> None:
-        """Wait for all queued tasks, including draws, which advance the generator."""
-        for drawn in self._drawn:
+        """Wait for all queued tasks, including prefetched batches, whose sampling advances the generator."""
+        for drawn in self._prefetched:
             drawn.result()
         while self._tasks:
             self._tasks.popleft().result()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the filled slots, and the prefetched batches."""
+        """Return the state of the buffer, and the prefetched batches."""
         self._finish()
-        drawn = [future.result()().to(CPU).to_dict() for future in self._drawn]
+        drawn = [future.result()().to(CPU).to_dict() for future in self._prefetched]
         return self._ring.state_dict() | {"drawn": drawn}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -199,7 +199,7 @@ class HostReplay:
         self._finish()
         self._ring.load_state_dict(state)
         self.filled.copy_(self._ring.filled)
-        self._drawn.clear()
+        self._prefetched.clear()
         count = len(state["drawn"])
         require(count in (0, AHEAD), "replay drawn", count, f"0 or {AHEAD} batches")
         for rows in state["drawn"]:
@@ -210,7 +210,7 @@ class HostReplay:
             if self._ring.priorities is not None:
                 batch.set(WEIGHTS, torch.zeros(slots.shape))
             restore(batch, rows)
-            self._drawn.append(self._worker.submit(self._prefetcher.fetch, batch))
+            self._prefetched.append(self._worker.submit(self._prefetcher.fetch, batch))
 
 
 def make_replay(
@@ -219,12 +219,12 @@ def make_replay(
     generator: torch.Generator,
     device: torch.device,
 ) -> Replay | HostReplay:
-    """Return the replay of the settings.
+    """Return the replay that the settings describe.
 
     Args:
-        example: one row, for shapes and dtypes.
+        example: one transition, for shapes and dtypes.
         settings: sizes, storage and priorities.
-        generator: random generator on the device of the rows.
+        generator: random generator on the device of the transitions.
         device: device of the training.
     """
     alpha = settings.priority_exponent if settings.prioritized else None

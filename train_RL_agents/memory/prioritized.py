@@ -14,17 +14,17 @@ from torch import Tensor
 from marinenav_env.stepping.reset_pool import restore
 
 _WIDTH = 32
-"""Numbers per block: a draw sums over one block, and over the sums of all blocks once per batch."""
+"""Numbers per block: sampling sums over one block per slot, and over the sums of all blocks once per batch."""
 _SMALLEST = 1e-6
-"""Constant added to errors, so that every slot can be drawn."""
+"""Constant added to errors, so that every slot can be sampled."""
 _LARGEST = 1e6
 """Upper bound of errors."""
 SPARE = 1024
-"""Slots past the end for rows that are not stored; with a single slot, writes would wait for each other."""
+"""Slots past the end for transitions that are not stored; with a single slot, writes would wait for each other."""
 
 
 class BlockSums:
-    """Numbers with their sums over blocks, to draw in proportion to them.
+    """Numbers with their sums over blocks, to sample indices in proportion to them.
 
     This is a sum tree of two levels. More levels would touch fewer numbers, but with a million numbers the additional
     operations take longer than the cumulative sum over 31,250 blocks.
@@ -84,7 +84,7 @@ class BlockSums:
 
 
 class Priorities:
-    """Sampler of slots in proportion to priority^alpha, with one draw from each stratum of the total.
+    """Sampler of slots in proportion to priority^alpha, with one sample from each stratum of the total.
 
     New slots get the highest priority so far.
 
@@ -100,25 +100,25 @@ class Priorities:
         self.sums = BlockSums(capacity + SPARE, device)
         self.highest = torch.ones((), dtype=torch.float64, device=device)
         self._strata = torch.empty(0, dtype=torch.float64, device=device)
-        """Upper ends of the strata of a batch, created with the first draw."""
+        """Upper ends of the strata of a batch, created when first sampled."""
         self.beta = torch.ones((), device=device)
         """Exponent of the importance weights; the trainer changes it."""
 
     def add(self, slots: Tensor) -> None:
-        """Set the priorities of new rows at slots [B]."""
+        """Set the priorities of new transitions at slots [B] to the highest so far."""
         kept = slots < self._capacity
         self.sums.write(slots, torch.where(kept, self.highest, 0.0))
 
     def update(self, slots: Tensor, errors: Tensor) -> None:
         """Set the priorities of slots [B] from errors [B], at least 0; NaN counts as 0."""
-        # A single NaN would make the sums, and so all later draws, NaN.
+        # A single NaN would make the sums, and so all later samples, NaN.
         finite = errors.to(torch.float64).nan_to_num(0.0, posinf=_LARGEST, neginf=0.0)
         priorities = (finite.clamp(0.0, _LARGEST) + _SMALLEST) ** self._alpha
         torch.maximum(self.highest, priorities.amax(), out=self.highest)
         self.sums.write(slots, priorities)
 
     def draw(self, batch_size: int, filled: Tensor) -> tuple[Tensor, Tensor]:
-        """Return slots [batch_size] and their importance weights, at most 1.
+        """Sample slots [batch_size]; return them and their importance weights, at most 1.
 
         Args:
             batch_size: number of slots.
@@ -133,7 +133,7 @@ class Priorities:
         if slots.is_cuda:
             # Its rounding must not give an empty slot; see find.
             slots = torch.minimum(slots, (filled - 1).clamp_min(0))
-        # 0 only while nothing is stored; then slot 0 is drawn, with weight 1.
+        # 0 only while nothing is stored; then slot 0 is sampled, with weight 1.
         chance = self.sums.values.index_select(0, slots).clamp_min(1e-300)
         # (N P)^-beta over its largest value, in which N and the sum of all priorities cancel.
         weights = (chance / chance.amin()) ** -self.beta

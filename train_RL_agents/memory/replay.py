@@ -1,10 +1,10 @@
 """Replay on the device: a ring buffer of single robots' transitions, written and read without the host.
 
-TorchRL's ``ReplayBuffer`` is not used: its writers and samplers count in Python integers and store every row. Here
-steps of robots that have ended must not be stored, and the number of active robots is only known on the device. So the
-cursor and the number of filled slots are tensors, and rows that are not stored go to spare slots past the end, which
-are never sampled. TorchRL's storage is not used either, as it reads and writes every tensor of a row separately, see
-``ColumnLayout``.
+TorchRL's ``ReplayBuffer`` is not used: its writers and samplers count in Python integers and store every transition.
+Here steps of robots that have ended must not be stored, and the number of active robots is only known on the device. So
+the cursor and the number of filled slots are tensors, and transitions that are not stored go to spare slots past the
+end, which are never sampled. TorchRL's storage is not used either, as it reads and writes every tensor of a transition
+separately, see ``ColumnLayout``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from train_RL_agents.memory.column_layout import ColumnLayout, Rows
 from train_RL_agents.memory.prioritized import SPARE, BlockSums, Priorities
 
 SLOT, WEIGHTS = "slot", "weights"
-"""Keys of a drawn row: its slot and its importance weight."""
+"""Keys of sampled transitions: their slots and importance weights."""
 
 
 def copied(rows: TensorDictBase) -> TensorDictBase:
@@ -35,10 +35,10 @@ def tree_bytes(tree: Any) -> int:
 
 
 def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple[int, int]:
-    """Return the numbers of bytes of replay's rows and of their priorities.
+    """Return the memory (bytes) of the transitions of a replay and of their priorities.
 
     Args:
-        row: one row, without batch dimensions.
+        row: one transition, without batch dimensions.
         capacity: number of transitions.
         prioritized: whether there are priorities.
     """
@@ -48,20 +48,20 @@ def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple
 
 
 class Replay:
-    """Ring buffer of the rows marked by STORED, in which new rows replace the oldest.
+    """Ring buffer of transitions, in which new ones replace the oldest.
 
-    Rows are drawn with replacement: uniformly, or in proportion to their priorities.
+    Transitions are sampled with replacement: uniformly, or in proportion to their priorities.
 
     Args:
-        example: one row, a TensorDict without batch dimensions, for shapes and dtypes.
+        example: one transition, a TensorDict without batch dimensions, for shapes and dtypes.
         capacity: number of transitions.
-        batch_size: number of transitions drawn by ``sample``.
+        batch_size: number of transitions that ``sample`` returns.
         generator: random generator; its device is the buffer's.
-        alpha: exponent of priorities; None draws uniformly.
+        alpha: exponent of priorities; None: uniform sampling.
     """
 
     on_device: ClassVar[bool] = True
-    """True if kernels of the device insert the rows, as a CUDA graph needs."""
+    """True if kernels of the device insert the transitions, as a CUDA graph needs."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Replay:
         device, slots = generator.device, capacity + SPARE
         self.capacity, self._batch_size, self._generator = capacity, batch_size, generator
         self.layout = ColumnLayout(example)
-        """Columns of the leaves of a row."""
+        """Layout of a transition in the columns of the matrices."""
         self._packed = self.layout.zeros([slots], device)
         self._cursor = torch.zeros((), dtype=torch.int64, device=device)
         self.filled = torch.zeros((), dtype=torch.int64, device=device)
@@ -86,7 +86,7 @@ class Replay:
         self.insert(self.layout.rows(rows))
 
     def insert(self, rows: Rows) -> None:
-        """Insert rows [B], at most as many as the capacity."""
+        """Insert packed transitions [B], at most as many as the capacity."""
         packed, stored = rows
         device, size = self.filled.device, len(next(iter(packed.values())))
         if not size:
@@ -108,9 +108,9 @@ class Replay:
             self.priorities.add(slots)
 
     def sample(self) -> TensorDictBase:
-        """Draw transitions [batch_size], with SLOT and, if prioritised, WEIGHTS.
+        """Sample transitions [batch_size], with SLOT and, if prioritised, WEIGHTS.
 
-        While nothing is stored, the blank row of the first slot is drawn.
+        While nothing is stored, the blank transition of the first slot is returned.
         """
         if self.priorities is not None:
             slots, weights = self.priorities.draw(self._batch_size, self.filled)
@@ -125,12 +125,12 @@ class Replay:
         return self.rows_at((chance * self.filled).to(torch.int64))
 
     def rows_at(self, slots: Tensor) -> TensorDictBase:
-        """Return copies of the rows at slots [B], with SLOT."""
+        """Return copies of the transitions at slots [B], with SLOT."""
         drawn = {kind: matrix.index_select(0, slots) for kind, matrix in self._packed.items()}
         return self.layout.unpack(drawn).set(SLOT, slots)
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
-        """Set the priorities of drawn transitions from the absolute errors [B]."""
+        """Set the priorities of sampled transitions from the absolute errors [B]."""
         if self.priorities is not None and priority is not None:
             self.priorities.update(drawn.get(SLOT), priority)
 
@@ -159,7 +159,7 @@ class Replay:
         """Restore the result of state_dict.
 
         Raises:
-            ConfigError: when the capacity differs, with which rows would be replaced at other times.
+            ConfigError: when the capacity differs, with which transitions would be replaced at other times.
         """
         capacity = self.capacity
         require(state["capacity"] == capacity, "replay capacity", state["capacity"], str(capacity))

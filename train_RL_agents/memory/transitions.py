@@ -1,4 +1,4 @@
-"""Conversion of collected steps into rows of replay, with multi-step returns."""
+"""Conversion of collected steps into transitions of replay, with multi-step returns."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Windows(NamedTuple):
 
 
 class _Layouts(NamedTuple):
-    """Layouts of the first and the last part of a row."""
+    """Layouts of the first and the last part of a transition."""
 
     first: ColumnLayout
     last: ColumnLayout
 
     @classmethod
-    def of(cls, row: TensorDictBase) -> _Layouts:
-        """Return the layouts of a robot's observation and action."""
+    def from_transition(cls, row: TensorDictBase) -> _Layouts:
+        """Return the layouts for an example transition."""
         observation = {"observation": row.get("observation")}
         return cls(
             *map(ColumnLayout, (TensorDict(observation | {"action": row.get("action")}), TensorDict(observation)))
@@ -51,12 +51,12 @@ class MultiStep:
     """Builds n-step transitions of every robot.
 
     A window opens at every step of an active robot and closes n steps later; when the robot terminates or its episode
-    is truncated, all its open windows close at once. A closed window is one row: first observation and action,
+    is truncated, all its open windows close at once. A closed window is one transition: first observation and action,
     discounted sum of rewards, last observation, and the discount of its value, which is 0 only if the robot terminated.
     Time-outs thus bootstrap.
 
     Args:
-        row: an example row, see ``example_row``.
+        row: an example transition, see ``example_row``.
         robots: shape [E, R] of the robots.
         n_steps: number n of steps.
         gamma: discount per step.
@@ -72,7 +72,7 @@ class MultiStep:
         reward_scale: float,
     ) -> None:
         self._row, self._shape = row, (n_steps, *robots)
-        self._layouts = _Layouts.of(row)
+        self._layouts = _Layouts.from_transition(row)
         self.n_steps, self.gamma, self.reward_scale = n_steps, gamma, reward_scale
 
     def rows(self, windows: Windows | None, batch: TensorDictBase) -> tuple[Windows | None, Rows]:
@@ -83,9 +83,9 @@ class MultiStep:
             batch: steps [E, T] of the collector.
 
         Returns:
-            The windows after the batch, and the rows of the windows that close during it, with the columns of
-            ``example_row``. Where host reads are free there are only those rows; else [T * n * E * R] rows, whose mask
-            ``stored`` marks those.
+            The windows after the batch, and the transitions of the windows that close during it, with the columns of
+            ``example_row``. Where host reads are free, only these are returned; else [T * n * E * R] transitions, of
+            which the mask ``stored`` marks these.
         """
         group, following = batch.get(GROUP), batch.get(("next", GROUP))
         steps = []
@@ -109,7 +109,7 @@ class MultiStep:
         )
 
     def blank(self) -> Windows | None:
-        """Return windows none of which is open; None if n is 1."""
+        """Return windows of which none is open; None if n is 1."""
         if self.n_steps == 1:
             return None
         reward = self._row.get("reward")
@@ -165,7 +165,7 @@ def advance_windows(
         reward_scale: factor on rewards.
 
     Returns:
-        Rows, see ``MultiStep.rows``, and the windows that stay open.
+        Transitions, see ``MultiStep.rows``, and the windows that stay open.
     """
     gained, ended = reward_scale * _robot_values(following, "reward"), _robot_values(following, "done")
     zeros, ones = torch.zeros_like(gained), torch.ones_like(gained)
@@ -191,7 +191,7 @@ def advance_windows(
 
 
 def _robot_values(following: TensorDictBase, name: str) -> Tensor:
-    """Return a number of every robot, [E, R]."""
+    """Return an entry of the robots without its last dimension of 1, [E, R]."""
     value: Tensor = following.get(name)
     return value.squeeze(-1)
 
@@ -213,7 +213,7 @@ def _contiguous_copy(tensor: Tensor) -> Tensor:
 
 
 def example_row(step: TensorDictBase) -> TensorDict:
-    """Return a row of replay without batch dimensions, for shapes and dtypes.
+    """Return one transition without batch dimensions, for shapes and dtypes.
 
     Args:
         step: step [E] of the world.
@@ -232,7 +232,7 @@ def example_row(step: TensorDictBase) -> TensorDict:
 
 
 def batch_of(rows: TensorDictBase) -> Batch:
-    """Return rows drawn from replay as a batch for agents."""
+    """Convert transitions sampled from replay to a batch for agents."""
     return Batch(
         observation_of(rows.get("observation")),
         rows.get("action"),

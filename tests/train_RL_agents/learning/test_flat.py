@@ -57,7 +57,7 @@ def test_parameters_are_aligned_with_zeros_between():
 def test_networks_are_parts_by_name():
     nets = networks()
     flat = FlatWeights(nets)
-    flat.of("b").fill_(0.0)
+    flat.network_weights("b").fill_(0.0)
     assert_same(values(nets["a"]), values(networks()["a"]))
     assert not any(each.any() for each in values(nets["b"]))
 
