@@ -22,7 +22,7 @@ class NewEpisodes(NamedTuple):
     """States that episodes start from, batch [P]."""
     entry: Tensor | RandomSource
     """[E] int64, entries of the pool from which environments would start; or the random source of
-    these entries, see RandomSource.below."""
+    these entries, see RandomSource.randint."""
     allowed: Tensor | None = None
     """[E] bool, environments that may start an episode; None: all."""
 

@@ -193,7 +193,7 @@ class ResetPool(ABC):
         """Return the entries of the pool that environments would start from next.
 
         Returns:
-            [E] int64; or the random source of the entries, see RandomSource.below.
+            [E] int64; or the random source of the entries, see RandomSource.randint.
         """
 
     @abstractmethod

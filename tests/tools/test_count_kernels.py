@@ -53,7 +53,7 @@ def test_kernels_of_ac_iqn_stay_few():
     code = dict(compiler.code)["GraphCollector._step"]
     assert "-766435501, tl.int64" in code  # of Philox
     assert not re.search(r"\(-\d{7,}\)\*", code), "a product that does not fit into an index"
-    code = dict(compiler.code)["OffPolicy._store_rows"]
+    code = dict(compiler.code)["OffPolicy._store_transitions"]
     found_in = dict(register_usage(code))
     assert any("_red_" in kernel for kernel in found_in)
     for kernel, used in found_in.items():

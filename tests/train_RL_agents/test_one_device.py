@@ -81,8 +81,8 @@ def test_a_captured_step_of_the_environment_stays_on_the_device():
 
 STEP = {"explore", "advance"}
 COMPILED = {
-    ("SAC", CAPTURED): {*STEP, "_step", "copy_all", "_store_rows"},
-    ("SAC", PLAIN): {*STEP, "_store_rows"},
+    ("SAC", CAPTURED): {*STEP, "_step", "copy_all", "_store_transitions"},
+    ("SAC", PLAIN): {*STEP, "_store_transitions"},
     ("PPO", PLAIN): STEP,
 }
 """While collecting; within another function that is compiled it is no function of its own."""
