@@ -4,6 +4,7 @@ All tests have it but those that are ``slow``, ``gpu`` or ``heavy``, those in HE
 ask for a run of the session. A test that has it and does one of these things fails, and says so.
 """
 
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -92,6 +93,9 @@ HEAVY = (
 """Modules and folders of tests that start processes, compile, train, or take long."""
 RUNS = {"finished", "trained", "uninterrupted"}
 """Fixtures that train."""
+
+
+platform.platform()  # starts `uname -p` the first time, which no fast test is then caught at
 
 
 def is_heavy(path: Path) -> bool:
