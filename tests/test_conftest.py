@@ -1,4 +1,4 @@
-"""What fast tests are held to."""
+"""Tests of the rules for fast tests."""
 
 import subprocess
 import sys

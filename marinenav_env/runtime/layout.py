@@ -37,7 +37,7 @@ def stack_last(tensors: Sequence[Tensor]) -> Tensor:
 
 
 _VIEWS_AS_BOOL = torch.__version__ >= "2.15"
-"""Whether numbers can be viewed as bool in compiled code; in 2.11 the compiler raises an error."""
+"""True if numbers can be viewed as bool in compiled code; in 2.11 the compiler raises an error."""
 
 
 def stored(value: Tensor) -> Tensor:

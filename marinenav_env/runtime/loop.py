@@ -198,7 +198,7 @@ class Loop:
         self._write: Any = compiled(copy_all, device) if compile and self._recorder else copy_all
         self._state = state if self._recorder is None else copied(state)
         self.captures = self._recorder is not None
-        """Whether calls are, or will be, a graph."""
+        """True if calls are, or will be, replays of a CUDA graph."""
         self._forget()
         self._loops.add(self)
 

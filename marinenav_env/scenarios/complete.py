@@ -203,7 +203,7 @@ class CompleteSampler(ScenarioSampler):
         self._asked = torch.tensor([_asked(config, level) for level in levels], device=device)
         self._levels = tuple(levels)
         self.asks = rows_where(self._asked[:, 0] < 0) is not None
-        """Whether incomplete scenarios are found on the host, since host reads are free."""
+        """True if incomplete scenarios are found on the host, where host reads are free."""
 
     @cached_property
     def _attempts(self) -> int:

@@ -106,7 +106,7 @@ class Episode:
     seed: int = 0
     """Seed that the scenario was drawn from, for the record."""
     states_penalty: bool = field(default=True, compare=False)
-    """Whether the file states the penalty of a collision; otherwise training uses its own default."""
+    """True if the file states the penalty of a collision; otherwise training uses its own default."""
 
     def __eq__(self, other: object) -> bool:
         """Compare episodes; one number for all robots equals a list of the same number, as in files."""

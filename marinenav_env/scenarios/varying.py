@@ -37,7 +37,7 @@ class ParameterSampler:
         self.varies = self._stormy or any(
             level.noise != 1.0 or level.vessel_spread != 1.0 or level.slow_vessel for level in levels
         )
-        """Whether any level differs from the world."""
+        """True if any level differs from the world."""
         self.spread = max(level.vessel_spread for level in levels)
         """Largest factor on the mass or thrust of a vessel."""
         like: Any = {"dtype": shared.vessel.m.dtype, "device": shared.vessel.m.device}

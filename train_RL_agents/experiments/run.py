@@ -30,9 +30,9 @@ class RunResult(NamedTuple):
     """How the training of a run ended."""
 
     finished: bool
-    """Whether it made all its env-steps."""
+    """True if the run made all its env-steps."""
     stopped: bool
-    """Whether it was asked to stop, perhaps in its last iteration."""
+    """True if the run was asked to stop, perhaps in its last iteration."""
 
 
 @dataclass(frozen=True)

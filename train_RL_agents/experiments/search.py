@@ -47,7 +47,7 @@ _UNWRITABLE = (
     "attempt to write a readonly database",
     "database is locked",
 )
-"""What SQLite says where nothing can be written."""
+"""Messages of SQLite where nothing can be written."""
 
 
 class Search:

@@ -106,7 +106,7 @@ def compiled_gradients(agent: Agent[Any], losses: LossFunction, flat: FlatWeight
             return flat.joined(parts), values
 
     options: dict[str, Any] = {"post_grad_custom_pre_pass": CommonSubexpressions()}
-    if device.type == "cpu" and torch.torch_version.TorchVersion(torch.__version__) >= "2.15":
+    if device.type == "cpu" and torch.__version__ >= "2.15":
         # One run of the C++ compiler for all kernels takes half as long as one for each.
         options["cpp_wrapper"] = True
     # Checking the hundred parameters, which are never replaced, would take longer than using them.

@@ -38,7 +38,7 @@ _NOT_COMPILING = ("output_code.py", "utils.py")
 _TRITON = ("build", "compiler")
 """Modules in which Triton fails to compile."""
 _DAMAGE = (ImportError, SyntaxError, NameError, AttributeError, EOFError)
-"""What reading damaged code leads to."""
+"""Errors that reading damaged code raises."""
 _FULL = os.strerror(errno.ENOSPC)
 _LONGEST = 200
 """Characters of a compiler's line that are shown: its end, since the start names files."""
@@ -51,7 +51,7 @@ def quiet_compiler() -> None:
 
 
 def compile_problem(error: BaseException) -> str:
-    """Why code could not be generated, and what to do; "" if the error is about something else."""
+    """Return why code could not be generated, and what to do; "" if the error has another cause."""
     if isinstance(error, StoppedCompilingError):
         return "it was stopped"
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or not _from_compiler(error):

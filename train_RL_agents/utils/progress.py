@@ -41,7 +41,7 @@ _NOT_TRAINING = ("evaluate", "save", "compile")
 def _without_garbage_collection() -> Iterator[None]:
     """Disable garbage collection, which takes a tenth of the time of a compiler in Python.
 
-    Those that torch asks for after each function look at what was made since the beginning only.
+    Objects from before are frozen: the collections that torch requests itself, after every function, then skip them.
     """
     before = gc.isenabled()
     gc.disable()

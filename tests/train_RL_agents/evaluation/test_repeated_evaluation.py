@@ -111,7 +111,7 @@ def own_world(number, episode):
 
 
 MANY = [own_world(number, each) for number, each in enumerate(EPISODES * 3)]
-"""Of 7 to 40 steps: robots arrive, collide, or have no time to."""
+"""Episodes of 7 to 40 steps, in which robots arrive, collide, or have no time for either."""
 
 
 def refilled(num_envs, episodes=MANY, world=WORLD):

@@ -1,4 +1,4 @@
-"""What counts as a pass: figures of an entry and their bounds."""
+"""Tests of the thresholds of a pass against the figures of an entry."""
 
 import pytest
 
