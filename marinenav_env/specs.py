@@ -34,6 +34,7 @@ def make_specs(
     device: torch.device | None,
     dtype: torch.dtype,
     statistics: int = 0,
+    action_size: int = 2,
 ) -> Specs:
     """Return the specs for E environments and R robots.
 
@@ -46,6 +47,7 @@ def make_specs(
         device: device of the tensors.
         dtype: floating-point type of the tensors.
         statistics: number of statistics of an episode; 0: not requested.
+        action_size: number of the numbers of a continuous action.
     """
 
     def entry_spec(entry: Entry) -> Any:
@@ -74,7 +76,7 @@ def make_specs(
         numbers = Unbounded((shape[0], statistics), device=device, dtype=dtype)
         observation[STATISTICS] = numbers
     action = group_spec(
-        action=Bounded(-1.0, 1.0, shape=(*shape, 2), device=device, dtype=dtype)
+        action=Bounded(-1.0, 1.0, shape=(*shape, action_size), device=device, dtype=dtype)
         if pairs is None
         else Categorical(pairs, shape=shape, device=device, dtype=torch.int64)
     )

@@ -12,7 +12,6 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from marinenav_env.config import VesselConfig
 from marinenav_env.runtime.compiling import compiled
 from train_RL_agents.agents import Agent
 from train_RL_agents.networks.observation import ACTIVE, OBSERVATION, Observation, observation_of
@@ -27,7 +26,7 @@ def epsilon_uniform(greedy: Tensor, uniform: Tensor, epsilon: Tensor, chance: Te
     """Replace each robot's greedy action by a uniform random one with probability epsilon.
 
     Args:
-        greedy: greedy actions, [E, R] or [E, R, 2].
+        greedy: greedy actions, [E, R] or [E, R, D].
         uniform: uniform actions of the same shape.
         epsilon: probability of a uniform action, broadcastable to [E, R].
         chance: uniform numbers [E, R] in [0, 1).
@@ -37,22 +36,14 @@ def epsilon_uniform(greedy: Tensor, uniform: Tensor, epsilon: Tensor, chance: Te
 
 
 def add_noise(greedy: Tensor, scale: Tensor, noise: Tensor) -> Tensor:
-    """Add Gaussian noise to actions [E, R, 2] and clip to [-1, 1].
+    """Add Gaussian noise to actions [E, R, D] and clip to [-1, 1].
 
     Args:
-        greedy: greedy actions [E, R, 2].
+        greedy: greedy actions [E, R, D].
         scale: standard deviation, broadcastable to [E, R].
-        noise: standard normal numbers [E, R, 2].
+        noise: standard normal numbers [E, R, D].
     """
     return torch.clamp(greedy + scale[..., None] * noise, -1.0, 1.0)
-
-
-def command_pairs(vessel: VesselConfig) -> Tensor:
-    """Return the discrete actions [A, 2] as continuous ones."""
-    sides = (vessel.left_thrust_change, vessel.right_thrust_change)
-    most = vessel.max_thrust_rate
-    rates = torch.cartesian_prod(*map(torch.tensor, sides))
-    return (rates / (max(most) if isinstance(most, tuple) else most)).clamp(-1.0, 1.0)
 
 
 Explored = tuple[Tensor, dict[str, Tensor]]
@@ -108,7 +99,7 @@ class PolicyWrapper(TensorDictModuleBase):
 
     @torch.no_grad()
     def forward(self, tensordict: TensorDictBase, noise: Any = None) -> TensorDictBase:
-        """Write the actions of all robots, [E, R, 2] or [E, R].
+        """Write the actions of all robots, [E, R, D] or [E, R].
 
         Args:
             tensordict: entries of a step, see the class.
@@ -150,9 +141,9 @@ class PolicyWrapper(TensorDictModuleBase):
         if not self.agent.continuous:
             uniform = torch.randint(self.agent.num_actions, batch, **options)
         elif self.uniform:
-            uniform = 2.0 * torch.rand((*batch, 2), **floats) - 1.0
+            uniform = 2.0 * torch.rand((*batch, self.agent.spec.action_size), **floats) - 1.0
         else:
-            return agent_noise, (torch.randn((*batch, 2), **floats),)
+            return agent_noise, (torch.randn((*batch, self.agent.spec.action_size), **floats),)
         return agent_noise, (uniform, torch.rand(batch, **options))
 
     def _perturb(self, action: Tensor, *noise: Tensor) -> Tensor:

@@ -16,12 +16,13 @@ from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, require
 
 
-def observation_entries(config: WorldConfig) -> dict[str, Entry]:
-    """Return every entry of an observation by name, in the order of the keys.
+def observation_entries(config: WorldConfig | None = None) -> dict[str, Entry]:
+    """Return every entry of an observation by name, in the order of the keys; None: of the published world.
 
     Raises:
         ConfigError: when a sensor that the configuration names cannot be used.
     """
+    config = config or WorldConfig()
     return describe_entries(config, entry_sensors(config))
 
 

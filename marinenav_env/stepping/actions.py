@@ -1,4 +1,4 @@
-"""Checks of actions.
+"""Checks of actions, and discrete actions as continuous ones.
 
 Shapes and types are known on the host and are checked at every step. Values are on the device:
 where reading them is free they are checked before a step, elsewhere by flags that are read later.
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marinenav_env.config import VesselConfig
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.support.validation import ConfigError, brief, require
 
@@ -56,6 +57,14 @@ def unusable(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
     if pairs is None:
         return acting & ~action.isfinite().all(-1)
     return acting & ((action < 0) | (action >= pairs))
+
+
+def command_pairs(vessel: VesselConfig) -> Tensor:
+    """Return the discrete actions [A, 2] as continuous ones."""
+    sides = (vessel.left_thrust_change, vessel.right_thrust_change)
+    most = vessel.max_thrust_rate
+    rates = torch.cartesian_prod(*map(torch.tensor, sides))
+    return (rates / (max(most) if isinstance(most, tuple) else most)).clamp(-1.0, 1.0)
 
 
 class ActionChecks:

@@ -41,13 +41,25 @@ class ACIQNConfig(QuantileConfig):
     """Share of each batch that the actor learns from; the critics learn from all of it. Like the
     delayed updates of TD3 (Fujimoto et al. 2018), it saves time."""
     refine: bool = True
-    """Evaluations take the best of nine neighbours of the actor's action, rated by the critics at
-    the risk level; false: only where a risk level below 1 is asked for."""
+    """Evaluations take the best of the actor's action and its neighbours (see neighbours), rated by the critics at the
+    risk level; false: only where a risk level below 1 is asked for."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         is_valid = 0 <= self.dropped < self.quantiles
         require(is_valid, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
+
+
+def neighbours(size: int) -> Tensor:
+    """Return the offsets [K, D] of an action of D numbers to itself and its neighbours, half of its range away.
+
+    They are the nine points of a grid for two numbers, and for other sizes steps along each axis.
+    """
+    steps = torch.tensor([0.0, -0.5, 0.5])
+    if size == 2:
+        return torch.cartesian_prod(steps, steps)
+    axes = torch.eye(size)
+    return torch.cat((torch.zeros(1, size), -0.5 * axes, 0.5 * axes))
 
 
 class ACIQN(Agent[ACIQNConfig]):
@@ -70,15 +82,14 @@ class ACIQN(Agent[ACIQNConfig]):
             self.networks[name] = ImplicitQuantileCritic(config, self.spec)
         self.make_targets(*self.networks)
         self.register_buffer("tau_midpoints", midpoints(config.quantiles), persistent=False)
-        steps = torch.tensor([0.0, -0.5, 0.5])
-        self.register_buffer("neighbours", torch.cartesian_prod(steps, steps), persistent=False)
+        self.register_buffer("neighbours", neighbours(self.spec.action_size), persistent=False)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the actor's action [B, 2], or its neighbour of the highest value."""
+        """Return the actor's action [B, D], or its neighbour of the highest value."""
         action: Tensor = self.networks["actor"](observation)
         if risk is None and not self.config.refine:
             return {"action": action}
-        level = risk_level(self.config, observation, risk)[..., None]
+        level = risk_level(self.config, self.spec, observation, risk)[..., None]
         # An actor is smooth: where passing on either side is good, it may also choose the course between.
         choices = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
         critics: list[Any] = [self.networks[name] for name in self.critics]
@@ -105,9 +116,9 @@ class ACIQN(Agent[ACIQNConfig]):
         return torch.stack([self.networks[name](observation, action, taus) for name in self.critics])
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Return fractions [2, N], one per stratum, and noise [B, 2] of next and [A, 2] of present actions."""
+        """Return fractions [2, N], one per stratum, and noise [B, D] of next and [A, D] of present actions."""
         rows = math.ceil(self.config.actor_share * batch_size)
-        noise = torch.randn(batch_size + rows, 2, generator=generator, device=generator.device)
+        noise = torch.randn(batch_size + rows, self.spec.action_size, generator=generator, device=generator.device)
         return (draw_fractions(self.tau_midpoints, generator), *noise.split((batch_size, rows)))
 
     def part_of_noise(self, noise: tuple[Tensor, ...], rows: slice) -> tuple[Tensor, ...]:
@@ -134,7 +145,7 @@ class ACIQN(Agent[ACIQNConfig]):
         }
 
     def _actor_loss(self, critics: list[nn.Module], batch: Batch, noise: Tensor) -> Tensor:
-        """Return the loss of the actor on the first A transitions; noise is [A, 2]."""
+        """Return the loss of the actor on the first A transitions; noise is [A, D]."""
         rows, actor = len(noise), cast(Actor, self.networks["actor"])
         observation = {name: entry[:rows] for name, entry in batch.observation.items()}
         pre_activation = actor.pre_activation(observation)

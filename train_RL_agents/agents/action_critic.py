@@ -51,9 +51,9 @@ class ActionCriticConfig(AgentConfig):
 ConfigType = TypeVar("ConfigType", bound=ActionCriticConfig)
 
 
-def action_encoder(width: int) -> nn.Module:
-    """Return the encoder of an action, whose features multiply the first hidden layer as published."""
-    return nn.Sequential(nn.Linear(2, width), nn.ReLU())
+def action_encoder(size: int, width: int) -> nn.Module:
+    """Return the encoder of an action of some numbers, whose features multiply the first hidden layer as published."""
+    return nn.Sequential(nn.Linear(size, width), nn.ReLU())
 
 
 class ActionCritic(ObservationNetwork):
@@ -62,13 +62,13 @@ class ActionCritic(ObservationNetwork):
     def __init__(self, config: ActionCriticConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
         published, sizes = config.action_input == "published", config.hidden_sizes
-        self.action_encoder = action_encoder(sizes[0]) if published else None
-        joined = self.encoded if published else self.encoded + 2
+        self.action_encoder = action_encoder(spec.action_size, sizes[0]) if published else None
+        joined = self.encoded if published else self.encoded + spec.action_size
         width = self.add_hidden(joined, sizes, config.layer_norm)
         self.output_layer = nn.Linear(width, config.quantiles if config.critic == "quantile" else 1)
 
     def forward(self, observation: Observation, action: Tensor) -> Tensor:
-        """Return the values [B, N] of actions [B, 2]."""
+        """Return the values [B, N] of actions [B, D]."""
         features = self.encode(observation)
         if self.action_encoder is None:
             features = self.trunk(torch.cat((features, action), -1), end=1)
@@ -111,14 +111,14 @@ class ImplicitQuantileCritic(ObservationNetwork):
     def __init__(self, config: QuantileConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
         self.late, sizes = config.embedding == "late", config.hidden_sizes
-        joined = self.encoded + 2 if self.late else self.encoded
+        joined = self.encoded + spec.action_size if self.late else self.encoded
         self.cos_embedding = CosineEmbedding(sizes[-1] if self.late else self.encoded)
         width = self.add_hidden(joined, sizes, config.layer_norm)
-        self.action_encoder = None if self.late else action_encoder(sizes[0])
+        self.action_encoder = None if self.late else action_encoder(spec.action_size, sizes[0])
         self.output_layer = nn.Linear(width, 1)
 
     def forward(self, observation: Observation, action: Tensor, taus: Tensor, rows: int | None = None) -> Tensor:
-        """Return the quantiles [B, N] at fractions [N] or [B, N] of actions [B, 2].
+        """Return the quantiles [B, N] at fractions [N] or [B, N] of actions [B, D].
 
         With ``rows`` only the first B observations of a larger batch are used, so that compiled code encodes the batch
         once for several calls.
@@ -138,7 +138,7 @@ class ImplicitQuantileCritic(ObservationNetwork):
         return to_float32(self.output_layer(features)).squeeze(-1)
 
     def mean(self, observation: Observation, actions: Tensor, taus: Tensor) -> Tensor:
-        """Return the means [B, K] over fractions [B, N] of actions [B, K, 2]."""
+        """Return the means [B, K] over fractions [B, N] of actions [B, K, D]."""
         count = actions.shape[-2]
         if not self.late:
             taus = taus[..., None, :].expand(*actions.shape[:-1], -1)
@@ -160,12 +160,12 @@ def best_choice(
     choices: Tensor,
     taus: Tensor,
 ) -> Tensor:
-    """Return the action [B, 2] of K choices that has the highest value by the lower critic.
+    """Return the action [B, D] of K choices that has the highest value by the lower critic.
 
     Args:
         critics: critics that rate the choices.
         observation: observations [B].
-        choices: actions [B, K, 2].
+        choices: actions [B, K, D].
         taus: fractions [B, N] that the value is the mean over.
     """
     values = [critic.mean(observation, choices, taus) for critic in critics]

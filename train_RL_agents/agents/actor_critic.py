@@ -73,10 +73,10 @@ class ActorCriticAgent(Agent[ConfigType]):
         return squash(sample) if self.config.actions == "gaussian" else sample.clamp(-1.0, 1.0)
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
-        """Return standard normal numbers [B, 2], or uniform ones [B, A]."""
+        """Return standard normal numbers [B, D], or uniform ones [B, A]."""
         options: dict[str, Any] = {"generator": generator, "device": generator.device}
         if self.continuous:
-            return torch.randn((*batch, 2), **options)
+            return torch.randn((*batch, self.spec.action_size), **options)
         return torch.rand((*batch, self.num_actions), **options)
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

@@ -59,18 +59,19 @@ class ActorCriticNetwork(ObservationNetwork):
     def __init__(self, config: ActorCriticConfig, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec, config.normalize_observations)
         is_normal = config.actions != "categorical"
-        outputs = (4 if config.state_dependent_std else 2) if is_normal else num_actions
+        size = spec.action_size
+        outputs = (2 * size if config.state_dependent_std else size) if is_normal else num_actions
         width = self.add_hidden(self.encoded, config.hidden_sizes)
         self.output_layer, self.value_layer = nn.Linear(width, outputs), nn.Linear(width, 1)
         has_fixed_std = is_normal and not config.state_dependent_std
-        self.log_std = nn.Parameter(torch.full((2,), config.log_std)) if has_fixed_std else None
+        self.log_std = nn.Parameter(torch.full((size,), config.log_std)) if has_fixed_std else None
         self.fleet = FleetTrunk(self.encoded, config) if config.critic == "fleet" else None
         orthogonal(self, math.sqrt(2.0))
         orthogonal(self.output_layer, 0.01)
         orthogonal(self.value_layer, 1.0)
         self._state_dependent = config.state_dependent_std and is_normal
         if self._state_dependent:
-            nn.init.constant_(self.output_layer.bias[2:], config.log_std)
+            nn.init.constant_(self.output_layer.bias[size:], config.log_std)
 
     def forward(self, observation: Observation) -> tuple[Tensor, Tensor]:
         """Return the outputs [B, N] and value [B] of observations [B]."""
@@ -84,7 +85,7 @@ class ActorCriticNetwork(ObservationNetwork):
         return self._heads(self.trunk(self.encode(observation)))
 
     def _heads(self, features: Tensor) -> Tensor:
-        """Return the logits, or mean and log standard deviation, [B, 4]."""
+        """Return the logits, or mean and log standard deviation, [B, 2D]."""
         outputs = to_float32(self.output_layer(features))
         if self.log_std is not None:
             return torch.cat((outputs, self.log_std.expand_as(outputs)), -1)

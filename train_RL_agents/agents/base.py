@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from marinenav_env import WorldConfig
 from train_RL_agents.networks.encoders import EncoderConfig
-from train_RL_agents.networks.observation import Observation, ObservationSpec
+from train_RL_agents.networks.observation import PUBLISHED, Observation, ObservationSpec
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Batch(NamedTuple):
 
     observation: Observation
     action: Tensor
-    """[B, 2], or [B] int64."""
+    """[B, D], or [B] int64."""
     reward: Tensor
     """[B] sum of n discounted rewards, scaled."""
     discount: Tensor
@@ -84,7 +83,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     adds_exploration: ClassVar[bool] = True
     """True if exploration noise is added to the actions of ``explore``."""
     continuous: bool
-    """True for continuous actions [B, 2], false for indices [B]."""
+    """True for continuous actions [B, D], false for indices [B]."""
     trainer_defaults: ClassVar[dict[str, Any]] = {}
     """Defaults of ``trainer`` that differ for this agent."""
     uses_priorities: ClassVar[bool] = False
@@ -101,7 +100,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     def __init__(self, config: ConfigType, num_actions: int = 25, spec: ObservationSpec | None = None) -> None:
         super().__init__()
         self.config, self.num_actions = config, num_actions
-        self.spec = spec or ObservationSpec.of(WorldConfig())
+        self.spec = spec or PUBLISHED
         self.networks = nn.ModuleDict()
         self.targets = nn.ModuleDict()
         self.build()
@@ -137,7 +136,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """Return the best action for outputs, deterministic; continuous agents override this.
 
         Returns:
-            Actions [B, 2] in [-1, 1], or [B] int64.
+            Actions [B, D] in [-1, 1], or [B] int64.
         """
         scores = self.scores(outputs)
         if scores is None:
@@ -149,12 +148,12 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return self.select(self.outputs(observation, risk))
 
     def imitating_action(self, observation: Observation) -> Tensor:
-        """Return the action [B, 2] of a continuous agent that imitates its teacher; it has a gradient.
+        """Return the action [B, D] of a continuous agent that imitates its teacher; it has a gradient.
 
         By default the action of ``explore`` with zeros as noise.
         """
         first = next(iter(observation.values()))
-        return self.explore(observation, torch.zeros(len(first), 2, device=first.device))[0]
+        return self.explore(observation, torch.zeros(len(first), self.spec.action_size, device=first.device))[0]
 
     def explore(self, observation: Observation, noise: Any) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the actions while training; for off-policy agents before exploration noise is added.
@@ -227,7 +226,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
         Args:
             observation: observations [...].
-            action: actions [..., 2], or [...] int64.
+            action: actions [..., D], or [...] int64.
 
         Returns:
             Quantiles [..., N], or None if the agent does not estimate them.

@@ -47,7 +47,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         self.make_targets(*self.networks)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the actor's action [B, 2]; risk does not apply."""
+        """Return the actor's action [B, D]; risk does not apply."""
         return {"action": self.networks["actor"](observation)}
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
@@ -59,8 +59,8 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         return ["actor"]
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """Return the noise [B, 2] of target actions."""
-        return torch.randn(batch_size, 2, generator=generator, device=generator.device)
+        """Return the noise [B, D] of target actions."""
+        return torch.randn(batch_size, self.spec.action_size, generator=generator, device=generator.device)
 
     def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:
         """Return the noise of a micro-batch."""

@@ -85,7 +85,7 @@ class IQN(Agent[IQNConfig]):
 
     def _taus(self, observation: Observation, risk: Tensor | None) -> Tensor:
         """Return the fractions [B, N] below the risk level."""
-        return risk_level(self.config, observation, risk)[..., None] * self.acting_taus
+        return risk_level(self.config, self.spec, observation, risk)[..., None] * self.acting_taus
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """Return the mean of the networks' quantiles at the fractions that ``act`` averages over."""

@@ -32,7 +32,7 @@ class QuantileConfig(AgentConfig):
     expectiles, whose mean includes rare collisions; the mean of true quantiles does not."""
     risk: Literal["neutral", "adaptive"] = "adaptive"
     """Rating of actions in evaluations without a risk level: by their mean, or near other objects by their worst
-    outcomes (see ``nearness_risk``)."""
+    outcomes (see ``nearness_risk``); without objects by their mean."""
 
 
 def midpoints(count: int) -> Tensor:
@@ -60,16 +60,18 @@ def nearness_risk(observation: Observation, full: float = 10.0) -> Tensor:
     return (closest / full).clamp(0.0, 1.0)
 
 
-def risk_level(config: QuantileConfig, observation: Observation, requested: Tensor | None) -> Tensor:
+def risk_level(
+    config: QuantileConfig, spec: ObservationSpec, observation: Observation, requested: Tensor | None
+) -> Tensor:
     """Return the requested risk level [B], else the configured one.
 
     It is 1 for the mean, and where an adaptive level would need objects that are not observed.
     """
     if requested is not None:
         return requested
-    if config.risk == "adaptive" and OBJECTS not in config.excluded:
+    if config.risk == "adaptive" and OBJECTS in spec.entries and OBJECTS not in config.excluded:
         return nearness_risk(observation)
-    return torch.ones_like(observation["self_state"][..., 0])
+    return spec.ones(observation)
 
 
 class QuantileNetwork(ObservationNetwork):

@@ -16,7 +16,7 @@ class RolloutBatch(NamedTuple):
 
     observation: Observation
     action: Tensor
-    """[B, 2], or [B] int64."""
+    """[B, D], or [B] int64."""
     extras: dict[str, Tensor]
     """Outputs of ``explore`` beside the action."""
     advantage: Tensor

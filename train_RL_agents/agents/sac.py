@@ -30,8 +30,8 @@ class SACConfig(ActionCriticConfig):
     """Weight of the entropy (scaled reward); if learned, its initial value."""
     learn_temperature: bool = True
     """Adapt the temperature to the target entropy."""
-    target_entropy: float = -2.0
-    """Entropy per action that a learned temperature aims at (nat)."""
+    target_entropy: float | None = None
+    """Entropy of an action that a learned temperature aims at (nat); null: -1 for each of its numbers."""
 
 
 class Temperature(nn.Module):
@@ -64,9 +64,11 @@ class SAC(ActionCriticAgent[SACConfig]):
         self.add_critics()
         self.make_targets(*self.critics)
         self.networks["temperature"] = Temperature(self.config)
+        stated = self.config.target_entropy
+        self.target_entropy = -float(self.spec.action_size) if stated is None else stated
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the mean and log standard deviation before squashing, [B, 2] each; risk does not apply."""
+        """Return the mean and log standard deviation before squashing, [B, D] each; risk does not apply."""
         mean, log_std = self.networks["actor"](observation)
         return {"mu": mean, "log_sigma": log_std}
 
@@ -83,12 +85,12 @@ class SAC(ActionCriticAgent[SACConfig]):
         return squashed_sample(self.networks["actor"](observation), noise)[0], {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
-        """Return standard normal numbers [B, 2]."""
-        return torch.randn((*batch, 2), generator=generator, device=generator.device)
+        """Return standard normal numbers [B, D]."""
+        return torch.randn((*batch, self.spec.action_size), generator=generator, device=generator.device)
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """Return standard normal numbers [2, B, 2], for the next and the present actions."""
-        return torch.randn(2, batch_size, 2, generator=generator, device=generator.device)
+        """Return standard normal numbers [2, B, D], for the next and the present actions."""
+        return torch.randn(2, batch_size, self.spec.action_size, generator=generator, device=generator.device)
 
     def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:
         """Return the random numbers of a micro-batch."""
@@ -110,7 +112,7 @@ class SAC(ActionCriticAgent[SACConfig]):
         critic_values = ensemble_outputs(networks, batch.observation, action, frozen=True)
         actor_values = [critic_value.mean(-1) for critic_value in critic_values]
         value = torch.stack(actor_values).amin(0)
-        surplus = (-log_density.detach() - self.config.target_entropy).mean()
+        surplus = (-log_density.detach() - self.target_entropy).mean()
         return {
             "loss_critic": self.critics_error(values, targets),
             "loss_actor": (temperature * log_density - value).mean(),

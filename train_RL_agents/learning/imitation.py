@@ -13,13 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from marinenav_env import WorldConfig
 from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent, Batch, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.networks.observation import Observation
-from train_RL_agents.policy_wrapper import command_pairs
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 MARGIN = 0.05
@@ -27,16 +25,16 @@ MARGIN = 0.05
 units."""
 
 
-def with_imitation(agent: Agent[Any], teacher: LoadedPolicy, world: WorldConfig, weight: float) -> LossFunction:
+def with_imitation(agent: Agent[Any], teacher: LoadedPolicy, pairs: Tensor | None, weight: float) -> LossFunction:
     """Return the losses of an agent with ``loss_imitation`` added.
 
     Args:
         agent: agent that learns.
         teacher: policy on the agent's device.
-        world: settings of the agent's world.
+        pairs: discrete actions [A, D] as continuous ones, where one policy has the former and the other the latter.
         weight: weight of the imitation error.
     """
-    targets = teacher_targets(teacher, agent, world)
+    targets = teacher_targets(teacher, agent, pairs)
     device = next(agent.parameters()).device
 
     def losses(batch: Batch | RolloutBatch, noise: Any) -> Losses:
@@ -49,19 +47,26 @@ def with_imitation(agent: Agent[Any], teacher: LoadedPolicy, world: WorldConfig,
     return losses
 
 
-def teacher_targets(teacher: LoadedPolicy, agent: Agent[Any], world: WorldConfig) -> Callable[[Observation], Tensor]:
+def teacher_targets(teacher: LoadedPolicy, agent: Agent[Any], pairs: Tensor | None) -> Callable[[Observation], Tensor]:
     """Return the function that computes the targets of an agent from the teacher; see with_imitation.
 
     Returns:
-        A function from observations [B] to actions, [B, 2] or [B] int64: the teacher's best actions, or the nearest
+        A function from observations [B] to actions, [B, D] or [B] int64: the teacher's best actions, or the nearest
         discrete actions for a continuous teacher and a discrete agent. For a discrete teacher with probabilities it
         gives a continuous agent the expected action, which varies less from step to step, and an agent with
         probabilities the teacher's probabilities [B, A].
+
+    Raises:
+        ConfigError: when one policy has continuous and the other discrete actions, and there are no pairs.
     """
     policy = teacher.agent.requires_grad_(False).eval()
-    pairs = command_pairs(world.vessel).to(next(policy.parameters()).device)
     if policy.continuous and agent.continuous:
         return policy.act
+    if pairs is None:
+        same = policy.continuous == agent.continuous
+        require(same, "teacher", str(teacher.path), "one with actions of the same kind as the agent's")
+        pairs = torch.empty(0)  # not used
+    pairs = pairs.to(next(policy.parameters()).device)
     if policy.continuous:
         return lambda observation: (policy.act(observation)[..., None, :] - pairs).square().sum(-1).argmin(-1)
     if policy.scores_are_returns or (not agent.continuous and agent.scores_are_returns):
@@ -83,7 +88,7 @@ def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor
     Args:
         agent: agent that learns.
         observation: observations [B], or [B, R] of fleets.
-        target: actions [B, 2] or [B] int64, or probabilities [B, A]; see teacher_targets.
+        target: actions [B, D] or [B] int64, or probabilities [B, A]; see teacher_targets.
 
     Raises:
         ConfigError: when the agent's actions are discrete and have no scores.

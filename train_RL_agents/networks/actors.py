@@ -18,14 +18,14 @@ class Actor(ObservationNetwork):
     def __init__(self, config: EncoderConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
         width = self.add_hidden(self.encoded, config.hidden_sizes)
-        self.output_layer = nn.Linear(width, 2)
+        self.output_layer = nn.Linear(width, spec.action_size)
 
     def forward(self, observation: Observation) -> Tensor:
-        """Return the actions [B, 2] for observations [B]."""
+        """Return the actions [B, D] for observations [B]."""
         return squash(self.pre_activation(observation))
 
     def pre_activation(self, observation: Observation) -> Tensor:
-        """Return the actions [B, 2] before squashing."""
+        """Return the actions [B, D] before squashing."""
         return to_float32(self.output_layer(self.trunk(self.encode(observation))))
 
 
@@ -35,11 +35,11 @@ class GaussianActor(ObservationNetwork):
     def __init__(self, config: EncoderConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
         width = self.add_hidden(self.encoded, config.hidden_sizes)
-        self.output_layer_mu = nn.Linear(width, 2)
-        self.output_layer_log_std = nn.Linear(width, 2)
+        self.output_layer_mu = nn.Linear(width, spec.action_size)
+        self.output_layer_log_std = nn.Linear(width, spec.action_size)
 
     def forward(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        """Return the mean and log standard deviation, [B, 2] each."""
+        """Return the mean and log standard deviation, [B, D] each."""
         features = self.trunk(self.encode(observation))
         log_std = to_float32(self.output_layer_log_std(features)).clamp(-20.0, 2.0)
         return to_float32(self.output_layer_mu(features)), log_std
@@ -57,11 +57,11 @@ def squash_log_slope(value: Tensor) -> Tensor:
 
 
 def squashed_sample(shape: tuple[Tensor, Tensor], normal: Tensor) -> tuple[Tensor, Tensor]:
-    """Return an action (2 / pi) atan(z) [B, 2] and its log density [B].
+    """Return an action (2 / pi) atan(z) [B, D] and its log density [B].
 
     Args:
-        shape: mean and log standard deviation of z, [B, 2] each.
-        normal: standard normal numbers [B, 2].
+        shape: mean and log standard deviation of z, [B, D] each.
+        normal: standard normal numbers [B, D].
     """
     mean, log_std = shape
     z = mean + log_std.exp() * normal

@@ -1,7 +1,7 @@
 """Encoders of observations, built from the specification of the entries.
 
-The vessel's own state and the objects have the layers of the published networks. Any other entry is encoded by the
-encoder of its kind, or by a user's own (``agent.entry_encoders``).
+A vessel's own state and the objects around it have the layers of the published networks. Any other entry is encoded by
+the encoder of its kind, or by a user's own (``agent.entry_encoders``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -98,23 +98,40 @@ class EntryEncoder(nn.Module):
         """Return the features [B, width] of observations [B]."""
         raise NotImplementedError
 
+    def update_statistics(self, observation: Observation, active: Tensor) -> None:
+        """Add observations [B] of active robots to the running statistics; by default there are none."""
+
     def scaled(self, observation: Observation) -> Tensor:
         """Return the entry [B, ...], divided by its typical magnitude."""
         return observation[self.entry.name] * self.scale
 
 
 class VectorEncoder(EntryEncoder):
-    """Encoder of vectors: a linear layer with ReLU."""
+    """Encoder of vectors: a linear layer with ReLU.
 
-    def __init__(self, entry: Entry, config: EncoderConfig) -> None:
+    Args:
+        entry: entry to encode.
+        config: sizes of the layers.
+        normalize: whether the numbers are normalised by running statistics.
+    """
+
+    def __init__(self, entry: Entry, config: EncoderConfig, normalize: bool = False) -> None:
         super().__init__(entry, config)
         self.width = config.self_width
-        self.layers = nn.Sequential(nn.Linear(math.prod(entry.shape), self.width), nn.ReLU())
+        size = math.prod(entry.shape)
+        self.norm = RunningNorm(size) if normalize else None
+        self.layers = nn.Sequential(nn.Linear(size, self.width), nn.ReLU())
 
     def forward(self, observation: Observation) -> Tensor:
         """See EntryEncoder."""
-        features: Tensor = self.layers(_flat(self.scaled(observation), self.entry))
+        numbers = _flat(self.scaled(observation), self.entry)
+        features: Tensor = self.layers(numbers if self.norm is None else self.norm(numbers))
         return features
+
+    def update_statistics(self, observation: Observation, active: Tensor) -> None:
+        """See EntryEncoder."""
+        if self.norm is not None:
+            self.norm.update(_flat(self.scaled(observation), self.entry), active)
 
 
 class ScanEncoder(EntryEncoder):
@@ -235,7 +252,8 @@ class ObservationNetwork(nn.Module):
     Args:
         config: sizes, and inputs of the encoders; published weights need raw observations.
         spec: specification of the observation.
-        normalize: whether features of own state and objects are normalised by running statistics.
+        normalize: whether features of own state and objects are normalised by running statistics, and in environments
+            without vessels those of vectors.
     """
 
     def __init__(self, config: EncoderConfig, spec: ObservationSpec, normalize: bool = False) -> None:
@@ -247,11 +265,14 @@ class ObservationNetwork(nn.Module):
         self_features, object_features = widths(config.features)
         self.geometric, self._radius = config.features == "geometric", spec.radius
         self._goal_reach = config.goal_reach
-        self.self_encoder = nn.Sequential(nn.Linear(self_features, config.self_width), nn.ReLU())
-        self.encoded = config.self_width
+        self.self_encoder: nn.Sequential | None = None
+        self.encoded = 0
         """Width of the encoded observation."""
+        if SELF in entries:
+            self.self_encoder = nn.Sequential(nn.Linear(self_features, config.self_width), nn.ReLU())
+            self.encoded = config.self_width
         replaced = any(encoder.startswith(f"{OBJECTS}=") for encoder in config.entry_encoders)
-        self._objects = OBJECTS in entries and not replaced
+        self._objects = {SELF, OBJECTS} <= entries.keys() and not replaced
         self._mask = entries[OBJECTS].mask if self._objects else ""
         if self._objects:
             self.object_encoder = nn.Sequential(nn.Linear(object_features, config.object_width), nn.ReLU())
@@ -263,9 +284,10 @@ class ObservationNetwork(nn.Module):
             self.encoded += self.object_join.width
         elif self._objects:
             self.encoded += entries[OBJECTS].shape[0] * config.object_width
-        self.own_norm = RunningNorm(self_features) if normalize else None
+        is_vessel = self.self_encoder is not None
+        self.own_norm = RunningNorm(self_features) if normalize and is_vessel else None
         self.object_norm = RunningNorm(object_features) if normalize and self._objects else None
-        self._add_encoders(config, entries)
+        self._add_encoders(config, entries, normalize and not is_vessel)
         self._hidden: list[str] = []
 
     def _register_scales(self, config: EncoderConfig, spec: ObservationSpec) -> None:
@@ -281,21 +303,21 @@ class ObservationNetwork(nn.Module):
                 scale = torch.tensor(spec.entries[entry].scale) if scaled else torch.ones(width)
                 self.register_buffer(name, 1.0 / scale)
 
-    def _add_encoders(self, config: EncoderConfig, entries: dict[str, Entry]) -> None:
-        """Add the encoders of the entries beside own state and objects."""
+    def _add_encoders(self, config: EncoderConfig, entries: dict[str, Entry], normalize: bool) -> None:
+        """Add the encoders of the entries beside own state and objects; ``normalize`` holds for vectors."""
         custom = dict(encoder.split("=", 1) for encoder in config.entry_encoders)
         for name in custom:
             require(name in entries, "agent.entry_encoders", name, f"one of {', '.join(entries)}")
         others = {
             name: entry
             for name, entry in entries.items()
-            if entry.kind != "mask" and (name in custom or name not in (SELF, OBJECTS))
+            if entry.kind != "mask" and (name in custom or SELF not in entries or name not in (SELF, OBJECTS))
         }
         # Only where there are some, so that weights of networks without them keep their names.
         self.encoders = nn.ModuleDict() if others else None
         for name, entry in others.items():
             kind = find_encoder(custom[name]) if name in custom else ENCODERS[entry.kind]
-            encoder = kind(entry, config)
+            encoder = VectorEncoder(entry, config, normalize) if kind is VectorEncoder else kind(entry, config)
             assert self.encoders is not None
             self.encoders[name] = encoder
             self.encoded += encoder.width
@@ -319,9 +341,11 @@ class ObservationNetwork(nn.Module):
 
     def encode(self, observation: Observation) -> Tensor:
         """Return the features [B, encoded] of observations [B]."""
-        self_features = self._self_features(observation)
-        self_features = self.self_encoder(self_features if self.own_norm is None else self.own_norm(self_features))
-        parts = [self_features, *self._encode_objects(observation, self_features)]
+        parts = []
+        if self.self_encoder is not None:
+            self_features = self._self_features(observation)
+            self_features = self.self_encoder(self_features if self.own_norm is None else self.own_norm(self_features))
+            parts = [self_features, *self._encode_objects(observation, self_features)]
         if self.encoders is not None:
             parts += [encoder(observation) for encoder in self.encoders.values()]
         return torch.cat(parts, -1)
@@ -349,6 +373,9 @@ class ObservationNetwork(nn.Module):
         if self.object_norm is not None:
             present = observation[self._mask] & active[..., None]
             self.object_norm.update(self._object_features(observation), present)
+        encoders: Any = () if self.encoders is None else self.encoders.values()
+        for encoder in encoders:
+            encoder.update_statistics(observation, active)
 
     def _encode_objects(self, observation: Observation, self_features: Tensor) -> list[Tensor]:
         """Return the features of the objects, unless they are excluded."""

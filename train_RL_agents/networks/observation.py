@@ -1,47 +1,88 @@
-"""Observations as inputs of networks: named tensors, with a specification from the world."""
+"""Observations as inputs of networks: named tensors, and the specification that networks are built for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env import GROUP, WorldConfig
-from marinenav_env.sensing.entries import Entry
+from marinenav_env import GROUP
+from marinenav_env.sensing.entries import KINDS, Entry
 from marinenav_env.sensing.observation import observation_entries
+from marinenav_env.support.validation import is_count, is_number, is_text
 
 OBSERVATION = (GROUP, "observation")
 """Key of the observation in the world's TensorDict."""
 ACTIVE = "active"
 """Name of the mask of active robots beside the entries."""
 
+_LARGEST = 1 << 20
+"""Largest size of a dimension of an entry that a file may have."""
 Observation = dict[str, Tensor]
 """Entries by name, each [B, *shape of the entry]; B stands for any leading shape."""
 
 
 @dataclass(frozen=True)
 class ObservationSpec:
-    """Specification of a robot's observation."""
+    """Specification of what an agent observes and of its continuous actions."""
 
     entries: dict[str, Entry]
-    """Descriptions of the entries by name."""
-    radius: float
-    """Collision radius of the observing vessel (m)."""
+    """Descriptions of the entries of the observation by name."""
+    radius: float = 0.0
+    """Collision radius of the observing vessel (m); 0 in environments without vessels."""
+    action_size: int = 2
+    """Number D of the numbers of a continuous action."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the specification as plain values; the inverse of from_dict."""
+        entries: list[dict[str, Any]] = [
+            {"name": e.name, "kind": e.kind, "shape": list(e.shape), "scale": list(e.scale), "mask": e.mask}
+            for e in self.entries.values()
+        ]
+        return {"entries": entries, "action_size": self.action_size}
 
     @classmethod
-    def of(cls, world: WorldConfig) -> ObservationSpec:
-        """Return the specification of a world; with several vessel sizes the largest radius is used."""
-        radius = world.vessel.radius
-        largest = max(radius) if isinstance(radius, tuple) else radius
-        # Rounded to millimetres, as policies were trained with 2.795 m for the published vessel.
-        return cls(observation_entries(world), round(largest, 3))
+    def from_dict(cls, content: Any) -> ObservationSpec:
+        """Make a specification of what to_dict returned.
+
+        Raises:
+            ValueError: when it is something else.
+        """
+        try:
+            entries = [
+                Entry(e["name"], e["kind"], tuple(e["shape"]), scale=tuple(e["scale"]), mask=e["mask"])
+                for e in content["entries"]
+            ]
+            size = content["action_size"]
+        except (TypeError, KeyError) as error:
+            raise ValueError("no specification of an observation") from error
+        numbers = [number for entry in entries for number in (*entry.shape, *entry.scale)]
+        is_valid = len(entries) > 0 and is_count(size) and all(is_number(number) for number in numbers)
+        for entry in entries:
+            is_valid &= all(map(is_text, (entry.name, entry.mask))) and entry.kind in KINDS
+            is_valid &= all(is_count(number) and 0 < number <= _LARGEST for number in entry.shape)
+            is_valid &= all(number > 0.0 for number in entry.scale)
+        if not is_valid or size > _LARGEST:
+            raise ValueError("no specification of an observation")
+        return cls({entry.name: entry for entry in entries}, action_size=size)
 
     def without(self, excluded: tuple[str, ...]) -> ObservationSpec:
         """Return the specification without some entries and the masks that belong to them."""
         masks = {self.entries[name].mask for name in excluded if name in self.entries}
         kept = {name: entry for name, entry in self.entries.items() if name not in excluded and name not in masks}
-        return ObservationSpec(kept, self.radius)
+        return replace(self, entries=kept)
+
+    def ones(self, observation: Observation) -> Tensor:
+        """Return ones [B] for observations [B]."""
+        name, entry = next((name, entry) for name, entry in self.entries.items() if entry.kind != "mask")
+        return torch.ones_like(observation[name].flatten(-len(entry.shape))[..., 0])
+
+
+PUBLISHED = ObservationSpec(observation_entries(), 2.795)
+"""Specification of the vessels of the built-in environment by default."""
 
 
 def observation_of(observation: TensorDictBase) -> Observation:

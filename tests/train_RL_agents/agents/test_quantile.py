@@ -45,12 +45,12 @@ def test_a_level_that_is_asked_for_comes_before_the_configured_one():
     given, asked = make_inputs(3, generator=seeded()), torch.tensor([1.0, 0.5, 0.1])
     given["objects_state"][0, 0, :2], given["objects_mask"][0, 0] = torch.tensor([3.0, 4.0]), True
     for risk in ("neutral", "adaptive"):
-        assert risk_level(QuantileConfig(risk=risk), given, asked) is asked
-    assert torch.equal(risk_level(QuantileConfig(risk="neutral"), given, None), torch.ones(3))
-    level = risk_level(QuantileConfig(risk="adaptive"), given, None)
+        assert risk_level(QuantileConfig(risk=risk), SPEC, given, asked) is asked
+    assert torch.equal(risk_level(QuantileConfig(risk="neutral"), SPEC, given, None), torch.ones(3))
+    level = risk_level(QuantileConfig(risk="adaptive"), SPEC, given, None)
     assert torch.equal(level, nearness_risk(given)) and level[0] <= 0.5
     blind = QuantileConfig(risk="adaptive", excluded=("objects_state",))
-    assert torch.equal(risk_level(blind, given, None), torch.ones(3))
+    assert torch.equal(risk_level(blind, SPEC, given, None), torch.ones(3))
 
 
 def test_masks_of_exported_networks_are_floating():

@@ -6,8 +6,10 @@ from tensordict import TensorDict
 
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.scenarios.scenario_file import episodes_of
+from marinenav_env.stepping.actions import command_pairs
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.base import join_critics
+from train_RL_agents.config.building import spec_of
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation import contenders
 from train_RL_agents.evaluation.contenders import (
@@ -28,8 +30,7 @@ from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, step_b
 from train_RL_agents.evaluation.recording import DOUBTFUL
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.figures.page import read_part
-from train_RL_agents.networks.observation import ObservationSpec
-from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, command_pairs
+from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 CPU, STRAIGHT = torch.device("cpu"), Contender("straight")
@@ -40,7 +41,7 @@ def untrained(agent_type, *overrides):
     config = from_dict({"agent_type": agent_type}, overrides)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        agent = AGENTS[agent_type](config.agent, spec=ObservationSpec.of(config.world))
+        agent = AGENTS[agent_type](config.agent, spec=spec_of(config.world))
     return LoadedPolicy(agent.eval(), config, CPU_PATH, 7, {})
 
 

@@ -9,6 +9,7 @@ from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.sensing.entries import Entry
 from tests.own_parts import allow_only
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
+from train_RL_agents.config.building import spec_of
 from train_RL_agents.networks.encoders import EncoderConfig, EntryEncoder, ObservationNetwork
 from train_RL_agents.networks.features import encounter_geometry, goal_geometry
 from train_RL_agents.networks.observation import ObservationSpec
@@ -16,7 +17,7 @@ from train_RL_agents.networks.observation import ObservationSpec
 JOINED = ("max", "attention")
 OBJECT_SCALE = torch.tensor(SPEC.entries["objects_state"].scale)
 SELF_SCALE = torch.tensor(SPEC.entries["self_state"].scale)
-SCANNING = ObservationSpec.of(WorldConfig(sensor=SensorConfig(scan_beams=16)))
+SCANNING = spec_of(WorldConfig(sensor=SensorConfig(scan_beams=16)))
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +67,7 @@ def test_concatenation_by_hand():
 
 @pytest.mark.parametrize("radius", [1.0, 2.5])
 def test_geometry_is_that_of_the_worlds_vessel(radius):
-    spec = ObservationSpec.of(WorldConfig(vessel=VesselConfig(radius=radius)))
+    spec = spec_of(WorldConfig(vessel=VesselConfig(radius=radius)))
     assert spec.radius == radius
     net, given = network(spec), inputs(6)
     own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"])), -1)
@@ -161,7 +162,7 @@ def test_any_number_of_objects_with_the_same_weights(encoder):
     few = slots(given, lambda each: each[:, :2])
     assert net.encode(few).shape == (8, net.encoded)
     assert net.encode(slots(given, lambda each: each.repeat_interleave(3, 1))).isfinite().all()
-    seven = ObservationSpec.of(WorldConfig(sensor=SensorConfig(max_objects=7)))
+    seven = spec_of(WorldConfig(sensor=SensorConfig(max_objects=7)))
     wider = network(seven, encoder=encoder)
     wider.load_state_dict(net.state_dict())
     torch.testing.assert_close(wider.encode(given), net.encode(given))
