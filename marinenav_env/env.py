@@ -547,6 +547,11 @@ class MarineNavEnv(EnvBase):
         tensordict = self.to_tensordict(self.world_state, outcome)
         return copied(tensordict) if self._loop.captures else tensordict
 
+    @property
+    def active(self) -> Tensor:
+        """Return which robots are active and controlled, [E, R] bool."""
+        return controlled(self.world_state.now)
+
     def to_tensordict(self, world: WorldState, outcome: Outcome | None = None) -> TensorDictBase:
         """Return a state of the world under TorchRL's keys.
 

@@ -38,6 +38,7 @@ TRAINER = (
     "baselines",
     "evaluation",
     "figures",
+    "environments",
     "learning",
     "collecting",
     "sizing",

@@ -15,7 +15,7 @@ Memory layout differs between processes, which pairs do not average out: ``--rou
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import json
 import math
 import os
@@ -86,9 +86,11 @@ def make_benchmark(
 
 def import_from(*places: str) -> Any:
     """Return the first of some objects of the trainer, as ``module:name``, whose package the checkout has."""
+    folder = Path(importlib.import_module("train_RL_agents").__file__ or "").parent
     for place in places:
         module, _, name = place.partition(":")
-        if importlib.util.find_spec(f"train_RL_agents.{module.partition('.')[0]}"):
+        # By file, since an editable install finds packages of another checkout that this one lacks.
+        if (folder / module.partition(".")[0]).exists():
             return getattr(importlib.import_module(f"train_RL_agents.{module}"), name)
     raise SystemExit(f"the checkout has none of {', '.join(places)}: add the place to this script")
 

@@ -12,21 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.scenario_file import episodes_of
 from marinenav_env.support.validation import ConfigError, is_count, require
-from train_RL_agents.agents import Agent
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
-from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import with_execution
-from train_RL_agents.evaluation.history import History
-from train_RL_agents.figures.snapshot import EvaluationProbe
+from train_RL_agents.environments import environment_of
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.learning.learner import NoRoomError, out_of_memory
 from train_RL_agents.run.checkpoint import (
@@ -149,11 +144,13 @@ class TorchRLTrainer:
     def _build(self, seed: int) -> None:
         """Create the agent, the collector of its steps, and the algorithm that learns from them."""
         config, device = self._rank_config, self.device
-        agent = make_agent(config, config.world.vessel.num_actions, device)
+        environment = environment_of(config)
+        agent = environment.agent(device)
         envs = config.trainer.num_envs
         noise = RandomSource.seeded(self.run.seed, envs, device, self.ranks.rank * envs)
+        self._environment = environment
         self.collector = StepCollector(
-            config, agent, device, seed, noise, self._generators["policy"], self.clock, self.display
+            environment, agent, device, seed, noise, self._generators["policy"], self.clock, self.display
         )
         with self.ranks.barrier():
             teacher = kept_teacher(self.run.path, self.config, device)
@@ -167,19 +164,15 @@ class TorchRLTrainer:
                 self.clock,
                 self.display.log,
                 self.collector.env.statistics,
+                environment.measured,
                 teacher,
+                environment.action_pairs(),
             )
         )
         self.collector.on_worlds_replaced = self.algorithm.reset_windows
         # Ranks stop together, at the end of an iteration.
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
-        own_code = config.execution.compile and config.execution.kernel == "compiled"
-        env = self.collector.env if own_code else None
-        self.history = History(self.run, device, self._probe, env)
-
-    def _probe(self, agent: Agent[Any], levels: Tensor, draws: bool) -> EvaluationProbe:
-        """Return the probe of an evaluation; see History."""
-        return EvaluationProbe(agent, levels, self.device, draws and self.config.draw_evaluations)
+        self.history = environment.evaluations(self.run, device, self.collector.env)
 
     def _start(self) -> None:
         """Load the weights that a new run starts from, and write its evaluation scenarios."""
@@ -187,10 +180,8 @@ class TorchRLTrainer:
             policy = load_policy(self.config.load_model, device=self.device)
             for agent in (self.algorithm.learner.agent, self.algorithm.learner.ema):
                 load_weights(agent, policy.agent.networks.state_dict(), policy.path)
-        seed = self.config.eval_schedule.seed
-        episodes = episodes_of(self.history.scenarios, self.config.world, seed)
         if self.ranks.is_main:
-            self.run.write_scenarios(episodes)
+            self.history.begin()
 
     def _advice(self, threads: int) -> str:
         """Return advice for a run that has become slow."""
@@ -361,9 +352,7 @@ class TorchRLTrainer:
             **self.algorithm.device_scalars(),
             **episodes.sums(),
         }
-        kept = self.collector.env.reset_pool.kept
-        if kept is not None:
-            on_device["scenarios_kept"] = kept
+        on_device |= self._environment.scalars(self.collector.env)
         values = self.ranks.mean(self.algorithm.meter.read(on_device))
         if not values.get("scenarios_kept", True):
             del values["scenarios_kept"]
@@ -393,7 +382,8 @@ class TorchRLTrainer:
             if slower:
                 self.display.log(slower)
         self._learned_before = self.algorithm.learner.updates > 0
-        success = self.rows[-1]["success_rate"] if self.rows else None
+        latest = self.rows[-1] if self.rows else {}
+        success = latest.get("success_rate", latest.get("avg_return"))
         self.display.step(self.env_steps, rate, success, ended.get("episode_return"), ended.get("success_rate"))
 
     # Saving -------------------------------------------------------------------------------------

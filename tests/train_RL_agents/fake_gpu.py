@@ -25,6 +25,7 @@ from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.environments import environment_of
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluation_world
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext, OffPolicy
@@ -186,7 +187,9 @@ class Loop:
         with GPU:
             agent = AGENTS[name](config.agent, config.world.vessel.num_actions)
         noise = RandomSource.seeded(0, config.trainer.num_envs, GPU)
-        self.collector = StepCollector(config, agent, GPU, 0, noise, generators["policy"], clock, display)
+        self.collector = StepCollector(
+            environment_of(config), agent, GPU, 0, noise, generators["policy"], clock, display
+        )
         self.algorithm = ALGORITHMS[type(config.trainer)](
             AlgorithmContext(
                 config, agent, self.collector.env.fake_tensordict(), generators, Ranks(), clock, display.log

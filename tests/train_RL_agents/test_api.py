@@ -13,8 +13,8 @@ from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from tests.train_RL_agents.tiny_runs import TINY, usual_signals
 from train_RL_agents import TrainConfig, compare, load, train
 from train_RL_agents.cli import main
-from train_RL_agents.collecting.worlds import training_world
 from train_RL_agents.config.schema import TRAINED
+from train_RL_agents.environments.worlds import training_world
 
 SET = {"levels": [1], "episodes": 2, "seed": 5}
 

@@ -14,18 +14,14 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env import MarineNavEnv
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.reset import controlled
-from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.collecting.local import LocalCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.collecting.workers import Workers
-from train_RL_agents.collecting.worlds import make_world
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.environments import Environment
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.progress import Clock, Display
@@ -35,11 +31,11 @@ class StepCollector:
     """Collects steps with an exploring policy.
 
     Args:
-        config: configuration with this process's share of the totals.
+        environment: environment of the configuration with this process's share of the totals.
         agent: agent that acts.
         device: device of world, policy and steps.
         seed: seed of this process.
-        noise: source of the world's noise.
+        noise: source of random numbers of the environments.
         generator: random generator of the policy.
         clock: clock that counts the start of workers.
         display: display of messages about missing workers or graphs.
@@ -47,7 +43,7 @@ class StepCollector:
 
     def __init__(
         self,
-        config: TrainConfig[Any],
+        environment: Environment,
         agent: Agent[Any],
         device: torch.device,
         seed: int,
@@ -56,18 +52,18 @@ class StepCollector:
         clock: Clock,
         display: Display,
     ) -> None:
+        config = environment.config
         settings = config.trainer
-        self._config, self._device, self._seed, self._noise = config, device, seed, noise
-        self._clock, self._display = clock, display
-        self.env = make_world(config, agent, device, seed, noise)
+        self._environment, self._config, self._device = environment, config, device
+        self._seed, self._noise, self._clock, self._display = seed, noise, clock, display
+        self.env: Any = environment.make(agent, device, seed, noise)
         settings.check(self.env.num_robots)
-        _check_entries(self.env, agent)
         uniform = isinstance(settings, OffPolicyConfig) and settings.exploration == "uniform"
         self.policy = PolicyWrapper(
             agent, settings.num_envs, generator, uniform=uniform, compile=config.execution.compile
         )
-        self._generators = [generator, self.env.generator]
-        captures = config.execution.capture and device.type == "cuda"
+        self._generator = generator
+        captures = environment.can_capture and config.execution.capture and device.type == "cuda"
         self.by_graphs = captures and settings.collector == "local"
         """True if steps are collected by CUDA graphs."""
         self.env_steps = 0
@@ -76,7 +72,7 @@ class StepCollector:
         """Callback when the worlds are replaced, after which unfinished n-step windows are dropped."""
         self.stopping: Callable[[], bool] = lambda: False
         """Returns whether the run was asked to stop, and need not wait for workers."""
-        self._restored = False
+        self._restored = self._begins_anew = False
         self._workers: Workers | None = None
         self._graphs: GraphCollector | None = None
         self._next: Callable[[], TensorDictBase] | None = None
@@ -104,7 +100,7 @@ class StepCollector:
             self._graphs = GraphCollector(
                 self.env,
                 self.policy,
-                self._generators,
+                [self._generator, self.env.generator],
                 self._config.execution,
                 self._display.log,
                 self._config.trainer.vector_steps,
@@ -121,6 +117,9 @@ class StepCollector:
 
     def _local(self) -> Callable[[], TensorDictBase]:
         """Return the function that collects in this process, without graphs."""
+        if self._begins_anew:
+            self._display.log("the environment has no state to save: its episodes begin anew")
+            self.on_worlds_replaced()
         steps = self._config.trainer.vector_steps
         return LocalCollector(self.env, self.policy, steps).collect
 
@@ -140,7 +139,7 @@ class StepCollector:
         """Start workers and return their batches."""
         with self._clock.phase("compile"):  # not training time
             self._workers = Workers(
-                self._config,
+                self._environment,
                 self.policy,
                 self._device,
                 self._seed,
@@ -156,7 +155,7 @@ class StepCollector:
         """Return the mean number of active controlled robots per environment, a scalar on the device."""
         if self._workers is not None:
             return self._workers.active
-        active = controlled(self.env.world_state.now)
+        active: Tensor = self.env.active
         return active.float().mean() * active.shape[-1]
 
     def close(self) -> None:
@@ -177,19 +176,6 @@ class StepCollector:
         self._restored = state["world"] is not None
         if self._restored:
             self.env.load_state_dict(state["world"])
-
-
-def _check_entries(env: MarineNavEnv, agent: Agent[Any]) -> None:
-    """Reject scenario files whose sensors give other observations than the configuration.
-
-    Raises:
-        ConfigError: for the first entry of another shape.
-    """
-    for name, entry in agent.spec.entries.items():
-        shape = list(env.entries[name].shape)
-        require(
-            shape == list(entry.shape),
-            f"training_schedule.scenarios: {name}",
-            shape,
-            f"{list(entry.shape)}, as world.sensor gives",
-        )
+        elif self._config.trainer.collector == "local":
+            self._begins_anew = True
+            self.env.set_seed((self._seed + env_steps) % 2**31)

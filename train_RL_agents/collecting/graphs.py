@@ -17,10 +17,9 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env import GROUP, MarineNavEnv
+from marinenav_env import GROUP
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.runtime.loop import copied, stateless
-from marinenav_env.state import WorldState
 from train_RL_agents.collecting.local import LocalCollector
 
 
@@ -30,7 +29,7 @@ class GraphCollector(LocalCollector):
     The state of the environments is in static tensors.
 
     Args:
-        env: world, whose present state collection continues from.
+        env: world whose step is a pure function, ``make_step``; collection continues from its present state.
         policy: policy that writes the actions of a step; further entries that it writes are collected, too. To be
             compiled it also needs ``draw_noise``, see PolicyWrapper.
         generators: random generators of policy and world.
@@ -41,7 +40,7 @@ class GraphCollector(LocalCollector):
 
     def __init__(
         self,
-        env: MarineNavEnv,
+        env: Any,
         policy: Callable[..., TensorDictBase],
         generators: Sequence[torch.Generator],
         execution: Execution,
@@ -106,7 +105,7 @@ class GraphCollector(LocalCollector):
         self.refresh.reset()
         return next_seed
 
-    def _step(self, world: WorldState, *noise: Any) -> tuple[WorldState, TensorDictBase]:
+    def _step(self, world: Any, *noise: Any) -> tuple[Any, TensorDictBase]:
         """Act and step the world; return the next state, and the step with TorchRL's keys."""
         env = self.env
         # Collected steps must share no memory with the state.

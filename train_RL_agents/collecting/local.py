@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from torchrl.collectors import BaseCollector
-
-from marinenav_env import MarineNavEnv
+from torchrl.envs import EnvBase
 
 
 class LocalCollector(BaseCollector):
@@ -27,7 +26,7 @@ class LocalCollector(BaseCollector):
 
     def __init__(
         self,
-        env: MarineNavEnv,
+        env: EnvBase,
         policy: Callable[[TensorDictBase], TensorDictBase],
         steps: int = 1,
     ) -> None:

@@ -14,7 +14,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,16 +22,16 @@ import torch
 from tensordict import TensorDictBase
 from torch import nn
 from torchrl.collectors import MultiSyncCollector
+from torchrl.envs import EnvBase
 
-from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.scenario_file import Episode
 from marinenav_env.support import plugins
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import ConfigError
+from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.waiting import Watchdog
-from train_RL_agents.collecting.worlds import training_scenarios, training_world
-from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.environments import Environment
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.compiling import shield_compilers
 from train_RL_agents.utils.device import keep_freed_memory, random_stream
@@ -48,25 +47,14 @@ _worker_seed = 0
 """Seed of the worker in this process."""
 
 
-def make_worker_world(
-    world: WorldConfig,
-    num_envs: int,
-    scenarios: Curriculum | list[Episode],
-    env_steps: int,
-    seed: int,
-    allowed: tuple[str, ...],
-    **settings: Any,
-) -> MarineNavEnv:
-    """Seed a worker and return its world; called in the worker's process.
+def make_worker_env(make: Callable[[], EnvBase], seed: int, allowed: tuple[str, ...], compiles: bool) -> EnvBase:
+    """Seed a worker and return its environments; called in the worker's process.
 
     Args:
-        world: settings of the world.
-        num_envs: number of the worker's environments.
-        scenarios: levels, counted in the worker's env-steps, or episodes.
-        env_steps: env-steps that the worker made before the run was resumed.
+        make: function that makes the environments.
         seed: seed of the worker.
         allowed: users' modules that it may import, as the trainer may.
-        settings: further arguments of MarineNavEnv.
+        compiles: whether the worker compiles.
     """
     global _worker_seed
     _worker_seed = seed
@@ -76,13 +64,11 @@ def make_worker_world(
     if multiprocessing.parent_process() is not None:
         # The trainer reports errors that end a worker.
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
-        if settings.get("compile_step"):
+        if compiles:
             shield_compilers()
     keep_freed_memory()
     plugins.allow(*allowed)
-    env = MarineNavEnv(world, num_envs, scenarios=scenarios, seed=seed, **settings)
-    env.env_steps = env_steps
-    return env
+    return make()
 
 
 class WorkerPolicy(PolicyWrapper):
@@ -121,11 +107,11 @@ class Workers:
     """Worker processes, started by the constructor.
 
     Args:
-        config: this process's part of the run, with the number and engine of the workers.
+        environment: environment of this process's part of the run, with the number and engine of the workers.
         policy: exploring policy.
         device: device of the batches.
-        seed: seed of the world.
-        noise: source of the noise of all environments.
+        seed: seed of this process.
+        noise: source of random numbers of all environments.
         env_steps: env-steps that this process made before the run was resumed.
         stopping: returns whether the run was asked to stop.
 
@@ -136,7 +122,7 @@ class Workers:
 
     def __init__(
         self,
-        config: TrainConfig[Any],
+        environment: Environment,
         policy: PolicyWrapper,
         device: torch.device,
         seed: int,
@@ -144,9 +130,9 @@ class Workers:
         env_steps: int,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        settings, self._device, self._policy = config.trainer, device, policy
+        settings, self._device, self._policy = environment.config.trainer, device, policy
         self._sent = WorkerPolicy(policy, settings.num_envs // settings.collectors)
-        worlds = _worlds(config, policy.agent.continuous, seed, noise, env_steps)
+        worlds = _makers(environment, policy.agent, seed, noise, env_steps)
         frames = settings.num_envs * settings.vector_steps
         self._watchdog = Watchdog(stopping)
         if settings.collector == "ray":  # it sets signal handlers, which only the main thread may
@@ -189,32 +175,17 @@ class Workers:
             self._watchdog.call(self._collector.shutdown, _SHUTDOWN_SECONDS)
 
 
-def _worlds(config: TrainConfig[Any], continuous: bool, seed: int, noise: RandomSource, env_steps: int) -> list[Any]:
-    """Return the constructors of the workers' worlds; together they have the noise of a single one."""
-    count, num_envs = config.trainer.collectors, config.trainer.num_envs
-    numbers = noise.environment.to(_CPU).split(num_envs // count)
-    scenarios = training_scenarios(config)
-    if isinstance(scenarios, Curriculum):
-        begins = tuple(-(-begin // count) for begin in scenarios.timesteps)
-        scenarios = replace(scenarios, timesteps=begins)
+def _makers(
+    environment: Environment, agent: Agent[Any], seed: int, noise: RandomSource, env_steps: int
+) -> list[Callable[[], EnvBase]]:
+    """Return the functions that workers call to make their environments."""
+    config = environment.config
     seed += _RESUME_STRIDE * env_steps
+    seeds = [seed + _SEED_STRIDE * (worker + 1) for worker in range(config.trainer.collectors)]
+    makers = environment.worker_makers(agent, seeds, noise, env_steps)
+    allowed, compiles = plugins.allowed(), config.execution.compile
     return [
-        partial(
-            make_worker_world,
-            training_world(config),
-            num_envs // count,
-            scenarios,
-            env_steps // count,
-            seed + _SEED_STRIDE * (worker + 1),
-            plugins.allowed(),
-            noise=RandomSource(noise.seed.to(_CPU), numbers[worker].clone(), torch.tensor(env_steps // num_envs)),
-            continuous=continuous,
-            compile_step=config.execution.compile,
-            kernel=config.execution.kernel,
-            check_actions=False,  # see Algorithm.health
-            episode_statistics=True,
-        )
-        for worker in range(count)
+        partial(make_worker_env, make, number, allowed, compiles) for make, number in zip(makers, seeds, strict=True)
     ]
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from marinenav_env import GROUP, ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.state import Scenario
+from marinenav_env.stepping.actions import command_pairs
 from marinenav_env.support.validation import is_number, require
 from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.quantile import nearness_risk
@@ -24,7 +25,7 @@ from train_RL_agents.evaluation.recording import DOUBTFUL, Recording, concatenat
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback
 from train_RL_agents.networks.observation import OBSERVATION, Observation, observation_of
-from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper, command_pairs
+from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import POLICIES, proposal, resolve_path
 from train_RL_agents.utils.memory import require_room
@@ -96,6 +97,7 @@ class Contender:
         """Return a world in which as many objects are observed as the policy has slots for."""
         if self.trained is None:
             return world
+        self.trained.config.env.require_built_in("levels, suites and scenario files")
         slots = self.trained.config.world.sensor.max_objects
         return replace(world, sensor=replace(world.sensor, max_objects=slots))
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
+from marinenav_env.scenarios.scenario_file import episodes_of, scenario_text
 from marinenav_env.support.validation import is_count, is_number
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, evaluation_world, finite, same_code
@@ -74,6 +75,11 @@ class History:
         """Runs the fixed set with ``_agent``; kept, since code is compiled for it."""
         self._agent: Agent[Any] | None = None
         self._began, self._drawing = time.perf_counter(), 0.0
+
+    def begin(self) -> None:
+        """Write the scenarios of the fixed set to the run folder."""
+        config = self._config
+        self._run.write_scenarios(scenario_text(episodes_of(self.scenarios, config.world, config.eval_schedule.seed)))
 
     def evaluate(
         self,

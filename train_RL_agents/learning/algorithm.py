@@ -13,7 +13,6 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from marinenav_env.sensing.perception import perception_entries
 from marinenav_env.stepping.actions import unusable
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import LossFunction
@@ -48,8 +47,12 @@ class AlgorithmContext:
     """Function that prints a line."""
     statistics: tuple[str, ...] = ()
     """Names of the episode statistics in the steps."""
+    measured: tuple[str, ...] = ()
+    """Names of the entries of the observation that ``health`` sums, since they may be infinite or NaN."""
     teacher: LoadedPolicy | None = None
     """Policy whose actions are imitated, on the device."""
+    pairs: Tensor | None = None
+    """Discrete actions [A, D] as continuous ones, for a teacher with the other kind of actions."""
 
     @property
     def device(self) -> torch.device:
@@ -104,15 +107,14 @@ class Algorithm(ABC):
         self._pairs = None if context.agent.continuous else context.agent.num_actions
         action = context.example.get((GROUP, "action"))
         self._action_sum = torch.zeros_like(action, dtype=self._reward_sum.dtype)
-        built_in = {entry.name for entry in perception_entries(config.world)} | {"scan"}
-        self._measured = sorted(context.agent.spec.entries.keys() - built_in)
+        self._measured = context.measured
         self._measured_sum = torch.zeros_like(self._reward_sum.squeeze(-1))
         self.episodes = EpisodeMeter(context.example, context.statistics)
         """Statistics of the training episodes that have ended."""
         losses: LossFunction = context.agent.loss
         if teacher is not None:
             weight = config.trainer.imitation_weight
-            losses = with_imitation(context.agent, teacher, config.world, weight)
+            losses = with_imitation(context.agent, teacher, context.pairs, weight)
         self.learner = Learner(context.agent, config, self._generator, context.ranks, context.log, tau, losses)
 
     @classmethod
@@ -147,8 +149,8 @@ class Algorithm(ABC):
     def health(self) -> dict[str, Tensor]:
         """Return scalars on the device that are finite as long as all summed values are.
 
-        Discrete actions count as 0, or as NaN if they are invalid. Of observations, only entries of users' sensors are
-        summed.
+        Discrete actions count as 0, or as NaN if they are invalid. Of observations, only the entries that the context
+        names are summed.
         """
         measured = {"observations": self._measured_sum.sum()} if self._measured else {}
         return measured | {

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from marinenav_env.scenarios.scenario_file import Episode, scenario_text
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import saved_config, to_dict
@@ -222,13 +221,13 @@ class RunFolder:
             self._write_json(CONFIG, config)
             self._written_config = config
 
-    def write_scenarios(self, episodes: Sequence[Episode]) -> None:
-        """Write the scenarios of the run's evaluations.
+    def write_scenarios(self, text: str) -> None:
+        """Write the scenarios of the run's evaluations, as the text of a scenario file.
 
         Raises:
             ConfigError: when they cannot be written.
         """
-        self._write("eval_configs.json", scenario_text(episodes))
+        self._write("eval_configs.json", text)
 
     @contextmanager
     def _logging(self) -> Iterator[list[RunLogger]]:

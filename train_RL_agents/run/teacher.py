@@ -7,12 +7,9 @@ from typing import Any
 
 import torch
 
-from marinenav_env.support.validation import require
+from train_RL_agents.config.building import require_same_world
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.run.checkpoint import TEACHER, LoadedPolicy, load_policy
-
-_COMMANDS = ("left_thrust_change", "right_thrust_change", "max_thrust_rate")
 
 
 def find_teacher(config: TrainConfig[Any]) -> LoadedPolicy:
@@ -23,17 +20,7 @@ def find_teacher(config: TrainConfig[Any]) -> LoadedPolicy:
             steps than the run.
     """
     teacher = load_policy(config.teacher)
-    own, its, name = config.world, teacher.config.world, f"{config.teacher}: world"
-    require(
-        teacher.agent.spec == ObservationSpec.of(own),
-        "teacher",
-        config.teacher,
-        "one that observes what robots of this run observe (world.sensor, world.vessel.radius)",
-    )
-    for key in ("dt", "substeps"):
-        _require_same(f"{name}.{key}", getattr(its, key), getattr(own, key))
-    for key in _COMMANDS:
-        _require_same(f"{name}.vessel.{key}", getattr(its.vessel, key), getattr(own.vessel, key))
+    require_same_world(config, teacher.config, str(config.teacher))
     return teacher
 
 
@@ -49,7 +36,3 @@ def kept_teacher(folder: Path, config: TrainConfig[Any], device: torch.device) -
         ConfigError: when its file is missing or damaged.
     """
     return load_policy(folder / TEACHER, device=device) if config.imitation_learning else None
-
-
-def _require_same(name: str, value: Any, expected: Any) -> None:
-    require(value == expected, name, value, f"that of the run, {expected}")

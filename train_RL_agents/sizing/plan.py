@@ -1,13 +1,12 @@
 """Prediction of the memory that a run takes.
 
 Replay, weights and optimiser are counted to the byte, from one row and one agent. The temporary memory of an update and
-of a step of the world is estimated: from the tensors that autograd saves for a small batch, and from the size of one
-environment.
+of a step of the environments is estimated: from the tensors that autograd saves for a small batch, and from the size of
+one environment.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,20 +16,16 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from marinenav_env import Curriculum, MarineNavEnv
-from marinenav_env.scenarios.complete import draws_for
 from marinenav_env.support.validation import ConfigError, require
-from train_RL_agents.agents.trainer_configs import OffPolicyConfig, TrainerConfig
-from train_RL_agents.collecting.worlds import training_scenarios
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainingSchedule
-from train_RL_agents.evaluation.episodes import drawing_bytes, step_bytes
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.environments import Environment, environment_of
 from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryItem
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
 from train_RL_agents.memory.prioritized import SPARE
-from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.utils.memory import USABLE, gigabytes, host_free, require_room
 
 CPU = torch.device("cpu")
@@ -74,13 +69,12 @@ class Plan:
 
 def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
     """Return the predicted memory of a run; random generators and the device are not touched."""
-    settings = config.trainer
-    _check_networks(config)
-    _check_levels(config)
+    settings, environment = config.trainer, environment_of(config)
+    _check_networks(environment)
     with torch.random.fork_rng(devices=[]):
-        agent = make_agent(config, config.world.vessel.num_actions, CPU)
-        env = _one_environment(config, agent.continuous)
-        memory_estimate = ALGORITHMS[type(settings)].memory_estimate(config, agent, env.fake_tensordict())
+        agent = environment.agent(CPU)
+        step, sizes = environment.memory(agent)
+        memory_estimate = ALGORITHMS[type(settings)].memory_estimate(config, agent, step)
         update = _update_bytes(memory_estimate, settings.batch_size)
     host = device.type == "cpu"
     trained = flat_bytes(agent.networks)
@@ -93,41 +87,18 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
         MemoryItem("optimiser", MOMENTS[settings.optimizer] * trained, host, True),
         # Gradients exist twice: per parameter, and gathered in one tensor.
         MemoryItem("gradients and one update", 2 * trained + update, host, False),
-        MemoryItem("world and collected steps", _world_bytes(env, settings), host, False),
-        MemoryItem("scenarios held ready", _pool_bytes(env, config), host, False),
-        MemoryItem("evaluation", _evaluation_bytes(config), host, False),
+        *(MemoryItem(name, size, host, False) for name, size in sizes.items()),
     ]
     return Plan(device, tuple(items), _free_bytes(device))
 
 
-def _check_networks(config: TrainConfig[Any]) -> None:
+def _check_networks(environment: Environment) -> None:
     """Reject networks that do not fit into the host's memory, before they are created."""
+    num_actions, spec = environment.num_actions, environment.spec
     # A user's agent may not support creation without memory.
     with suppress(NotImplementedError, RuntimeError), torch.device("meta"):
-        agent = make_agent(config, config.world.vessel.num_actions, torch.device("meta"))
+        agent = make_agent(environment.config, num_actions, torch.device("meta"), spec)
         require_room("the agent", sum(parameter.nbytes for parameter in agent.parameters()))
-
-
-def _check_levels(config: TrainConfig[Any]) -> None:
-    """Reject levels whose scenarios do not fit into memory, and name their schedule."""
-    training = config.training_schedule
-    schedules: dict[str, TrainingSchedule | EvalSchedule] = {"eval_schedule": config.eval_schedule}
-    if not (training.sampler or training.scenarios):
-        schedules = {"training_schedule": training, **schedules}
-    for name, schedule in schedules.items():
-        try:
-            draws_for(config.world.scenario, schedule.levels)
-        except ConfigError as error:
-            raise ConfigError(f"{name}: {error}") from error
-
-
-def _one_environment(config: TrainConfig[Any], continuous: bool) -> MarineNavEnv:
-    """Return the world of a run with one environment and one scenario in the reset pool."""
-    with warnings.catch_warnings(action="ignore"):  # the run itself warns of its scenario file
-        scenarios = training_scenarios(config)
-    if isinstance(scenarios, Curriculum):
-        scenarios = replace(scenarios, pool_size=1, refresh_size=1)
-    return MarineNavEnv(config.world, 1, scenarios=scenarios, continuous=continuous, episode_statistics=True, seed=0)
 
 
 def _update_bytes(memory_estimate: MemoryEstimate, batch_size: int) -> int:
@@ -154,44 +125,6 @@ def _saved_bytes(loss: Callable[[int], None], count: int) -> int:
     with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
         loss(count)
     return sum(sizes.values())
-
-
-def _world_bytes(env: MarineNavEnv, settings: TrainerConfig) -> int:
-    """Return the memory of the environments, of their present step, and of the steps being collected."""
-    robots, obstacles = env.num_robots, env.scenario.obstacle_mask.shape[-1]
-    # Old and new state; the batch, and the previous and the next step.
-    state_bytes = 2 * _pool_entry_bytes(env) + (settings.vector_steps + 2) * _step_bytes(env)
-    return settings.num_envs * (state_bytes + step_bytes(env.config, robots, obstacles))
-
-
-def _step_bytes(env: MarineNavEnv) -> int:
-    return tree_bytes(env.fake_tensordict())
-
-
-def _pool_entry_bytes(env: MarineNavEnv) -> int:
-    """Return the number of bytes of an entry of the reset pool: scenario, state and observation."""
-    parts = (env.scenario, env.state, env.observation_spec.zero())
-    return sum(tree_bytes(part) for part in parts)
-
-
-def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
-    """Return the memory of the reset pool, and of the candidates of a refresh."""
-    curriculum = config.training_schedule.curriculum()
-    ends = 2 * env.num_robots
-    # Points, differences and distances of every candidate to every start and goal.
-    drawn = not (curriculum.sampler or config.training_schedule.scenarios)
-    draws = draws_for(config.world.scenario, curriculum.levels) if drawn else 0
-    candidates = draws * ends * 6 * env.state.pose.element_size()
-    return curriculum.pool_size * _pool_entry_bytes(env) + curriculum.refresh_size * candidates
-
-
-def _evaluation_bytes(config: TrainConfig[Any]) -> int:
-    """Return the memory of an evaluation, whose scenarios are drawn and then run, all at once."""
-    schedule = config.eval_schedule
-    levels, episodes = schedule.levels, sum(schedule.num_episodes)
-    robots, obstacles = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_obstacles"))
-    run = episodes * step_bytes(config.world, robots, obstacles)
-    return max(run, drawing_bytes(config.world, levels, schedule.num_episodes))
 
 
 # Free memory ------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import torch
 from marinenav_env import ConfigError
 from marinenav_env.runtime.philox import RandomSource
 from tests.train_RL_agents.helpers import make_inputs, seeded
+from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import (
     at,
     begin,
@@ -23,6 +24,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.collecting import workers
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.environments import environment_of
 from train_RL_agents.memory.column_layout import STORED
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -62,8 +64,9 @@ def test_each_worker_has_its_share_of_one_world():
     config = from_dict(
         {"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]}, ["trainer.num_envs=8", *TWO, "execution.compile=false"]
     )
-    made = [make() for make in workers._worlds(config, True, 0, noise(), 12)]
-    made += [make() for make in workers._worlds(config, True, 0, noise(), 0)]
+    environment, agent = environment_of(config), agent_of("AC-IQN")
+    made = [make() for make in workers._makers(environment, agent, 0, noise(), 12)]
+    made += [make() for make in workers._makers(environment, agent, 0, noise(), 0)]
     assert [env.num_envs for env in made] == [4] * 4
     assert [env.env_steps for env in made] == [6, 6, 0, 0]
     assert made[0].reset_pool._curriculum.timesteps == (0, 3, 5, 5, 6, 6)

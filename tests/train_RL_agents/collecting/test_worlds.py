@@ -13,7 +13,6 @@ from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import small_pool
-from train_RL_agents.collecting.worlds import make_world, training_scenarios, training_world
 from train_RL_agents.config.reading import (
     from_dict,
     load_config,
@@ -22,6 +21,7 @@ from train_RL_agents.config.reading import (
     to_dict,
 )
 from train_RL_agents.config.schema import TRAINED, TrainingReward
+from train_RL_agents.environments.worlds import make_world, training_scenarios, training_world
 from train_RL_agents.experiments.space import changed
 
 WORDS = [

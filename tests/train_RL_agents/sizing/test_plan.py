@@ -17,8 +17,8 @@ from tests.train_RL_agents.helpers import memory_of_rows
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import TINY, new_run
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.collecting.worlds import make_world
 from train_RL_agents.config.reading import default_config, from_dict
+from train_RL_agents.environments.worlds import make_world
 from train_RL_agents.learning.algorithm import MemoryItem
 from train_RL_agents.memory.prioritized import SPARE
 from train_RL_agents.memory.transitions import batch_of

@@ -1,4 +1,4 @@
-"""The training world of a configuration."""
+"""The world and the scenarios that a configuration asks to train on."""
 
 from __future__ import annotations
 

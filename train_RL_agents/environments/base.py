@@ -1,0 +1,158 @@
+"""What training asks of an environment beside the specs of its EnvBase."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.envs import EnvBase
+
+from marinenav_env.runtime.philox import RandomSource
+from train_RL_agents.agents import Agent
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.evaluation.tally import ProgressCallback
+from train_RL_agents.networks.observation import ObservationSpec
+from train_RL_agents.run.run_folder import RunFolder
+
+
+class Evaluations(Protocol):
+    """Evaluations of a run on a fixed set of episodes, with their results."""
+
+    rows: list[dict[str, Any]]
+    """Figures of each evaluation, as in evaluations.csv."""
+
+    def begin(self) -> None:
+        """Write what the run folder holds of the episodes."""
+
+    def evaluate(
+        self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
+    ) -> None:
+        """Run the episodes, and log more than their figures.
+
+        Args:
+            agent: agent to evaluate.
+            env_steps: env-steps of the run so far.
+            last: whether the run ends with this evaluation.
+            progress: callback with the numbers of episodes that have ended, and of all.
+        """
+
+    def record(
+        self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
+    ) -> tuple[dict[str, Any], bool]:
+        """Write and log the latest evaluation, and save its policy.
+
+        Args:
+            agent: agent that was evaluated.
+            env_steps: env-steps of the run so far.
+            times: seconds by name, for the table.
+            last: whether the run ends with this evaluation.
+
+        Returns:
+            Figures over all episodes, and whether the policy is the best so far.
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all evaluations so far."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the evaluations of a state_dict.
+
+        Raises:
+            ValueError: when they are not evaluations of these episodes.
+        """
+
+
+class Environment(ABC):
+    """The environment of a run.
+
+    Its EnvBase has the batch [E], the group ``robots`` and the keys of MarineNavEnv. The attributes that collection
+    uses beside those of EnvBase are ``num_robots`` (R), ``active`` ([E, R] bool), ``env_steps`` (env-steps so far) and
+    ``statistics`` (names of the columns of the key ``episode_statistics``).
+
+    Args:
+        config: configuration of the run.
+    """
+
+    can_capture: ClassVar[bool] = False
+    """True if a step is a pure function of tensors, ``make_step``, which a CUDA graph can hold."""
+    spec: ObservationSpec
+    """What an agent observes, and how large continuous actions are."""
+    num_actions: int
+    """Number of discrete actions; 1 without any."""
+    measured: tuple[str, ...]
+    """Entries of the observation that may be infinite or NaN, which the trainer then reports."""
+
+    def __init__(self, config: TrainConfig[Any]) -> None:
+        self.config = config
+
+    def agent(self, device: torch.device) -> Agent[Any]:
+        """Return a new agent of the run.
+
+        Raises:
+            ConfigError: when it cannot act in this environment.
+        """
+        agent = make_agent(self.config, self.num_actions, device, self.spec)
+        self.check(agent)
+        return agent
+
+    def check(self, agent: Agent[Any]) -> None:  # noqa: B027
+        """Check that an agent can act in it; here every agent can.
+
+        Raises:
+            ConfigError: when it cannot.
+        """
+
+    @abstractmethod
+    def make(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> Any:
+        """Return the environments of a training, an EnvBase of the batch [E].
+
+        Args:
+            agent: agent that acts.
+            device: device of the steps.
+            seed: seed of this process.
+            noise: source of random numbers for environments that take theirs from one.
+        """
+
+    @abstractmethod
+    def worker_makers(
+        self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
+    ) -> list[Callable[[], EnvBase]]:
+        """Return a function for each worker that makes its share of the environments, on the CPU.
+
+        Args:
+            agent: agent that acts.
+            seeds: seeds of the workers.
+            noise: source of random numbers of all environments.
+            env_steps: env-steps that this process made before the run was resumed.
+        """
+
+    @abstractmethod
+    def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> Evaluations:
+        """Return the evaluations of a run.
+
+        Args:
+            run: run folder, with the configuration.
+            device: device of the evaluations.
+            env: environments of the training, whose compiled code evaluations may share.
+        """
+
+    @abstractmethod
+    def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
+        """Return a step of one environment, for shapes and dtypes, and bytes that a run takes by name.
+
+        Args:
+            agent: agent of the run, on the CPU.
+        """
+
+    def action_pairs(self) -> Tensor | None:
+        """Return the discrete actions [A, D] as continuous ones; None where they are none."""
+        return None
+
+    def scalars(self, env: Any) -> dict[str, Tensor]:
+        """Return scalars on the device for the log, ``train/NAME``; NaN for what is not to be logged."""
+        return {}

@@ -1,0 +1,201 @@
+"""MarineNavEnv as the environment of a run: levels, scenario files, workers, evaluations, memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.envs import EnvBase
+
+from marinenav_env import Curriculum, MarineNavEnv, WorldConfig
+from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.complete import draws_for
+from marinenav_env.scenarios.scenario_file import Episode
+from marinenav_env.sensing.perception import perception_entries
+from marinenav_env.stepping.actions import command_pairs
+from marinenav_env.support.validation import ConfigError, require
+from train_RL_agents.agents import Agent
+from train_RL_agents.agents.trainer_configs import TrainerConfig
+from train_RL_agents.config.building import spec_of
+from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainingSchedule
+from train_RL_agents.environments.base import Environment
+from train_RL_agents.environments.worlds import make_world, training_scenarios, training_world
+from train_RL_agents.evaluation.episodes import drawing_bytes, step_bytes
+from train_RL_agents.evaluation.history import History
+from train_RL_agents.figures.snapshot import EvaluationProbe
+from train_RL_agents.memory.replay import tree_bytes
+from train_RL_agents.run.run_folder import RunFolder
+
+_CPU = torch.device("cpu")
+
+
+class MarineNav(Environment):
+    """The built-in environment; see Environment."""
+
+    can_capture = True
+
+    def __init__(self, config: TrainConfig[Any]) -> None:
+        super().__init__(config)
+        self.spec = spec_of(config.world)
+        self.num_actions = config.world.vessel.num_actions
+        # Entries of the built-in sensors are always finite.
+        built_in = {entry.name for entry in perception_entries(config.world)} | {"scan"}
+        self.measured = tuple(sorted(self.spec.entries.keys() - built_in))
+
+    def make(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> MarineNavEnv:
+        """Return the training world; see Environment.
+
+        Raises:
+            ConfigError: for scenario files whose sensors give other observations than the configuration.
+        """
+        env = make_world(self.config, agent, device, seed, noise)
+        for name, entry in self.spec.entries.items():
+            shape, wanted = list(env.entries[name].shape), list(entry.shape)
+            key = f"training_schedule.scenarios: {name}"
+            require(shape == wanted, key, shape, f"{wanted}, as world.sensor gives")
+        return env
+
+    def worker_makers(
+        self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
+    ) -> list[Callable[[], EnvBase]]:
+        """Return the constructors of worlds that together have the noise of a single one; see Environment."""
+        config, count = self.config, len(seeds)
+        num_envs = config.trainer.num_envs
+        numbers = noise.environment.to(_CPU).split(num_envs // count)
+        scenarios = training_scenarios(config)
+        if isinstance(scenarios, Curriculum):
+            begins = tuple(-(-begin // count) for begin in scenarios.timesteps)
+            scenarios = replace(scenarios, timesteps=begins)
+        return [
+            partial(
+                make_share,
+                training_world(config),
+                num_envs // count,
+                scenarios,
+                env_steps // count,
+                seed=seed,
+                noise=RandomSource(noise.seed.to(_CPU), numbers[worker].clone(), torch.tensor(env_steps // num_envs)),
+                continuous=agent.continuous,
+                compile_step=config.execution.compile,
+                kernel=config.execution.kernel,
+                check_actions=False,  # see Algorithm.health
+                episode_statistics=True,
+            )
+            for worker, seed in enumerate(seeds)
+        ]
+
+    def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> History:
+        """Return the evaluations on the fixed set of scenarios; see Environment."""
+        config = self.config
+
+        def probe(agent: Agent[Any], levels: Tensor, draws: bool) -> EvaluationProbe:
+            return EvaluationProbe(agent, levels, device, draws and config.draw_evaluations)
+
+        own_code = config.execution.compile and config.execution.kernel == "compiled"
+        return History(run, device, probe, env if own_code else None)
+
+    def action_pairs(self) -> Tensor:
+        """Return the pairs of thrust changes as commands; see Environment."""
+        return command_pairs(self.config.world.vessel)
+
+    def scalars(self, env: Any) -> dict[str, Tensor]:
+        """Return the number of scenarios that refreshes of the pool kept, if there are any; see Environment."""
+        kept = env.reset_pool.kept
+        return {} if kept is None else {"scenarios_kept": kept}
+
+    # Memory -------------------------------------------------------------------------------------
+
+    def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
+        """See Environment.
+
+        Raises:
+            ConfigError: when scenarios of a level do not fit into memory; it names their schedule.
+        """
+        config = self.config
+        _check_levels(config)
+        with warnings.catch_warnings(action="ignore"):  # the run itself warns of its scenario file
+            scenarios = training_scenarios(config)
+        if isinstance(scenarios, Curriculum):
+            scenarios = replace(scenarios, pool_size=1, refresh_size=1)
+        env = MarineNavEnv(
+            config.world, 1, scenarios=scenarios, continuous=agent.continuous, episode_statistics=True, seed=0
+        )
+        return env.fake_tensordict(), {
+            "world and collected steps": _world_bytes(env, config.trainer),
+            "scenarios held ready": _pool_bytes(env, config),
+            "evaluation": _evaluation_bytes(config),
+        }
+
+
+def make_share(
+    world: WorldConfig,
+    num_envs: int,
+    scenarios: Curriculum | list[Episode],
+    env_steps: int,
+    **settings: Any,
+) -> MarineNavEnv:
+    """Return the world of a worker; called in the worker's process.
+
+    Args:
+        world: settings of the world.
+        num_envs: number of the worker's environments.
+        scenarios: levels, counted in the worker's env-steps, or episodes.
+        env_steps: env-steps that the worker made before the run was resumed.
+        settings: further arguments of MarineNavEnv.
+    """
+    env = MarineNavEnv(world, num_envs, scenarios=scenarios, **settings)
+    env.env_steps = env_steps
+    return env
+
+
+def _check_levels(config: TrainConfig[Any]) -> None:
+    """Reject levels whose scenarios do not fit into memory, and name their schedule."""
+    training = config.training_schedule
+    schedules: dict[str, TrainingSchedule | EvalSchedule] = {"eval_schedule": config.eval_schedule}
+    if not (training.sampler or training.scenarios):
+        schedules = {"training_schedule": training, **schedules}
+    for name, schedule in schedules.items():
+        try:
+            draws_for(config.world.scenario, schedule.levels)
+        except ConfigError as error:
+            raise ConfigError(f"{name}: {error}") from error
+
+
+def _world_bytes(env: MarineNavEnv, settings: TrainerConfig) -> int:
+    """Return the memory of the environments, of their present step, and of the steps being collected."""
+    robots, obstacles = env.num_robots, env.scenario.obstacle_mask.shape[-1]
+    # Old and new state; the batch, and the previous and the next step.
+    state_bytes = 2 * _pool_entry_bytes(env) + (settings.vector_steps + 2) * tree_bytes(env.fake_tensordict())
+    return settings.num_envs * (state_bytes + step_bytes(env.config, robots, obstacles))
+
+
+def _pool_entry_bytes(env: MarineNavEnv) -> int:
+    """Return the number of bytes of an entry of the reset pool: scenario, state and observation."""
+    parts = (env.scenario, env.state, env.observation_spec.zero())
+    return sum(tree_bytes(part) for part in parts)
+
+
+def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
+    """Return the memory of the reset pool, and of the candidates of a refresh."""
+    curriculum = config.training_schedule.curriculum()
+    ends = 2 * env.num_robots
+    # Points, differences and distances of every candidate to every start and goal.
+    drawn = not (curriculum.sampler or config.training_schedule.scenarios)
+    draws = draws_for(config.world.scenario, curriculum.levels) if drawn else 0
+    candidates = draws * ends * 6 * env.state.pose.element_size()
+    return curriculum.pool_size * _pool_entry_bytes(env) + curriculum.refresh_size * candidates
+
+
+def _evaluation_bytes(config: TrainConfig[Any]) -> int:
+    """Return the memory of an evaluation, whose scenarios are drawn and then run, all at once."""
+    schedule = config.eval_schedule
+    levels, episodes = schedule.levels, sum(schedule.num_episodes)
+    robots, obstacles = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_obstacles"))
+    run = episodes * step_bytes(config.world, robots, obstacles)
+    return max(run, drawing_bytes(config.world, levels, schedule.num_episodes))
