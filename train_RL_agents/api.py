@@ -24,8 +24,8 @@ from marinenav_env.support.validation import (
 )
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.environments.scoring import evaluate_all
 from train_RL_agents.evaluation.contenders import Contender, find
-from train_RL_agents.evaluation.scoring import evaluate_all
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.experiments.run import run_to_the_end
 from train_RL_agents.experiments.seeds import new_runs, resumed_runs

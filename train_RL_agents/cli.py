@@ -288,9 +288,11 @@ def _import(command: ModuleType) -> None:
 def _allow_parts(arguments: argparse.Namespace) -> None:
     """Allow imports of the parts that the command line names, also from the current folder."""
     from marinenav_env.support import plugins
+    from train_RL_agents.config.environment import SHORT_NAMES
 
     values = [word.partition("=")[2] for word in arguments.overrides if word.startswith(_PARTS)]
-    values.append(str(getattr(arguments, "agent", "")))
+    values += [str(getattr(arguments, name, "")) for name in ("agent", "env")]
+    values = [value for value in values if value.partition(":")[0] not in SHORT_NAMES]
     named = [*arguments.plugin, *(part for value in values for part in _PART.findall(value))]
     if named:
         plugins.allow(*named)

@@ -21,6 +21,7 @@ from marinenav_env.support.validation import ConfigError
 
 AGENTS = "marinenav.agents"
 ENCODERS = "marinenav.encoders"
+ENVIRONMENTS = "marinenav.environments"
 LOGGERS = "marinenav.loggers"
 OBSERVATIONS = "marinenav.observations"
 REWARDS = "marinenav.rewards"

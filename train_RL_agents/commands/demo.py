@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_outputs(arguments.out)
     loaded = load_policy(arguments.policy, arguments.which)
+    loaded.config.env.require_built_in("the page")
     observed = set(loaded.agent.spec.without(loaded.config.agent.excluded).entries)
     require(
         observed <= MEASURED,

@@ -90,9 +90,9 @@ def run(arguments: argparse.Namespace) -> int:
     if "record" in given and len(names) > 1:
         error("argument --record: takes one policy")
     from marinenav_env.support.files import check_outputs
+    from train_RL_agents.environments.scoring import evaluate_all
     from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.recording import save
-    from train_RL_agents.evaluation.scoring import evaluate_all
     from train_RL_agents.exporting.exported import find
     from train_RL_agents.run.checkpoint import NOT_EVALUATED
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device

@@ -87,6 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
         recordings = [load(path) for path in arguments.recording]
         _require_few(max(len(recording.steps) for recording in recordings), options)
     else:
+        film = _film(options)
+        if film is not None:
+            print(*film, sep="\n")
+            return 0
         recordings = _play(options)
     sides = [_views(recording, options) for recording in recordings]
     for path in _write(sides, options):
@@ -139,6 +143,27 @@ def _check_outputs(options: dict[str, Any]) -> None:
     check_folder(options.get("out", Path()))
     if "frames" not in options:
         require_ffmpeg()
+
+
+def _film(options: dict[str, Any]) -> list[Path] | None:
+    """Write a film of what an environment of others renders; return None for policies in the built-in one."""
+    import torch
+
+    from marinenav_env.support.validation import require
+    from train_RL_agents.environments.film import write_film
+    from train_RL_agents.evaluation.contenders import find
+    from train_RL_agents.utils.files import make_folder
+
+    found = find(options["policies"][0], options.get("which", "best"), torch.device("cpu")).trained
+    if found is None or found.config.env.built_in:
+        return None
+    taken = ("policies", "which", "seed", "out")
+    known = (*_CHOICES, "html", "overview", "frames", "episode", "vessel", "speed")
+    for name in (name for name in known if name in options and name not in taken):
+        require(False, f"--{name}", str(options[name]), f"left out: it has no effect in {found.config.env.name}")
+    out = options.get("out", Path())
+    make_folder(out)
+    return write_film(found, options.get("seed", found.config.eval_schedule.seed), out)
 
 
 def _play(options: dict[str, Any]) -> list[Recording]:

@@ -23,6 +23,7 @@ OWN_THREADS = True
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _SHORTHANDS = {
     "agent": "agent_type",
+    "env": "env.name",
     "device": "execution.device",
     "threads": "execution.threads",
     "seed": "seed",
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="JSON with settings that differ, or the name of one that is shipped, such as dqn",
     )
     add("--agent", metavar="NAME", help="agent_type=NAME, or package.module:Class")
+    add("--env", metavar="NAME", help="env.name=NAME, or package.module:make_env")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; execution.device=DEV")
     add("--threads", metavar="N", help="CPU threads, 0: one per idle core; execution.threads=N")
     add("--seed", metavar="N", nargs="+", help="one run for each; seed=N,...")

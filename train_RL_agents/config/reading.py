@@ -31,6 +31,7 @@ Config = TypeVar("Config")
 _PARTS = {
     "agent_type": plugins.AGENTS,
     "agent.entry_encoders": plugins.ENCODERS,
+    "env.name": plugins.ENVIRONMENTS,
     "world.reward.function": plugins.REWARDS,
     "world.sensor.entries": plugins.OBSERVATIONS,
     "training_schedule.sampler": plugins.SCENARIOS,

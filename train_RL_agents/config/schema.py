@@ -21,6 +21,7 @@ from marinenav_env.support.validation import (
 )
 from train_RL_agents.agents import AgentConfig, agent_class
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyConfig, TrainerConfig
+from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.config.levels import EvalLevel, TrainingLevel, as_levels
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
@@ -191,8 +192,10 @@ class TrainConfig(Generic[ConfigType]):
     """Settings that hold while training, and not in evaluations."""
     execution: Execution = field(default_factory=Execution)
     """Device, threads, generated code, CUDA graphs and precision."""
+    env: EnvConfig = field(default_factory=EnvConfig)
+    """The environment."""
     world: WorldConfig = field(default_factory=WorldConfig)
-    """The world."""
+    """The world of the built-in environment."""
     training_schedule: TrainingSchedule = field(default_factory=TrainingSchedule)
     """Training scenarios."""
     eval_schedule: EvalSchedule = field(default_factory=EvalSchedule)
@@ -227,7 +230,31 @@ class TrainConfig(Generic[ConfigType]):
             require(is_valid, "on_divergence", self.on_divergence, "stop with save_replay=false")
             is_valid = agent.uses_priorities or not self.trainer.prioritized
             require(is_valid, "trainer.prioritized", True, f"false for {self.agent_type}")
-        self.trainer.check(self.training_schedule.max_robots)
+        self._check_environment()
+        self.trainer.check(self.training_schedule.max_robots if self.env.built_in else 1)
+
+    def _check_environment(self) -> None:
+        """Refuse settings of the built-in environment beside another one.
+
+        Raises:
+            ConfigError: when one is stated.
+        """
+        if self.env.built_in:
+            return
+        allowed = f"left out: it has no effect in {self.env.name}"
+        for section in ("world", "training", "training_schedule"):
+            value = getattr(self, section)
+            require(value == type(value)(), section, "...", allowed)
+        require(self.eval_schedule.levels == EvalSchedule.levels, "eval_schedule.levels", "...", allowed)
+        kernel = self.execution.kernel
+        require(kernel == "compiled", "execution.kernel", kernel, f"compiled with {self.env.name}")
+
+
+def with_env_steps_of(config: TrainConfig[Any], ranks: int, **changes: Any) -> TrainConfig[Any]:
+    """Return a configuration whose levels start at the env-steps of one of some processes, with other changes."""
+    schedule = config.training_schedule
+    levels = tuple(replace(level, starts_at=-(-level.starts_at // ranks)) for level in schedule.levels)
+    return replace(config, training_schedule=replace(schedule, levels=levels), **changes)
 
 
 def with_execution(config: TrainConfig[Any], **changes: Any) -> TrainConfig[Any]:

@@ -22,6 +22,7 @@ def defaults(contenders: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig
     """Return the evaluation schedule and the world of the first trained policy, or the published ones."""
     for contender in contenders:
         if contender.trained is not None:
+            contender.trained.config.env.require_built_in("levels, suites and scenario files")
             return contender.trained.config.eval_schedule, contender.trained.config.world
     return EvalSchedule(), WorldConfig()
 

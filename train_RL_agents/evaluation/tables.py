@@ -42,6 +42,28 @@ COLUMNS = {column.title: column.meaning for column in FIGURES}
 """Meaning of each column of the table."""
 
 
+EPISODE_FIGURES = (
+    FIGURES[0],
+    Column(
+        "avg_return",
+        "return",
+        ".2f",
+        ("return_low", "return_high"),
+        meaning="sum of the rewards of an episode, mean of the agents, with the 95% interval of the mean",
+    ),
+    Column("avg_length", "length", ".1f", meaning="steps of an episode, mean"),
+)
+"""The figures of reports in environments of others; the first only where these tell it."""
+
+
+def figures_of(results: Sequence[Result]) -> tuple[Column, ...]:
+    """Return the columns of figures that reports have."""
+    row = next(iter(results[0].figures.values()))
+    if "collision_rate" in row:
+        return FIGURES
+    return tuple(column for column in EPISODE_FIGURES if column.name in row)
+
+
 def difference_column(header: str, meaning: str) -> Column:
     """Return the column of differences of success rates.
 
@@ -129,8 +151,8 @@ class Result:
     def short(self) -> str:
         """Name the policy with its success, in a few words."""
         row = self.overall
-        rate, low, high = (row[f"success_{end}"] for end in ("rate", "low", "high"))
-        return f"{self.name}, success {rate:.3f} [{low:.3f}, {high:.3f}] of {row['episodes']} episodes"
+        column = figures_of([self])[0]
+        return f"{self.name}, {column.title} {column.text(row)} of {row['episodes']} episodes"
 
     def whom(self) -> str:
         """Return a description of the policy in a few words."""
@@ -175,7 +197,10 @@ class Evaluation:
     def content(self) -> dict[str, Any]:
         """Return the content of its JSON file."""
         first, alone = self.results[0], len(self.results) == 1
-        content: dict[str, Any] = {"setting": self.setting, "columns": COLUMNS if alone else COMPARED}
+        columns = {column.title: column.meaning for column in figures_of(self.results)}
+        compared = not alone and figures_of(self.results) is FIGURES
+        columns |= {DIFFERENCE.title: DIFFERENCE.meaning} if compared else {}
+        content: dict[str, Any] = {"setting": self.setting, "columns": columns}
         # Files call compliance conduct.
         if alone:
             content["figures"] = first.figures
@@ -242,9 +267,10 @@ def group_rows(results: Sequence[Result], *parts: str) -> list[dict[str, Any]]:
 def figure_table(results: Sequence[Result]) -> Table:
     """Make the table of the figures, group by group."""
     group, several = Column("group", ""), len(results) > 1
-    keys, compared = ([group, Column("policy")], [DIFFERENCE]) if several else ([group], [])
+    keys = [group, Column("policy")] if several else [group]
+    compared = [DIFFERENCE] if several and figures_of(results) is FIGURES else []
     rows = group_rows(results, "figures", "differences")
-    return Table([*keys, Column("episodes"), *FIGURES, *compared], rows, len(keys), _IMPORTANT)
+    return Table([*keys, Column("episodes"), *figures_of(results), *compared], rows, len(keys), _IMPORTANT)
 
 
 def compliance_table(results: Sequence[Result]) -> Table:

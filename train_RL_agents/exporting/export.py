@@ -45,6 +45,11 @@ EXAMPLE_TOLERANCE = 1e-5
 TOLERANCES = {torch.float64: (0.0, TOLERANCE), torch.float32: (EXAMPLE_TOLERANCE, EXAMPLE_TOLERANCE)}
 """Largest differences of outputs from the agent's, relative and absolute, by the file's dtype."""
 CONTRACT, VERSION = "contract.json", 2
+FRAMES = {
+    "body": "x forward, y to starboard; origin at the own vessel",
+    "world": "x north, y east; yaw from x towards y, clockwise from above",
+}
+"""Frames of the inputs of policies for vessels."""
 SELECTED = "selected_action"
 """Name of the action among the outputs of ONNX files."""
 
@@ -326,7 +331,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
         loaded: exported policy.
         files: descriptions of the written files by format.
     """
-    agent, world = loaded.agent, loaded.config.world
+    agent, world, built_in = loaded.agent, loaded.config.world, loaded.config.env.built_in
     network = Deployed(agent)
     outputs = network.outputs(*network.inputs(1))
     arguments = [f"({', '.join(network.entries)})", *network.extras]
@@ -341,12 +346,9 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
         "env_steps": loaded.env_steps,
         "files": files,
         "dtype": f"{' or '.join(kinds)}, the mask included",
-        "frames": {
-            "body": "x forward, y to starboard; origin at the own vessel",
-            "world": "x north, y east; yaw from x towards y, clockwise from above",
-        },
+        **({"frames": FRAMES} if built_in else {"env": loaded.config.env.name, "spec": agent.spec.to_dict()}),
         "scaling": "none: inputs are raw, in the units given; networks scale by themselves",
-        "inputs": _inputs(network, world),
+        "inputs": _inputs(network, world if built_in else None),
         "outputs": [
             {"name": name, "shape": list(output.shape), "meaning": meaning} for (name, meaning), output in names
         ],
@@ -355,8 +357,8 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
             "torch, onnx": "the inputs in this order; the first dimension may be of any size",
             "onnx": f"{SELECTED}, the last output, is the action",
         },
-        "action": _action(agent, world),
-        "goal_distance": {"value": world.vessel.goal_distance, "unit": "m"},
+        "action": _action(agent, world) if built_in else _numbers(agent),
+        **({"goal_distance": {"value": world.vessel.goal_distance, "unit": "m"}} if built_in else {}),
         "config": to_dict(loaded.config),
         "check": {"observations": CHECKS, "tolerance": TOLERANCE},
         "examples": _examples(network),
@@ -382,8 +384,8 @@ def _rounded(output: Tensor) -> list[Any]:
     return list((output if is_integer else output.double().round(decimals=7)).tolist())
 
 
-def _inputs(network: Deployed, world: WorldConfig) -> list[dict[str, Any]]:
-    """Return descriptions of the inputs: name, shape and the meaning of every column."""
+def _inputs(network: Deployed, world: WorldConfig | None) -> list[dict[str, Any]]:
+    """Return descriptions of the inputs: name, shape and, in the built-in world, the meaning of every column."""
     self_columns = [
         "goal x (m, body)",
         "goal y (m, body)",
@@ -401,11 +403,15 @@ def _inputs(network: Deployed, world: WorldConfig) -> list[dict[str, Any]]:
         "radius (m)",
     ]
     order = "those with the smallest distance less radius, nearest first; the rest zero"
-    details: dict[str, dict[str, Any]] = {
-        "self_state": {"columns": self_columns},
-        "objects_state": {"columns": object_columns, "rows": order, "seen": to_dict(world.sensor)},
-        "objects_mask": {"meaning": "1 for an object, 0 for none"},
-    }
+    details: dict[str, dict[str, Any]] = (
+        {}
+        if world is None
+        else {
+            "self_state": {"columns": self_columns},
+            "objects_state": {"columns": object_columns, "rows": order, "seen": to_dict(world.sensor)},
+            "objects_mask": {"meaning": "1 for an object, 0 for none"},
+        }
+    )
     inputs: list[dict[str, Any]] = [
         {"name": name, "shape": [1, *entry.shape], **details.get(name, {"meaning": entry.meaning})}
         for name, entry in network.entries.items()
@@ -420,6 +426,15 @@ def _inputs(network: Deployed, world: WorldConfig) -> list[dict[str, Any]]:
         description = {"name": name, "shape": [1, *extra.shape[1:]], "usual": extra[0].tolist()}
         inputs.append(description | (fractions if agent.supports_risk else {}))
     return inputs
+
+
+def _numbers(agent: Agent[Any]) -> dict[str, Any]:
+    """Return the description of an action in an environment of others."""
+    if agent.continuous:
+        meaning = "each number from -1 to 1, the lower and the upper bound of the environment"
+        return {"rule": agent.selection_rule, "size": agent.spec.action_size, "meaning": meaning}
+    meaning = "index of a choice, or of a combination with the last choice varying fastest"
+    return {"rule": agent.selection_rule, "count": agent.num_actions, "meaning": meaning}
 
 
 def _action(agent: Agent[Any], world: WorldConfig) -> dict[str, Any]:

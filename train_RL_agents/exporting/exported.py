@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from marinenav_env.support.validation import ConfigError, is_count, require
 from train_RL_agents.agents import Agent
-from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.building import make_agent, num_world_actions
 from train_RL_agents.config.reading import saved_config
 from train_RL_agents.evaluation import contenders
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.exporting.checking import load_checked
 from train_RL_agents.exporting.export import CONTRACT, Deployed
 from train_RL_agents.exporting.loading import Call
-from train_RL_agents.networks.observation import Observation
+from train_RL_agents.networks.observation import Observation, ObservationSpec
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.files import read_json
 
@@ -90,13 +90,20 @@ def find(name: str, which: str, device: torch.device) -> Contender:
     if not isinstance(saved, dict) or not is_count(steps):
         raise ConfigError(f"{contract}: does not say how the policy was made; export it again")
     config = saved_config(saved, str(contract))
-    actions = config.world.vessel.num_actions
+    actions, spec = num_world_actions(config), None
+    if not config.env.built_in:
+        try:
+            spec = ObservationSpec.from_dict(content.get("spec"))
+            actions = content["action"].get("count", 1)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ConfigError(f"{contract}: does not say what the policy observes; export it again") from error
+        require(is_count(actions), f"{contract}: action.count", actions, "a whole number")
     # A contract may describe an agent that does not fit into memory, although the file does.
     with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
-        blank = make_agent(config, actions, torch.device("meta"))
+        blank = make_agent(config, actions, torch.device("meta"), spec)
         size = sum(weight.nbytes for weight in blank.networks.state_dict().values())
         is_plausible = size <= _LARGEST_RATIO * path.stat().st_size
         require(is_plausible, f"{contract}: config.agent", f"{size:,} bytes", f"that of {path.name}")
-    agent = make_agent(config, actions, torch.device("cpu"))
+    agent = make_agent(config, actions, torch.device("cpu"), spec)
     loaded = FileAgent(agent, call).eval()
     return Contender.of(LoadedPolicy(cast("Agent[Any]", loaded), config, path, steps, {}))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
 
 from marinenav_env.support.extras import need
 from marinenav_env.support.files import require_output
@@ -41,9 +45,25 @@ def write_animation(scene: Scene, folder: Path, name: str, speed: float) -> list
     Raises:
         ConfigError: if they cannot be written.
     """
+    frames = map(scene.image, range(scene.view.frames))
+    return write_frames(frames, speed / scene.view.dt, folder, name)
+
+
+def write_frames(frames: Iterable[NDArray[np.uint8]], rate: float, folder: Path, name: str) -> list[Path]:
+    """Write pictures as MP4 and GIF, and return the files; they appear when both are complete.
+
+    Args:
+        frames: pictures [height, width, 3].
+        rate: frames per second.
+        folder: existing folder of the files.
+        name: name of the files without suffix.
+
+    Raises:
+        ConfigError: if they cannot be written.
+    """
     require_ffmpeg()
     imageio, ffmpeg = need("imageio.v2", "plot"), need("imageio_ffmpeg", "plot")
-    rate, gif_content = speed / scene.view.dt, io.BytesIO()
+    gif_content = io.BytesIO()
     gif_options = {"format": "GIF", "mode": "I", "duration": 1000.0 / rate, "loop": 0}
     try:
         with TemporaryDirectory(dir=folder) as temporary:
@@ -52,8 +72,7 @@ def write_animation(scene: Scene, folder: Path, name: str, speed: float) -> list
                 imageio.get_writer(mp4, format="FFMPEG", fps=rate) as video,
                 imageio.get_writer(gif_content, **gif_options) as images,
             ):
-                for frame in range(scene.view.frames):
-                    image = scene.image(frame)
+                for image in frames:
                     video.append_data(image)
                     images.append_data(image)
             # ffmpeg reports no error if it could not write the end.
@@ -65,4 +84,4 @@ def write_animation(scene: Scene, folder: Path, name: str, speed: float) -> list
         raise ConfigError(f"{folder / name}: cannot be written ({first_line(error)})") from error
 
 
-__all__ = ["require_ffmpeg", "write_animation"]
+__all__ = ["require_ffmpeg", "write_animation", "write_frames"]

@@ -27,6 +27,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.finding import POLICIES, resolve_path, single_run
 from train_RL_agents.run.published import import_policy, is_program
@@ -187,6 +188,8 @@ def save_policy(
         "version": VERSION,
         "config": json.dumps(to_dict(config)),
         "num_actions": agent.num_actions,
+        # That of the built-in environment follows from the configuration.
+        **({} if config.env.built_in else {"spec": json.dumps(agent.spec.to_dict())}),
         "env_steps": env_steps,
         "metrics": metrics,
         # The weights are cloned because those of a learning agent are views of one tensor.
@@ -283,11 +286,15 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
     source = f"{file}: config"
     config = saved_config(parse_json(content.get("config"), source), source)
     weights, actions = content["weights"], content["num_actions"]
+    try:
+        spec = None if config.env.built_in else ObservationSpec.from_dict(parse_json(content.get("spec"), source))
+    except ValueError as error:
+        raise _damaged_error(file) from error
     # Shapes are compared on the meta device first: an agent that is larger than its weights might not fit into
     # memory. A user's agent may not support that device.
     with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
-        check_shapes(make_agent(config, actions, torch.device("meta")), weights, file)
-    agent = make_agent(config, actions, device)
+        check_shapes(make_agent(config, actions, torch.device("meta"), spec), weights, file)
+    agent = make_agent(config, actions, device, spec)
     load_weights(agent, weights, file)
     return LoadedPolicy(agent.eval(), config, file, content["env_steps"], content["metrics"])
 

@@ -28,6 +28,7 @@ TAGS = {
     "eval/avg_time": "travel time per robot (s), mean over successful episodes",
     "eval/avg_energy": "thrust spent per robot (N s), mean over successful episodes",
     "eval/avg_return": "sum of 0.99^t reward per robot, mean over all episodes",
+    "eval/avg_length": "steps of an episode, mean; in environments of others",
     "eval/episodes": "episodes of an evaluation",
     "losses/loss*": "what is minimised",
     "losses/value": "mean value of a batch (scaled rewards)",
@@ -77,7 +78,8 @@ def meaning(tag: str) -> str:
 
 def results(figures: dict[str, float | None]) -> dict[str, float | None]:
     """Return the most important metrics of an evaluation, numbered as TensorBoard sorts by name."""
-    return {f"Result/{number}_{name}": figures[name] for number, name in enumerate(RESULTS, 1)}
+    named = enumerate(RESULTS, 1)
+    return {f"Result/{number}_{name}": figures[name] for number, name in named if name in figures}
 
 
 def training_results(scalars: dict[str, float | None]) -> dict[str, float | None]:

@@ -32,6 +32,13 @@ FIGURES: dict[str, Callable[[float], str]] = {
 }
 """Formats of the numbers of a bar in their order: mean return and success rate of training episodes, success rate of
 the last evaluation, env-steps per second, remaining seconds."""
+_EVALUATED: dict[str, Callable[[Any], str]] = {
+    "success_rate": "success {:.3f}".format,
+    "collision_rate": "collision {:.3f}".format,
+    "avg_time": lambda value: "    - s" if value is None else f"{value:5.1f} s",
+    "avg_length": "length {:.1f}".format,
+}
+"""Formats of the figures of an evaluation in its line."""
 MOVE = {"total", "env_steps", *FIGURES}
 """Keys of an update of the bar as JSON, see Display."""
 _NOT_TRAINING = ("evaluate", "save", "compile")
@@ -320,17 +327,14 @@ class Display:
         """
         self._left.evaluated(paused, count)
 
-        def formatted(name: str, form: str) -> str:
-            value = figures[name]
-            return f"{'-':>{form[0]}}" if value is None else f"{value:{form}}"
-
-        self.log(
-            f"{env_steps:>11,} env-steps {seconds / 60:6.1f} min  "
-            f"success {figures['success_rate']:.3f}  collision {figures['collision_rate']:.3f}  "
-            f"{formatted('avg_time', '5.1f')} s{'  best' if best else ''}"
+        shown = [form(figures.get(name)) for name, form in _EVALUATED.items() if name in figures]
+        line = f"{env_steps:>11,} env-steps {seconds / 60:6.1f} min  {'  '.join(shown)}"
+        self.log(f"{line}{'  best' if best else ''}")
+        self._move(
+            env_steps,
+            success=figures.get("success_rate", figures.get("avg_return")),
+            left=self._left.seconds(env_steps),
         )
-        left = self._left.seconds(env_steps)
-        self._move(env_steps, success=figures["success_rate"], left=left)
 
     def stop(self) -> None:
         """Remove the bar, which also restores the cursor of the terminal."""

@@ -1,0 +1,173 @@
+"""Runs in environments of others, from training to an exported policy."""
+
+import json
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError
+from marinenav_env.support import plugins
+from tests.train_RL_agents.tiny_runs import ROLLOUTS, TINY
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.environments import environment_of
+from train_RL_agents.environments.external import External
+from train_RL_agents.exporting.export import CONTRACT, export
+from train_RL_agents.exporting.exported import find
+from train_RL_agents.run.checkpoint import STATE, load_policy
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer, resume
+
+CPU = torch.device("cpu")
+HERE = "tests.train_RL_agents.other_envs"
+DISCRETE = ("DQN", "IQN", "Rainbow")
+SETTINGS = {key: TINY[key] for key in ("total_timesteps", "eval_freq", "log_freq", "execution", "trainer")}
+
+
+@pytest.fixture(autouse=True)
+def allowed():
+    plugins.allow(*(f"{HERE}:{name}" for name in ("Chase", "Forgetful", "Alone")))
+
+
+def config_of(agent="DQN", *words, name="Chase"):
+    content = SETTINGS | {"agent_type": agent}
+    if AGENTS[agent].algorithm == "on-policy":
+        content = content | {"trainer": ROLLOUTS}
+    env = [f"env.name={HERE}:{name}", "env.max_steps=6", "env.eval_episodes=3"]
+    if name != "Alone":
+        env.append(f"env.options=action={'categorical' if agent in DISCRETE else 'bounded'},ends=each")
+    actions = ["agent.actions=gaussian"] if AGENTS[agent].algorithm == "on-policy" else []
+    return from_dict(content, [*env, *actions, *words])
+
+
+def begun(folder, *arguments, **options):
+    run = RunFolder.create(config_of(*arguments, **options), 0, parent=folder)
+    return TorchRLTrainer(run, quiet=True)
+
+
+def weights(trainer):
+    return trainer.algorithm.learner.agent.state_dict()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_agent_trains_evaluates_and_is_loaded_without_the_environment(agent, tmp_path):
+    trainer = begun(tmp_path, agent)
+    before = {name: value.clone() for name, value in weights(trainer).items()}
+    trainer.train()
+    assert trainer.finished and trainer.algorithm.learner.updates > 0
+    assert any(not torch.equal(before[name], value) for name, value in weights(trainer).items())
+    assert len(trainer.rows) == 2 and trainer.rows[-1]["avg_length"] <= 6.0
+    loaded = load_policy(trainer.run.path, "latest")
+    assert loaded.agent.spec == External(trainer.config).spec
+    assert loaded.metrics["avg_return"] == trainer.rows[-1]["avg_return"]
+
+
+def test_a_single_agent_without_a_batch_trains(tmp_path):
+    trainer = begun(tmp_path, "AC-IQN", name="Alone")
+    trainer.train()
+    assert trainer.finished and trainer.collector.env.num_robots == 1
+
+
+@pytest.mark.parametrize("agent", ["DQN", "AC-IQN", "PPO"])
+def test_a_run_is_resumed_exactly_where_the_environment_has_a_state(agent, tmp_path):
+    whole = begun(tmp_path / "a", agent)
+    whole.train()
+    part = begun(tmp_path / "b", agent)
+    part.callbacks.append(lambda trainer: trainer.stop() if trainer.env_steps >= 80 else None)
+    part.train()
+    assert not part.finished
+    again = resume(RunFolder.open(part.run.path), quiet=True)
+    again.train()
+    assert again.finished
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(again)[name]), name
+    figures = [{key: value for key, value in row.items() if "time" not in key} for row in whole.rows]
+    assert figures == [{key: value for key, value in row.items() if "time" not in key} for row in again.rows]
+
+
+def test_episodes_begin_anew_where_it_has_none_and_a_line_says_so(tmp_path, capsys):
+    part = begun(tmp_path, "DQN", name="Forgetful")
+    part.callbacks.append(lambda trainer: trainer.stop() if trainer.env_steps >= 80 else None)
+    part.train()
+    assert torch.load(part.run.checkpoints / STATE, weights_only=True)["world"] is None
+    again = resume(RunFolder.open(part.run.path), bar=False)
+    again.train()
+    assert again.finished
+    assert "the environment has no state to save: its episodes begin anew" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("breaks", "says"), [("nan", "observations"), ("reward", "reward")])
+def test_numbers_that_are_not_finite_stop_the_run_with_a_sentence(breaks, says, tmp_path):
+    trainer = begun(tmp_path, "AC-IQN", f"env.options=breaks={breaks}")
+    with pytest.raises(DivergedError, match=says):
+        trainer.train()
+
+
+def test_an_environment_that_raises_ends_the_run_with_a_sentence_and_keeps_the_last_state(tmp_path):
+    trainer = begun(tmp_path, "AC-IQN", "env.options=breaks=raise", "env.max_steps=0", "on_divergence=rewind")
+    with pytest.raises(ConfigError, match=r"a step failed .*the winch is jammed"):
+        trainer.train()
+    assert (trainer.run.checkpoints / STATE).exists()
+
+
+@pytest.mark.parametrize(
+    ("agent", "words", "says"),
+    [
+        ("DQN", ["env.options=action=bounded"], "agent_type=.DQN.: must be an agent for these"),
+        ("AC-IQN", ["env.options=action=one_hot"], "are discrete"),
+        ("PPO", ["agent.actions=categorical"], "gaussian or clipped_gaussian"),
+        ("DQN", ["world.max_steps=9"], "world"),
+        ("DQN", ["training.reward.collision_penalty=-9"], "training"),
+        ("DQN", ['training_schedule.levels=[{"num_robots": 2}]'], "training_schedule"),
+        ("DQN", ['eval_schedule.levels=[{"num_robots": 2}]'], "eval_schedule.levels"),
+        ("DQN", ["execution.kernel=triton"], "execution.kernel"),
+    ],
+)
+def test_settings_that_do_not_fit_the_environment_are_refused(agent, words, says):
+    with pytest.raises(ConfigError, match=says) as caught:
+        config = config_of(agent, *words)
+        environment_of(config).agent(CPU)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("agent", ["DQN", "AC-IQN", "PPO"])
+def test_an_exported_policy_acts_as_the_agent(agent, tmp_path):
+    trainer = begun(tmp_path, agent)
+    trainer.train()
+    loaded = load_policy(trainer.run.path)
+    export(loaded, tmp_path / "out", ["torch"])
+    contract = json.loads((tmp_path / "out" / CONTRACT).read_text())
+    assert contract["env"] == f"{HERE}:Chase" and "frames" not in contract
+    found = find(str(tmp_path / "out" / contract["files"]["torch"]["file"]), "best", CPU).trained
+    environment = External(trainer.config)
+    env = environment.make(loaded.agent, CPU, 3, None)
+    observation = dict(env.reset()["robots", "observation"].items())
+    observation = {name: value.flatten(0, 1) for name, value in observation.items()}
+    torch.testing.assert_close(found.agent.act(observation), loaded.agent.act(observation))
+    del contract["spec"]
+    (tmp_path / "out" / CONTRACT).write_text(json.dumps(contract))
+    with pytest.raises(ConfigError, match="does not say what the policy observes"):
+        find(str(tmp_path / "out" / contract["files"]["torch"]["file"]), "best", CPU)
+
+
+@pytest.mark.parametrize("damage", ["gone", "text", "[]", '{"entries": [], "action_size": 2}', '{"entries": 3}'])
+def test_a_policy_file_without_a_valid_specification_is_damaged(damage, tmp_path):
+    trainer = begun(tmp_path, "DQN")
+    trainer.train()
+    file = load_policy(trainer.run.path).path
+    content = torch.load(file, weights_only=True)
+    if damage == "gone":
+        del content["spec"]
+    else:
+        content["spec"] = damage
+    torch.save(content, file)
+    with pytest.raises(ConfigError) as caught:
+        load_policy(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_workers_step_environments_of_others(tmp_path):
+    words = ("trainer.collector=processes", "trainer.collectors=2", "env.options=action=categorical")
+    trainer = begun(tmp_path, "DQN", *words)
+    trainer.train()
+    assert trainer.finished

@@ -1,0 +1,33 @@
+"""Environments of other libraries by their short names, where these are installed."""
+
+import pytest
+import torch
+from torchrl.envs import check_env_specs
+
+from train_RL_agents.config.environment import EnvConfig
+from train_RL_agents.environments.external import make_env
+
+CASES = {
+    "gymnasium:CartPole-v1": (None, {}, 1, 2),
+    "gymnasium:Pendulum-v1": (None, {}, 1, 0),
+    "pettingzoo:mpe2/simple_spread_v3": ("mpe2", {"options": ("continuous_actions=true",)}, 3, 0),
+    "pettingzoo:mpe2/simple_reference_v3": ("mpe2", {}, 2, 50),
+    "vmas:navigation": ("vmas", {"options": ("n_agents=2",), "max_steps": 20}, 2, 0),
+    "vmas:transport": ("vmas", {"options": ("continuous_actions=false",), "max_steps": 20}, 4, 9),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_environment_of_a_library_is_adapted(name):
+    package, settings, robots, actions = CASES[name]
+    if package is not None:
+        pytest.importorskip(package)
+    env = make_env(EnvConfig(name, **settings), 2, torch.device("cpu"), 0)
+    assert (env.num_robots, env.actions.number) == (robots, actions)
+    check_env_specs(env)
+    step, ended = env.reset(), 0
+    for _ in range(60):
+        step, following = env.step_and_maybe_reset(env.rand_action(step))
+        ended += int(step["next", "done"].sum())
+        step = following
+    assert ended > 0 or name == "gymnasium:Pendulum-v1"

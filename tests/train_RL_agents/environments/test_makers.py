@@ -1,0 +1,88 @@
+"""Names and arguments of environments of others."""
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError
+from marinenav_env.support import plugins
+from tests.train_RL_agents.other_envs import Chase
+from train_RL_agents.config.environment import EnvConfig
+from train_RL_agents.environments.makers import find_maker, make_base, read_options
+
+CPU = torch.device("cpu")
+HERE = "tests.train_RL_agents.other_envs"
+
+
+@pytest.fixture(autouse=True)
+def allowed():
+    plugins.allow(*(f"{HERE}:{name}" for name in ("Chase", "Alone", "no_environment", "broken")))
+
+
+def made(name, num_envs=2, **settings):
+    return make_base(EnvConfig(name, **settings), num_envs, CPU, 0)
+
+
+def test_a_batched_environment_is_taken_as_it_is():
+    env = made(f"{HERE}:Chase", options=("ends=each",))
+    assert isinstance(env, Chase) and env.ends == "each" and env.batch_size == (2,)
+
+
+def test_a_single_environment_is_made_as_often_as_needed_with_other_seeds():
+    env = made(f"{HERE}:Alone", 3)
+    assert env.batch_size == (3,)
+    speeds = env.reset()["speed"]
+    assert len(set(speeds.tolist())) == 3
+    assert made("gymnasium:CartPole-v1").reset()["observation"].shape == (2, 4)
+
+
+def test_options_are_json_or_text():
+    options = read_options(
+        EnvConfig("vmas:navigation", ("n_agents=4", "shared=true", "kind=wide"), 9), lambda **_: None
+    )
+    assert options == {"n_agents": 4, "shared": True, "kind": "wide"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "says"),
+    [
+        ("gymnasium:os:system", {}, "an ID without a module"),
+        ("gymnasium:NoSuchThing-v0", {}, "it cannot be made"),
+        ("pettingzoo:os.path", {}, "a family and an environment"),
+        ("pettingzoo:../secret", {}, "a family and an environment"),
+        ("vmas:../secret", {"max_steps": 5}, "a scenario|vmas is not installed"),
+        ("tests.unknown_module:Env", {}, "does not load from files"),
+        (f"{HERE}:no_environment", {}, "a function that returns an EnvBase, not str"),
+        (f"{HERE}:broken", {}, r"it cannot be made \(OSError: no water\)"),
+        (f"{HERE}:Chase", {"options": ("speed=3",)}, "an option of"),
+        (f"{HERE}:Chase", {"options": ("num_envs=3",)}, "an option of"),
+        (f"{HERE}:Chase", {"options": ("ends",)}, "name=value"),
+        (f"{HERE}:Chase", {"options": ("ends=each", "ends=never")}, "given once"),
+    ],
+)
+def test_names_and_options_that_cannot_be_used_get_a_sentence(name, settings, says):
+    with pytest.raises(ConfigError, match=says) as caught:
+        made(name, **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_file_makes_the_program_import_a_module():
+    with pytest.raises(ConfigError, match="does not load from files"):
+        find_maker("antigravity:fly")
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"name": "sea"}, "env.name"),
+        ({"name": "vmas:"}, "env.name"),
+        ({"options": ("speed=3",)}, "env.options"),
+        ({"max_steps": 5}, "env.max_steps"),
+        ({"eval_episodes": 5}, "env.eval_episodes"),
+        ({"parallel": True}, "env.parallel"),
+        ({"name": "vmas:navigation"}, "env.max_steps"),
+        ({"name": "gymnasium:CartPole-v1", "max_steps": -1}, "env.max_steps"),
+    ],
+)
+def test_settings_without_effect_or_sense_are_refused(settings, key):
+    with pytest.raises(ConfigError, match=key):
+        EnvConfig(**settings)

@@ -1,0 +1,91 @@
+"""Evaluations in environments of others."""
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError
+from marinenav_env.support import plugins
+from tests.train_RL_agents.other_envs import Chase
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.environments.episodes import run_episodes
+from train_RL_agents.environments.external import External
+from train_RL_agents.environments.group_env import GroupEnv
+from train_RL_agents.environments.scoring import evaluate_all
+from train_RL_agents.evaluation.contenders import Contender
+from train_RL_agents.networks.observation import ObservationSpec
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.run.checkpoint import LoadedPolicy
+
+CPU = torch.device("cpu")
+NAME = "tests.train_RL_agents.other_envs:Chase"
+
+
+def contender(tmp_path, agent_type="AC-IQN", seed=0, *words):
+    plugins.allow(NAME)
+    config = from_dict(
+        {"agent_type": agent_type}, [f"env.name={NAME}", "env.max_steps=5", "env.options=tells=success", *words]
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        agent = AGENTS[agent_type](config.agent, 0, External(config).spec)
+    return Contender.of(LoadedPolicy(agent.eval(), config, tmp_path / "policy.pt", 10, {}))
+
+
+def test_every_environment_runs_its_share_of_the_episodes():
+    env = GroupEnv(Chase(3, CPU, 0), "chase", 4)
+    agent = contender_agent(env)
+    table = run_episodes(PolicyWrapper(agent), env, 7, 3)
+    assert len(table.returns) == 7 and (table.length == 4.0).all() and table.success is None
+    again = run_episodes(PolicyWrapper(agent), env, 7, 3)
+    assert torch.equal(table.returns, again.returns)
+    other = run_episodes(PolicyWrapper(agent), env, 7, 4)
+    assert not torch.equal(table.returns, other.returns)
+
+
+def contender_agent(env):
+    return AGENTS["DDPG"](AGENTS["DDPG"].config_type(), 0, ObservationSpec(env.entries, action_size=2)).eval()
+
+
+def test_policies_are_compared_on_the_same_episodes(tmp_path, capsys):
+    first, second = contender(tmp_path), contender(tmp_path, "SAC", 1)
+    evaluation = evaluate_all({"a": first, "b": second, "c": first}, {"episodes": 6, "seed": 2}, CPU)
+    one, two, three = (result.overall for result in evaluation.results)
+    assert one == three and one != two and one["episodes"] == 6
+    evaluation.show()
+    shown = capsys.readouterr().out
+    assert NAME in shown and "return" in shown and "success" in shown
+    content = evaluation.content()
+    assert content["setting"]["env"]["name"] == NAME and set(content["columns"]) == {"success", "return", "length"}
+    assert "success" in repr(evaluation)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"suite": "fresh"}, "--suite"),
+        ({"levels": (1,)}, "--levels"),
+        ({"scenarios": "a.json"}, "--scenarios"),
+        ({"record": "a.npz"}, "--record"),
+        ({"risk": "adaptive"}, "has no distances"),
+        ({"stochastic": True}, "--stochastic"),
+        ({"seed": -1}, "--seed"),
+    ],
+)
+def test_options_of_the_built_in_environment_are_refused(options, says, tmp_path):
+    with pytest.raises(ConfigError, match=says):
+        evaluate_all({"a": contender(tmp_path)}, options, CPU)
+
+
+def test_policies_of_different_environments_are_not_compared(tmp_path):
+    other = contender(tmp_path, "AC-IQN", 0, "env.max_steps=6")
+    with pytest.raises(ConfigError, match="to be compared"):
+        evaluate_all({"a": contender(tmp_path), "b": other}, {}, CPU)
+    with pytest.raises(ConfigError, match="to be compared"):
+        evaluate_all({"a": contender(tmp_path), "orca": Contender("orca")}, {}, CPU)
+
+
+def test_a_risk_level_is_used(tmp_path):
+    found = contender(tmp_path, "AC-IQN", 3)
+    risky, mean = (evaluate_all({"a": found}, {"episodes": 4, "risk": risk}, CPU) for risk in (0.1, 1.0))
+    assert risky.results[0].overall["avg_return"] != mean.results[0].overall["avg_return"]

@@ -1,0 +1,60 @@
+"""Settings of the environment of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from marinenav_env.support import plugins
+from marinenav_env.support.validation import Count, Whole, check_fields, require
+
+BUILT_IN = "marinenav"
+"""Name of the built-in environment."""
+SHORT_NAMES = ("gymnasium", "pettingzoo", "vmas")
+"""Libraries whose environments have names such as vmas:navigation."""
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """The environment of a run."""
+
+    name: str = BUILT_IN
+    """marinenav; gymnasium:ID, pettingzoo:FAMILY/NAME or vmas:SCENARIO; or an environment of your own, as
+    package.module:make_env."""
+    options: tuple[str, ...] = ()
+    """Arguments of another environment, as name=value."""
+    max_steps: Whole = 0
+    """Steps after which an episode of another environment is truncated; 0: its own limit."""
+    eval_episodes: Count = 100
+    """Episodes of an evaluation in another environment."""
+    parallel: bool = False
+    """Run every single environment of a library without batches in a process of its own, instead of one after
+    another."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "env")
+        library, colon, task = self.name.partition(":")
+        is_known = self.name == BUILT_IN or self.name in plugins.registered(plugins.ENVIRONMENTS) or colon
+        names = f"{BUILT_IN}, {', '.join(f'{name}:NAME' for name in SHORT_NAMES)}, or package.module:make_env"
+        require(bool(is_known) and bool(task or not colon), "env.name", self.name, names)
+        if self.built_in:
+            for item in fields(self):
+                value = getattr(self, item.name)
+                require(value == item.default, f"env.{item.name}", value, f"left out: it has no effect in {BUILT_IN}")
+        limited = library != "vmas" or self.max_steps > 0
+        require(limited, "env.max_steps", self.max_steps, "above 0, as scenarios of VMAS have no time limit")
+
+    def require_built_in(self, what: str) -> None:
+        """Refuse what only the built-in environment has.
+
+        Args:
+            what: name of it, for the message.
+
+        Raises:
+            ConfigError: in another environment.
+        """
+        require(self.built_in, "env.name", self.name, f"{BUILT_IN} for {what}")
+
+    @property
+    def built_in(self) -> bool:
+        """Return whether it is the built-in environment."""
+        return self.name == BUILT_IN

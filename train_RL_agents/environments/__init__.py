@@ -1,0 +1,18 @@
+"""Environments of runs: the built-in one, and those of others that TorchRL can wrap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.environments.base import Environment, Evaluations
+from train_RL_agents.environments.external import External
+from train_RL_agents.environments.marinenav import MarineNav
+
+
+def environment_of(config: TrainConfig[Any]) -> Environment:
+    """Return the environment of a run."""
+    return MarineNav(config) if config.env.built_in else External(config)
+
+
+__all__ = ["Environment", "Evaluations", "environment_of"]

@@ -1,0 +1,154 @@
+"""Evaluations in environments of others: seeded episodes, their return, length and success."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marinenav_env.specs import STATISTICS
+from marinenav_env.support.validation import is_count, is_number
+from train_RL_agents.agents import Agent
+from train_RL_agents.environments.group_env import GroupEnv
+from train_RL_agents.evaluation.tally import ProgressCallback
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.results.rows import finite
+from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
+from train_RL_agents.run.checkpoint import save_policy
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.run.tags import results
+
+
+@dataclass(frozen=True)
+class EpisodeTable:
+    """Rows of N episodes of one policy; columns are tensors [N] on the CPU."""
+
+    returns: Tensor
+    """Sum of the rewards, mean of the agents."""
+    length: Tensor
+    """Steps."""
+    success: Tensor | None = None
+    """Whether it was a success, 0 or 1; None where the environment does not tell."""
+
+    def report(self) -> dict[str, Any]:
+        """Return the figures over all episodes, with 95% intervals."""
+        count = len(self.returns)
+        mean = ratio_estimate(self.returns.double().numpy(), np.ones(count))
+        figures: dict[str, Any] = {
+            "episodes": count,
+            "avg_return": mean.value,
+            "return_low": mean.low,
+            "return_high": mean.high,
+            "avg_length": float(self.length.double().mean()),
+        }
+        if self.success is None:
+            return figures
+        successes = int(self.success.sum())
+        low, high = wilson_interval(successes, count)
+        return {"success_rate": successes / count, "success_low": low, "success_high": high, **figures}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the columns by name."""
+        return {name: column for name, column in vars(self).items() if column is not None}
+
+
+@torch.no_grad()
+def run_episodes(
+    policy: PolicyWrapper, env: GroupEnv, episodes: int, seed: int, progress: ProgressCallback | None = None
+) -> EpisodeTable:
+    """Run seeded episodes, equally many in each environment, so that short ones are not preferred.
+
+    Args:
+        policy: policy in evaluation mode.
+        env: environments.
+        episodes: number N of episodes.
+        seed: seed of the environments.
+        progress: callback with the numbers of episodes that have ended, and of all.
+    """
+    env.set_seed(seed)
+    share, more = divmod(episodes, env.num_envs)
+    left = [share + (number < more) for number in range(env.num_envs)]
+    rows: list[list[list[float]]] = [[] for _ in left]
+    step, ended = env.reset(), 0
+    while ended < episodes:
+        step, following = env.step_and_maybe_reset(policy(step))
+        after = step.get("next")
+        over, numbers = after.get("done").reshape(-1).tolist(), after.get(STATISTICS).tolist()
+        for number in (index for index, flag in enumerate(over) if flag and left[index]):
+            rows[number].append(numbers[number])
+            left[number], ended = left[number] - 1, ended + 1
+        if progress is not None:
+            progress(ended, episodes)
+        step = following
+    columns = torch.tensor([row for own in rows for row in own], dtype=torch.float64).unbind(1)
+    return EpisodeTable(*columns)
+
+
+class EpisodeEvaluations:
+    """Evaluations of a run in an environment of another library; see Evaluations.
+
+    Args:
+        run: run folder, with the configuration.
+        env: environments of the evaluations.
+    """
+
+    def __init__(self, run: RunFolder, env: GroupEnv) -> None:
+        self._run, self._env = run, env
+        self.rows: list[dict[str, Any]] = []
+        self.episodes: list[EpisodeTable] = []
+        """Episodes of each evaluation."""
+
+    def begin(self) -> None:
+        """Write nothing: the episodes follow from the seed."""
+
+    def evaluate(
+        self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
+    ) -> None:
+        """Run the episodes, and log the distribution of the returns."""
+        config = self._run.config
+        table = run_episodes(
+            PolicyWrapper(agent), self._env, config.env.eval_episodes, config.eval_schedule.seed, progress
+        )
+        self.episodes.append(table)
+        self._run.log_histogram("eval/returns", table.returns, env_steps)
+
+    def record(
+        self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
+    ) -> tuple[dict[str, Any], bool]:
+        """See Evaluations."""
+        overall = finite(self.episodes[-1].report())
+        self.rows.append({"env_steps": env_steps, **times, **overall})
+        self._run.write_evaluations(self.rows, self._arrays())
+        self._run.log({f"eval/{name}": value for name, value in overall.items()} | results(overall), env_steps)
+        name = f"policy_{env_steps:012d}.pt"
+        save_policy(self._run.checkpoints / name, agent, self._run.config, env_steps, overall)
+        best = self._run.add_policy(name, env_steps, overall)
+        if last:
+            self._run.log_end(env_steps)
+        return overall, best
+
+    def _arrays(self) -> dict[str, Any]:
+        """Return the arrays of evaluations.npz."""
+        names = {"returns": "rewards", "length": "lengths", "success": "successes"}
+        columns = [table.state_dict() for table in self.episodes]
+        arrays = {names[key]: torch.stack([own[key] for own in columns]).numpy() for key in columns[0]}
+        return {"timesteps": [row["env_steps"] for row in self.rows], **arrays}
+
+    def state_dict(self) -> dict[str, Any]:
+        """See Evaluations."""
+        return {"rows": self.rows, "evaluations": [table.state_dict() for table in self.episodes]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See Evaluations."""
+        rows = state["rows"]
+        is_valid = all(is_count(row["env_steps"]) for row in rows)
+        is_valid &= all(value is None or is_number(value) for row in rows for value in row.values())
+        episodes = [EpisodeTable(**columns) for columns in state["evaluations"]]
+        columns = [column for table in episodes for column in table.state_dict().values()]
+        is_valid &= all(column.dtype == torch.float64 and column.ndim == 1 for column in columns)
+        if not is_valid or len(rows) != len(episodes):
+            raise ValueError("evaluations of another kind")
+        self.rows, self.episodes = rows, episodes

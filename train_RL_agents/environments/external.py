@@ -1,0 +1,96 @@
+"""Environments of others as the environment of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torchrl.envs import EnvBase
+
+from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.support.validation import require
+from train_RL_agents.agents import Agent
+from train_RL_agents.config.environment import EnvConfig
+from train_RL_agents.environments.base import Environment
+from train_RL_agents.environments.episodes import EpisodeEvaluations
+from train_RL_agents.environments.group_env import GroupEnv
+from train_RL_agents.environments.makers import make_base
+from train_RL_agents.memory.replay import tree_bytes
+from train_RL_agents.networks.observation import ObservationSpec
+from train_RL_agents.run.run_folder import RunFolder
+
+_CPU = torch.device("cpu")
+MOST_AT_ONCE = 64
+"""Most environments of an evaluation."""
+
+
+def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) -> GroupEnv:
+    """Return environments of others with the keys of MarineNavEnv, seeded.
+
+    Raises:
+        ConfigError: when they cannot be made, or their specs are not supported.
+    """
+    env = GroupEnv(make_base(config, num_envs, device, seed), config.name, config.max_steps, device)
+    env.set_seed(seed)
+    return env
+
+
+class External(Environment):
+    """An environment of others, by the contract of docs/environments.md; see Environment."""
+
+    @cached_property
+    def _example(self) -> GroupEnv:
+        """Return one environment, for its specs."""
+        env = make_env(self.config.env, 1, _CPU, 0)
+        env.close(raise_if_closed=False)
+        return env
+
+    @property
+    def spec(self) -> ObservationSpec:  # type: ignore[override]
+        """Return what an agent observes; see Environment."""
+        bounds = self._example.actions.low
+        return ObservationSpec(self._example.entries, action_size=1 if bounds is None else len(bounds))
+
+    @property
+    def num_actions(self) -> int:  # type: ignore[override]
+        """Return the number of discrete actions; see Environment."""
+        return max(self._example.actions.number, 1)
+
+    @property
+    def measured(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Return all entries but masks; see Environment."""
+        return tuple(sorted(name for name, entry in self._example.entries.items() if entry.kind != "mask"))
+
+    def check(self, agent: Agent[Any]) -> None:
+        """See Environment."""
+        wanted = self._example.actions.continuous
+        kinds = {True: "continuous", False: "discrete"}
+        has_setting = hasattr(agent.config, "actions")
+        key, value = ("agent.actions", agent.config.actions) if has_setting else ("agent_type", self.config.agent_type)
+        others = ("gaussian or clipped_gaussian" if wanted else "categorical") if has_setting else "an agent for these"
+        name = self.config.env.name
+        require(agent.continuous == wanted, key, value, f"{others}: the actions of {name} are {kinds[wanted]}")
+
+    def make(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> GroupEnv:
+        """See Environment."""
+        return make_env(self.config.env, self.config.trainer.num_envs, device, seed)
+
+    def worker_makers(
+        self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
+    ) -> list[Callable[[], EnvBase]]:
+        """See Environment."""
+        share = self.config.trainer.num_envs // len(seeds)
+        return [partial(make_env, self.config.env, share, _CPU, seed % 2**31) for seed in seeds]
+
+    def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> EpisodeEvaluations:
+        """See Environment."""
+        config = self.config.env
+        return EpisodeEvaluations(run, make_env(config, min(config.eval_episodes, MOST_AT_ONCE), device, 0))
+
+    def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
+        """See Environment."""
+        step, settings = self._example.fake_tensordict(), self.config.trainer
+        return step, {"collected steps": settings.num_envs * (settings.vector_steps + 2) * tree_bytes(step)}

@@ -1,0 +1,82 @@
+"""Films of policies in environments of others, from what these render."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from marinenav_env.support.plugins import first_line
+from marinenav_env.support.validation import ConfigError, require
+from train_RL_agents.config.environment import EnvConfig
+from train_RL_agents.environments.external import make_env
+from train_RL_agents.environments.group_env import GroupEnv
+from train_RL_agents.figures.animation import write_frames
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.run.checkpoint import LoadedPolicy
+
+_FRAME_RATE = 20.0
+"""Frames per second of a film."""
+_RENDERED = {"gymnasium": "render_mode=rgb_array", "pettingzoo": "render_mode=rgb_array"}
+"""Arguments with which environments of a library can be rendered."""
+
+
+def write_film(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:
+    """Write one episode of a policy as MP4 and GIF, and return the files.
+
+    Args:
+        loaded: policy that was trained in an environment of others.
+        seed: seed of the episode.
+        folder: folder of the files, which exists.
+
+    Raises:
+        ConfigError: when the environment cannot be rendered, or nothing can be written.
+    """
+    config = loaded.config.env
+    argument = _RENDERED.get(config.name.partition(":")[0])
+    if argument is not None:
+        config = EnvConfig(**(vars(config) | {"options": (*config.options, argument)}))
+    env = make_env(config, 1, torch.device("cpu"), seed)
+    task = config.name.rpartition(":")[2].replace("/", "_")
+    try:
+        return write_frames(_frames(loaded, env), _FRAME_RATE, folder, f"{loaded.config.agent_type}_{task}_{seed}")
+    finally:
+        env.close(raise_if_closed=False)
+
+
+@torch.no_grad()
+def _frames(loaded: LoadedPolicy, env: GroupEnv) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frames of an episode."""
+    policy, step, over = PolicyWrapper(loaded.agent.cpu()), env.reset(), False
+    yield _render(env)
+    while not over:
+        step, following = env.step_and_maybe_reset(policy(step))
+        over = bool(step.get(("next", "done")))
+        if not over:
+            yield _render(env)
+        step = following
+
+
+def _render(env: GroupEnv) -> NDArray[np.uint8]:
+    """Return a picture [height, width, 3] of the first environment.
+
+    Raises:
+        ConfigError: when the environment gives none.
+    """
+    base: Any = env.base
+    try:
+        try:
+            pixels = base.render(mode="rgb_array")
+        except TypeError:
+            pixels = base.render()
+    except Exception as error:  # whatever the environment raises
+        raise ConfigError(f"{env.name}: cannot be rendered ({first_line(error)})") from error
+    pixels = pixels[0] if isinstance(pixels, list | tuple) else pixels
+    picture = np.asarray(pixels)
+    is_picture = picture.ndim == 3 and picture.shape[-1] in (3, 4)
+    require(is_picture, f"{env.name}: render", type(pixels).__name__, "a function that returns pixels")
+    return picture[..., :3].astype(np.uint8)

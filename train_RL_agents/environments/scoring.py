@@ -1,0 +1,102 @@
+"""Evaluation of policies in the environment that they were trained in, built in or of others."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+
+from marinenav_env.support.validation import require
+from train_RL_agents.config.environment import EnvConfig
+from train_RL_agents.config.schema import LARGEST_SEED
+from train_RL_agents.environments.episodes import run_episodes
+from train_RL_agents.environments.external import MOST_AT_ONCE, make_env
+from train_RL_agents.evaluation import scoring
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect, with_risk
+from train_RL_agents.evaluation.tables import Evaluation, Result
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.results.rows import OVERALL, finite
+from train_RL_agents.utils.provenance import versions
+
+_MARINE = ("suite", "scenarios", "levels", "strict", "record")
+"""Options that only evaluations in the built-in environment have."""
+
+
+def environment_of_all(contenders: Mapping[str, Contender]) -> EnvConfig:
+    """Return the environment of the policies; baselines act in the built-in one.
+
+    Raises:
+        ConfigError: when it differs, or there are baselines for another one than the built-in.
+    """
+    names = {
+        name: EnvConfig() if contender.trained is None else contender.trained.config.env
+        for name, contender in contenders.items()
+    }
+    (first, env), *others = names.items()
+    for name, other in others:
+        require(other == env, f"{name}: env", f"that of {other.name}", f"that of {first}, to be compared")
+    return env
+
+
+def evaluate_all(
+    contenders: Mapping[str, Contender],
+    options: dict[str, Any],
+    device: torch.device,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Evaluation:
+    """Run the same episodes with every policy; see evaluation.scoring.evaluate_all.
+
+    In environments of others, they are seeded episodes, of which there are as many as in training by default.
+
+    Raises:
+        ConfigError: when an option cannot be used, or the policies cannot be compared.
+    """
+    env = environment_of_all(contenders)
+    if env.built_in:
+        return scoring.evaluate_all(contenders, options, device, progress)
+    for name in _MARINE:
+        require(name not in options, f"--{name}", options.get(name), f"left out: {env.name} has none")
+    require(options.get("risk") != "adaptive", "--risk", "adaptive", f"a number: {env.name} has no distances")
+    require_effect(contenders, options.get("risk"), "stochastic" in options)
+    trained = [contender.trained for contender in contenders.values() if contender.trained is not None]
+    usual = trained[0].config.eval_schedule.seed
+    seed = secrets.randbelow(2**31) if "fresh" in options else int(options.get("seed", usual))
+    require(0 <= seed <= LARGEST_SEED, "--seed", seed, f"from 0 to {LARGEST_SEED}")
+    episodes = int(options.get("episodes", env.eval_episodes))
+    acting = ActingOptions(options.get("risk"), "stochastic" in options, seed + 1)
+    envs = make_env(env, min(episodes, MOST_AT_ONCE), device, seed)
+    results = []
+    try:
+        for name, contender in contenders.items():
+            policy = acting_policy(contender, acting)
+            report = None if progress is None else partial(progress, name)
+            table = run_episodes(policy, envs, episodes, seed, report)
+            results.append(Result(name, contender.about(), {OVERALL: finite(table.report())}))
+    finally:
+        envs.close(raise_if_closed=False)
+    setting = {
+        **(results[0].about if len(results) == 1 else {}),
+        "suite": env.name,
+        "seed": seed,
+        "levels": None,
+        "scenarios": None,
+        "episodes": episodes,
+        "risk": options.get("risk"),
+        "stochastic": "stochastic" in options,
+        "device": str(device),
+        "env": vars(env),
+        "versions": versions(),
+    }
+    return Evaluation(results, setting)
+
+
+def acting_policy(contender: Contender, acting: ActingOptions) -> Any:
+    """Return the policy of a trained contender, as it acts with some options."""
+    assert contender.trained is not None
+    agent = contender.trained.agent
+    generator = torch.Generator(next(agent.parameters()).device).manual_seed(acting.seed)
+    policy = PolicyWrapper(agent, generator=generator if acting.stochastic else None)
+    return policy if acting.risk is None else with_risk(policy, acting.risk)
