@@ -22,6 +22,8 @@ from marinenav_env.support.validation import (
     is_number,
     require,
 )
+from train_RL_agents.config.environment import SHORT_NAMES
+from train_RL_agents.config.overrides import as_settings
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.scoring import evaluate_all
@@ -297,6 +299,9 @@ def train(
     if ":" in agent:
         # Naming a part in a program allows it, as on the command line.
         plugins.allow(agent)
+    env = str(as_settings(settings).get("env.name", ""))
+    if ":" in env and env.partition(":")[0] not in SHORT_NAMES:
+        plugins.allow(env)
     quiet_compiler()
     overrides = ({"agent_type": agent} if agent else {}) | settings
     options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": functions}

@@ -30,6 +30,7 @@ _VERSIONS = ("marinenav", "torch", "torchrl")
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 _PARTS = (
     "agent_type=",
+    "env.name=",
     "world.reward.function=",
     "world.sensor.entries=",
     "agent.entry_encoders=",

@@ -1,4 +1,4 @@
-"""Search for better settings, by the success of evaluations."""
+"""Search for better settings, by the success, or else the return, of evaluations."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def run(arguments: argparse.Namespace) -> int:
     best = search.write_best()
     if status == 0 and best is not None:
         command = shlex.join(["marinenav", "train", "-C", str(arguments.study / BEST)])
-        print(f"best: trial {best.number}, success {best.value:.3f}; train it in full with: {command}")
+        print(f"best: trial {best.number}, {search.score} {best.value:.3f}; train it in full with: {command}")
     return status

@@ -72,6 +72,8 @@ class Search:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder, self.config, self.space, self.trials = folder, config, space, trials
         self._states, self._refused = optuna.trial.TrialState, 0
+        self.score = "success" if config.env.built_in else "score"
+        """Name of what is maximised: success, or in environments of others that or else the return."""
         self._alive: dict[int, int] = {}
         self._pruned: set[int] = set()
         make_folder(folder)
@@ -261,13 +263,13 @@ class Search:
         reports = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
         success = reports[max(reports)] if reports else 0.0
         if trial.number in self._pruned:
-            state, line = states.PRUNED, f"pruned at success {success:.3f} with "
+            state, line = states.PRUNED, f"pruned at {self.score} {success:.3f} with "
         elif diverged:
             state, line = states.PRUNED, f"{error}; it had "
         elif error:
             state, line = states.FAIL, f"refused, {error}; it had "
         else:
-            state, line = (states.FAIL if status else states.COMPLETE), f"success {success:.3f} with "
+            state, line = (states.FAIL if status else states.COMPLETE), f"{self.score} {success:.3f} with "
         self._refused = self._refused + 1 if state == states.FAIL and error else 0
         del self._alive[trial.number]
         with self._writing():

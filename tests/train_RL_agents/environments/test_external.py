@@ -9,6 +9,8 @@ from marinenav_env import ConfigError
 from marinenav_env.support import plugins
 from tests.train_RL_agents.tiny_runs import ROLLOUTS, TINY
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.api import train
+from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import environment_of
 from train_RL_agents.environments.external import External
@@ -171,3 +173,23 @@ def test_workers_step_environments_of_others(tmp_path):
     trainer = begun(tmp_path, "DQN", *words)
     trainer.train()
     assert trainer.finished
+
+
+def test_a_program_trains_in_an_environment_that_it_names(tmp_path):
+    options = {"max_steps": 5, "eval_episodes": 2, "options": ["action=one_hot"]}
+    run = train("DQN", env={"name": f"{HERE}:Chase", **options}, save_dir=str(tmp_path), quiet=True, **SETTINGS)
+    assert run.finished and "avg_return" in run.best
+    figures = run.load().evaluate(episodes=3)
+    assert figures.overall["episodes"] == 3
+
+
+@pytest.mark.slow
+def test_the_command_line_names_an_environment_and_a_search_maximises_its_return(tmp_path, capsys):
+    pytest.importorskip("optuna")
+    space = tmp_path / "space.json"
+    space.write_text('{"trainer.learning_rate": {"low": 1e-4, "high": 1e-3, "log": true}}')
+    trainer = [f"trainer.{key}={value}" for key, value in TINY["trainer"].items()]
+    words = ["total_timesteps=160", "eval_freq=80", "execution.compile=false", "env.max_steps=5", *trainer]
+    env = [f"env.name={HERE}:Chase", "env.options=action=one_hot", "env.eval_episodes=2", "agent_type=DQN"]
+    assert main(["tune", "--space", str(space), "--study", str(tmp_path / "study"), "--trials", "2", *env, *words]) == 0
+    assert "score -" in capsys.readouterr().out
