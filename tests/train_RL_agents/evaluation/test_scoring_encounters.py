@@ -26,7 +26,7 @@ def some(name, episodes, kept):
     for part in chosen.parts:
         wanted = torch.isin(part.scenarios.level, torch.tensor(kept))
         if wanted.any():
-            parts.append(replace(part, scenarios=part.scenarios[wanted]))
+            parts.append(replace(part, scenarios=part.scenarios[wanted], situations=None))
     return replace(chosen, parts=tuple(parts))
 
 
