@@ -1,8 +1,9 @@
 """Scenarios of NTNU's colav-simulator, as YAML or JSON.
 
-Ships have ``csog_state`` (north and east in metres, speed in metres per second, course in degrees), ``waypoints`` (their
-norths and their easts) and ``speed_plan``. A ship is guided along its waypoints, so that its course is that of its first
-leg; that of ``csog_state`` counts where there is no waypoint ahead. Maps, trackers, sensors and controllers are left out.
+Ships have ``csog_state`` (north and east in metres, speed in metres per second, course in degrees), ``waypoints``
+(their norths and their easts) and ``speed_plan``. A ship is guided along its waypoints, so that its course is that of
+its first leg; that of ``csog_state`` counts where there is no waypoint ahead. Maps, trackers, sensors and controllers
+are left out.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from marinenav_env.scenarios.nodes import FARTHEST, MOST
-from marinenav_env.scenarios.situations import Point, Ship, Situation, State, bearing
+from marinenav_env.scenarios.situations import Point, Ship, Situation, State
 from marinenav_env.scenarios.xml_tree import child, number, parse_xml
 from marinenav_env.support.validation import ConfigError, brief, require
 
@@ -48,11 +48,11 @@ def parse_common_ocean(text: str, name: str) -> Situation:
     step.text = root.get("timeStepSize", "")
     time_step = number(step, name, LONGEST_STEP)
     require(time_step > 0.0, f"{name}.timeStepSize", time_step, "above 0")
-    problems, dynamic, static = (
-        root.findall(tag) for tag in ("planningProblem", "dynamicObstacle", "staticObstacle")
+    problems, dynamic, static = (root.findall(tag) for tag in ("planningProblem", "dynamicObstacle", "staticObstacle"))
+    require(len(problems) + len(dynamic) > 0, name, "...", "a scenario with a planningProblem or a dynamicObstacle")
+    require(
+        max(map(len, (problems, dynamic, static))) <= MOST, name, "...", f"a scenario of at most {MOST} of each kind"
     )
-    require(0 < len(problems) + len(dynamic), name, "...", "a scenario with a planningProblem or a dynamicObstacle")
-    require(max(map(len, (problems, dynamic, static))) <= MOST, name, "...", f"a scenario of at most {MOST} of each kind")
     left_out: Counter[str] = Counter()
     ships = [_planned(problem, _place(name, problem), left_out) for problem in problems]
     ships += [_dynamic(obstacle, _place(name, obstacle), time_step, left_out) for obstacle in dynamic]
@@ -128,7 +128,7 @@ def _planned(problem: Element, place: str, left_out: Counter[str]) -> Ship:
     state = child(problem, place, "initialState")
     position, course = _pose(state, place)
     goals = problem.findall("goalState")
-    require(0 < len(goals), place, "...", "a planning problem with a goalState")
+    require(len(goals) > 0, place, "...", "a planning problem with a goalState")
     region = goals[0].find("position")
     left_out["further goal states"] += len(goals) - 1
     left_out["waypoints"] += len(problem.findall("waypoint"))
@@ -140,17 +140,17 @@ def _dynamic(obstacle: Element, place: str, time_step: float, left_out: Counter[
     state = child(obstacle, place, "initialState")
     position, course = _pose(state, place)
     track: list[State] = []
+    before: State = (0, *position, course, 0.0)
     for later in obstacle.findall("trajectory/state"):
         where, heading = _pose(later, place)
         time = _value(later, place, "time", MOST_STEPS)
-        require(time == int(time) and time > (track[-1][0] if track else 0), f"{place}.time", time, "increasing counts")
-        speed = _speed(later, place) if later.find("velocity") is not None else math.nan
-        track.append((int(time), *where, heading, speed))
-    steps = [(0, *position, course, math.nan), *track]
-    for index, (later, before) in enumerate(zip(steps[1:], steps, strict=False)):
-        if math.isnan(later[4]):
-            way = math.dist(later[1:3], before[1:3]) / ((later[0] - before[0]) * time_step)
-            track[index] = (*later[:4], min(way, FASTEST))
+        require(time == int(time) and time > before[0], f"{place}.time", time, "increasing counts")
+        if later.find("velocity") is not None:
+            speed = _speed(later, place)
+        else:
+            speed = min(math.dist(where, before[1:3]) / ((time - before[0]) * time_step), FASTEST)
+        before = (int(time), *where, heading, speed)
+        track.append(before)
     stated = _speed(state, place) if state.find("velocity") is not None else None
     require(stated is not None or len(track) > 0, place, "...", "a vessel with a velocity or a trajectory")
     straight = all(abs(math.remainder(later[3] - course, 2.0 * math.pi)) <= TURN for later in track)

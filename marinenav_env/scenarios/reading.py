@@ -35,8 +35,8 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
 
     Beside scenario files of this project (see ``parse_scenarios``) these are traffic situations of DNV's
     ship-traffic-generator, scenarios of NTNU's colav-simulator and of CommonOcean, which are scaled to these vessels
-    (see ``scenarios.situations``); a warning counts what they have and episodes cannot hold. Goals in obstacles, contact
-    at the start and places off the map are counted in a warning, too.
+    (see ``scenarios.situations``); a warning counts what they have and episodes cannot hold. Goals in obstacles,
+    contact at the start and places off the map are counted in a warning, too.
 
     Args:
         path: path of the file or folder.

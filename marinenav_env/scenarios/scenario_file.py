@@ -392,7 +392,7 @@ def _episode_of(scenario: Scenario, config: WorldConfig, seed: int) -> Episode:
 def single_vessel(episode: Episode, slot: int) -> Episode:
     """Return an episode with one of its vessels alone."""
     names = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
-    alone = {name: [getattr(episode, name)[slot]] for name in names}
+    alone: dict[str, Any] = {name: [getattr(episode, name)[slot]] for name in names}
     return replace(episode, **alone, world=map_per_robot(episode.world, lambda values: (values[slot],)))
 
 

@@ -4,16 +4,17 @@ A situation has ships in metres and metres per second, the own ship first. ``sca
 one similarity for each situation: all speeds are multiplied by one factor and all lengths by another, so that times are
 multiplied by their ratio. Bearings, courses, ratios of speeds, and who meets whom and where, are kept. The factors are
 
-- of speeds: the own vessel makes SPEED, or less where the fastest vessel would otherwise exceed FASTEST of the top speed
-  of its thrusters;
-- of lengths: as short as possible with all others at least APART from the own vessel at the start, the last closest
-  approach to the own vessel at TIMES[1] at the latest, the first at TIMES[0] at the earliest, and no two vessels closer
-  than CLEAR at the start. Of limits that exclude each other, the later one holds. Without other vessels the way to the
-  goal is WAY long.
+- of speeds: the own vessel makes SPEED, or less where the fastest vessel would otherwise exceed FASTEST of the top
+  speed of its thrusters;
+- of lengths: the least with all others at least APART from the own vessel at the start, the last closest approach to
+  the own vessel at TIMES[1] at the latest, the first at TIMES[0] at the earliest, and no two vessels closer than CLEAR
+  at the start. Of limits that exclude each other, the later one holds. Without other vessels the way to the goal is WAY
+  long.
 
-The first closest approach is then moved between two control steps. Goals lie RUN behind the closest approach, unless the
-situation states them. What episodes cannot hold is left out, and counted in ``left_out``: later waypoints (every vessel
-keeps its first course), changes of speed, sizes and types of ships, and depths.
+The first closest approach is then moved between two control steps. A goal lies RUN behind the closest approach, unless
+the situation states it. Vessels slower than the own one get thrusters that hold RESERVE times their speed; the others
+have those of the world. What episodes cannot hold is left out, and the first two of these are counted in ``left_out``:
+later waypoints (every vessel keeps its first course), changes of speed, sizes and types of ships, and depths.
 """
 
 from __future__ import annotations

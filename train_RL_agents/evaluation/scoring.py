@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
 from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
 from train_RL_agents.evaluation.seamanship import compliance, sailed, summary, tracks
 from train_RL_agents.evaluation.selection import choose_set, defaults
-from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, Part, ScenarioSet
+from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback
 from train_RL_agents.results.rows import OVERALL, differences
@@ -183,11 +183,12 @@ def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
     """Return the scenarios with one vessel each: that of the slot, or the last there is."""
     parts = []
     for part in chosen.parts:
+        scenarios: Scenario | Sequence[Episode]
         if isinstance(part.scenarios, Scenario):
-            scenarios: Scenario | list[Episode] = part.scenarios.clone()
-            present = scenarios.robot_mask
+            scenarios = drawn = part.scenarios.clone()
+            present = drawn.robot_mask
             kept = (present.sum(-1, keepdim=True) - 1).clamp_max(slot)
-            scenarios.robot_mask = torch.arange(present.shape[-1]) == kept
+            drawn.robot_mask = torch.arange(present.shape[-1]) == kept
         else:
             scenarios = [single_vessel(episode, min(slot, len(episode.start) - 1)) for episode in part.scenarios]
         parts.append(replace(part, scenarios=scenarios, only_own=part.only_own and slot == 0))

@@ -212,8 +212,10 @@ the own vessel is enlarged by the difference."""
 
 def _imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
     """Return Imazu's problems; the seed is only that of the measurement noise."""
-    parts = tuple(_make_part(*drawn, only_own) for drawn in imazu(world, episodes))
-    parts = tuple(replace(part, situations=tuple(part.scenarios.level.tolist())) for part in parts)
+    parts = tuple(
+        replace(_make_part(*drawn, only_own), situations=tuple(drawn[1].level.tolist()))
+        for drawn in imazu(world, episodes)
+    )
     return tuple(f"case {number}" for number in range(1, len(IMAZU) + 1)), parts
 
 
