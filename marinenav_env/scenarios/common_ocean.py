@@ -198,25 +198,25 @@ def common_ocean_text(situation: Situation) -> str:
     for tag in ("geoNameId", "gpsLatitude", "gpsLongitude"):
         SubElement(location, tag).text = "999" if tag.startswith("gps") else "-999"
     SubElement(SubElement(root, "scenarioTags"), "open_sea")
-    for number_, (north, east, radius) in enumerate(situation.obstacles, 1):
-        obstacle = SubElement(root, "staticObstacle", id=str(number_))
+    for identifier, (north, east, radius) in enumerate(situation.obstacles, 1):
+        obstacle = SubElement(root, "staticObstacle", id=str(identifier))
         SubElement(obstacle, "type").text = "unknown"
         _add_numbers(SubElement(SubElement(obstacle, "shape"), "circle"), radius=radius)
         _add_state(obstacle, "initialState", (0, north, east, 0.0, None))
     first = len(situation.obstacles) + 1
-    for number_, ship in enumerate(situation.ships, first):
+    for identifier, ship in enumerate(situation.ships, first):
         if ship.track:
-            _add_dynamic(root, str(number_), ship)
-    for number_, ship in enumerate(situation.ships, first):
+            _add_dynamic(root, str(identifier), ship)
+    for identifier, ship in enumerate(situation.ships, first):
         if not ship.track:
-            _add_problem(root, str(number_), ship)
+            _add_problem(root, str(identifier), ship)
     indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
 
 
-def _add_dynamic(root: Element, number_: str, ship: Ship) -> None:
+def _add_dynamic(root: Element, identifier: str, ship: Ship) -> None:
     """Add a ship with its track."""
-    obstacle = SubElement(root, "dynamicObstacle", id=number_)
+    obstacle = SubElement(root, "dynamicObstacle", id=identifier)
     SubElement(obstacle, "type").text = "motorvessel"
     rectangle = SubElement(SubElement(obstacle, "shape"), "rectangle")
     _add_numbers(rectangle, length=HULL[0], width=HULL[1])
@@ -226,9 +226,9 @@ def _add_dynamic(root: Element, number_: str, ship: Ship) -> None:
         _add_state(trajectory, "state", state)
 
 
-def _add_problem(root: Element, number_: str, ship: Ship) -> None:
+def _add_problem(root: Element, identifier: str, ship: Ship) -> None:
     """Add a ship with its goal."""
-    problem = SubElement(root, "planningProblem", id=number_)
+    problem = SubElement(root, "planningProblem", id=identifier)
     state = _add_state(problem, "initialState", (0, *ship.position, ship.course, ship.speed))
     _add_numbers(SubElement(state, "yawRate"), exact=0.0)
     goal = SubElement(problem, "goalState")

@@ -72,10 +72,10 @@ def child(element: Element, place: str, *tags: str) -> Element:
     """
     below = element
     for tag in tags:
-        found = below.find(tag)
-        if found is None:
+        next_below = below.find(tag)
+        if next_below is None:
             raise ConfigError(f"{place}: the element <{'/'.join(tags)}> is missing")
-        below = found
+        below = next_below
     return below
 
 

@@ -242,13 +242,13 @@ def _with_ghosts(world: WorldConfig, robots: int) -> WorldConfig:
 
 def _packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
     """Return situations that others wrote, each repeated; the seed is only that of the measurement noise."""
-    groups, levels, made = packaged_suite(name, world)
+    groups, levels, scaled = packaged_suite(name, world)
     if only_own:
-        made = [replace(episode, world=_with_ghosts(episode.world, len(episode.start))) for episode in made]
-    numbers = [number for number in range(len(made)) for _ in range(episodes)]
+        scaled = [replace(episode, world=_with_ghosts(episode.world, len(episode.start))) for episode in scaled]
+    numbers = [number for number in range(len(scaled)) for _ in range(episodes)]
     part = Part(
         world,
-        [made[number] for number in numbers],
+        [scaled[number] for number in numbers],
         only_own,
         tuple(levels[number] for number in numbers),
         tuple(numbers),
