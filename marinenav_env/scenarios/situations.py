@@ -165,17 +165,30 @@ def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
 # Episodes ---------------------------------------------------------------------------------------
 
 
-def scaled_ships(situation: Situation, world: WorldConfig) -> list[Ship]:
-    """Return the ships of a situation as vessels of this world, each with a goal; see the module."""
-    lengths, speeds = (1.0, 1.0) if situation.to_scale else similarity(situation, world)
-    ships = []
-    for ship in situation.ships:
-        north, east = ship.position
-        goal = ship.goal
-        if goal is None and situation.to_scale and ship.track:
-            goal = ship.track[-1][1:3]
-        scaled = None if goal is None else (lengths * goal[0], lengths * goal[1])
-        ships.append(Ship((lengths * north, lengths * east), ship.course, speeds * ship.speed, scaled))
+def to_scale(situation: Situation, world: WorldConfig) -> Situation:
+    """Return a situation scaled to the vessels of this world, with the own ship at the origin; see the module.
+
+    Raises:
+        ConfigError: if two ships start at the same place.
+    """
+    if situation.to_scale:
+        return situation
+    lengths, speeds = similarity(situation, world)
+    origin = situation.ships[0].position
+
+    def scaled(point: Point) -> Point:
+        return lengths * (point[0] - origin[0]), lengths * (point[1] - origin[1])
+
+    ships = [
+        Ship(scaled(ship.position), ship.course, speeds * ship.speed, None if ship.goal is None else scaled(ship.goal))
+        for ship in situation.ships
+    ]
+    obstacles = tuple((*scaled((north, east)), lengths * radius) for north, east, radius in situation.obstacles)
+    return Situation(situation.name, tuple(ships), obstacles, to_scale=True)
+
+
+def _with_goals(ships: Sequence[Ship]) -> list[Ship]:
+    """Return ships that are to scale, each with a goal: that stated, the end of its track, or behind its meeting."""
     own, *others = ships
     times = [meeting_time(own, other) for other in others]
     last = max((time for time in times if time is not None), default=TIMES[0])
@@ -184,7 +197,8 @@ def scaled_ships(situation: Situation, world: WorldConfig) -> list[Ship]:
         reach = ship.speed * (last if time is None else time) + RUN
         (north, east), course = ship.position, ship.course
         ahead = (north + reach * math.cos(course), east + reach * math.sin(course))
-        with_goals.append(ship if ship.goal is not None else replace(ship, goal=ahead))
+        goal = ship.goal or (ship.track[-1][1:3] if ship.track else ahead)
+        with_goals.append(replace(ship, goal=goal))
     return with_goals
 
 
@@ -198,9 +212,8 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
     Raises:
         ConfigError: if two ships start at the same place, or distances differ too much to be scaled.
     """
-    ships = scaled_ships(situation, world)
-    lengths = 1.0 if situation.to_scale else similarity(situation, world)[0]
-    obstacles = [[lengths * value for value in obstacle] for obstacle in situation.obstacles]
+    scaled = to_scale(situation, world)
+    ships, obstacles = _with_goals(scaled.ships), scaled.obstacles
     points = [point for ship in ships for point in (ship.position, ship.goal or ship.position)]
     corners = [*points, *((n - r, e - r) for n, e, r in obstacles), *((n + r, e + r) for n, e, r in obstacles)]
     if not all(abs(value) <= FARTHEST for corner in corners for value in corner):

@@ -189,3 +189,17 @@ def test_courses_and_turns_of_waypoints():
     assert first_course((0.0, 0.0), way[:2], 1.0) == 1.0
     assert [count_turns(way[:end]) for end in (1, 2, 3, 4)] == [0, 0, 1, 2]
     assert count_turns([way[0], way[0], way[3]]) == 0
+
+
+def test_places_far_from_the_origin_of_the_map_are_scaled_alike():
+    """As the northings of maps, of small vessels whose lengths change little."""
+    own, other = Ship((0.0, 0.0), 0.0, 2.0), Ship((40.0, 40.0), -0.5 * math.pi, 2.0)
+    shifted = [replace(ship, position=(ship.position[0] + 7e6, ship.position[1] + 3e5)) for ship in (own, other)]
+    near, far = (scaled_episode(Situation("x", tuple(ships)), WORLD) for ships in ((own, other), shifted))
+    assert far.start == [pytest.approx(point) for point in near.start]
+
+
+def test_the_end_of_a_track_that_is_to_scale_is_the_goal():
+    track = ((1, 7.0, 5.0, 0.0, 2.0), (2, 9.0, 6.0, 0.5, 2.0))
+    ships = (Ship((5.0, 5.0), 0.0, 2.0, track=track), Ship((40.0, 5.0), math.pi, 2.0, goal=(5.0, 9.0)))
+    assert scaled_episode(Situation("x", ships, to_scale=True), WORLD).goal == [[9.0, 6.0], [5.0, 9.0]]
