@@ -136,17 +136,16 @@ class Result:
 
     @property
     def collisions_line(self) -> str | None:
-        """Return a line with the situations without a collision, and the group with the most; None for other suites."""
+        """Return a line with the situations without a collision, and the worst group; None for other suites."""
         if self.situations is None:
             return None
         groups = {name: row for name, row in self.figures.items() if name != OVERALL}
         lowest = max(groups, key=lambda name: groups[name]["collision_rate"])
         row = groups[lowest]
         count = round((1.0 - row["collision_rate"]) * row["episodes"])
-        return (
-            f"{self.name}: situations without a collision: {self.situations['without_collision']} of "
-            f"{self.situations['all']}; fewest in {lowest}: {count} of {row['episodes']} episodes without one"
-        )
+        total = "{without_collision} of {all}".format(**self.situations)
+        fewest = f"; fewest in {lowest}: {count} of {row['episodes']} episodes without one"
+        return f"{self.name}: situations without a collision: {total}{fewest if row['collision_rate'] else ''}"
 
     def whom(self) -> str:
         """Return a description of the policy in a few words."""

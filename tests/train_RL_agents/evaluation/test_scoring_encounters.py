@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from marinenav_env import WorldConfig
+from marinenav_env import GROUP, WorldConfig
 from marinenav_env.scenarios.scenario_file import episodes_of
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
+from train_RL_agents.evaluation.episodes import evaluate
 from train_RL_agents.evaluation.scoring import clear_situations, run_encounters
 from train_RL_agents.evaluation.suites import Part, make_set
 
@@ -186,3 +187,14 @@ def test_the_command_prints_compliance_with_intervals(tmp_path, capsys, monkeypa
     row = content["conduct"]["head-on"]
     assert row["rules_kept"] == 0.0 and row["rules_kept_high"] > 0.5 and row["delay"] is None
     assert set(content["conduct_columns"]) <= set(row)
+
+
+@pytest.mark.parametrize("name", ["dnv_own", "imazu_ntnu_own"])
+def test_who_keeps_course_and_speed_is_hit_in_every_situation_that_others_wrote(name):
+    (part,) = make_set(name, WORLD, 1).parts
+
+    def hold(step):
+        return step.set((GROUP, "action"), torch.zeros(*step.get((GROUP, "observation", "self_state")).shape[:2], 2))
+
+    episodes = evaluate(hold, part.scenarios, WORLD, continuous=True, device=CPU, seed=0)
+    assert episodes.collision.all()
