@@ -4,7 +4,8 @@ import gymnasium
 
 from marinenav_env.config import LEVELS, Level, WorldConfig
 from marinenav_env.env import MarineNavEnv
-from marinenav_env.scenarios.scenario_file import Episode, read_scenarios, write_scenarios
+from marinenav_env.scenarios.reading import read_scenarios
+from marinenav_env.scenarios.scenario_file import Episode, write_scenarios
 from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
 from marinenav_env.sensing.observation import observation_entries
 from marinenav_env.specs import GROUP

@@ -22,8 +22,9 @@ from marinenav_env.runtime.execution import EAGER, Kernel
 from marinenav_env.runtime.loop import copied
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
+from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.reset import NewEpisodes, controlled
-from marinenav_env.scenarios.scenario_file import Episode, fitting, read_scenarios, stack_episodes
+from marinenav_env.scenarios.scenario_file import Episode, fitting, stack_episodes
 from marinenav_env.scenarios.varying import ParameterSampler
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flattened

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, lru_cache
@@ -28,10 +27,8 @@ from marinenav_env.config import (
     VesselConfig,
     WorldConfig,
 )
-from marinenav_env.scenarios.odd_starts import odd_starts
 from marinenav_env.scenarios.parameters import COMMANDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
-from marinenav_env.support.files import read_json
 from marinenav_env.support.validation import ConfigError, is_count, is_number, require
 
 MOST, FARTHEST = 1000, 1e6
@@ -287,38 +284,6 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
     return episodes
 
 
-def read_scenarios(path: str | Path, strict: bool = False) -> list[Episode]:
-    """Read the episodes of a scenario file, see parse_scenarios.
-
-    Goals in obstacles, contact at the start and places off the map are counted in a warning.
-
-    Args:
-        path: path of the file.
-        strict: refuse such scenarios instead of warning.
-
-    Raises:
-        ConfigError: when the file cannot be read, is not in the format or, if strict, is odd.
-    """
-    episodes = parse_scenarios(read_json(path, "a scenario file"), str(path))
-    odd = sum(map(_odd_starts, episodes), Counter())
-    if odd:
-        counts = ", ".join(f"{count:,} {kind}" for kind, count in odd.items())
-        line = f"{path}: {len(episodes):,} episodes with {counts}"
-        if strict:
-            raise ConfigError(line)
-        warnings.warn(line, stacklevel=2)
-    return episodes
-
-
-def _odd_starts(episode: Episode) -> Counter[str]:
-    """Count the implausible starts and goals of an episode, see odd_starts."""
-    radius, area = episode.world.vessel.radius, episode.world.scenario
-    count = len(episode.start)
-    hulls = radius[:count] if isinstance(radius, tuple) else (radius,) * count
-    size = area.width, area.height
-    return odd_starts(episode.start, episode.goal, episode.obstacles, hulls, size)
-
-
 # Writing ----------------------------------------------------------------------------------------
 
 
@@ -361,7 +326,7 @@ def _entry(episode: Episode) -> dict[str, Any]:
 
 
 def write_scenarios(path: str | Path, episodes: Sequence[Episode]) -> None:
-    """Write a scenario file that read_scenarios reads back to the same episodes.
+    """Write a scenario file that ``read_scenarios`` reads back to the same episodes.
 
     The format has one number per robot, also where an episode has one for all robots.
     """
@@ -383,7 +348,7 @@ def scenario_text(episodes: Sequence[Episode]) -> str:
 # Conversion from and to tensors -----------------------------------------------------------------
 
 
-def _per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tuple[float, ...]]) -> WorldConfig:
+def map_per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tuple[float, ...]]) -> WorldConfig:
     """Return a world with a change applied to every tuple that has one number per robot."""
 
     def changed(config: Any) -> Any:
@@ -419,9 +384,16 @@ def _episode_of(scenario: Scenario, config: WorldConfig, seed: int) -> Episode:
         **{name: scenario.get(name)[robot].tolist() for name in motion},
         obstacles=circles[obstacle].tolist(),
         cores=vortices[core].tolist(),
-        world=_per_robot(config, lambda value: tuple(value[index] for index in kept)),
+        world=map_per_robot(config, lambda value: tuple(value[index] for index in kept)),
         seed=seed,
     )
+
+
+def single_vessel(episode: Episode, slot: int) -> Episode:
+    """Return an episode with one of its vessels alone."""
+    names = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
+    alone: dict[str, Any] = {name: [getattr(episode, name)[slot]] for name in names}
+    return replace(episode, **alone, world=map_per_robot(episode.world, lambda values: (values[slot],)))
 
 
 def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
@@ -509,7 +481,7 @@ def stack_episodes(
     @cache
     def filled(world: WorldConfig) -> WorldConfig:
         # The values of the last robot fill the slots that an episode lacks.
-        return _per_robot(world, lambda value: value + value[-1:] * (robots - len(value)))
+        return map_per_robot(world, lambda value: value + value[-1:] * (robots - len(value)))
 
     worlds = [filled(episode.world) for episode in episodes]
     return scenario, *build_parameters(worlds, robots, device, dtype)

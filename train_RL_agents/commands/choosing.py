@@ -22,12 +22,19 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
         "--suite",
         metavar="NAME",
         help="paper, fresh, currents, crowd, noise, "
-        "vessels, weather, faults, rules, imazu or encounters (or imazu_own, "
-        "encounters_own), instead of levels",
+        "vessels, weather, faults, rules, imazu, encounters, dnv or imazu_ntnu (or imazu_own, "
+        "encounters_own, dnv_own, imazu_ntnu_own), instead of levels",
         **plain,
     )
     source.add_argument(
-        "--scenarios", "--scenario", metavar="FILE", type=Path, help="scenario file, instead of levels", **plain
+        "--scenarios",
+        "--scenario",
+        metavar="FILE",
+        type=Path,
+        help="scenario file or folder of "
+        "them, instead of levels; also of DNV's ship-traffic-generator (JSON), NTNU's colav-simulator (YAML) and "
+        "CommonOcean (XML), scaled to these vessels",
+        **plain,
     )
     add(
         "--strict",

@@ -84,7 +84,8 @@ class TrainingSchedule:
     sampler: str = ""
     """A sampler of scenarios of your own, as package.module:Class, in place of the built-in one."""
     scenarios: str = ""
-    """A scenario file whose episodes are trained on in turn, in place of levels."""
+    """A scenario file, or a folder of them, whose episodes are trained on in turn, in place of levels; also of
+    other programs."""
     strict: bool = False
     """Refuse a scenario file with goals in obstacles, contact at the start or places off the map,
     which a warning counts otherwise."""

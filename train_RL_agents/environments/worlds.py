@@ -57,7 +57,7 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     schedule = config.training_schedule
     if not schedule.scenarios:
         return schedule.curriculum()
-    episodes = read_scenarios(schedule.scenarios, schedule.strict)
+    episodes = read_scenarios(schedule.scenarios, schedule.strict, config.world)
     shape = (max(len(getattr(episode, key)) for episode in episodes) for key in ("start", "obstacles"))
     # The first states and observations of all episodes are computed at once.
     needed = len(episodes) * step_bytes(config.world, *shape)

@@ -363,11 +363,11 @@ def run_set(
         ended += len(part.scenarios)
         steers = only_own(policy, None if continuous else world.vessel) if part.only_own else policy
         if name is None:
-            episodes.append(evaluation.evaluate(steers, part.scenarios, observed, **options))
+            episodes.append(_in_groups(evaluation.evaluate(steers, part.scenarios, observed, **options), part))
             continue
-        groups = _group_names(part.scenarios, chosen.groups)
+        groups = _group_names(part, chosen.groups)
         seen, recording = record(steers, part.scenarios, observed, name=name, groups=groups, **options)
-        episodes.append(seen)
+        episodes.append(_in_groups(seen, part))
         recordings.append(recording)
     names = [item.name for item in fields(Episodes)]
     joined = Episodes(**{column: torch.cat([getattr(seen, column) for seen in episodes]) for column in names})
@@ -413,8 +413,12 @@ def _check_fit(contender: Contender, chosen: ScenarioSet) -> None:
         )
 
 
-def _group_names(scenarios: Any, names: Sequence[str]) -> list[str]:
+def _in_groups(episodes: Episodes, part: Part) -> Episodes:
+    """Return the rows of a part with the groups that it states."""
+    return episodes if part.levels is None else replace(episodes, level=torch.tensor(part.levels))
+
+
+def _group_names(part: Part, names: Sequence[str]) -> list[str]:
     """Return the name of the group of each scenario; a file has one group, all."""
-    if isinstance(scenarios, Scenario) and names:
-        return [names[index] for index in scenarios.level.tolist()]
-    return ["all"] * len(scenarios)
+    levels = part.scenarios.level.tolist() if isinstance(part.scenarios, Scenario) else part.levels
+    return ["all"] * len(part.scenarios) if levels is None or not names else [names[index] for index in levels]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env import WorldConfig
+from marinenav_env import Episode, WorldConfig
+from marinenav_env.scenarios.scenario_file import single_vessel
 from marinenav_env.state import Scenario
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.evaluation.contenders import (
@@ -26,7 +27,7 @@ from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
 from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
 from train_RL_agents.evaluation.seamanship import compliance, sailed, summary, tracks
 from train_RL_agents.evaluation.selection import choose_set, defaults
-from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, Part, ScenarioSet
+from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback
 from train_RL_agents.results.rows import OVERALL, differences
@@ -93,8 +94,25 @@ def _results(
         first = first or episodes
         figures = episodes.table(chosen.groups) if chosen.groups else {OVERALL: episodes.report()}
         compared = differences(first, episodes, chosen.groups) if results else None
-        results.append(Result(name, contender.about(), figures, compared, compliance))
+        clear = clear_situations(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None
+        results.append(Result(name, contender.about(), figures, compared, compliance, clear))
     return results, recording if acting.estimates else None
+
+
+def clear_situations(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
+    """Return the number of situations that had no collision in any of their episodes, and of all, by name.
+
+    Args:
+        chosen: set of scenarios.
+        episodes: its rows.
+    """
+    numbers = [
+        (index, number)
+        for index, part in enumerate(chosen.parts)
+        for number in part.situations or range(len(part.scenarios))
+    ]
+    hit = {number for number, collided in zip(numbers, episodes.collision.tolist(), strict=True) if collided}
+    return {"without_collision": len({*numbers} - hit), "all": len({*numbers})}
 
 
 def run_scored(
@@ -165,12 +183,15 @@ def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
     """Return the scenarios with one vessel each: that of the slot, or the last there is."""
     parts = []
     for part in chosen.parts:
-        assert isinstance(part.scenarios, Scenario)
-        scenarios = part.scenarios.clone()
-        present = scenarios.robot_mask
-        kept = (present.sum(-1, keepdim=True) - 1).clamp_max(slot)
-        scenarios.robot_mask = torch.arange(present.shape[-1]) == kept
-        parts.append(Part(part.world, scenarios, part.only_own and slot == 0))
+        scenarios: Scenario | Sequence[Episode]
+        if isinstance(part.scenarios, Scenario):
+            scenarios = drawn = part.scenarios.clone()
+            present = drawn.robot_mask
+            kept = (present.sum(-1, keepdim=True) - 1).clamp_max(slot)
+            drawn.robot_mask = torch.arange(present.shape[-1]) == kept
+        else:
+            scenarios = [single_vessel(episode, min(slot, len(episode.start) - 1)) for episode in part.scenarios]
+        parts.append(replace(part, scenarios=scenarios, only_own=part.only_own and slot == 0))
     return replace(chosen, parts=tuple(parts))
 
 

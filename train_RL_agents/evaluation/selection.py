@@ -57,7 +57,7 @@ def choose_set(
     file = str(options["scenarios"])
     require("episodes" not in options, "--episodes", options.get("episodes"), f"left out: {file} has its own")
     # The episodes of a file have no levels.
-    episodes = read_scenarios(file, options.get("strict", False))
+    episodes = read_scenarios(file, options.get("strict", False), world)
     return ScenarioSet("scenarios", (), (Part(world, episodes),), seed), None
 
 

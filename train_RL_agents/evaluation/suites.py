@@ -27,6 +27,7 @@ from train_RL_agents.evaluation.encounter_suites import (
     random_encounters,
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios
+from train_RL_agents.evaluation.packaged_suites import packaged_suite
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios
 from train_RL_agents.utils.closest import did_you_mean
 
@@ -41,6 +42,10 @@ class Part:
     """N scenarios; the ``level`` of scenario tensors is the index of their group in the set."""
     only_own: bool = False
     """True if the policy controls only robot 0, and the others keep course and speed."""
+    levels: tuple[int, ...] | None = None
+    """Index of the group of each of N episodes that are no tensors; None: they have one group."""
+    situations: tuple[int, ...] | None = None
+    """Number of the situation that each scenario repeats; None: all scenarios differ."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +212,10 @@ the own vessel is enlarged by the difference."""
 
 def _imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
     """Return Imazu's problems; the seed is only that of the measurement noise."""
-    parts = tuple(_make_part(*drawn, only_own) for drawn in imazu(world, episodes))
+    parts = tuple(
+        replace(_make_part(*drawn, only_own), situations=tuple(drawn[1].level.tolist()))
+        for drawn in imazu(world, episodes)
+    )
     return tuple(f"case {number}" for number in range(1, len(IMAZU) + 1)), parts
 
 
@@ -220,11 +228,32 @@ def _encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = F
 def _make_part(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
     """Return scenarios as a part of a suite; vessels that are not controlled collide only with the own vessel."""
     if only_own:
-        base, num_others = world.vessel.radius, scenarios.robot_mask.shape[-1] - 1
-        contact = 2.0 * (base[0] if isinstance(base, tuple) else base)
-        radius = (contact - GHOST, *[GHOST] * num_others)
-        world = replace(world, vessel=replace(world.vessel, radius=radius))
+        world = _with_ghosts(world, scenarios.robot_mask.shape[-1])
     return Part(world, scenarios, only_own)
+
+
+def _with_ghosts(world: WorldConfig, robots: int) -> WorldConfig:
+    """Return a world in which all vessels but the first collide only with the first."""
+    base = world.vessel.radius
+    contact = 2.0 * (base[0] if isinstance(base, tuple) else base)
+    radius = (contact - GHOST, *[GHOST] * (robots - 1))
+    return replace(world, vessel=replace(world.vessel, radius=radius))
+
+
+def _packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
+    """Return situations that others wrote, each repeated; the seed is only that of the measurement noise."""
+    groups, levels, scaled = packaged_suite(name, world)
+    if only_own:
+        scaled = [replace(episode, world=_with_ghosts(episode.world, len(episode.start))) for episode in scaled]
+    numbers = [number for number in range(len(scaled)) for _ in range(episodes)]
+    part = Part(
+        world,
+        [scaled[number] for number in numbers],
+        only_own,
+        tuple(levels[number] for number in numbers),
+        tuple(numbers),
+    )
+    return groups, (part,)
 
 
 def _set_group(scenarios: Scenario, index: int) -> Scenario:
@@ -258,8 +287,23 @@ SUITES: dict[str, Suite] = {
     "encounters": Suite("random encounters of 2 to 6 vessels, scored likewise", _encounters, 25),
     "imazu_own": Suite("imazu, the others keeping course and speed", partial(_imazu, only_own=True), 20),
     "encounters_own": Suite("encounters, the others keeping course and speed", partial(_encounters, only_own=True), 25),
+    "dnv": Suite("DNV's 55 traffic situations, scored likewise", partial(_packaged, "dnv"), 10),
+    "dnv_own": Suite("dnv, the others keeping course and speed", partial(_packaged, "dnv", only_own=True), 10),
+    "imazu_ntnu": Suite("Imazu's problems as NTNU wrote them, scored likewise", partial(_packaged, "imazu_ntnu"), 10),
+    "imazu_ntnu_own": Suite(
+        "imazu_ntnu, the others keeping course and speed", partial(_packaged, "imazu_ntnu", only_own=True), 10
+    ),
 }
-ENCOUNTER_SUITES = ("imazu", "encounters", "imazu_own", "encounters_own")
+ENCOUNTER_SUITES = (
+    "imazu",
+    "encounters",
+    "imazu_own",
+    "encounters_own",
+    "dnv",
+    "dnv_own",
+    "imazu_ntnu",
+    "imazu_ntnu_own",
+)
 """Suites that are scored by the role of every vessel (see seamanship)."""
 
 

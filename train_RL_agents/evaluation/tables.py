@@ -131,6 +131,8 @@ class Result:
     """Difference to the first policy by group and overall; None for the first."""
     compliance: dict[str, dict[str, Any]] | None = None
     """Compliance with the rules of the sea by encounter; None for other suites."""
+    situations: dict[str, int] | None = None
+    """Number of situations ``without_collision`` in all of their episodes, and of ``all``; None for other suites."""
 
     def __repr__(self) -> str:
         return f"<Result of {self.short()}>"
@@ -153,6 +155,19 @@ class Result:
         row = self.overall
         column = figures_of([self])[0]
         return f"{self.name}, {column.title} {column.text(row)} of {row['episodes']} episodes"
+
+    @property
+    def collisions_line(self) -> str | None:
+        """Return a line with the situations without a collision, and the worst group; None for other suites."""
+        if self.situations is None:
+            return None
+        groups = {name: row for name, row in self.figures.items() if name != OVERALL}
+        lowest = max(groups, key=lambda name: groups[name]["collision_rate"])
+        row = groups[lowest]
+        count = round((1.0 - row["collision_rate"]) * row["episodes"])
+        total = "{without_collision} of {all}".format(**self.situations)
+        fewest = f"; fewest in {lowest}: {count} of {row['episodes']} episodes without one"
+        return f"{self.name}: situations without a collision: {total}{fewest if row['collision_rate'] else ''}"
 
     def whom(self) -> str:
         """Return a description of the policy in a few words."""
@@ -209,6 +224,8 @@ class Evaluation:
             content["policies"] = [{names.get(key, key): value for key, value in vars(r).items()} for r in self.results]
         if first.compliance is not None:
             content |= {"conduct": first.compliance, "conduct_columns": first.compliance_columns}
+        if alone and first.situations is not None:
+            content["situations"] = first.situations
         return dict(finite(content))
 
     def show(self) -> None:
@@ -218,10 +235,17 @@ class Evaluation:
         for table in compliance:
             print()
             table.print("Rules of the sea")
+        for line in self._lines():
+            print(f"\n{line}")
+
+    def _lines(self) -> list[str]:
+        """Return the lines below the tables."""
+        return [line for result in self.results if (line := result.collisions_line) is not None]
 
     def markdown(self) -> str:
         """Return the tables in Markdown, below a heading."""
-        return "\n".join([self.heading + "\n", *(table.markdown() for table in _tables(self.results))])
+        tables = [table.markdown() for table in _tables(self.results)]
+        return "\n".join([self.heading + "\n", *tables, *(f"{line}.\n" for line in self._lines())])
 
     def __str__(self) -> str:
         lines, _ = figure_table(self.results).lines(UNLIMITED)

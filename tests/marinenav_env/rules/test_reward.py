@@ -20,7 +20,8 @@ from marinenav_env.rules.reward import (
     role_terms,
     step_reward,
 )
-from marinenav_env.scenarios.scenario_file import episodes_of, read_scenarios, write_scenarios
+from marinenav_env.scenarios.reading import read_scenarios
+from marinenav_env.scenarios.scenario_file import episodes_of, write_scenarios
 from marinenav_env.state import Rules
 from tests.oracle import reward as oracle
 from tests.oracle import roles

@@ -12,7 +12,8 @@ from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.env import GROUP
 from marinenav_env.interfaces.gymnasium_env import MarineNavGymEnv
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.scenario_file import episodes_of, read_scenarios, write_scenarios
+from marinenav_env.scenarios.reading import read_scenarios
+from marinenav_env.scenarios.scenario_file import episodes_of, write_scenarios
 from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
 from marinenav_env.sensing.observation import flattened, observation_entries
 from tests.own_parts import allow_only

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ from train_RL_agents.config.schema import TRAINED, TrainingReward
 from train_RL_agents.environments.worlds import make_world, training_scenarios, training_world
 from train_RL_agents.experiments.space import changed
 
+DATA = Path(__file__).parents[2] / "data"
 WORDS = [
     "training.reward.collision_penalty=-7",
     "world.max_steps=9",
@@ -48,6 +50,13 @@ def test_episodes_of_one_world_are_changed_once(tmp_path):
         first, second = (each.world for each in training_scenarios(config))
     assert first is second
     assert first.reward.collision_penalty == -7.0
+
+
+def test_situations_of_other_programs_are_trained_on_with_the_world_of_the_run():
+    words = [f"training_schedule.scenarios={DATA / 'dnv_generated.json'}", "world.vessel.m=410"]
+    (episode,) = training_scenarios(from_dict({}, [*WORDS, *words]))
+    assert len(episode.start) == 3 and episode.world.vessel.m == 410.0
+    assert episode.world.reward.collision_penalty == -7.0
 
 
 def test_rewards_of_training_are_trained_on_alone():

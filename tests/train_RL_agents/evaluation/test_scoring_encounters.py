@@ -2,16 +2,18 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from marinenav_env import WorldConfig
+from marinenav_env import GROUP, WorldConfig
 from marinenav_env.scenarios.scenario_file import episodes_of
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.scoring import run_encounters
+from train_RL_agents.evaluation.episodes import evaluate
+from train_RL_agents.evaluation.scoring import clear_situations, run_encounters
 from train_RL_agents.evaluation.suites import Part, make_set
 
 STRAIGHT = Contender("straight")
@@ -26,7 +28,7 @@ def some(name, episodes, kept):
     for part in chosen.parts:
         wanted = torch.isin(part.scenarios.level, torch.tensor(kept))
         if wanted.any():
-            parts.append(replace(part, scenarios=part.scenarios[wanted]))
+            parts.append(replace(part, scenarios=part.scenarios[wanted], situations=None))
     return replace(chosen, parts=tuple(parts))
 
 
@@ -78,6 +80,62 @@ def test_an_avoiding_policy_is_later_than_alone():
     assert 0.0 <= row["astern"] < 1.0
 
 
+def few_of(name, numbers, repetitions):
+    """Some situations that others wrote."""
+    chosen = make_set(name, WORLD, repetitions)
+    (part,) = chosen.parts
+    rows = [row for row, number in enumerate(part.situations) if number in numbers]
+    picked = {name: tuple(getattr(part, name)[row] for row in rows) for name in ("levels", "situations")}
+    return replace(chosen, parts=(replace(part, scenarios=[part.scenarios[row] for row in rows], **picked),))
+
+
+def test_situations_that_others_wrote_are_scored_by_group(monkeypatch):
+    chosen = few_of("dnv", (0, 5, 20), 2)
+    episodes, recording, table = run_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    assert list(table) == ["head on", "2 others", "3 others", "overall"]
+    assert episodes.level.tolist() == [0, 0, 5, 5, 6, 6] and episodes.robots.tolist() == [2, 2, 3, 3, 4, 4]
+    assert recording.groups == ("head on",) * 2 + ("2 others",) * 2 + ("3 others",) * 2
+    assert episodes.collision.all() and table["head on"]["rules_kept"] == 0.0
+    assert clear_situations(chosen, episodes) == {"without_collision": 0, "all": 3}
+    whole, *alone = sets_run(monkeypatch, chosen)
+    assert whole is chosen and len(alone) == 4
+    for slot, one in enumerate(alone):
+        for episode, single in zip(chosen.parts[0].scenarios, one.parts[0].scenarios, strict=True):
+            kept = min(slot, len(episode.start) - 1)
+            assert single.start == [episode.start[kept]] and single.thrust == [episode.thrust[kept]]
+
+
+def test_others_of_situations_keep_course_and_speed():
+    chosen = few_of("imazu_ntnu_own", (6,), 1)
+    _, recording = run_set(Contender("apf"), chosen, WORLD, ACTING, CPU, "x")
+    speeds = recording.velocities[..., :2].norm(dim=-1)
+    for slot, speed in ((1, 1.8), (2, 1.0)):
+        under_way = recording.active[:, 0, slot]
+        assert (speeds[under_way, 0, slot] - speed).abs().max() < 1e-3
+    assert recording.groups == ("case 7",)
+
+
+def test_situations_without_a_collision_are_counted():
+    chosen = few_of("dnv", (0, 5, 20), 2)
+    rows = torch.zeros(6, dtype=torch.bool)
+    episodes = SimpleNamespace(collision=rows)
+    assert clear_situations(chosen, episodes) == {"without_collision": 3, "all": 3}
+    rows[3] = True
+    assert clear_situations(chosen, episodes) == {"without_collision": 2, "all": 3}
+    rows[2] = True
+    assert clear_situations(chosen, episodes) == {"without_collision": 2, "all": 3}
+    rows[0] = True
+    assert clear_situations(chosen, episodes) == {"without_collision": 1, "all": 3}
+    problems = make_set("imazu", WORLD, 2)
+    assert clear_situations(problems, SimpleNamespace(collision=torch.zeros(44))) == {
+        "without_collision": 22,
+        "all": 22,
+    }
+    drawn = some("encounters_own", 2, [0, 2])  # every one is a situation of its own
+    flags = torch.tensor([True, False, False, False])
+    assert clear_situations(drawn, SimpleNamespace(collision=flags)) == {"without_collision": 3, "all": 4}
+
+
 @pytest.mark.parametrize("name", ["straight", "apf"])
 def test_others_keep_course_and_speed_where_only_the_own_vessel_is_steered(name):
     chosen = some("imazu_own", 1, [1, 3])
@@ -120,9 +178,23 @@ def test_the_command_prints_compliance_with_intervals(tmp_path, capsys, monkeypa
     monkeypatch.setattr("train_RL_agents.evaluation.selection.make_set", lambda *given: few)
     command = ["evaluate", "--policy", "straight", "--suite", "encounters_own", "--episodes", "1"]
     assert main([*command, "--json", str(path)]) == 0
-    assert "rules kept: vessels with a duty that kept the rules" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "rules kept: vessels with a duty that kept the rules" in printed
+    assert "straight: situations without a collision: 0 of 2; fewest in head-on: 0 of 1 episodes without one" in printed
     content = json.loads(path.read_text())
+    assert content["situations"] == {"without_collision": 0, "all": 2}
     assert set(content["conduct"]) == {*content["figures"]}
     row = content["conduct"]["head-on"]
     assert row["rules_kept"] == 0.0 and row["rules_kept_high"] > 0.5 and row["delay"] is None
     assert set(content["conduct_columns"]) <= set(row)
+
+
+@pytest.mark.parametrize("name", ["dnv_own", "imazu_ntnu_own"])
+def test_who_keeps_course_and_speed_is_hit_in_every_situation_that_others_wrote(name):
+    (part,) = make_set(name, WORLD, 1).parts
+
+    def hold(step):
+        return step.set((GROUP, "action"), torch.zeros(*step.get((GROUP, "observation", "self_state")).shape[:2], 2))
+
+    episodes = evaluate(hold, part.scenarios, WORLD, continuous=True, device=CPU, seed=0)
+    assert episodes.collision.all()

@@ -1,6 +1,8 @@
 """Which scenarios are chosen by the options of a command."""
 
-from dataclasses import asdict
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +18,7 @@ from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.selection import choose_set, defaults
 
 WORLD = WorldConfig()
+DATA = Path(__file__).parents[2] / "data"
 SCHEDULE = from_dict({"eval_schedule": {"num_episodes": [2, 1, 0, 1, 1, 1], "seed": 7}}).eval_schedule
 
 
@@ -107,3 +110,18 @@ def test_the_first_trained_policy_says_levels_and_world():
     config = from_dict({"world": {"max_steps": 9}, "eval_schedule": {"seed": 3}})
     policies = [Contender("DQN", SimpleNamespace(config=each)) for each in (config, from_dict({}))]
     assert defaults([Contender("orca"), *policies]) == (config.eval_schedule, config.world)
+
+
+def test_situations_of_other_programs_have_the_vessels_of_the_world():
+    world = replace(WORLD, vessel=replace(WORLD.vessel, m=410.0))
+    chosen, _ = choose_set(world, SCHEDULE, {"scenarios": DATA / "dnv_generated.json"})
+    (part,) = chosen.parts
+    (episode,) = part.scenarios
+    assert len(episode.start) == 3 and episode.world.vessel.m == 410.0
+
+
+def test_a_folder_of_situations_is_chosen(tmp_path):
+    for number in (1, 2):
+        shutil.copy(DATA / "dnv_generated.json", tmp_path / f"{number}.json")
+    chosen, _ = choose_set(WORLD, SCHEDULE, {"scenarios": tmp_path, "strict": True})
+    assert (len(chosen), chosen.groups) == (2, ())

@@ -82,6 +82,10 @@ def test_numbers_of_episodes_by_default():
         "encounters": 25,
         "imazu_own": 20,
         "encounters_own": 25,
+        "dnv": 10,
+        "dnv_own": 10,
+        "imazu_ntnu": 10,
+        "imazu_ntnu_own": 10,
     }
 
 
@@ -164,6 +168,42 @@ def test_vessels_that_are_not_steered_meet_at_a_point(name, usual):
         first, *others = part.world.vessel.radius
         assert part.only_own and others == [0.01] * (part.scenarios.start.shape[1] - 1)
         assert first + 0.01 == pytest.approx(2.0 * own)
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "first", "last"), [("dnv", 55, "head on", "3 others"), ("imazu_ntnu", 22, "case 1", "case 22")]
+)
+def test_situations_that_others_wrote(name, count, first, last):
+    chosen = make_set(name, WORLD, 3)
+    (part,) = chosen.parts
+    assert len(chosen) == 3 * count and not part.only_own
+    assert (chosen.groups[0], chosen.groups[-1]) == (first, last)
+    assert part.situations == tuple(number for number in range(count) for _ in range(3))
+    for number in range(count):
+        repeated = part.scenarios[3 * number : 3 * number + 3]
+        assert repeated[0] == repeated[1] == repeated[2]
+        assert len(set(part.levels[3 * number : 3 * number + 3])) == 1
+    if name == "dnv":
+        others = [len(part.scenarios[3 * number].start) - 1 for number in range(count)]
+        groups = [chosen.groups[part.levels[3 * number]] for number in range(count)]
+        assert [(group, count) for group, count in zip(groups[:5], others[:5], strict=True)] == [
+            ("head on", 1),
+            ("crossing give way", 1),
+            ("crossing stand on", 1),
+            ("overtaking give way", 1),
+            ("overtaking stand on", 1),
+        ]
+        assert groups[5:] == [f"{some} others" for some in others[5:]]
+
+
+@pytest.mark.parametrize("name", ["dnv_own", "imazu_ntnu_own"])
+def test_the_own_vessel_is_hit_where_others_pass_through_each_other(name):
+    steered, (part,) = make_set(name.removesuffix("_own"), WORLD, 1).parts[0], make_set(name, WORLD, 1).parts
+    assert part.only_own and not steered.only_own
+    for episode, other in zip(part.scenarios, steered.scenarios, strict=True):
+        first, *ghosts = episode.world.vessel.radius
+        assert ghosts == [0.01] * (len(episode.start) - 1) and first + 0.01 == pytest.approx(2.0 * WORLD.vessel.radius)
+        assert episode.start == other.start and episode.world.vessel.max_thrust == other.world.vessel.max_thrust
 
 
 def test_every_suite_repeats():

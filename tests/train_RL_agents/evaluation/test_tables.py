@@ -134,3 +134,16 @@ def test_rows_have_figures_differences_and_compliance():
     assert [row.get("compliance") for row in rows] == [0.5, 0.25, None]
     assert [row.get("difference") for row in rows] == [None, None, 0.05]
     assert all(row["avg_time"] == 20.04 and row["group"] == "head-on" for row in rows)
+
+
+def test_the_group_with_most_collisions_stands_below_the_tables():
+    rows = {"head-on": (0.0, 10), "overtaken": (0.9, 10), "overall": (0.45, 20)}
+    figures = {name: {"collision_rate": rate, "episodes": count} for name, (rate, count) in rows.items()}
+    result = Result("ppo", {}, figures, situations={"without_collision": 11, "all": 20})
+    assert result.collisions_line == (
+        "ppo: situations without a collision: 11 of 20; fewest in overtaken: 1 of 10 episodes without one"
+    )
+    clear = {name: row | {"collision_rate": 0.0} for name, row in figures.items()}
+    result = Result("ppo", {}, clear, situations={"without_collision": 20, "all": 20})
+    assert result.collisions_line == "ppo: situations without a collision: 20 of 20"
+    assert Result("ppo", {}, figures).collisions_line is None

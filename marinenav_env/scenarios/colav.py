@@ -1,0 +1,105 @@
+"""Scenarios of NTNU's colav-simulator, as YAML or JSON.
+
+Ships have ``csog_state`` (north and east in metres, speed in metres per second, course in degrees), ``waypoints``
+(their norths and their easts) and ``speed_plan``. A ship is guided along its waypoints, so that its course is that of
+its first leg; that of ``csog_state`` counts where there is no waypoint ahead. Maps, trackers, sensors and controllers
+are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from marinenav_env.scenarios.nodes import Node
+from marinenav_env.scenarios.situations import Point, Ship, Situation, count_turns, first_course
+from marinenav_env.support.extras import need
+from marinenav_env.support.validation import ConfigError
+
+SHIPS = "ship_list"
+LARGEST = 2**20
+"""Most characters of a YAML file, whose parser is slow."""
+FASTEST = 100.0
+"""Largest speed (m/s)."""
+
+
+def is_colav(content: Any) -> bool:
+    """Return whether parsed YAML or JSON is a scenario of colav-simulator."""
+    return isinstance(content, dict) and SHIPS in content
+
+
+def parse_yaml(text: str, name: str) -> Any:
+    """Parse YAML with plain values only: tags of objects and references (anchors, aliases) are refused.
+
+    Args:
+        text: the YAML.
+        name: source of the text, for messages.
+
+    Raises:
+        ConfigError: if it is too long or no such YAML, or PyYAML is not installed.
+    """
+    if len(text) > LARGEST:
+        raise ConfigError(f"{name}: cannot be read as YAML (it has more than {LARGEST:,} characters)")
+    yaml = need("yaml", "yaml")
+    try:
+        # A few references to references would stand for more values than memory can hold.
+        if any(isinstance(token, yaml.AnchorToken | yaml.AliasToken) for token in yaml.scan(text)):
+            raise ConfigError(f"{name}: cannot be read as YAML (anchors and aliases are not read)")
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ConfigError(f"{name}: cannot be read as YAML ({reason})") from error
+
+
+def parse_colav(content: Any, name: str) -> Situation:
+    """Return a scenario of colav-simulator as a situation.
+
+    Args:
+        content: parsed YAML or JSON.
+        name: source of the content, for messages.
+
+    Raises:
+        ConfigError: if it is damaged, or has ships that the simulator draws.
+    """
+    root = Node(content, name)
+    stated = root.get("name")
+    ships, left_out = [], {"turns at waypoints": 0, "changes of speed": 0}
+    for ship in root.need(SHIPS).items(least=1):
+        state, waypoints = ship.get("csog_state"), ship.get("waypoints")
+        points = [] if waypoints is None else _points(waypoints)
+        plan = ship.get("speed_plan")
+        speeds = [] if plan is None else [speed.number(0.0, FASTEST) for speed in plan.items()]
+        if state is not None:
+            numbers = state.items(4, 4)
+            position = (numbers[0].number(), numbers[1].number())
+            speed, degrees = numbers[2].number(0.0, FASTEST), numbers[3].number(-360.0, 360.0)
+            course = first_course(position, points, math.radians(degrees))
+        elif points and speeds:
+            position, speed = points[0], speeds[0]
+            course = first_course(position, points, None)
+        else:
+            raise ConfigError(f"{ship.place}: the key 'csog_state' is missing, or waypoints with a speed_plan are")
+        if course is None:
+            raise ConfigError(f"{ship.place}: there is no waypoint ahead")
+        ships.append(Ship(position, course, speed))
+        left_out["turns at waypoints"] += count_turns([position, *points])
+        left_out["changes of speed"] += len(set(speeds)) > 1
+    return Situation(
+        name if stated is None else stated.text(),
+        tuple(ships),
+        left_out={kind: count for kind, count in left_out.items() if count},
+    )
+
+
+def _points(waypoints: Node) -> list[Point]:
+    """Return the waypoints: a list of their norths, and one of their easts.
+
+    Raises:
+        ConfigError: if the lists are not of the same length.
+    """
+    norths, easts = (axis.items() for axis in waypoints.items(2, 2))
+    if len(norths) != len(easts):
+        raise waypoints.refusal("two lists of the same length, norths and easts")
+    return [(north.number(), east.number()) for north, east in zip(norths, easts, strict=True)]

@@ -1,0 +1,268 @@
+"""Scenarios of CommonOcean (commonocean.cps.cit.tum.de) as XML, read and written.
+
+Read are the initial state and the goal region of planning problems, which are the first vessels, dynamic obstacles with
+their trajectories, which are the others, and static obstacles that are circles. Waters, signs, shallows, static
+obstacles of other shapes, hulls, waypoints and further goal states are left out.
+
+The coordinates of CommonOcean are x and y with orientations counter-clockwise from x. Here x is north and y west, which
+keeps starboard and port, and all numbers. A file that was written here has ``source="marinenav"``: its lengths and
+speeds are those of this world, so that it is read without scaling, and back to an equal situation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from marinenav_env.scenarios.nodes import FARTHEST, MOST
+from marinenav_env.scenarios.situations import Point, Ship, Situation, State
+from marinenav_env.scenarios.xml_tree import child, number, parse_xml
+from marinenav_env.support.validation import ConfigError, brief, require
+
+ROOT, SOURCE, VERSION = "commonOcean", "marinenav", "2022a"
+"""Name of the root element, source of files that are written here, and version of the format."""
+FASTEST, LONGEST_STEP, MOST_STEPS = 100.0, 1e4, 10**6
+"""Largest speed (m/s), longest time step (s), and most time steps."""
+TURN = math.radians(5.0)
+"""Largest deviation from the first course (rad) of a track that is straight."""
+GOAL_RADIUS, HULL = 2.0, (5.0, 2.5)
+"""Radius of the goal regions, and length and width of the vessels that are written (m)."""
+
+
+def parse_common_ocean(text: str, name: str) -> Situation:
+    """Return a scenario of CommonOcean as a situation.
+
+    Args:
+        text: XML.
+        name: source of the text, for messages.
+
+    Raises:
+        ConfigError: if it is no such XML, damaged, or has no vessel.
+    """
+    root = parse_xml(text, name)
+    require(root.tag == ROOT, f"{name}: root element", root.tag, ROOT)
+    step = Element("timeStepSize")
+    step.text = root.get("timeStepSize", "")
+    time_step = number(step, name, LONGEST_STEP)
+    require(time_step > 0.0, f"{name}.timeStepSize", time_step, "above 0")
+    problems, dynamic, static = (root.findall(tag) for tag in ("planningProblem", "dynamicObstacle", "staticObstacle"))
+    require(len(problems) + len(dynamic) > 0, name, "...", "a scenario with a planningProblem or a dynamicObstacle")
+    require(
+        max(map(len, (problems, dynamic, static))) <= MOST, name, "...", f"a scenario of at most {MOST} of each kind"
+    )
+    left_out: Counter[str] = Counter()
+    ships = [_planned(problem, _place(name, problem), left_out) for problem in problems]
+    ships += [_dynamic(obstacle, _place(name, obstacle), time_step, left_out) for obstacle in dynamic]
+    obstacles = []
+    for obstacle in static:
+        circles = obstacle.findall("shape/circle")
+        left_out["obstacles that are no circles"] += len(obstacle.findall("shape/*")) - len(circles)
+        obstacles += [_circle(circle, obstacle, _place(name, obstacle)) for circle in circles]
+    for tag in ("waters", "shallow", "draft", "trafficSign"):
+        left_out[tag] += len(root.findall(tag))
+    return Situation(
+        root.get("benchmarkID") or name,
+        tuple(ships),
+        tuple(obstacles),
+        time_step,
+        to_scale=root.get("source") == SOURCE,
+        left_out={kind: count for kind, count in left_out.items() if count},
+    )
+
+
+def _place(name: str, element: Element) -> str:
+    """Return the name of an element for messages."""
+    return f"{name}: {element.tag} {brief(element.get('id', ''))}"
+
+
+def _value(state: Element, place: str, tag: str, limit: float) -> float:
+    """Return the exact value of a state, or the middle of its interval."""
+    value = child(state, place, tag)
+    if value.find("exact") is not None:
+        return number(child(value, place, "exact"), place, limit)
+    ends = [number(child(value, place, end), place, limit) for end in ("intervalStart", "intervalEnd")]
+    return 0.5 * sum(ends)
+
+
+def _point(element: Element, place: str) -> Point:
+    """Return north and east of a point with x and y."""
+    x, y = (number(child(element, place, tag), place, FARTHEST) for tag in ("x", "y"))
+    return x, 0.0 - y
+
+
+def _centre(position: Element, place: str) -> Point | None:
+    """Return the point of a position, or the centre of the first shape of its region; None if it has neither."""
+    if position.find("point") is not None:
+        return _point(child(position, place, "point"), place)
+    for tag in ("circle", "rectangle"):
+        shape = position.find(tag)
+        if shape is not None:
+            return _point(child(shape, place, "center"), place)
+    points = [_point(point, place) for point in position.findall("polygon/point")]
+    if not points:
+        return None
+    north, east = (sum(axis) / len(points) for axis in zip(*points, strict=True))
+    return north, east
+
+
+def _pose(state: Element, place: str) -> tuple[Point, float]:
+    """Return position and course of a state."""
+    position = _centre(child(state, place, "position"), place)
+    if position is None:
+        raise ConfigError(f"{place}: the element <position/point> is missing")
+    return position, 0.0 - _value(state, place, "orientation", FARTHEST)
+
+
+def _speed(state: Element, place: str) -> float:
+    """Return the speed of a state along its orientation."""
+    value = _value(state, place, "velocity", FASTEST)
+    require(value >= 0.0, f"{place}.velocity", value, "at least 0")
+    return value
+
+
+def _planned(problem: Element, place: str, left_out: Counter[str]) -> Ship:
+    """Return the vessel of a planning problem."""
+    state = child(problem, place, "initialState")
+    position, course = _pose(state, place)
+    goals = problem.findall("goalState")
+    require(len(goals) > 0, place, "...", "a planning problem with a goalState")
+    region = goals[0].find("position")
+    left_out["further goal states"] += len(goals) - 1
+    left_out["waypoints"] += len(problem.findall("waypoint"))
+    return Ship(position, course, _speed(state, place), None if region is None else _centre(region, place))
+
+
+def _dynamic(obstacle: Element, place: str, time_step: float, left_out: Counter[str]) -> Ship:
+    """Return the vessel of a dynamic obstacle, with its track."""
+    state = child(obstacle, place, "initialState")
+    position, course = _pose(state, place)
+    track: list[State] = []
+    before: State = (0, *position, course, 0.0)
+    for later in obstacle.findall("trajectory/state"):
+        where, heading = _pose(later, place)
+        time = _value(later, place, "time", MOST_STEPS)
+        require(time == int(time) and time > before[0], f"{place}.time", time, "increasing counts")
+        if later.find("velocity") is not None:
+            speed = _speed(later, place)
+        else:
+            speed = min(math.dist(where, before[1:3]) / ((time - before[0]) * time_step), FASTEST)
+        before = (int(time), *where, heading, speed)
+        track.append(before)
+    stated = _speed(state, place) if state.find("velocity") is not None else None
+    require(stated is not None or len(track) > 0, place, "...", "a vessel with a velocity or a trajectory")
+    straight = all(abs(math.remainder(later[3] - course, 2.0 * math.pi)) <= TURN for later in track)
+    left_out["turns of tracks"] += not straight
+    return Ship(position, course, track[0][4] if stated is None else stated, track=tuple(track))
+
+
+def _circle(circle: Element, obstacle: Element, place: str) -> tuple[float, float, float]:
+    """Return north, east and radius of a circle, which is in the frame of its obstacle."""
+    (north, east), course = _pose(child(obstacle, place, "initialState"), place)
+    radius = number(child(circle, place, "radius"), place, FARTHEST)
+    require(radius > 0.0, f"{place}.radius", radius, "above 0")
+    centre = circle.find("center")
+    if centre is not None:
+        ahead, starboard = _point(centre, place)
+        if (ahead, starboard) != (0.0, 0.0):
+            north += ahead * math.cos(course) - starboard * math.sin(course)
+            east += ahead * math.sin(course) + starboard * math.cos(course)
+    return north, east, radius
+
+
+# Writing ----------------------------------------------------------------------------------------
+
+
+def write_common_ocean(path: str | Path, situation: Situation) -> None:
+    """Write a situation that is to scale (see ``situations.situation_of``) as a scenario of CommonOcean.
+
+    Ships with a track become dynamic obstacles, the others planning problems.
+
+    Raises:
+        ConfigError: if the situation is not to scale, or a ship with a track is before one without.
+    """
+    Path(path).write_text(common_ocean_text(situation), encoding="utf-8")
+
+
+def common_ocean_text(situation: Situation) -> str:
+    """Return the content of such a file; see ``write_common_ocean``."""
+    require(situation.to_scale, "situation.to_scale", False, "true: lengths and speeds must be those of this world")
+    planned = [not ship.track for ship in situation.ships]
+    require(planned == sorted(planned, reverse=True), "situation.ships", "...", "those without a track first")
+    stated = {"timeStepSize": _decimal(situation.time_step), "commonOceanVersion": VERSION, "author": SOURCE}
+    stated |= {"affiliation": "", "source": SOURCE, "benchmarkID": situation.name, "date": "2026-01-01"}
+    root = Element(ROOT, stated)
+    location = SubElement(root, "location")
+    for tag in ("geoNameId", "gpsLatitude", "gpsLongitude"):
+        SubElement(location, tag).text = "999" if tag.startswith("gps") else "-999"
+    SubElement(SubElement(root, "scenarioTags"), "open_sea")
+    for identifier, (north, east, radius) in enumerate(situation.obstacles, 1):
+        obstacle = SubElement(root, "staticObstacle", id=str(identifier))
+        SubElement(obstacle, "type").text = "unknown"
+        _add_numbers(SubElement(SubElement(obstacle, "shape"), "circle"), radius=radius)
+        _add_state(obstacle, "initialState", (0, north, east, 0.0, None))
+    first = len(situation.obstacles) + 1
+    for identifier, ship in enumerate(situation.ships, first):
+        if ship.track:
+            _add_dynamic(root, str(identifier), ship)
+    for identifier, ship in enumerate(situation.ships, first):
+        if not ship.track:
+            _add_problem(root, str(identifier), ship)
+    indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
+
+
+def _add_dynamic(root: Element, identifier: str, ship: Ship) -> None:
+    """Add a ship with its track."""
+    obstacle = SubElement(root, "dynamicObstacle", id=identifier)
+    SubElement(obstacle, "type").text = "motorvessel"
+    rectangle = SubElement(SubElement(obstacle, "shape"), "rectangle")
+    _add_numbers(rectangle, length=HULL[0], width=HULL[1])
+    _add_state(obstacle, "initialState", (0, *ship.position, ship.course, ship.speed))
+    trajectory = SubElement(obstacle, "trajectory")
+    for state in ship.track:
+        _add_state(trajectory, "state", state)
+
+
+def _add_problem(root: Element, identifier: str, ship: Ship) -> None:
+    """Add a ship with its goal."""
+    problem = SubElement(root, "planningProblem", id=identifier)
+    state = _add_state(problem, "initialState", (0, *ship.position, ship.course, ship.speed))
+    _add_numbers(SubElement(state, "yawRate"), exact=0.0)
+    goal = SubElement(problem, "goalState")
+    if ship.goal is not None:
+        circle = SubElement(SubElement(goal, "position"), "circle")
+        _add_numbers(circle, radius=GOAL_RADIUS)
+        _add_point(SubElement(circle, "center"), ship.goal)
+    time = SubElement(goal, "time")
+    SubElement(time, "intervalStart").text, SubElement(time, "intervalEnd").text = "0", str(MOST_STEPS)
+
+
+def _add_state(above: Element, tag: str, state: tuple[int, float, float, float, float | None]) -> Element:
+    """Add a state: time step, north, east, course, speed if there is one."""
+    time, north, east, course, speed = state
+    element = SubElement(above, tag)
+    _add_point(SubElement(SubElement(element, "position"), "point"), (north, east))
+    _add_numbers(SubElement(element, "orientation"), exact=0.0 - course)
+    SubElement(SubElement(element, "time"), "exact").text = str(time)
+    if speed is not None:
+        _add_numbers(SubElement(element, "velocity"), exact=speed)
+    return element
+
+
+def _add_point(element: Element, point: Point) -> None:
+    """Add the coordinates of a point."""
+    _add_numbers(element, x=point[0], y=0.0 - point[1])
+
+
+def _add_numbers(element: Element, **values: float) -> None:
+    """Add an element with its number for every name."""
+    for tag, value in values.items():
+        SubElement(element, tag).text = _decimal(value)
+
+
+def _decimal(value: float) -> str:
+    """Return a number with all its digits and without an exponent, which the format does not have."""
+    return format(Decimal(repr(float(value))), "f")

@@ -1,0 +1,168 @@
+"""Traffic situations of DNV's ship-traffic-generator (the package ``trafficgen``), as JSON.
+
+Generated situations have ``ownShip`` and ``targetShips`` with waypoints; inputs of the generator have ``encounters``
+in place of targets, from which their starts follow if bearing, relative speed and vector time are numbers. Keys are
+read in camelCase and in snake_case. Speeds are in knots, positions in degrees of latitude and longitude, which become
+metres on the plane that touches the WGS 84 ellipsoid at the own ship.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from marinenav_env.scenarios.nodes import Node
+from marinenav_env.scenarios.situations import Point, Ship, Situation, bearing, count_turns, first_course
+from marinenav_env.support.validation import ConfigError
+
+KNOT, MINUTE = 1852.0 / 3600.0, 60.0
+"""Metres per second of a knot, seconds of a minute."""
+FASTEST = 100.0
+"""Largest speed (knots)."""
+_RADIUS, _ECCENTRICITY = 6_378_137.0, 0.0818191908426
+KINDS = {
+    "head-on": "HO",
+    "crossing-give-way": "CR-GW",
+    "crossing-stand-on": "CR-SO",
+    "overtaking-give-way": "OT-GW",
+    "overtaking-stand-on": "OT-SO",
+}
+"""Abbreviations, in the titles of situations, of the types of encounters."""
+
+
+def is_dnv(content: Any) -> bool:
+    """Return whether parsed JSON is a traffic situation of DNV."""
+    return isinstance(content, dict) and not content.keys().isdisjoint({"ownShip", "own_ship"})
+
+
+def parse_dnv(content: Any, name: str) -> Situation:
+    """Return a traffic situation.
+
+    Args:
+        content: parsed JSON.
+        name: source of the content, for messages.
+
+    Raises:
+        ConfigError: if it is damaged, or does not suffice to place the ships.
+    """
+    root = Node(content, name)
+    own = root.need("ownShip")
+    title = root.get("title")
+    origin = _coordinates(_position(own))
+    own_ship, turns = _ship(own, origin)
+    targets = root.get("targetShips", "targetShip")
+    if targets is not None:
+        read = [_ship(target, origin) for target in targets.items(least=1)]
+        others, turns = [ship for ship, _ in read], turns + sum(count for _, count in read)
+    else:
+        encounters = root.get("encounters", "encounter")
+        if encounters is None:
+            raise ConfigError(f"{name}: the key 'targetShips' or 'encounters' is missing")
+        others = [_placed(encounter, own_ship) for encounter in encounters.items(least=1)]
+    left_out = {"turns at waypoints": turns} if turns else {}
+    return Situation(name if title is None else title.text(), (own_ship, *others), left_out=left_out)
+
+
+def _initial(ship: Node) -> Node:
+    """Return the initial state of a ship; earlier versions have it in the ship."""
+    return ship.get("initial", "startPose") or ship
+
+
+def _waypoints(ship: Node) -> list[Node]:
+    """Return the waypoints of a ship."""
+    waypoints = ship.get("waypoints")
+    return [] if waypoints is None else waypoints.items()
+
+
+def _position(ship: Node) -> Node:
+    """Return the initial position of a ship, or that of its first waypoint."""
+    position, waypoints = _initial(ship).get("position"), _waypoints(ship)
+    if position is None and waypoints:
+        return waypoints[0].need("position")
+    return _initial(ship).need("position") if position is None else position
+
+
+def _coordinates(position: Node) -> Point:
+    """Return latitude and longitude (degrees)."""
+    return position.need("lat", "latitude").number(-89.0, 89.0), position.need("lon", "longitude").number(-180.0, 180.0)
+
+
+def _flat(position: Node, origin: Point) -> Point:
+    """Return north and east (m) from the origin."""
+    latitude, longitude = _coordinates(position)
+    north, east = (math.radians(value) for value in (latitude - origin[0], (longitude - origin[1] + 180) % 360 - 180))
+    sine = math.sin(math.radians(origin[0]))
+    curvature = 1.0 - (_ECCENTRICITY * sine) ** 2
+    prime = _RADIUS / math.sqrt(curvature)
+    meridian = prime * (1.0 - _ECCENTRICITY**2) / curvature
+    place = meridian * north, prime * math.sqrt(1.0 - sine**2) * east
+    if math.hypot(*place) > 1e6:
+        raise position.refusal("within 1,000 km of the own ship")
+    return place
+
+
+def _ship(ship: Node, origin: Point) -> tuple[Ship, int]:
+    """Return a ship on the course of its first leg, and the number of its turns."""
+    initial, waypoints = _initial(ship), _waypoints(ship)
+    position = _flat(_position(ship), origin)
+    speed = initial.get("sog", "speed") or (_leg_speed(waypoints[0]) if waypoints else None)
+    if speed is None:
+        raise ConfigError(f"{ship.place}: the key 'sog' is missing")
+    stated = initial.get("cog", "course") or initial.get("heading")
+    points = [_flat(waypoint.need("position"), origin) for waypoint in waypoints]
+    degrees = None if stated is None else stated.number(-360.0, 360.0)
+    course = first_course(position, points, None if degrees is None else math.radians(degrees))
+    if course is None:
+        raise ConfigError(f"{ship.place}: the key 'cog' is missing, and there is no waypoint ahead")
+    return Ship(position, course, KNOT * speed.number(0.0, FASTEST)), count_turns([position, *points])
+
+
+def _leg_speed(waypoint: Node) -> Node | None:
+    """Return the speed at a waypoint, which versions state in different places."""
+    for place in (waypoint.get("leg"), waypoint):
+        if place is None:
+            continue
+        data = place.get("data")
+        nested = None if data is None else data.get("sog")
+        speed = place.get("sog") or (None if nested is None else nested.get("value"))
+        if speed is not None:
+            return speed
+    return None
+
+
+def _placed(encounter: Node, own: Ship) -> Ship:
+    """Return the other ship of an encounter: it meets the own one after the vector time.
+
+    The bearing and the two speeds leave one or two such places. The closer one, from which the other's course is more
+    like the own one, is that of an overtaking.
+
+    Raises:
+        ConfigError: if numbers are left out or given as ranges, which the generator draws, or there is no such place.
+    """
+    kind = encounter.need("desiredEncounterType")
+    if kind.value not in [*KINDS]:
+        raise kind.refusal(f"one of {', '.join(KINDS)}")
+    limits = {"beta": (-360.0, 360.0), "relativeSpeed": (0.01, 100.0), "vectorTime": (0.01, 1e4)}
+    numbers = []
+    for key, (low, high) in limits.items():
+        member = encounter.get(key)
+        if member is None or isinstance(member.value, list):
+            raise ConfigError(
+                f"{encounter.place}: {key} must be one number, as trafficgen draws it otherwise; "
+                "read the situations that it generates"
+            )
+        numbers.append(member.number(low, high))
+    direction, time = own.course + math.radians(numbers[0]), MINUTE * numbers[2]
+    speed = numbers[1] * own.speed
+    way, reach = own.speed * time, speed * time
+    beside = reach**2 - (way * math.sin(direction - own.course)) ** 2
+    middle = way * math.cos(direction - own.course)
+    roots = [middle + sign * math.sqrt(max(beside, 0.0)) for sign in (-1.0, 1.0)]
+    distances = [root for root in roots if root > 0.0 and beside >= 0.0]
+    if not distances:
+        raise ConfigError(f"{encounter.place}: no ship on this bearing meets the own one at these speeds")
+    distance = distances[0] if kind.value == "overtaking-give-way" else distances[-1]
+    north, east = own.position
+    place = (north + distance * math.cos(direction), east + distance * math.sin(direction))
+    met = (north + way * math.cos(own.course), east + way * math.sin(own.course))
+    return Ship(place, bearing(place, met), speed)

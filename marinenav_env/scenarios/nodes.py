@@ -1,0 +1,89 @@
+"""Access to parsed JSON and YAML whose errors name the key and what it must be."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from marinenav_env.support.validation import ConfigError, brief, is_number, is_text
+
+FARTHEST = 1e8
+"""Largest magnitude of a number in a file of another program."""
+MOST = 1000
+"""Most elements of a list in a file of another program."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A value of a parsed file, with the place that messages name."""
+
+    value: Any
+    """Parsed value."""
+    place: str
+    """Name of the file, and the keys and indices that lead to the value."""
+
+    def refusal(self, allowed: str) -> ConfigError:
+        """Return the error that says what the value must be."""
+        return ConfigError(f"{self.place}={brief(self.value)}: must be {allowed}")
+
+    def get(self, *names: str) -> Node | None:
+        """Return the member that has the first of these names, in camelCase or snake_case; None if there is none.
+
+        Raises:
+            ConfigError: if the value is no object.
+        """
+        if not isinstance(self.value, dict):
+            raise self.refusal("an object")
+        for name in names:
+            for key in (name, snake_case(name)):
+                if self.value.get(key) is not None:
+                    return Node(self.value[key], f"{self.place}.{key}")
+        return None
+
+    def need(self, *names: str) -> Node:
+        """Return the member that has the first of these names.
+
+        Raises:
+            ConfigError: if there is none.
+        """
+        member = self.get(*names)
+        if member is None:
+            raise ConfigError(f"{self.place}: the key '{names[0]}' is missing")
+        return member
+
+    def items(self, least: int = 0, most: int = MOST) -> list[Node]:
+        """Return the elements of a list.
+
+        Raises:
+            ConfigError: if the value is no list of ``least`` to ``most`` elements.
+        """
+        if not (isinstance(self.value, list) and least <= len(self.value) <= most):
+            count = f"{least}" if least == most else f"{least} to {most}"
+            raise self.refusal(f"a list of {count} elements")
+        return [Node(value, f"{self.place}[{index}]") for index, value in enumerate(self.value)]
+
+    def number(self, low: float = -FARTHEST, high: float = FARTHEST) -> float:
+        """Return a finite number.
+
+        Raises:
+            ConfigError: if the value is none, or not from ``low`` to ``high``.
+        """
+        if not (is_number(self.value) and low <= self.value <= high):
+            raise self.refusal(f"a number from {low:g} to {high:g}")
+        return float(self.value)
+
+    def text(self) -> str:
+        """Return text of one line.
+
+        Raises:
+            ConfigError: if the value is none.
+        """
+        if not is_text(self.value):
+            raise self.refusal("text of one line")
+        return str(self.value)
+
+
+def snake_case(name: str) -> str:
+    """Return a name in camelCase as snake_case."""
+    return re.sub(r"([A-Z])", r"_\1", name).lower()

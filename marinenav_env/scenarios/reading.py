@@ -1,0 +1,146 @@
+"""Reading of scenario files, of this project and of other programs, which are recognised by their content."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from marinenav_env.config import WorldConfig
+from marinenav_env.scenarios.colav import SHIPS, is_colav, parse_colav, parse_yaml
+from marinenav_env.scenarios.common_ocean import parse_common_ocean
+from marinenav_env.scenarios.dnv import is_dnv, parse_dnv
+from marinenav_env.scenarios.odd_starts import odd_starts
+from marinenav_env.scenarios.scenario_file import Episode, parse_scenarios
+from marinenav_env.scenarios.situations import Situation, scaled_episode
+from marinenav_env.support.files import parse_json, read_text
+from marinenav_env.support.validation import ConfigError
+
+WHAT = "a scenario file"
+SUFFIXES = (".json", ".xml", ".yaml", ".yml")
+"""Suffixes of the files that are read of a folder."""
+MOST_FILES = 10_000
+"""Most files of a folder."""
+DATA = Path(__file__).with_name("data")
+"""Folder of the situations that the package holds."""
+_YAML = re.compile(rf"^{SHIPS}\s*:", re.MULTILINE)
+
+
+def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | None = None) -> list[Episode]:
+    """Read the episodes of a scenario file, or of all scenario files of a folder by name.
+
+    Beside scenario files of this project (see ``parse_scenarios``) these are traffic situations of DNV's
+    ship-traffic-generator, scenarios of NTNU's colav-simulator and of CommonOcean, which are scaled to these vessels
+    (see ``scenarios.situations``); a warning counts what they have and episodes cannot hold. Goals in obstacles,
+    contact at the start and places off the map are counted in a warning, too.
+
+    Args:
+        path: path of the file or folder.
+        strict: refuse implausible starts and goals instead of warning.
+        world: world whose vessels and sensors situations of other programs have; the published one by default.
+
+    Raises:
+        ConfigError: when a file cannot be read, is in none of the formats or, if strict, is implausible.
+    """
+    episodes: list[Episode] = []
+    left_out: Counter[str] = Counter()
+    for file in scenario_paths(path):
+        content = _content(file)
+        if isinstance(content, Situation):
+            episodes.append(_episode(content, file, world or WorldConfig()))
+            left_out.update(content.left_out)
+        else:
+            episodes += parse_scenarios(content, str(file))
+    if left_out:
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
+        warnings.warn(f"{path}: left out {counts}", stacklevel=2)
+    odd = sum(map(_odd_starts, episodes), Counter())
+    if odd:
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in odd.items())
+        line = f"{path}: {len(episodes):,} episodes with {counts}"
+        if strict:
+            raise ConfigError(line)
+        warnings.warn(line, stacklevel=2)
+    return episodes
+
+
+def scenario_paths(path: str | Path) -> list[Path]:
+    """Return the scenario files of a folder by name; of anything else the path itself.
+
+    Raises:
+        ConfigError: if a folder cannot be read, or has none or too many of them.
+    """
+    path = Path(path)
+    try:
+        if not path.is_dir():
+            return [path]
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read as a folder of scenario files ({error})") from error
+    if not 0 < len(files) <= MOST_FILES:
+        reason = f"it has {len(files):,} of {', '.join(SUFFIXES)}, not 1 to {MOST_FILES:,}"
+        raise ConfigError(f"{path}: cannot be read as a folder of scenario files ({reason})")
+    return files
+
+
+def read_situations(path: str | Path) -> list[Situation]:
+    """Read the situations of a file or folder of other programs.
+
+    Raises:
+        ConfigError: when one cannot be read, or is an episode of this project.
+    """
+    situations = []
+    for file in scenario_paths(path):
+        content = _content(file)
+        if not isinstance(content, Situation):
+            raise ConfigError(f"{file}: must be a situation of another program, not a scenario file of this one")
+        situations.append(content)
+    return situations
+
+
+def _content(file: Path) -> Any:
+    """Return a situation of another program, or else the parsed JSON."""
+    text, name = read_text(file, WHAT), str(file)
+    if text.lstrip("\ufeff \t\r\n").startswith("<"):
+        return parse_common_ocean(text.lstrip("\ufeff \t\r\n"), name)
+    is_yaml = file.suffix.lower() in (".yaml", ".yml") or bool(_YAML.search(text))
+    content = parse_yaml(text, name) if is_yaml else parse_json(text, name, WHAT)
+    if is_dnv(content):
+        return parse_dnv(content, name)
+    if is_yaml or is_colav(content):
+        return parse_colav(content, name)
+    return content
+
+
+def _episode(situation: Situation, file: Path, world: WorldConfig) -> Episode:
+    """Return the scaled episode of a situation; an error names its file."""
+    try:
+        return scaled_episode(situation, world)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def _odd_starts(episode: Episode) -> Counter[str]:
+    """Count the implausible starts and goals of an episode, see odd_starts."""
+    radius, area = episode.world.vessel.radius, episode.world.scenario
+    count = len(episode.start)
+    hulls = radius[:count] if isinstance(radius, tuple) else (radius,) * count
+    size = area.width, area.height
+    return odd_starts(episode.start, episode.goal, episode.obstacles, hulls, size)
+
+
+@cache
+def packaged(name: str) -> tuple[Situation, ...]:
+    """Return situations that the package holds.
+
+    Args:
+        name: ``dnv``, 55 situations of ship-traffic-generator, or ``imazu_ntnu``, Imazu's 22 problems of
+            colav-simulator; ``data/README.md`` states sources and licences.
+    """
+    content = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+    parse = parse_dnv if name == "dnv" else parse_colav
+    return tuple(parse(situation, f"{name} {number}") for number, situation in enumerate(content["situations"], 1))

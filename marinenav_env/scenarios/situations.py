@@ -1,0 +1,279 @@
+"""Traffic situations of other programs, and their scaling to the vessels and sensors of this world.
+
+A situation has ships in metres and metres per second, the own ship first. ``scaled_episode`` makes an episode of it by
+one similarity for each situation: all speeds are multiplied by one factor and all lengths by another, so that times are
+multiplied by their ratio. Bearings, courses, ratios of speeds, and who meets whom and where, are kept. The factors are
+
+- of speeds: the own vessel makes SPEED, or less where the fastest vessel would otherwise exceed FASTEST of the top
+  speed of its thrusters;
+- of lengths: the least with all others at least APART from the own vessel at the start, the last closest approach to
+  the own vessel at TIMES[1] at the latest, the first at TIMES[0] at the earliest, and no two vessels closer than CLEAR
+  at the start. Of limits that exclude each other, the later one holds. Without other vessels the way to the goal is WAY
+  long.
+
+The first closest approach is then moved between two control steps. A goal lies RUN behind the closest approach, unless
+the situation states it. Vessels slower than the own one get thrusters that hold RESERVE times their speed; the others
+have those of the world. What episodes cannot hold is left out, and the first two of these are counted in ``left_out``:
+later waypoints (every vessel keeps its first course), changes of speed, sizes and types of ships, and depths.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from marinenav_env.config import PerRobot, VesselConfig, WorldConfig
+from marinenav_env.scenarios.scenario_file import FARTHEST, Episode, map_per_robot
+from marinenav_env.support.validation import ConfigError
+
+SPEED, FASTEST = 2.0, 0.9
+"""Speed of the own vessel (m/s), and largest share of the top speed that a vessel may need."""
+APART, CLEAR = 25.0, 10.0
+"""Smallest initial distances of the others from the own vessel, and of any two vessels (m)."""
+TIMES = (12.0, 30.0)
+"""Range of the times to the closest approaches to the own vessel (s)."""
+RUN, WAY, MARGIN = 20.0, 40.0, 10.0
+"""Distances from the closest approach to the goal, from the start to the goal of a vessel that meets nobody, and from
+the starts and goals to the edge of the map (m)."""
+RESERVE, SLOWEST = 1.25, 0.3
+"""Top speed of a vessel that is slower than the own one, relative to its speed; smallest such speed (m/s)."""
+
+Point = tuple[float, float]
+State = tuple[int, float, float, float, float]
+"""Number of the time step, north and east (m), course (rad), speed (m/s)."""
+
+
+@dataclass(frozen=True)
+class Ship:
+    """Initial state of a ship, and where it is bound."""
+
+    position: Point
+    """North and east (m)."""
+    course: float
+    """Course over ground (rad, clockwise from north)."""
+    speed: float
+    """Speed over ground (m/s)."""
+    goal: Point | None = None
+    """North and east of its goal (m), if stated."""
+    track: tuple[State, ...] = ()
+    """States at later time steps, if stated."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A traffic situation of another program."""
+
+    name: str
+    """Name, such as the title in its file."""
+    ships: tuple[Ship, ...]
+    """Ships, the own one first."""
+    obstacles: tuple[tuple[float, float, float], ...] = ()
+    """North, east and radius of the obstacles (m)."""
+    time_step: float = 1.0
+    """Time step of the tracks (s)."""
+    to_scale: bool = False
+    """True if lengths and speeds are those of this world already."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Number of things by kind that episodes cannot hold."""
+
+
+def bearing(start: Point, end: Point) -> float:
+    """Return the direction from a point to another (rad, clockwise from north)."""
+    return math.atan2(end[1] - start[1], end[0] - start[0])
+
+
+def first_course(position: Point, waypoints: Sequence[Point], otherwise: float | None) -> float | None:
+    """Return the course to the first waypoint that is not at the position; ``otherwise`` if there is none.
+
+    Ships of other programs are guided along their waypoints, and may start on another course.
+    """
+    ahead = next((point for point in waypoints if math.dist(position, point) > 1.0), None)
+    return otherwise if ahead is None else bearing(position, ahead)
+
+
+def count_turns(waypoints: Sequence[Point]) -> int:
+    """Return the number of turns on the way along waypoints."""
+    apart = [point for point, before in zip(waypoints[1:], waypoints, strict=False) if point != before]
+    return max(len(apart) - 1, 0)
+
+
+# Similarity -------------------------------------------------------------------------------------
+
+
+def _velocity(ship: Ship) -> Point:
+    return ship.speed * math.cos(ship.course), ship.speed * math.sin(ship.course)
+
+
+def meeting_time(own: Ship, other: Ship) -> float | None:
+    """Return the time of the closest approach of two ships that keep course and speed; None if it is not ahead."""
+    place = [b - a for a, b in zip(own.position, other.position, strict=True)]
+    speed = [b - a for a, b in zip(_velocity(own), _velocity(other), strict=True)]
+    closing = math.hypot(*speed)
+    if closing < 1e-3 * max(own.speed, other.speed, 1e-3):
+        return None
+    time = -(place[0] * speed[0] + place[1] * speed[1]) / closing**2
+    return time if time > 0.0 else None
+
+
+def _first(value: PerRobot) -> float:
+    """Return the value of the first robot."""
+    return value[0] if isinstance(value, tuple) else value
+
+
+def holding_thrust(vessel: VesselConfig, speed: float) -> float:
+    """Return the thrust of one side (N) that keeps a speed ahead (m/s) in still water."""
+    return -0.5 * (_first(vessel.xU) + _first(vessel.xUU) * speed) * speed
+
+
+def top_speed(vessel: VesselConfig) -> float:
+    """Return the speed (m/s) that the largest thrust of the first robot keeps in still water."""
+    linear, quadratic, thrust = -_first(vessel.xU), -_first(vessel.xUU), 2.0 * _first(vessel.max_thrust)
+    if quadratic <= 0.0:
+        return thrust / linear if linear > 0.0 else math.inf
+    return (math.sqrt(linear**2 + 4.0 * quadratic * thrust) - linear) / (2.0 * quadratic)
+
+
+def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
+    """Return the factors of lengths and of speeds; see the module.
+
+    Raises:
+        ConfigError: if two ships start at the same place.
+    """
+    own, *others = situation.ships
+    fastest = max(ship.speed for ship in situation.ships)
+    limit = max(FASTEST * top_speed(world.vessel), SLOWEST)
+    speeds = min(SPEED / (own.speed or fastest), limit / fastest) if fastest > 1e-3 else 1.0
+    if not others:
+        way = math.dist(own.position, own.goal) if own.goal else 0.0
+        return (WAY / way if way > 0.0 else speeds), speeds
+    places = [ship.position for ship in situation.ships]
+    nearest = min(math.dist(a, b) for index, a in enumerate(places) for b in places[:index])
+    if nearest <= 1e-6:
+        raise ConfigError(f"{situation.name}: two ships start at the same place")
+    apart = APART / min(math.dist(own.position, other.position) for other in others)
+    clear = CLEAR / nearest
+    times = [time for other in others if (time := meeting_time(own, other)) is not None]
+    if not times:
+        return max(apart, clear), speeds
+    lengths = max(min(apart, TIMES[1] * speeds / max(times)), TIMES[0] * speeds / min(times), clear)
+    # Between two control steps, so that no two vessels are at one point when collisions are detected.
+    first = 0.5 * math.ceil(2.0 * min(times) * lengths / speeds - 1e-6) + 0.25
+    return first * speeds / min(times), speeds
+
+
+# Episodes ---------------------------------------------------------------------------------------
+
+
+def to_scale(situation: Situation, world: WorldConfig) -> Situation:
+    """Return a situation scaled to the vessels of this world, with the own ship at the origin; see the module.
+
+    Raises:
+        ConfigError: if two ships start at the same place.
+    """
+    if situation.to_scale:
+        return situation
+    lengths, speeds = similarity(situation, world)
+    origin = situation.ships[0].position
+
+    def scaled(point: Point) -> Point:
+        return lengths * (point[0] - origin[0]), lengths * (point[1] - origin[1])
+
+    ships = [
+        Ship(scaled(ship.position), ship.course, speeds * ship.speed, None if ship.goal is None else scaled(ship.goal))
+        for ship in situation.ships
+    ]
+    obstacles = tuple((*scaled((north, east)), lengths * radius) for north, east, radius in situation.obstacles)
+    return Situation(situation.name, tuple(ships), obstacles, to_scale=True)
+
+
+def _with_goals(ships: Sequence[Ship]) -> list[Ship]:
+    """Return ships that are to scale, each with a goal: that stated, the end of its track, or behind its meeting."""
+    own, *others = ships
+    times = [meeting_time(own, other) for other in others]
+    last = max((time for time in times if time is not None), default=TIMES[0])
+    with_goals = []
+    for ship, time in zip(ships, [last, *times], strict=True):
+        reach = ship.speed * (last if time is None else time) + RUN
+        (north, east), course = ship.position, ship.course
+        ahead = (north + reach * math.cos(course), east + reach * math.sin(course))
+        goal = ship.goal or (ship.track[-1][1:3] if ship.track else ahead)
+        with_goals.append(replace(ship, goal=goal))
+    return with_goals
+
+
+def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
+    """Return the episode of a situation, with vessels in motion and the thrust that keeps their speed.
+
+    Args:
+        situation: traffic situation.
+        world: world whose vessels and sensors the episode has.
+
+    Raises:
+        ConfigError: if two ships start at the same place, or distances differ too much to be scaled.
+    """
+    scaled = to_scale(situation, world)
+    ships, obstacles = _with_goals(scaled.ships), scaled.obstacles
+    points = [point for ship in ships for point in (ship.position, ship.goal or ship.position)]
+    corners = [*points, *((n - r, e - r) for n, e, r in obstacles), *((n + r, e + r) for n, e, r in obstacles)]
+    if not all(abs(value) <= FARTHEST for corner in corners for value in corner):
+        raise ConfigError(f"{situation.name}: the map must be at most {FARTHEST:g} m wide, scaled to these vessels")
+    low, high = ([fit(axis) for axis in zip(*corners, strict=True)] for fit in (min, max))
+    shift, size = [MARGIN - value for value in low], [b - a + 2.0 * MARGIN for a, b in zip(low, high, strict=True)]
+    if situation.to_scale:
+        shift, size = [0.0, 0.0], [max(high[0], world.scenario.width), max(high[1], world.scenario.height)]
+
+    def moved(point: Iterable[float]) -> list[float]:
+        return [value + offset for value, offset in zip(point, shift, strict=True)]
+
+    count = len(ships)
+    world = map_per_robot(world, lambda values: values[:count] + values[-1:] * (count - len(values)))
+    thrust = [_thrust(world.vessel, ship.speed) for ship in ships]
+    world = replace(world, scenario=replace(world.scenario, width=size[0], height=size[1]))
+    if not situation.to_scale:
+        world = replace(world, vessel=_with_slow_thrusters(world.vessel, ships))
+    return Episode(
+        start=[moved(ship.position) for ship in ships],
+        goal=[moved(ship.goal or ship.position) for ship in ships],
+        heading=[ship.course for ship in ships],
+        velocity=[[*_velocity(ship), 0.0] for ship in ships],
+        thruster_angle=[[0.0, 0.0]] * count,
+        thrust=[[side, side] for side in thrust],
+        obstacles=[[*moved(obstacle[:2]), obstacle[2]] for obstacle in obstacles],
+        world=world,
+        states_penalty=False,
+    )
+
+
+def _thrust(vessel: VesselConfig, speed: float) -> float:
+    """Return the thrust of one side that keeps a speed, within the limits of the thrusters."""
+    return min(max(holding_thrust(vessel, speed), _first(vessel.min_thrust)), _first(vessel.max_thrust))
+
+
+def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship]) -> VesselConfig:
+    """Return the vessels with weaker thrusters where ships are slower than the own one."""
+    base = vessel.max_thrust if isinstance(vessel.max_thrust, tuple) else (vessel.max_thrust,) * len(ships)
+    limits = [
+        min(limit, holding_thrust(vessel, RESERVE * max(ship.speed, SLOWEST)))
+        if ship.speed < 0.99 * ships[0].speed
+        else limit
+        for limit, ship in zip(base, ships, strict=True)
+    ]
+    return vessel if limits == list(base) else replace(vessel, max_thrust=tuple(limits))
+
+
+def situation_of(episode: Episode, name: str = "episode") -> Situation:
+    """Return an episode as a situation that is to scale; vortices, vessels and sensors are left out.
+
+    Args:
+        episode: episode whose vessels have their initial speed ahead.
+        name: name of the situation.
+    """
+    ships = [
+        Ship((x, y), heading, math.hypot(*velocity[:2]), (goal[0], goal[1]))
+        for (x, y), heading, velocity, goal in zip(
+            episode.start, episode.heading, episode.velocity, episode.goal, strict=True
+        )
+    ]
+    obstacles = tuple((x, y, radius) for x, y, radius in episode.obstacles)
+    return Situation(name, tuple(ships), obstacles, to_scale=True)

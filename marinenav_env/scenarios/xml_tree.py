@@ -1,0 +1,101 @@
+"""Safe parsing of XML: no document types, thus no entities, and limits of size and depth."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+from marinenav_env.support.validation import ConfigError, brief, is_number
+
+MOST_ELEMENTS, DEEPEST = 500_000, 32
+"""Most elements of a document, and deepest nesting of them."""
+
+
+def parse_xml(text: str, name: str) -> Element:
+    """Parse XML.
+
+    Args:
+        text: the XML.
+        name: source of the text, for messages.
+
+    Returns:
+        The root element.
+
+    Raises:
+        ConfigError: if it is no XML, has a document type, or exceeds a limit.
+    """
+    builder, depth, count = TreeBuilder(), 0, 0
+
+    def refuse(reason: object) -> NoReturn:
+        raise ConfigError(f"{name}: cannot be read as XML ({reason})")
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth, count
+        depth, count = depth + 1, count + 1
+        if depth > DEEPEST or count > MOST_ELEMENTS:
+            refuse(f"it has more than {MOST_ELEMENTS:,} elements, or {DEEPEST} inside one another")
+        builder.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(tag)
+
+    def document_type(*_: Any) -> NoReturn:
+        # Entities, which may stand for other files or for more text than memory can hold, are declared in one.
+        refuse("document types are not read")
+
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = document_type
+    try:
+        parser.Parse(text.encode(), True)
+    except (expat.ExpatError, LookupError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        refuse(error)
+    return builder.close()
+
+
+def child(element: Element, place: str, *tags: str) -> Element:
+    """Return the first element below another along a path of tags.
+
+    Args:
+        element: element above.
+        place: name of the element, for messages.
+        *tags: tags of the elements on the way.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    below = element
+    for tag in tags:
+        next_below = below.find(tag)
+        if next_below is None:
+            raise ConfigError(f"{place}: the element <{'/'.join(tags)}> is missing")
+        below = next_below
+    return below
+
+
+def number(element: Element, place: str, limit: float) -> float:
+    """Return the number that an element has.
+
+    Args:
+        element: element whose text is a number.
+        place: name of the element above, for messages.
+        limit: largest magnitude.
+
+    Raises:
+        ConfigError: if it is none, or too large.
+    """
+    text = (element.text or "").strip()
+    try:
+        # Python also reads underscores and non-ASCII digits.
+        value = float(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        value = None
+    if value is None or not (is_number(value) and abs(value) <= limit):
+        raise ConfigError(f"{place}.{element.tag}={brief(text)}: must be a number up to {limit:g} in size")
+    return value

@@ -1,0 +1,423 @@
+"""Scenario files of other programs: what is read, and what is refused with one sentence."""
+
+import copy
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from marinenav_env import ConfigError, MarineNavEnv, WorldConfig, read_scenarios, write_scenarios
+from marinenav_env.scenarios.common_ocean import common_ocean_text
+from marinenav_env.scenarios.dnv import KNOT, parse_dnv
+from marinenav_env.scenarios.reading import DATA, packaged, read_situations
+from marinenav_env.scenarios.situations import situation_of
+from tests.marinenav_env.helpers import simple_episode
+
+SAMPLES = Path(__file__).parents[2] / "data"
+GENERATED = json.loads((SAMPLES / "dnv_generated.json").read_text())
+INPUT = json.loads((SAMPLES / "dnv_input.json").read_text())
+YAML = (SAMPLES / "imazu07.yaml").read_text()
+XML = """<?xml version="1.0" encoding="UTF-8"?>
+<commonOcean timeStepSize="10.0" commonOceanVersion="2022a" author="a" affiliation="b" source="c" benchmarkID="ZAM_1"
+ date="2022-05-01">
+  <scenarioTags><open_sea/></scenarioTags>
+  <waters id="1"/>
+  <staticObstacle id="2"><type>unknown</type>
+    <shape><circle><radius>50.0</radius><center><x>100.0</x><y>0.0</y></center></circle></shape>
+    <initialState><position><point><x>400.0</x><y>300.0</y></point></position>
+      <orientation><exact>0.0</exact></orientation><time><exact>0</exact></time></initialState>
+  </staticObstacle>
+  <staticObstacle id="3"><type>unknown</type><shape><rectangle><length>5</length><width>2</width></rectangle></shape>
+    <initialState><position><point><x>0</x><y>0</y></point></position></initialState></staticObstacle>
+  <dynamicObstacle id="4"><type>motorvessel</type>
+    <shape><rectangle><length>50</length><width>9</width></rectangle></shape>
+    <initialState><position><point><x>1000.0</x><y>-1000.0</y></point></position>
+      <orientation><exact>1.5707963267948966</exact></orientation><time><exact>0</exact></time>
+      <velocity><exact>5.0</exact></velocity></initialState>
+    <trajectory>
+      <state><position><point><x>1000.0</x><y>-950.0</y></point></position>
+        <orientation><exact>1.5707963267948966</exact></orientation><time><exact>1</exact></time></state>
+      <state><position><point><x>1040.0</x><y>-920.0</y></point></position>
+        <orientation><intervalStart>0.8</intervalStart><intervalEnd>1.0</intervalEnd></orientation>
+        <time><exact>2</exact></time><velocity><exact>5.5</exact></velocity></state>
+    </trajectory>
+  </dynamicObstacle>
+  <planningProblem id="5">
+    <initialState><position><point><x>0.0</x><y>0.0</y></point></position><orientation><exact>0.0</exact></orientation>
+      <time><exact>0</exact></time><velocity><exact>5.0</exact></velocity><yawRate><exact>0</exact></yawRate></initialState>
+    <goalState><position><rectangle><length>9</length><width>9</width><orientation>0</orientation>
+      <center><x>3000.0</x><y>10.0</y></center></rectangle></position>
+      <time><intervalStart>0</intervalStart><intervalEnd>900</intervalEnd></time></goalState>
+    <goalState><time><intervalStart>0</intervalStart><intervalEnd>900</intervalEnd></time></goalState>
+  </planningProblem>
+</commonOcean>
+"""
+
+
+def written(folder, name, content):
+    """Write a file and return its path."""
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+# DNV --------------------------------------------------------------------------------------------
+
+
+def test_generated_situations_of_dnv(tmp_path):
+    (situation,) = read_situations(SAMPLES / "dnv_generated.json")
+    own, head_on, crossing = situation.ships
+    assert (situation.name, situation.left_out) == ("HO, CR-GW", {})
+    assert own.position == (0.0, 0.0) and own.speed == pytest.approx(10.0 * KNOT)
+    assert own.course == pytest.approx(0.0, abs=1e-6)
+    # 7.95 sea miles ahead and 0.55 to port, see the file; 1 minute of latitude is 1,857 m there.
+    assert head_on.position == pytest.approx((7.948 * 1857.0, -0.55 * 1857.0), rel=0.02)
+    assert (head_on.speed, crossing.speed) == pytest.approx((14.0 * KNOT, 8.0 * KNOT))
+    assert math.degrees(head_on.course) == pytest.approx(173.15, abs=0.1)
+    assert math.degrees(crossing.course) % 360.0 == pytest.approx(263.5, abs=0.1)
+
+
+def test_inputs_of_dnv_place_the_ships_where_the_generator_does():
+    generated, from_input = (read_situations(SAMPLES / f"dnv_{name}.json")[0] for name in ("generated", "input"))
+    assert from_input.name == generated.name
+    for ship, other in zip(from_input.ships, generated.ships, strict=True):
+        assert math.dist(ship.position, other.position) < 60.0  # of kilometres
+        assert ship.course == pytest.approx(other.course, abs=math.radians(0.5))
+        assert ship.speed == pytest.approx(other.speed, rel=0.01)
+
+
+def test_an_overtaken_ship_is_the_closer_one_of_two():
+    content = copy.deepcopy(INPUT)
+    content["encounters"] = [
+        {"desiredEncounterType": kind, "beta": -15.0, "relativeSpeed": 0.5, "vectorTime": 17.0}
+        for kind in ("overtaking-give-way", "crossing-stand-on")
+    ]
+    own, near, far = parse_dnv(content, "x").ships
+    assert math.hypot(*near.position) < 0.6 * math.hypot(*far.position)
+    time, course = 17.0 * 60.0, own.course
+    met = (own.speed * time * math.cos(course), own.speed * time * math.sin(course))
+    for ship in (near, far):
+        assert math.degrees(math.atan2(*reversed(ship.position))) == pytest.approx(-15.0)
+        assert math.dist(ship.position, met) == pytest.approx(ship.speed * time)
+
+
+def snake(value):
+    """Rename the keys of an object from camelCase to snake_case."""
+    if isinstance(value, dict):
+        return {re.sub("([A-Z])", r"_\1", name).lower(): snake(item) for name, item in value.items()}
+    return [snake(item) for item in value] if isinstance(value, list) else value
+
+
+def test_other_versions_of_dnv_read_the_same():
+    plain = parse_dnv(GENERATED, "x")
+    assert parse_dnv(snake(GENERATED), "x") == plain
+    assert parse_dnv(snake(INPUT), "x") == parse_dnv(INPUT, "x")
+    nested, stated, early = (copy.deepcopy(GENERATED) for _ in range(3))
+    for ship in (nested["ownShip"], *nested["targetShips"]):
+        for waypoint in ship["waypoints"]:
+            waypoint["data"] = {"sog": {"value": waypoint.pop("leg")["sog"]}}
+    for ship in (stated["ownShip"], *stated["targetShips"]):
+        first = ship["waypoints"][0]
+        ship["initial"] |= {
+            "position": first["position"],
+            "sog": first["leg"]["sog"],
+            "cog": ship["initial"]["heading"],
+        }
+    for ship in (early["ownShip"], *early["targetShips"]):
+        first = ship.pop("waypoints")[0]
+        position = {"latitude": first["position"]["lat"], "longitude": first["position"]["lon"]}
+        ship["startPose"] = {
+            "position": position,
+            "speed": first["leg"]["sog"],
+            "course": ship.pop("initial")["heading"],
+        }
+    assert parse_dnv(nested, "x") == parse_dnv(stated, "x") == plain
+    for ship, other in zip(parse_dnv(early, "x").ships, plain.ships, strict=True):
+        assert (ship.position, ship.speed) == (other.position, other.speed)
+        assert ship.course % (2.0 * math.pi) == pytest.approx(other.course % (2.0 * math.pi), abs=2e-3)
+    single = GENERATED | {"targetShip": GENERATED["targetShips"]}
+    del single["targetShips"]
+    assert parse_dnv(single, "x") == plain
+
+
+def test_longitudes_meet_at_180_degrees():
+    content = copy.deepcopy(GENERATED)
+    shift = 180.0 - content["ownShip"]["waypoints"][0]["position"]["lon"]
+    for ship in (content["ownShip"], *content["targetShips"]):
+        for waypoint in ship["waypoints"]:
+            position = waypoint["position"]
+            position["lon"] = (position["lon"] + shift + 180.0) % 360.0 - 180.0
+    for ship, other in zip(parse_dnv(content, "x").ships, parse_dnv(GENERATED, "x").ships, strict=True):
+        assert ship.position == pytest.approx(other.position, abs=0.01)
+
+
+def test_turns_are_left_out_with_a_warning(tmp_path):
+    content = copy.deepcopy(GENERATED)
+    waypoints = content["targetShips"][0]["waypoints"]
+    waypoints += [{"position": {"lat": 58.7 + 0.01 * number, "lon": 10.4}} for number in range(2)]
+    path = written(tmp_path, "turns.json", content)
+    with pytest.warns(UserWarning, match=r"turns\.json: left out 2 turns at waypoints"):
+        (episode,) = read_scenarios(path)
+    assert episode == read_scenarios(SAMPLES / "dnv_generated.json")[0]
+
+
+# NTNU -------------------------------------------------------------------------------------------
+
+
+def test_scenarios_of_colav_simulator():
+    pytest.importorskip("yaml")
+    (situation,) = read_situations(SAMPLES / "imazu07.yaml")
+    own, crossing, slow = situation.ships
+    assert (situation.name, situation.left_out) == ("imazu07", {})
+    assert (own.position, own.course, own.speed) == ((7044940.0, 275000.0), 0.0, 10.0)
+    # Guided along its waypoints, not on the course 320 of the initial state.
+    assert math.degrees(crossing.course) == pytest.approx(-51.0, abs=0.05) and crossing.speed == 9.0
+    assert (slow.course, slow.speed) == (0.0, 5.0)
+    assert situation.ships == packaged("imazu_ntnu")[6].ships
+
+
+def test_ships_of_colav_simulator_without_a_part_of_their_state(tmp_path):
+    ship = {"waypoints": [[0.0, 0.0, 50.0], [0.0, 100.0, 100.0]], "speed_plan": [4.0, 5.0, 5.0]}
+    other = {"csog_state": [900.0, 0.0, 3.0, 180.0]}
+    path = written(tmp_path, "two.json", {"ship_list": [ship, other]})
+    (situation,) = read_situations(path)
+    first, second = situation.ships
+    assert (first.position, first.speed) == ((0.0, 0.0), 4.0) and math.degrees(first.course) == pytest.approx(90.0)
+    assert math.degrees(second.course) == pytest.approx(180.0)
+    assert situation.left_out == {"turns at waypoints": 1, "changes of speed": 1}
+
+
+def test_yaml_needs_its_package(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
+    with pytest.raises(ConfigError, match=r"pip install 'marinenav\[yaml\]'"):
+        read_scenarios(SAMPLES / "imazu07.yaml")
+    assert len(packaged("imazu_ntnu")) == 22
+
+
+# CommonOcean ------------------------------------------------------------------------------------
+
+
+def test_scenarios_of_common_ocean(tmp_path):
+    (situation,) = read_situations(written(tmp_path, "one.xml", XML))
+    own, other = situation.ships
+    assert (situation.name, situation.to_scale, situation.time_step) == ("ZAM_1", False, 10.0)
+    assert (own.position, own.course, own.speed, own.goal) == ((0.0, 0.0), 0.0, 5.0, (3000.0, -10.0))
+    # y is to port.
+    assert (other.position, other.speed) == ((1000.0, 1000.0), 5.0)
+    assert math.degrees(other.course) == pytest.approx(-90.0)
+    assert other.track[0] == pytest.approx((1, 1000.0, 950.0, -0.5 * math.pi, 5.0))
+    assert other.track[1] == pytest.approx((2, 1040.0, 920.0, -0.9, 5.5))
+    assert situation.obstacles == ((500.0, -300.0, 50.0),)
+    assert situation.left_out == {
+        "further goal states": 1,
+        "obstacles that are no circles": 1,
+        "turns of tracks": 1,
+        "waters": 1,
+    }
+    with pytest.warns(UserWarning, match="1 turns of tracks"):
+        (episode,) = read_scenarios(tmp_path / "one.xml")
+    assert len(episode.start) == 2 and len(episode.obstacles) == 1
+
+
+# Files and folders ------------------------------------------------------------------------------
+
+
+def test_a_folder_is_read_by_name_whatever_its_files_are(tmp_path):
+    written(tmp_path, "2.json", GENERATED)
+    written(tmp_path, "3.xml", common_ocean_text(situation_of(simple_episode([(5.0, 5.0, 0.0)], [[25.0, 5.0]]))))
+    write_scenarios(tmp_path / "1.json", [simple_episode([(1.0, 1.0, 0.0)], [[20.0, 1.0]])])
+    written(tmp_path, "LICENSE", "MIT")
+    written(tmp_path, "README.md", "no scenario")
+    first, second, third = read_scenarios(tmp_path)
+    assert (first.start, len(second.start), third.start) == ([[1.0, 1.0]], 3, [[5.0, 5.0]])
+    env = MarineNavEnv(scenarios=tmp_path)
+    assert env.num_envs == 3 and env.reset() is not None
+
+
+def test_situations_have_the_vessels_and_sensors_of_a_world():
+    from dataclasses import replace
+
+    world = WorldConfig()
+    world = replace(world, sensor=replace(world.sensor, range=15.0), vessel=replace(world.vessel, m=420.0))
+    (episode,) = read_scenarios(SAMPLES / "dnv_generated.json", world=world)
+    assert (episode.world.sensor.range, episode.world.vessel.m) == (15.0, 420.0)
+
+
+def test_the_package_holds_both_sets_with_their_licences():
+    assert (len(packaged("dnv")), len(packaged("imazu_ntnu"))) == (55, 22)
+    assert not any(situation.left_out for name in ("dnv", "imazu_ntnu") for situation in packaged(name))
+    assert parse_dnv(GENERATED, "x").ships == packaged("dnv")[6].ships
+    for name, owner in (("dnv", "DNV"), ("imazu_ntnu", "NTNU TTO")):
+        content = json.loads((DATA / f"{name}.json").read_text())
+        assert "Permission is hereby granted" in content["license"] and owner in content["license"]
+        assert content["commit"] and content["source"].startswith("https://github.com/")
+    settings = (Path(__file__).parents[3] / "setup.cfg").read_text()
+    assert "marinenav_env.scenarios =\n    data/*" in settings  # a wheel has them
+
+
+# What is refused --------------------------------------------------------------------------------
+
+
+def put(content, value, *keys):
+    """Return a copy of parsed JSON with a value at the end of some keys; without it if the value is ``del``."""
+    changed = copy.deepcopy(content)
+    place = changed
+    for key in keys[:-1]:
+        place = place[key]
+    if value == "del":
+        del place[keys[-1]]
+    else:
+        place[keys[-1]] = value
+    return changed
+
+
+TARGET, FIRST = ("targetShips", 0), ("targetShips", 0, "waypoints", 0)
+OWN, ENCOUNTER = ("ownShip", "initial"), ("encounters", 0)
+COLAV = {"ship_list": [{"csog_state": [0.0, 0.0, 5.0, 0.0]}, {"csog_state": [900.0, 0.0, 5.0, 180.0]}]}
+STATE = ("ship_list", 0, "csog_state")
+BOMB = "<!DOCTYPE x [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]><commonOcean>&b;</commonOcean>"
+FOREIGN = "<!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><commonOcean timeStepSize='1'>&a;</commonOcean>"
+JSON_BAD = {
+    "own ship is a list": (put(GENERATED, [], "ownShip"), r"ownShip=\[\]: must be an object"),
+    "own ship is text": (put(GENERATED, "x", "ownShip"), "ownShip='x': must be an object"),
+    "no own ship but a key": ({"ownShip": None}, "the key 'ownShip' is missing"),
+    "no targets": (put(GENERATED, "del", "targetShips"), "the key 'targetShips' or 'encounters' is missing"),
+    "empty targets": (put(GENERATED, [], "targetShips"), r"targetShips=\[\]: must be a list of 1 to 1000 elements"),
+    "targets are an object": (put(GENERATED, {}, "targetShips"), "must be a list of 1 to 1000 elements"),
+    "too many targets": (put(GENERATED, [0] * 1001, "targetShips"), "must be a list of 1 to 1000 elements"),
+    "a target is a number": (put(GENERATED, 3, *TARGET), r"targetShips\[0\]=3: must be an object"),
+    "no waypoints": (put(GENERATED, "del", *TARGET, "waypoints"), "the key 'position' is missing"),
+    "waypoints are text": (put(GENERATED, "x", *TARGET, "waypoints"), "waypoints='x': must be a list"),
+    "no position": (put(GENERATED, "del", *FIRST, "position"), "the key 'position' is missing"),
+    "no latitude": (put(GENERATED, "del", *FIRST, "position", "lat"), "the key 'lat' is missing"),
+    "a latitude is text": (
+        put(GENERATED, "58", *FIRST, "position", "lat"),
+        "lat='58': must be a number from -89 to 89",
+    ),
+    "a latitude is NaN": (put(GENERATED, math.nan, *FIRST, "position", "lat"), "lat=nan: must be a number"),
+    "a latitude is true": (put(GENERATED, True, *FIRST, "position", "lat"), "lat=True: must be a number"),
+    "a pole": (put(GENERATED, 90.0, *FIRST, "position", "lat"), r"lat=90\.0: must be a number from -89 to 89"),
+    "a longitude of 200": (
+        put(GENERATED, 200, *FIRST, "position", "lon"),
+        "lon=200: must be a number from -180 to 180",
+    ),
+    "a huge number": (put(GENERATED, 10**400, *FIRST, "position", "lon"), "must be a number from -180 to 180"),
+    "far away": (put(GENERATED, -40.0, *FIRST, "position", "lat"), "must be within 1,000 km of the own ship"),
+    "no speed": (put(GENERATED, "del", *FIRST, "leg"), "the key 'sog' is missing"),
+    "a speed below 0": (put(GENERATED, -1, *FIRST, "leg", "sog"), "sog=-1: must be a number from 0 to 100"),
+    "an infinite speed": (put(GENERATED, math.inf, *FIRST, "leg", "sog"), "sog=inf: must be a number"),
+    "a list as speed": (put(GENERATED, [1], *FIRST, "leg", "sog"), r"sog=\[1\]: must be a number"),
+    "no course": (
+        put(put(GENERATED, "del", *TARGET, "initial", "heading"), "del", *TARGET, "waypoints", 1),
+        "the key 'cog' is missing, and there is no waypoint ahead",
+    ),
+    "a title that is a number": (put(GENERATED, 7, "title"), "title=7: must be text of one line"),
+    "two at one place": (
+        put(GENERATED, GENERATED["targetShips"][0], "targetShips", 1),
+        "two ships start at the same place",
+    ),
+    "an unknown kind": (put(INPUT, "ramming", *ENCOUNTER, "desiredEncounterType"), "must be one of head-on, crossing-"),
+    "no kind": (put(INPUT, "del", *ENCOUNTER, "desiredEncounterType"), "the key 'desiredEncounterType' is missing"),
+    "a drawn bearing": (put(INPUT, [1.0, 2.0], *ENCOUNTER, "beta"), "beta must be one number, as trafficgen draws it"),
+    "no relative speed": (put(INPUT, "del", *ENCOUNTER, "relativeSpeed"), "relativeSpeed must be one number"),
+    "a vector time of 0": (put(INPUT, 0, *ENCOUNTER, "vectorTime"), "vectorTime=0: must be a number from 0.01"),
+    "nobody meets": (
+        put(put(INPUT, 90.0, *ENCOUNTER, "beta"), 0.1, *ENCOUNTER, "relativeSpeed"),
+        "no ship on this bearing meets the own one",
+    ),
+    "encounters are text": (put(INPUT, "x", "encounters"), "encounters='x': must be a list of 1 to 1000"),
+    "an own ship without a course": (put(put(INPUT, "del", *OWN, "cog"), "del", *OWN, "heading"), "'cog' is missing"),
+    "no ships": (put(COLAV, [], "ship_list"), r"ship_list=\[\]: must be a list of 1 to 1000"),
+    "ships are null": (put(COLAV, None, "ship_list"), "the key 'ship_list' is missing"),
+    "a ship is a list": (put(COLAV, [], "ship_list", 0), r"ship_list\[0\]=\[\]: must be an object"),
+    "a state of three": (put(COLAV, [0.0, 0.0, 5.0], *STATE), "must be a list of 4 elements"),
+    "a state with text": (put(COLAV, "x", *STATE, 2), r"csog_state\[2\]='x': must be a number from 0 to 100"),
+    "a drawn ship": (put(COLAV, {"id": 3}, "ship_list", 0), "the key 'csog_state' is missing, or waypoints with"),
+    "a place of 1e9": (put(COLAV, 1e9, *STATE, 0), "must be a number from -1e"),
+    "uneven waypoints": (
+        put(COLAV, [[0.0, 1.0], [0.0]], "ship_list", 0, "waypoints"),
+        "must be two lists of the same length",
+    ),
+    "a list of situations": ([GENERATED], r"\[0\]: the key 'env' is missing"),
+    "something else": ({"name": "package"}, r"\[0\]: the key 'env' is missing"),
+}
+TEXT_BAD = {
+    "empty.json": ("", "cannot be read as a scenario file"),
+    "empty.yaml": ("", "must be an object"),
+    "list.yaml": ("- 1\n- 2\n", "must be an object"),
+    "other.yml": ("name: x\n", "the key 'ship_list' is missing"),
+    "tag.yaml": ("ship_list: !!python/object/apply:os.system ['true']\n", "cannot be read as YAML"),
+    "alias.yaml": ("a: &a [1, 2]\nship_list: [*a, *a]\n", "anchors and aliases are not read"),
+    "open.yaml": ("ship_list: [1, 2\n", "cannot be read as YAML"),
+    "deep.yaml": ("ship_list: " + "[" * 5000 + "]" * 5000, "cannot be read as YAML"),
+    "long.yaml": ("# " + "x" * 2**20 + "\nship_list: []\n", "more than 1,048,576 characters"),
+    "date.yaml": ("ship_list: 2026-01-01\n", "must be a list"),
+    "nan.yaml": ("ship_list:\n  - csog_state: [.nan, 0, 1, 0]\n", "must be a number"),
+    "bomb.xml": (BOMB, "document types are not read"),
+    "foreign.xml": (FOREIGN, "document types are not read"),
+    "open.xml": ("<commonOcean>", "cannot be read as XML"),
+    "deep.xml": ("<a>" * 40 + "</a>" * 40, "or 32 inside one another"),
+    "road.xml": (
+        XML.replace("commonOcean ", "commonRoad ").replace("/commonOcean", "/commonRoad"),
+        "must be commonOcean",
+    ),
+    "step.xml": (XML.replace('timeStepSize="10.0"', 'timeStepSize="0"'), "timeStepSize=0.0: must be above 0"),
+    "no_step.xml": (XML.replace('timeStepSize="10.0"', ""), "timeStepSize='': must be a number"),
+    "nobody.xml": ("<commonOcean timeStepSize='1'/>", "a planningProblem or a dynamicObstacle"),
+    "no_goal.xml": (re.sub("(?s)<goalState>.*</goalState>", "", XML), "a planning problem with a goalState"),
+    "no_state.xml": (re.sub("(?s)(<planning[^>]*>).*?<goalS", r"\1<goalS", XML), "<initialState> is missing"),
+    "no_x.xml": (XML.replace("<x>0.0</x>", "", 1), "<x> is missing"),
+    "text.xml": (XML.replace("<x>400.0</x>", "<x>far</x>"), "x='far': must be a number up to"),
+    "nan.xml": (XML.replace("<x>400.0</x>", "<x>nan</x>"), "x='nan': must be a number up to"),
+    "huge.xml": (XML.replace("<x>400.0</x>", "<x>1e300</x>"), "must be a number up to 1e"),
+    "digits.xml": (XML.replace("<x>400.0</x>", "<x>4_0</x>"), "x='4_0': must be a number"),
+    "radius.xml": (XML.replace("<radius>50.0<", "<radius>-1<"), "radius=-1.0: must be above 0"),
+    "astern.xml": (XML.replace("<exact>5.5<", "<exact>-5.5<"), "velocity=-5.5: must be at least 0"),
+    "time.xml": (XML.replace("<exact>2<", "<exact>1<"), "must be increasing counts"),
+    "half.xml": (XML.replace("<exact>2<", "<exact>1.5<"), "must be increasing counts"),
+    "twice.xml": (XML.replace("<x>1000.0</x><y>-1000.0</y>", "<x>0</x><y>0</y>"), "two ships start at the same place"),
+    "interval.xml": (XML.replace("<intervalEnd>1.0</intervalEnd>", ""), "<intervalEnd> is missing"),
+}
+
+
+def refusal(path):
+    """The sentence with which a path is refused."""
+    with pytest.raises(ConfigError) as error:
+        read_scenarios(path)
+    message = str(error.value)
+    assert message.startswith(str(path)[:20]) and "\n" not in message and len(message) < 400
+    return message
+
+
+@pytest.mark.parametrize("name", JSON_BAD)
+def test_damaged_json_is_refused(name, tmp_path):
+    content, message = JSON_BAD[name]
+    assert re.search(message, refusal(written(tmp_path, "bad.json", content)))
+
+
+@pytest.mark.parametrize("name", TEXT_BAD)
+def test_damaged_yaml_and_xml_is_refused(name, tmp_path):
+    if name.endswith("ml") and not name.endswith(".xml"):
+        pytest.importorskip("yaml")
+    content, message = TEXT_BAD[name]
+    assert re.search(re.escape(message), refusal(written(tmp_path, name, content)))
+
+
+def test_folders_without_scenarios_are_refused(tmp_path):
+    assert "cannot be read as a folder of scenario files (it has 0 of .json, .xml" in refusal(tmp_path)
+    written(tmp_path, "notes.txt", "x")
+    assert "it has 0 of .json" in refusal(tmp_path)
+    written(tmp_path, "1.json", GENERATED)
+    path = written(tmp_path, "2.json", {"name": "package"})
+    assert str(path) in refusal(tmp_path)
+    path.unlink()
+    (tmp_path / "3.json").mkdir()
+    assert "3.json: cannot be read as a scenario file (not a regular file)" in refusal(tmp_path)
+
+
+def test_a_situation_is_no_scenario_file_of_this_project(tmp_path):
+    write_scenarios(tmp_path / "own.json", [simple_episode([(1.0, 1.0, 0.0)], [[20.0, 1.0]])])
+    with pytest.raises(ConfigError, match="must be a situation of another program"):
+        read_situations(tmp_path / "own.json")

@@ -1,0 +1,205 @@
+"""Situations of other programs, and what their scaling keeps."""
+
+import math
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+
+from marinenav_env import ConfigError, Episode, WorldConfig
+from marinenav_env.config import VesselConfig
+from marinenav_env.scenarios.reading import packaged
+from marinenav_env.scenarios.situations import (
+    Ship,
+    Situation,
+    count_turns,
+    first_course,
+    holding_thrust,
+    meeting_time,
+    scaled_episode,
+    similarity,
+    situation_of,
+    top_speed,
+)
+
+WORLD = WorldConfig()
+ALL = [*packaged("dnv"), *packaged("imazu_ntnu")]
+
+
+def ships_of(episode):
+    """The ships of an episode, to scale."""
+    return situation_of(episode).ships
+
+
+@pytest.mark.parametrize("situation", ALL, ids=lambda situation: situation.name)
+def test_bearings_courses_and_ratios_of_speeds_and_times_are_kept(situation):
+    episode = scaled_episode(situation, WORLD)
+    lengths, speeds = similarity(situation, WORLD)
+    scaled = ships_of(episode)
+    for a, b in combinations(range(len(scaled)), 2):
+        (x, y), (u, v) = (
+            [end - start for start, end in zip(some[a].position, some[b].position, strict=True)]
+            for some in (situation.ships, scaled)
+        )
+        assert (u, v) == pytest.approx((lengths * x, lengths * y))
+    for ship, other in zip(scaled, situation.ships, strict=True):
+        assert ship.course == other.course
+        assert ship.speed == pytest.approx(speeds * other.speed)
+    for ship, other in zip(scaled[1:], situation.ships[1:], strict=True):
+        before = meeting_time(situation.ships[0], other)
+        assert meeting_time(scaled[0], ship) == pytest.approx(lengths / speeds * before)
+
+
+@pytest.mark.parametrize("situation", ALL, ids=lambda situation: situation.name)
+def test_limits_of_the_scaling(situation):
+    episode = scaled_episode(situation, WORLD)
+    own, *others = ships_of(episode)
+    times = [meeting_time(own, other) for other in others]
+    near = min(math.dist(own.position, other.position) for other in others)
+    least = min(math.dist(a, b) for a, b in combinations([ship.position for ship in (own, *others)], 2))
+    assert min(times) >= 12.0 and least >= 9.99
+    assert (2.0 * min(times)) % 1.0 == pytest.approx(0.5)  # between two control steps
+    # Either all are far enough, or the last meeting is as late as it may be, or two would be too close.
+    assert near >= 24.99 or max(times) >= 29.9 or least < 10.8
+    assert own.speed <= 2.0 + 1e-9 and max(ship.speed for ship in others) <= 0.9 * top_speed(WORLD.vessel) + 1e-9
+    assert own.speed == pytest.approx(2.0) or max(ship.speed for ship in others) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("situation", ALL, ids=lambda situation: situation.name)
+def test_goals_are_behind_the_meeting_and_everything_is_on_the_map(situation):
+    episode = scaled_episode(situation, WORLD)
+    own, *others = ships_of(episode)
+    times = [meeting_time(own, other) for other in others]
+    for ship, time in zip((own, *others), [max(times), *times], strict=True):
+        way = [end - start for start, end in zip(ship.position, ship.goal, strict=True)]
+        assert math.hypot(*way) == pytest.approx(ship.speed * time + 20.0)
+        assert math.remainder(math.atan2(way[1], way[0]) - ship.course, 2.0 * math.pi) == pytest.approx(0.0, abs=1e-9)
+        for point in (ship.position, ship.goal):
+            assert min(point) >= 10.0 - 1e-9
+            assert point[0] <= episode.world.scenario.width - 10.0 + 1e-9
+            assert point[1] <= episode.world.scenario.height - 10.0 + 1e-9
+
+
+@pytest.mark.parametrize("situation", ALL, ids=lambda situation: situation.name)
+def test_thrust_keeps_the_speed_and_slow_vessels_have_weak_thrusters(situation):
+    episode = scaled_episode(situation, WORLD)
+    limits = episode.world.vessel.max_thrust
+    limits = limits if isinstance(limits, tuple) else (limits,) * len(episode.start)
+    own_speed = math.hypot(*episode.velocity[0][:2])
+    for velocity, (left, right), limit in zip(episode.velocity, episode.thrust, limits, strict=True):
+        speed = math.hypot(*velocity[:2])
+        assert left == right == pytest.approx(50.0 * speed + 75.0 * speed**2)
+        assert left <= limit <= 1000.0
+        if speed < 0.98 * own_speed:
+            weak = replace(WORLD.vessel, max_thrust=limit)
+            assert top_speed(weak) == pytest.approx(1.25 * speed)
+        else:
+            assert limit == 1000.0
+
+
+def test_top_speed_is_that_of_the_largest_thrust():
+    vessel = VesselConfig()
+    assert holding_thrust(vessel, top_speed(vessel)) == pytest.approx(1000.0)
+    assert top_speed(replace(vessel, xUU=0.0)) == pytest.approx(20.0)
+    assert top_speed(replace(vessel, xUU=0.0, xU=0.0)) == math.inf
+
+
+def crossing(**own):
+    """Two ships that meet 1 km ahead of the own one."""
+    return Situation(
+        "crossing",
+        (replace(Ship((0.0, 0.0), 0.0, 10.0), **own), Ship((1000.0, 1000.0), -0.5 * math.pi, 10.0)),
+        obstacles=((500.0, -300.0, 50.0),),
+    )
+
+
+def test_obstacles_are_scaled_like_the_rest():
+    situation = crossing()
+    lengths, _ = similarity(situation, WORLD)
+    episode = scaled_episode(situation, WORLD)
+    ((x, y, radius),) = episode.obstacles
+    (north, east), *_ = episode.start
+    assert (x - north, y - east, radius) == pytest.approx((500.0 * lengths, -300.0 * lengths, 50.0 * lengths))
+    assert y - radius >= 10.0
+
+
+def test_a_goal_that_is_stated_stays_where_it_is():
+    situation = crossing(goal=(3000.0, 100.0))
+    lengths, _ = similarity(situation, WORLD)
+    episode = scaled_episode(situation, WORLD)
+    way = [end - start for start, end in zip(episode.start[0], episode.goal[0], strict=True)]
+    assert way == pytest.approx([3000.0 * lengths, 100.0 * lengths])
+
+
+def test_a_vessel_that_meets_nobody():
+    away = Ship((-2000.0, 0.0), math.pi, 10.0)
+    episode = scaled_episode(Situation("away", (crossing().ships[0], away)), WORLD)
+    assert math.dist(*episode.start) == pytest.approx(25.0)
+    alone = Situation("alone", (Ship((0.0, 0.0), 0.0, 5.0, goal=(400.0, 0.0)),))
+    episode = scaled_episode(alone, WORLD)
+    assert math.dist(episode.start[0], episode.goal[0]) == pytest.approx(40.0)
+    still = Situation("still", (Ship((0.0, 0.0), 0.0, 0.0), Ship((50.0, 0.0), 0.0, 0.0)))
+    episode = scaled_episode(still, WORLD)
+    assert episode.velocity == [[0.0, 0.0, 0.0]] * 2 and math.dist(*episode.start) == pytest.approx(25.0)
+
+
+def test_vessels_of_the_world_are_kept():
+    vessel = replace(WORLD.vessel, m=(400.0, 500.0, 600.0, 700.0), max_thrust=(800.0, 900.0))
+    world = replace(WORLD, vessel=vessel)
+    episode = scaled_episode(ALL[5], world)  # three ships, the second one slow
+    assert episode.world.vessel.m == (400.0, 500.0, 600.0)
+    assert episode.world.vessel.max_thrust[0] == 800.0 and episode.world.vessel.max_thrust[2] == 900.0
+    assert episode.world.sensor == WORLD.sensor
+
+
+@pytest.mark.parametrize(
+    ("ships", "message"),
+    [
+        ((Ship((0.0, 0.0), 0.0, 1.0), Ship((0.0, 0.0), 1.0, 1.0)), "two ships start at the same place"),
+        (
+            (Ship((0.0, 0.0), 0.0, 1.0), Ship((1.0, 0.0), 0.0, 1.0), Ship((1e8, 0.0), 0.0, 1.0)),
+            "the map must be at most 1e",
+        ),
+    ],
+)
+def test_situations_that_cannot_be_scaled_are_refused(ships, message):
+    with pytest.raises(ConfigError, match=message):
+        scaled_episode(Situation("odd", ships), WORLD)
+
+
+def test_an_episode_becomes_a_situation_and_the_same_episode_again():
+    episode = Episode(
+        start=[[5.0, 5.0], [40.0, 40.0]],
+        goal=[[45.0, 45.0], [10.0, 12.0]],
+        heading=[0.3, -2.0],
+        velocity=[[math.cos(0.3), math.sin(0.3), 0.0], [0.0, 0.0, 0.0]],
+        thruster_angle=[[0.0, 0.0]] * 2,
+        thrust=[[0.0, 0.0]] * 2,
+        obstacles=[[20.0, 25.0, 2.0]],
+    )
+    again = scaled_episode(situation_of(episode), WORLD)
+    for name in ("start", "goal", "heading", "obstacles", "world"):
+        assert getattr(again, name) == getattr(episode, name)
+    assert again.velocity[0] == pytest.approx(episode.velocity[0]) and again.thrust[0] == pytest.approx([125.0] * 2)
+
+
+def test_courses_and_turns_of_waypoints():
+    way = [(0.0, 0.0), (0.5, 0.0), (0.0, 10.0), (10.0, 10.0)]
+    assert first_course((0.0, 0.0), way, None) == pytest.approx(0.5 * math.pi)
+    assert first_course((0.0, 0.0), way[:2], 1.0) == 1.0
+    assert [count_turns(way[:end]) for end in (1, 2, 3, 4)] == [0, 0, 1, 2]
+    assert count_turns([way[0], way[0], way[3]]) == 0
+
+
+def test_places_far_from_the_origin_of_the_map_are_scaled_alike():
+    """As the northings of maps, of small vessels whose lengths change little."""
+    own, other = Ship((0.0, 0.0), 0.0, 2.0), Ship((40.0, 40.0), -0.5 * math.pi, 2.0)
+    shifted = [replace(ship, position=(ship.position[0] + 7e6, ship.position[1] + 3e5)) for ship in (own, other)]
+    near, far = (scaled_episode(Situation("x", tuple(ships)), WORLD) for ships in ((own, other), shifted))
+    assert far.start == [pytest.approx(point) for point in near.start]
+
+
+def test_the_end_of_a_track_that_is_to_scale_is_the_goal():
+    track = ((1, 7.0, 5.0, 0.0, 2.0), (2, 9.0, 6.0, 0.5, 2.0))
+    ships = (Ship((5.0, 5.0), 0.0, 2.0, track=track), Ship((40.0, 5.0), math.pi, 2.0, goal=(5.0, 9.0)))
+    assert scaled_episode(Situation("x", ships, to_scale=True), WORLD).goal == [[9.0, 6.0], [5.0, 9.0]]
