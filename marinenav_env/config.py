@@ -337,6 +337,14 @@ class WorldConfig:
         check_fields(self, "world")
 
 
+BEHAVIOURS = ("keep", "act_late", "turn_wrong", "stop", "speed_up", "lose_left", "lose_right", "see_nothing")
+"""Behaviours of vessels that are not controlled, see stepping.behaviours; the first is to keep course and speed."""
+Behaviours = Annotated[
+    tuple[str, ...],
+    Rule(f"one or more of {', '.join(BEHAVIOURS)}", lambda names: bool(names) and {*names} <= {*BEHAVIOURS}),
+]
+
+
 @dataclass(frozen=True)
 class Level:
     """Size and difficulty of a scenario."""
@@ -360,6 +368,12 @@ class Level:
     traffic: Fraction = 0.0
     """Share of the robots besides the first that keep course and speed, in encounters only. Above 0,
     all start in motion, and one may be overtaken."""
+    unruly: Fraction = 0.0
+    """Share of the robots besides the first that misbehave, in encounters only. Above 0, all start in
+    motion as with traffic, which the others may be."""
+    behaviours: Behaviours = BEHAVIOURS[1:]
+    """Behaviours of robots that misbehave, drawn uniformly (see stepping.behaviours). They begin 2 to
+    8 s before the vessels would meet."""
     separation: Annotated[float, at_least(0.0), at_most(1.5)] = 0.0
     """Least difference of the courses in an encounter (rad), where the draws allow; 0: 20 degrees."""
     slow_vessel: bool = False
@@ -378,8 +392,10 @@ class Level:
         check_fields(self, "level")
         few_robots = not self.encounter or self.num_robots <= 6
         require(few_robots, "level.num_robots", self.num_robots, "at most 6 in an encounter")
-        require(self.encounter or not self.traffic, "level.traffic", self.traffic, "0 but in an encounter")
-        has_traffic = self.traffic > 0.0 and self.num_robots > 1
+        for name in ("traffic", "unruly"):
+            share = getattr(self, name)
+            require(self.encounter or not share, f"level.{name}", share, "0 but in an encounter")
+        has_traffic = max(self.traffic, self.unruly) > 0.0 and self.num_robots > 1
         require(
             has_traffic or not self.slow_vessel,
             "level.slow_vessel",
@@ -401,6 +417,7 @@ NAMED_LEVELS: dict[str, Level] = {
     **{f"published_{number}": level for number, level in enumerate(LEVELS, 1)},
     "crossing": Level(2, 0, 0, 0.0, encounter=True),
     "traffic": Level(2, 0, 0, 0.0, encounter=True, traffic=0.6),
+    "unruly": Level(2, 0, 0, 0.0, encounter=True, unruly=0.6),
     "narrow_crossing": Level(2, 0, 0, 0.0, encounter=True, traffic=0.05, separation=0.12),
     "currents": Level(6, 8, 8, 40.0),
     "crowd": Level(10, 0, 6, 40.0, map_size=60.0),

@@ -91,7 +91,7 @@ class MarineNavEnv(EnvBase):
     A robot that has ended is masked: its observation and reward are zero and its action has no
     effect. A robot that the scenario lacks is masked, too; as in TorchRL's own environments it is
     done (here terminated, never truncated) from the reset on. Only the mask says which robots are
-    active. Robots that keep course and speed (``Scenario.scripted``) are masked and done with a
+    active. Robots that no action controls (``Scenario.scripted``) are masked and done with a
     reward of zero, but present: they observe, are observed and can be hit.
     ``maybe_reset`` resets environments whose episode is over, without a host read.
 
@@ -174,7 +174,7 @@ class MarineNavEnv(EnvBase):
         super().__init__(device=device, batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous, self.flat = num_envs, dtype, continuous, flat
         self._renderer: Renderer | None = None
-        self._captures = capture_step
+        self._captures, self._kernel = capture_step, kernel
         self.config = config = config or WorldConfig()
         if not isinstance(source, Curriculum | Scenario):
             self.config = fitting(config, source)
@@ -286,6 +286,8 @@ class MarineNavEnv(EnvBase):
             )
         else:
             self.reset_pool = FixedPool(self._source, self._make_reset_state, self.num_envs)
+        is_covered = self._kernel == "compiled" or self.reset_pool.states.scenario.behaviour is None
+        require(is_covered, "execution.kernel", self._kernel, "compiled with vessels that misbehave")
         self._pool = WorldState(self.reset_pool.states, self._all_constants)
         # A new loop, since a captured one reads the memory of the old pool.
         self._loop = EAGER.loop(

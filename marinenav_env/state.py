@@ -70,8 +70,13 @@ class Scenario(TensorClass):
     level: Tensor
     """[E] int64: index of the level that it was drawn for."""
     scripted: Tensor | None = None
-    """[E, R] bool: the robot keeps course and speed, never collides itself and yields no training
+    """[E, R] bool: the robot is not controlled by actions, never collides itself and yields no training
     data; None: there is no such robot."""
+    behaviour: Tensor | None = None
+    """[E, R] int64: what a scripted robot does, an index into config.BEHAVIOURS; None: all of them keep
+    course and speed."""
+    onset: Tensor | None = None
+    """[E, R] time at which the behaviour begins (s); None without behaviours."""
 
 
 class Vessel(TensorClass):
@@ -154,7 +159,7 @@ class Outcome(TensorClass):
     """Outcome of a control step; batch [E]; zeros for a robot that was not active before it."""
 
     reward: Tensor
-    """[E, R] reward, zero for a robot that keeps course and speed."""
+    """[E, R] reward, zero for a scripted robot."""
     collided: Tensor
     """[E, R] bool: the robot collided in this step."""
     arrived: Tensor
@@ -166,8 +171,8 @@ class Outcome(TensorClass):
     energy: Tensor
     """[E, R] energy: time integral of the thrust times the power coefficient (N s)."""
     terminated: Tensor
-    """[E, R] bool: the robot has collided or arrived, in this step or earlier, is absent, or keeps
-    course and speed."""
+    """[E, R] bool: the robot has collided or arrived, in this step or earlier, is absent, or is
+    scripted."""
     truncated: Tensor
     """[E, R] bool: the episode is over before the robot has ended."""
     episode_terminated: Tensor

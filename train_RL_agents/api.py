@@ -68,6 +68,9 @@ class Choice(TypedDict, total=False):
     """True for new scenarios and noise."""
     risk: float | Literal["adaptive"]
     """Share of the worst outcomes to act on (CVaR level) in (0, 1], for agents that estimate distributions."""
+    others: str
+    """Policy or baseline that steers the other vessels of the suites imazu_own and encounters_own; after ``blind:`` one
+    that sees no objects."""
     stochastic: bool
     """True to act as in training, but without added exploration: PPO, A2C and SAC sample, Rainbow keeps its noise, IQN
     samples its fractions if agent.random_fractions is set."""
@@ -88,6 +91,7 @@ class _CheckedChoice:
     seed: Whole = 0
     fresh: bool = False
     risk: float | str = 1.0
+    others: str = ""
     stochastic: bool = False
 
     def __post_init__(self) -> None:
@@ -230,6 +234,8 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **choice: Unpac
         if isinstance(policy, Policy):
             policy.loaded.agent.to(target)
         contenders[name] = Contender.of(policy.loaded) if isinstance(policy, Policy) else find(name, "best", target)
+    if "others" in stated:
+        stated["others"] = find(stated["others"], "best", target)
     return evaluate_all(contenders, stated, target)
 
 

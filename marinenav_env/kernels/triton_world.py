@@ -1,7 +1,7 @@
 """Step of the world by one Triton kernel, with the results and the noise of ``World``.
 
-It runs on a GPU in float32, or in Triton's interpreter, without sensors besides perception and
-without the user's own rewards.
+It runs on a GPU in float32, or in Triton's interpreter, without sensors besides perception,
+the user's own rewards and vessels that misbehave.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ class TritonWorld:
         allowed: Tensor | None = None,
     ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
         """Make a step, as World.advance; the parameters of new episodes are selected outside of the kernel."""
+        needed = "compiled with vessels that misbehave"
+        require(now.scenario.behaviour is None, "execution.kernel", "triton", needed)
         assert allowed is None  # the kernel starts an episode wherever one has ended
         batch, entries = now.batch_size, None
         if pool is not None:

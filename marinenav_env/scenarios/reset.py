@@ -73,6 +73,6 @@ def reset_environments(done: Tensor, episodes: NewEpisodes, world: WorldState) -
 
 
 def controlled(now: ResetState) -> Tensor:
-    """Return which robots [E, R] are active and controlled by actions; others keep course and speed."""
+    """Return which robots [E, R] are active and controlled by actions; others are scripted."""
     active, scripted = now.state.active, now.scenario.scripted
     return active if scripted is None else active & ~scripted

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.config import BEHAVIOURS, Level, ScenarioConfig
 from marinenav_env.runtime.host_reads import may_hold
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import (
+    BEHAVIOUR,
     CORES,
     HEADINGS,
     MOTION,
@@ -45,6 +46,8 @@ SLOW_SHARE, SLOW_CHANCE, SLOW_COURSE = 0.4, 0.25, math.radians(20.0)
 difference of its course from that of the first (rad); it keeps course and speed."""
 LONGEST = 30.0
 """Longest time until vessels that start in motion meet (s)."""
+ONSET = (2.0, 8.0)
+"""Range of the time from the onset of a behaviour until the vessels would meet (s)."""
 
 
 class _Meeting(NamedTuple):
@@ -57,7 +60,11 @@ class _Meeting(NamedTuple):
     speed: Tensor
     """[P, R] initial speed (m/s)."""
     scripted: Tensor
-    """[P, R] bool: the robot keeps course and speed."""
+    """[P, R] bool: the robot is not controlled by actions."""
+    behaviour: Tensor | None
+    """[P, R] int64: what scripted robots do; None if all keep course and speed."""
+    onset: Tensor | None
+    """[P, R] time at which the behaviour begins (s)."""
 
 
 def blank_scenarios(
@@ -227,7 +234,13 @@ class ScenarioSampler:
         self._separation = torch.tensor(apart, **self._options)
         self._traffic = torch.tensor([level.traffic for level in levels], **self._options)
         self._slow = torch.tensor([level.slow_vessel for level in levels], device=device)
-        self._has_traffic = any(level.traffic for level in levels)
+        self._unruly = torch.tensor([level.unruly for level in levels], **self._options)
+        codes = [[BEHAVIOURS.index(name) for name in level.behaviours] for level in levels]
+        self._num_behaviours = torch.tensor([len(row) for row in codes], device=device)
+        rows = [torch.tensor(row) for row in codes]
+        self._behaviours = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(device)
+        self._has_unruly = any(level.unruly for level in levels)
+        self._has_motion = self._has_unruly or any(level.traffic for level in levels)
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
@@ -256,12 +269,13 @@ class ScenarioSampler:
         obstacles, obstacle_mask = self._obstacles(level, *taken, cores, draws)
         heading = 2.0 * math.pi * draws.uniform(HEADINGS, (), robot_mask.shape[1:])
         start, goal = _last(ends[:2]), _last(ends[2:])
-        velocity, scripted = start.new_zeros(*robot_mask.shape, 3), None
+        velocity, scripted, behaviour, onset = start.new_zeros(*robot_mask.shape, 3), None, None, None
         if encounters is not None:
             heading = torch.where(is_encounter, encounters.course, heading)
-        if encounters is not None and self._has_traffic:
+        if encounters is not None and self._has_motion:
             ahead = torch.stack((heading.cos(), heading.sin(), torch.zeros_like(heading)), -1)
             velocity, scripted = encounters.speed[..., None] * ahead, encounters.scripted & robot_mask
+            behaviour, onset = encounters.behaviour, encounters.onset
         return Scenario(
             goal=goal,
             start=start,
@@ -277,6 +291,8 @@ class ScenarioSampler:
             core_circulation=cores[2],
             level=level,
             scripted=scripted,
+            behaviour=behaviour,
+            onset=onset,
             batch_size=level.shape,
         )
 
@@ -327,34 +343,60 @@ class ScenarioSampler:
         apart = self.config.clear_r + 2.0 * ENCOUNTER_OFFSET
         reach = torch.maximum(before, apart / chord).expand(present.shape)
         speed, scripted = torch.zeros_like(course), torch.zeros_like(present)
-        if self._has_traffic:
+        behaviour, onset = None, None
+        if self._has_motion:
             traffic = self._traffic[level][:, None]
+            moving = (traffic > 0.0) | (self._unruly[level][:, None] > 0.0)
             slow = self._slow[level][:, None]
-            course, speed, scripted = self._in_motion(traffic, slow, course, draws)
+            course, speed, scripted = self._in_motion(moving, traffic, slow, course, draws)
             both = present[:, :, None] & present[:, None]
-            time = torch.maximum(before / SPEED, (apart / _closing(course, speed, both)))
-            travelled = speed * time.clamp_max(LONGEST)
-            reach = torch.where(traffic > 0.0, travelled, reach)
+            time = torch.maximum(before / SPEED, (apart / _closing(course, speed, both))).clamp_max(LONGEST)
+            travelled = speed * time
+            reach = torch.where(moving, travelled, reach)
+            if self._has_unruly:
+                scripted, behaviour, onset = self._misbehaving(level, scripted, time, slow, draws)
         jitter = 2.0 * draws.uniform(OFFSETS, (2,), (robots, 2)) - 1.0
         centre = 0.5 * self._sides[:, level].T[:, None]
         start, goal = meeting(course, reach, beyond.expand(present.shape), centre)
         ends = (torch.stack((start, goal)) + ENCOUNTER_OFFSET * jitter).movedim(-1, 1).flatten(0, 1)
-        return _Meeting(ends, course, speed, scripted)
+        return _Meeting(ends, course, speed, scripted, behaviour, onset)
+
+    def _misbehaving(
+        self, level: Tensor, scripted: Tensor, time: Tensor, controlled: Tensor, draws: Draws
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the mask of scripted robots, their behaviours and the onsets of these, all [P, R].
+
+        Args:
+            level: [P] int64.
+            scripted: [P, R] bool, robots that keep course and speed unless they misbehave.
+            time: [P, 1] time until the vessels would meet (s).
+            controlled: [P, 1] bool, the second vessel is slow and not scripted.
+            draws: random numbers of the scenarios.
+        """
+        chance, choice, lead = draws.uniform(BEHAVIOUR, (3,), scripted.shape[1:])
+        slot = torch.arange(scripted.shape[-1], device=level.device)
+        unruly = (chance < self._unruly[level][:, None]) & (slot > 0) & ~(controlled & (slot == 1))
+        count = self._num_behaviours[level][:, None]
+        index = (choice * count).to(torch.int64).minimum(count - 1)
+        behaviour = torch.where(unruly, self._behaviours[level].gather(-1, index), 0)
+        onset = torch.where(unruly, (time - _between(lead, ONSET)).clamp_min(0.0), 0.0)
+        return scripted | unruly, behaviour, onset
 
     def _in_motion(
-        self, traffic: Tensor, controlled: Tensor, course: Tensor, draws: Draws
+        self, moving: Tensor, traffic: Tensor, controlled: Tensor, course: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return courses, speeds and the mask of scripted robots, all [P, R], for ``traffic`` [P, 1] > 0.
+        """Return courses, speeds and the mask of scripted robots, all [P, R], where ``moving`` [P, 1] holds.
 
-        Where ``controlled`` [P, 1] holds, the second vessel is slow and not scripted.
+        The share ``traffic`` [P, 1] of them is scripted. Where ``controlled`` [P, 1] holds, the second vessel
+        is slow and not scripted.
         """
         chance, vary, turn = draws.uniform(MOTION, (3,), course.shape[1:])
         slot = torch.arange(course.shape[-1], device=course.device)
-        slow = ((chance[:, :1] < SLOW_CHANCE) | controlled) & (slot == 1) & (traffic > 0.0)
+        slow = ((chance[:, :1] < SLOW_CHANCE) | controlled) & (slot == 1) & moving
         course = torch.where(slow, SLOW_COURSE * (2.0 * turn - 1.0), course)
         share = torch.where(slow, SLOW_SHARE, 1.0 + SPREAD * (2.0 * vary - 1.0))
         scripted = torch.where(slow, ~controlled, (chance < traffic) & (slot > 0))
-        return course, torch.where(traffic > 0.0, SPEED * share, 0.0), scripted
+        return course, torch.where(moving, SPEED * share, 0.0), scripted
 
     def _robots(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """Draw starts and goals of the robots, x and y [4, P, R], and their mask [P, R]."""

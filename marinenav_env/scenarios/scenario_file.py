@@ -27,6 +27,7 @@ from marinenav_env.config import (
     VesselConfig,
     WorldConfig,
 )
+from marinenav_env.scenarios.behaviour_columns import behaviour_columns, check_behaviours, stack_behaviours
 from marinenav_env.scenarios.parameters import COMMANDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
 from marinenav_env.support.validation import ConfigError, is_count, is_number, require
@@ -102,6 +103,10 @@ class Episode:
     """Configuration, of which files have vessels, sensors, reward, map and time step."""
     seed: int = 0
     """Seed that the scenario was drawn from, for the record."""
+    behaviour: list[str] = field(default_factory=list)
+    """Per robot one of config.BEHAVIOURS, or an empty text if actions control it; empty: they control all."""
+    onset: list[float] = field(default_factory=list)
+    """Per robot the time at which its behaviour begins (s); empty without behaviours."""
     states_penalty: bool = field(default=True, compare=False)
     """True if the file states the penalty of a collision; otherwise training uses its own default."""
 
@@ -189,6 +194,13 @@ def _take_discs(env: dict[str, Any], name: str, size: str, key: str) -> tuple[li
     return [[*position, value] for position, value in zip(positions, sizes, strict=True)], turns
 
 
+def _take_behaviours(robots: dict[str, Any], where: str, count: int) -> tuple[list[str], list[float]]:
+    """Remove behaviours and their onsets from the robots, and return them; both are empty if there are none."""
+    names, onset = robots.pop("behaviour", []), robots.pop("onset", [])
+    check_behaviours(f"{where}.behaviour", names, count)
+    return names, _rows(f"{where}.onset", onset, len(names))
+
+
 def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     """Parse one entry; names of unknown keys are collected in ``unknown``."""
     entry = _object(entry, key)
@@ -216,6 +228,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     start, goal, heading, velocity, *sides = (
         _rows(f"{where}.{name}", robots.pop(name), count, width) for name, width in _MOTION.items()
     )
+    behaviour, onset = _take_behaviours(robots, where, count)
     obstacles, _ = _take_discs(env, "obstacles", "r", key)
     cores, clockwise = _take_discs(env, "cores", "Gamma", key)
     states_penalty = "collision_penalty" in env
@@ -237,6 +250,8 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
             scenario=_take(ScenarioConfig, _MAP, env),
         ),
         seed=seed,
+        behaviour=behaviour,
+        onset=onset,
         states_penalty=states_penalty,
     )
     # The remaining keys are unknown.
@@ -306,6 +321,8 @@ def _entry(episode: Episode) -> dict[str, Any]:
         **{name: list(column) for name, column in zip(_MOTION, columns, strict=True)},
         "perception": _listed(world.sensor, _SENSOR, count),
     }
+    if episode.behaviour:
+        robots |= {"behaviour": episode.behaviour, "onset": episode.onset}
     env = {
         "seed": episode.seed,
         "num_robots": count,
@@ -380,20 +397,24 @@ def _episode_of(scenario: Scenario, config: WorldConfig, seed: int) -> Episode:
     circles = torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)
     vortices = torch.cat((scenario.core_position, scenario.core_circulation[:, None]), -1)
     motion = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
+    behaviour, onset = behaviour_columns(scenario)
     return Episode(
         **{name: scenario.get(name)[robot].tolist() for name in motion},
         obstacles=circles[obstacle].tolist(),
         cores=vortices[core].tolist(),
         world=map_per_robot(config, lambda value: tuple(value[index] for index in kept)),
         seed=seed,
+        behaviour=behaviour,
+        onset=onset,
     )
 
 
 def single_vessel(episode: Episode, slot: int) -> Episode:
-    """Return an episode with one of its vessels alone."""
+    """Return an episode with one of its vessels alone, which actions control."""
     names = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
     alone: dict[str, Any] = {name: [getattr(episode, name)[slot]] for name in names}
-    return replace(episode, **alone, world=map_per_robot(episode.world, lambda values: (values[slot],)))
+    world = map_per_robot(episode.world, lambda values: (values[slot],))
+    return replace(episode, **alone, behaviour=[], onset=[], world=world)
 
 
 def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
@@ -460,6 +481,8 @@ def stack_episodes(
         return pad_sequence(rows, batch_first=True).to(device)
 
     circles, vortices = padded("obstacles", 3), padded("cores", 3)
+    columns = [(episode.behaviour, episode.onset, len(episode.start)) for episode in episodes]
+    scripted, behaviour, onset = stack_behaviours(columns, device, dtype)
     scenario = Scenario(
         goal=padded("goal", 2),
         start=padded("start", 2),
@@ -474,6 +497,9 @@ def stack_episodes(
         core_position=vortices[..., :2],
         core_circulation=vortices[..., 2],
         level=torch.zeros(len(episodes), dtype=torch.int64, device=device),
+        scripted=scripted,
+        behaviour=behaviour,
+        onset=onset,
         batch_size=[len(episodes)],
     )
     robots = scenario.robot_mask.shape[1]

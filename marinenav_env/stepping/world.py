@@ -51,6 +51,7 @@ from marinenav_env.state import (
     WorldState,
 )
 from marinenav_env.stepping.actions import check_form
+from marinenav_env.stepping.behaviours import behaviour_rates
 from marinenav_env.support.validation import require
 
 _MISSED, _ENTRIES = 1, 2
@@ -91,6 +92,10 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
         if scenario.scripted is not None:
             kept = ~scenario.scripted
             force = kept * force[0], kept * force[1], kept * force[2]
+    if scenario.scripted is not None and scenario.behaviour is not None:
+        # Not delayed: a behaviour follows from the state.
+        behaving = behaviour_rates(state, scenario, parameters.vessel, config.dt * config.substeps)
+        rates = torch.where(scenario.scripted[..., None], behaving, rates)
     new = control_step(
         state,
         rates,
@@ -463,9 +468,13 @@ class World:
             parameters: batch [P or 1].
             source: random source of the noise of the observation, P environments.
         """
-        if scenario.scripted is not None:
+        scripted = scenario.scripted
+        if scripted is not None:
+            # Scripted robots keep their speed, and so do others that the scenario gives no thrust.
             scenario = scenario.clone(recurse=False)
-            scenario.thrust = steady_thrust(scenario.velocity, parameters.vessel)
+            stated = scenario.thrust.any(-1, keepdim=True) & ~scripted[..., None]
+            steady = steady_thrust(scenario.velocity, parameters.vessel)
+            scenario.thrust = torch.where(stated, scenario.thrust, steady)
         state = initial_state(scenario, parameters.rules.core_radius)
         if parameters.weather is not None:
             robots = scenario.robot_mask.shape

@@ -18,6 +18,7 @@ LEVELS = (Level(2, 1, 1, 20.0), Level(3, 0, 2, 20.0), Level(1, 0, 0, 20.0))
 SMALL = {"pool_size": 12, "refresh_size": 4, "refresh_interval": 3}
 MIXTURE = Curriculum(levels=LEVELS, **SMALL)
 TRAFFIC = Curriculum((LEVELS[0], Level(3, 0, 0, 0.0, encounter=True, traffic=0.5)), (1.0, 3.0), **SMALL)
+UNRULY = Curriculum((LEVELS[0], Level(3, 0, 0, 0.0, encounter=True, traffic=0.2, unruly=0.6)), (1.0, 3.0), **SMALL)
 VARIED = Curriculum((LEVELS[0], replace(LEVELS[1], noise=2.0, vessel_spread=1.5)), **SMALL)
 SEA = Curriculum((*TRAFFIC.levels, replace(LEVELS[1], noise=2.0, vessel_spread=1.5, weather=1.0)), **SMALL)
 SCHEDULE = Curriculum(levels=LEVELS, timesteps=(0, 40, 80), **SMALL)
@@ -41,6 +42,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "mixture": lambda: MIXTURE,
     "schedule": lambda: SCHEDULE,
     "traffic": lambda: TRAFFIC,
+    "unruly": lambda: UNRULY,
     "varied": lambda: VARIED,
     "sea": lambda: SEA,
     "episodes": episodes,

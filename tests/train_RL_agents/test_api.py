@@ -276,3 +276,12 @@ def test_a_reward_that_is_stated_is_trained_on(settings, name):
     assert seen == [value, value]
     with pytest.raises(ConfigError, match=f"training.reward.{name}=.*: must be {value}, as world.reward"):
         train(**settings | {f"world.reward.{name}": value, f"training.reward.{name}": 2 * value})
+
+
+def test_another_policy_steers_the_others():
+    choice = {"suite": "encounters_own", "episodes": 1}
+    alone, orca = (compare("straight", **choice, **others) for others in ({}, {"others": "orca"}))
+    assert orca.setting["others"] == "orca" and "others" not in alone.setting
+    assert orca.results[0].overall["avg_return"] != alone.results[0].overall["avg_return"]
+    with pytest.raises(ConfigError, match=r"orka: neither a checkpoint nor a baseline"):
+        compare("straight", **choice, others="orka")

@@ -58,6 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "its fractions if agent.random_fractions is set; refused for others",
         **plain,
     )
+    add(
+        "--others",
+        metavar="POLICY",
+        help="policy or baseline that steers the other vessels of the suites imazu_own and encounters_own; "
+        "blind:POLICY for one that sees no objects",
+        **plain,
+    )
     add("--json", metavar="OUT", type=Path, help="write setting and figures there", **plain)
     add("--csv", metavar="OUT", type=Path, help="write the figures there", **plain)
     add("--markdown", metavar="OUT", type=Path, help="write the tables there", **plain)
@@ -101,6 +108,8 @@ def run(arguments: argparse.Namespace) -> int:
     device = resolve_device(arguments.device)
     contenders = {name: find(name, given.get("which", "best"), device) for name in names}
     require_which(contenders.values(), given)
+    if "others" in given:
+        given["others"] = find(given["others"], "best", device)
     for name, contender in contenders.items():
         trained = contender.trained
         if trained is not None and trained.metrics.get("note") == NOT_EVALUATED:

@@ -21,7 +21,7 @@ AnyLevel = TypeVar("AnyLevel", bound=Level)
 
 SIZES = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
 """Fields that every level has a number of; columns of all of them make new levels."""
-_VARIED = ("map_size", "traffic", "slow_vessel", "noise", "vessel_spread", "weather")
+_VARIED = ("map_size", "traffic", "unruly", "behaviours", "slow_vessel", "noise", "vessel_spread", "weather")
 """Fields that evaluations, whose vessels and maps are the world's, do not know."""
 
 

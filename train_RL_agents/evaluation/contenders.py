@@ -11,8 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from marinenav_env import GROUP, ConfigError, WorldConfig
-from marinenav_env.config import VesselConfig
+from marinenav_env import GROUP, ConfigError, WorldConfig, observation_entries
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.actions import command_pairs
 from marinenav_env.support.validation import is_number, require
@@ -21,6 +20,13 @@ from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.episodes import Episodes, step_bytes
+from train_RL_agents.evaluation.others import (
+    continuous_actions,
+    only_own,
+    with_others,
+    with_slots,
+    without_objects,
+)
 from train_RL_agents.evaluation.recording import DOUBTFUL, Recording, concatenate, record
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback
@@ -32,6 +38,8 @@ from train_RL_agents.utils.memory import require_room
 from train_RL_agents.utils.shipped import shipped
 
 ACTION = (GROUP, "action")
+BLIND = "blind:"
+"""Prefix of the names of contenders that observe no objects."""
 DOUBT = 0.25
 """Critics differ on a command if their means do by more than this share of the range of all scores; the demo
 (figures/pages/sessions.js) has the same number."""
@@ -51,6 +59,8 @@ class ActingOptions:
     """Seed of the random numbers of stochastic policies."""
     estimates: bool = False
     """True to record the returns that the agent estimates for its actions and for the alternatives."""
+    others: Contender | None = None
+    """Policy or baseline that steers the other vessels where the evaluated one controls robot 0 alone."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,8 @@ class Contender:
     """Name of the baseline, or agent type of the policy."""
     trained: LoadedPolicy | None = None
     """The policy; None for a baseline, which has neither settings nor a file."""
+    is_blind: bool = False
+    """True if it observes no objects, as if every robot were alone."""
 
     @classmethod
     def of(cls, loaded: LoadedPolicy) -> Contender:
@@ -75,9 +87,10 @@ class Contender:
     @property
     def label(self) -> str:
         """Return the name in figures."""
+        name = f"{BLIND}{self.name}" if self.is_blind else self.name
         if self.trained is None:
-            return self.name
-        return f"{self.name} after {self.trained.env_steps:,} env-steps"
+            return name
+        return f"{name} after {self.trained.env_steps:,} env-steps"
 
     @property
     def reward_scale(self) -> float | None:
@@ -108,6 +121,8 @@ class Contender:
             world: world that it acts in.
             acting: options of a trained policy.
         """
+        if self.is_blind:
+            return without_objects(replace(self, is_blind=False).policy(world, acting))
         if self.trained is None:
             return BASELINES[self.name](world)
         agent = self.trained.agent
@@ -122,13 +137,16 @@ def find(name: str, which: str, device: torch.device) -> Contender:
     """Find a trained policy or a baseline.
 
     Args:
-        name: name of a baseline, run folder, policy file, or name of a shipped policy.
+        name: name of a baseline, run folder, policy file, or name of a shipped policy; after ``blind:`` one that
+            observes no objects.
         which: policy of a run, see load_policy.
         device: device of a trained policy.
 
     Raises:
         ConfigError: when there is no such policy or baseline.
     """
+    if name.startswith(BLIND):
+        return replace(find(name.removeprefix(BLIND), which, device), is_blind=True)
     path = resolve_path(Path(name), POLICIES)
     if path.exists():
         return Contender.of(load_policy(path, which, device))
@@ -292,28 +310,51 @@ def critics_differ(means: Tensor, chosen: Tensor, scores: Tensor) -> Tensor:
     return spread > DOUBT * extent[..., None]
 
 
-def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
-    """Make a policy control robot 0 alone; the others do not change their thrust.
+def others_of(part: Part, acting: ActingOptions, device: torch.device) -> Contender | None:
+    """Return the policy that steers the vessels of a part that the evaluated one does not; None if nobody does.
 
     Args:
-        policy: policy for all robots.
-        discrete: vessel whose commands actions are indices of; None if actions are continuous.
+        part: part of a set; its policy is replaced by that of the options, if there is one.
+        acting: options of acting.
+        device: device of a trained policy.
     """
-    hold = 0
-    if discrete is not None:
-        left, right = (
-            min(range(len(commands)), key=lambda index: abs(commands[index]))
-            for commands in (discrete.left_thrust_change, discrete.right_thrust_change)
-        )
-        hold = left * len(discrete.right_thrust_change) + right
+    if not part.only_own:
+        return None
+    return acting.others or (find(part.others, "best", device) if part.others else None)
 
-    def act(step: Any) -> Any:
-        acted = policy(step)
-        action = acted.get(ACTION).clone()
-        action[:, 1:] = hold
-        return acted.set(ACTION, action)
 
-    return act
+def steer_others(policy: Policy, others: Contender, world: WorldConfig) -> Policy:
+    """Make a policy with continuous actions control robot 0, and another contender the rest.
+
+    Args:
+        policy: policy for robot 0.
+        others: contender that controls the others, with as many object slots as it was trained with.
+        world: world that both act in.
+
+    Raises:
+        ConfigError: when the other contender observes what the world does not measure.
+    """
+    theirs = others.policy(world, ActingOptions())
+    if others.trained is not None:
+        sensor, needed = others.observing(world).sensor, set(others.trained.agent.spec.entries)
+        is_measured = needed <= {*observation_entries(world)}
+        require(is_measured, "--others", others.name, f"a policy that observes {', '.join(observation_entries(world))}")
+        theirs = with_slots(theirs, sensor.slots)
+        if not others.continuous:
+            theirs = continuous_actions(theirs, command_pairs(others.trained.config.world.vessel))
+    return with_others(policy, theirs)
+
+
+def _steer_part(
+    contender: Contender, policy: Policy, part: Part, world: WorldConfig, acting: ActingOptions, device: torch.device
+) -> tuple[Policy, bool]:
+    """Return the policy for all robots of a part, and whether its actions are continuous."""
+    others, pairs = others_of(part, acting, device), None if contender.continuous else command_pairs(world.vessel)
+    if others is not None:
+        return steer_others(continuous_actions(policy, pairs), others, world), True
+    if part.only_own:
+        policy = only_own(policy, None if contender.continuous else world.vessel)
+    return policy, contender.continuous
 
 
 def run_set(
@@ -347,13 +388,14 @@ def run_set(
     _check_fit(contender, chosen)
     for part in chosen.parts:
         require_room(f"running {len(part.scenarios):,} episodes", _part_bytes(part, name))
-    policy, continuous = contender.policy(world, acting), contender.continuous
+    policy = contender.policy(world, acting)
     episodes, recordings = [], []
     ended = 0
     for part in chosen.parts:
         observed = contender.observing(part.world)
+        steers, is_continuous = _steer_part(contender, policy, part, world, acting, device)
         options: dict[str, Any] = {
-            "continuous": continuous,
+            "continuous": is_continuous,
             "device": device,
             "seed": chosen.seed,
             "drop_ended": not acting.stochastic,
@@ -361,7 +403,6 @@ def run_set(
             "progress": _count_all(progress, ended, len(chosen)),
         }
         ended += len(part.scenarios)
-        steers = only_own(policy, None if continuous else world.vessel) if part.only_own else policy
         if name is None:
             episodes.append(_in_groups(evaluation.evaluate(steers, part.scenarios, observed, **options), part))
             continue

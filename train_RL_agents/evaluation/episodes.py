@@ -16,6 +16,7 @@ from torch import Tensor
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig
 from marinenav_env.scenarios.complete import CompleteSampler, draws_for
+from marinenav_env.scenarios.reset import controlled
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
 from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, ProgressCallback, StepCallback, Tally, Transition
@@ -115,7 +116,7 @@ def evaluate(
     step, now = env.reset(), env.world_state
     tally, rows, source = Tally(env), torch.arange(env.num_envs, device=device), env.next_source()
     for number in range(world.max_steps):
-        running = now.now.state.active.any(-1)
+        running = controlled(now.now).any(-1)
         if progress is not None and number % CHECK_EVERY == 0:
             progress(env.num_envs - int(running.sum()), env.num_envs)
         if not running.any():

@@ -94,6 +94,7 @@ def hash_of(scenario_set: ScenarioSet) -> str:
     digest = hashlib.sha256(repr(scenario_set.groups).encode())
     for part in scenario_set.parts:
         digest.update(repr((part.only_own, part.world.dt, part.world.substeps, part.world.max_steps)).encode())
+        digest.update(part.others.encode())
         for name, tensor in sorted(_tensors(part)):
             if tensor.any():
                 rounded = (tensor.double() * 1e6).round().to(torch.int64)

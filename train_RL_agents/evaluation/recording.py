@@ -22,9 +22,10 @@ from torch import Tensor
 from marinenav_env import GROUP, ConfigError, Episode, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig
 from marinenav_env.physics.dynamics import continuous_rates, discrete_rates
-from marinenav_env.state import Scenario, State, Vessel
+from marinenav_env.state import Scenario, State
 from marinenav_env.support.files import parse_json
 from marinenav_env.support.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
+from train_RL_agents.evaluation.episode_constants import episode_constants, to_host
 from train_RL_agents.evaluation.episodes import Episodes, evaluate
 from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback, Transition
 from train_RL_agents.policy_wrapper import QUANTILES, SCORES
@@ -127,6 +128,10 @@ class Recording:
     weights: Annotated[Tensor | None, float, "E, 2"] = None
     """Weights of the published reward for a control step, and for a radian of the turn that is asked for; None for
     rewards of the user's own."""
+    behaviour: Annotated[Tensor | None, int, "E, R"] = None
+    """Index into config.BEHAVIOURS of robots that the policy does not control, -1 of others; None if there are none."""
+    onset: Annotated[Tensor | None, float, "E, R"] = None
+    """Time at which the behaviour begins (s)."""
     rules: ColregsConfig = field(default_factory=ColregsConfig)
     """The rules of the sea of the world."""
     seed: int | None = None
@@ -138,7 +143,8 @@ class Recording:
     def outcomes(self) -> list[str]:
         """Return success, collision or timeout for each episode."""
         collision = self.collided.any(0).any(-1)
-        success = (self.arrived.any(0) | ~self.robot_mask).all(-1) & ~collision
+        controlled = self.robot_mask if self.behaviour is None else self.robot_mask & (self.behaviour < 0)
+        success = (self.arrived.any(0) | ~controlled).all(-1) & ~collision
         pairs = zip(collision.tolist(), success.tolist(), strict=True)
         return ["collision" if hit else "success" if good else "timeout" for hit, good in pairs]
 
@@ -161,6 +167,8 @@ _SIZES = (
     "obstacle_radius",
     "core_radius",
 )
+_NO_BEHAVIOUR = {"behaviour": -1, "onset": 0.0}
+"""Values of episodes without behaviours in recordings with some."""
 _SHORTEST, _LONGEST = 1e-4, 1e3
 """Limits of the length of a control step (s)."""
 
@@ -216,15 +224,17 @@ class Recorder:
         env = self._env
         stacked: dict[str, Any] = {}
         for name, tensors in self._collected.items():
-            stacked[name] = _to_host(torch.stack(tensors))
+            stacked[name] = to_host(torch.stack(tensors))
         begins = stacked.pop("begins")
         begun, steps_seen = begins.to(torch.int8).argmax(0), len(begins)
         if begun.any():  # episodes that began later are moved to the first step
             number = (begun + torch.arange(steps_seen)[:, None]).clamp_max(steps_seen - 1)
             stacked = {name: tensor[number, torch.arange(len(begun))] for name, tensor in stacked.items()}
         for name, start in _frame(env.state).items():
-            stacked[name] = torch.cat((_to_host(self._select(start))[None], stacked[name]))
-        steps = _episode_steps(stacked).minimum((steps_seen - begun).clamp_max(env.config.max_steps))
+            stacked[name] = torch.cat((to_host(self._select(start))[None], stacked[name]))
+        constants = episode_constants(env, self._rows, "scores" in stacked)
+        steps = _episode_steps(stacked, constants.get("behaviour"))
+        steps = steps.minimum((steps_seen - begun).clamp_max(env.config.max_steps))
         last = int(steps.max())
         time = torch.arange(last + 1)[:, None]
         for name, tensor in stacked.items():
@@ -235,9 +245,9 @@ class Recorder:
                 kept = time[: len(cut)] < steps
                 stacked[name] = cut * kept.view(*kept.shape, *[1] * (cut.ndim - 2))
         return Recording(
-            **(stacked | _episode_constants(env, self._rows, "scores" in stacked)),
+            **(stacked | constants),
             steps=steps,
-            map_size=_to_host(map_size),
+            map_size=to_host(map_size),
             dt=env.config.dt * env.config.substeps,
             policy=policy,
             groups=tuple(groups),
@@ -255,54 +265,13 @@ def _frame(state: State) -> dict[str, Tensor]:
     }
 
 
-def _to_host(tensor: Tensor) -> Tensor:
-    """Return a tensor on the CPU, in single precision if it holds real numbers."""
-    tensor = tensor.cpu()
-    return tensor.float() if tensor.is_floating_point() else tensor
-
-
-def _episode_steps(stacked: Mapping[str, Tensor]) -> Tensor:
-    """Return the control steps [E] until every robot has ended, or up to the first collision."""
-    over = stacked["collided"].any(-1) | ~stacked["active"][1:].any(-1)
+def _episode_steps(stacked: Mapping[str, Tensor], behaviour: Tensor | None = None) -> Tensor:
+    """Return the control steps [E] until every controlled robot has ended, or up to the first collision."""
+    active = stacked["active"][1:]
+    active = active if behaviour is None else active & (behaviour < 0)
+    over = stacked["collided"].any(-1) | ~active.any(-1)
     first = over.to(torch.int8).argmax(0) + 1
     return torch.where(over.any(0), first, over.shape[0])
-
-
-def _episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> dict[str, Tensor]:
-    """Return the constants of the episodes, of all environments or of some rows."""
-    scenario, vessel = env.scenario, env.constants.vessel
-    robots, cores = scenario.robot_mask, scenario.core_circulation
-    tensors = {
-        "robot_mask": robots,
-        "starts": scenario.start,
-        "goals": scenario.goal,
-        "goal_distance": vessel.goal_distance.expand(robots.shape),
-        "vessel_length": vessel.length.expand(robots.shape),
-        "vessel_width": vessel.width.expand(robots.shape),
-        "vessel_radius": vessel.radius.expand(robots.shape),
-        "sensor_range": env.constants.sensor.range.expand(robots.shape),
-        "obstacle_position": scenario.obstacle_position,
-        "obstacle_radius": scenario.obstacle_radius,
-        "obstacle_mask": scenario.obstacle_mask,
-        "core_position": scenario.core_position,
-        "core_circulation": cores,
-        "core_radius": env.constants.rules.core_radius[:, None].expand(cores.shape),
-        "core_mask": cores != 0.0,
-    }
-    if scores:
-        tensors["commands"] = _command_pairs(vessel).expand(len(robots), -1, 2)
-    if not env.config.reward.function:
-        rules = env.constants.rules
-        weights = torch.stack((rules.timestep_penalty, rules.COLREGs_penalty), -1)
-        tensors["weights"] = weights.expand(len(robots), 2)
-    return {name: _to_host(tensor if rows is None else tensor[rows]) for name, tensor in tensors.items()}
-
-
-def _command_pairs(vessel: Vessel) -> Tensor:
-    """Return the pairs of thrust changes [E or 1, A, 2] (N/s), left-major."""
-    left, right = vessel.left_thrust_change[:, 0], vessel.right_thrust_change[:, 0]
-    sides = torch.broadcast_tensors(left[:, :, None], right[:, None])
-    return torch.stack(sides, -1).flatten(1, 2)
 
 
 def record(
@@ -374,6 +343,11 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
     joined: dict[str, Any] = {}
     for name in TENSORS:
         tensors = [getattr(recording, name) for recording in recordings]
+        if name in _NO_BEHAVIOUR and any(tensor is not None for tensor in tensors):
+            tensors = [
+                torch.full(recording.robot_mask.shape, _NO_BEHAVIOUR[name]) if tensor is None else tensor
+                for recording, tensor in zip(recordings, tensors, strict=True)
+            ]
         if tensors[0] is None:
             continue
         if name in _HELD:

@@ -115,8 +115,8 @@ class RepeatedEvaluation:
 
     def _running(self) -> Tensor:
         """Return the mask of the environments whose episode has not ended, [B] bool, or [N] if N is smaller."""
-        state, count = self.loop.state[0].now.state, self._count
-        return state.active[:count].any(-1) & (state.steps[:count] < self._env.config.max_steps)
+        now, count = self.loop.state[0].now, self._count
+        return controlled(now)[:count].any(-1) & (now.state.steps[:count] < self._env.config.max_steps)
 
     def _refill(self, running: Tensor, waiting: int) -> int:
         """Begin episodes where others have ended.

@@ -13,7 +13,9 @@ from torch import Tensor
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.scenarios.scenario_file import single_vessel
 from marinenav_env.state import Scenario
+from marinenav_env.support.validation import require
 from train_RL_agents.config.reading import to_dict
+from train_RL_agents.evaluation import avoidance
 from train_RL_agents.evaluation.contenders import (
     ActingOptions,
     Contender,
@@ -27,7 +29,7 @@ from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
 from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
 from train_RL_agents.evaluation.seamanship import compliance, sailed, summary, tracks
 from train_RL_agents.evaluation.selection import choose_set, defaults
-from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, ScenarioSet
+from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, UNRULY, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback
 from train_RL_agents.results.rows import OVERALL, differences
@@ -58,7 +60,10 @@ def evaluate_all(
     schedule, world = defaults(list(contenders.values()))
     world = common_world(list(contenders.values()), world)
     chosen, levels = choose_set(world, schedule, options)
-    acting = ActingOptions(options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options)
+    others = options.get("others")
+    is_alone = others is None or all(part.only_own for part in chosen.parts)
+    require(is_alone, "--others", "...", "left out but for suites in which the policy controls one vessel (*_own)")
+    acting = ActingOptions(options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options, others)
     results, recording = _results(contenders, chosen, world, acting, device, progress)
     setting = {
         **(results[0].about if len(results) == 1 else {}),
@@ -69,6 +74,7 @@ def evaluate_all(
         "episodes": len(chosen),
         "risk": options.get("risk"),
         "stochastic": "stochastic" in options,
+        **({} if others is None else {"others": others.label}),
         "device": str(device),
         "world": to_dict(world),
         "versions": versions(),
@@ -133,8 +139,11 @@ def run_scored(
     if chosen.name in ENCOUNTER_SUITES:
         return run_encounters(contender, chosen, world, acting, device, name, progress)
     # Compliance is computed from the recording.
-    recorded_as = name if acting.estimates or chosen.name == RULES else None
+    recorded_as = name if acting.estimates or chosen.name in (RULES, UNRULY) else None
     episodes, recording = run_set(contender, chosen, world, acting, device, recorded_as, on_step, progress)
+    if recording is not None and chosen.name == UNRULY:
+        found = avoidance.search(chosen, recording, world, acting, device)
+        return episodes, recording, avoidance.summaries(found, recording.groups)
     if recording is None or chosen.name != RULES:
         return episodes, recording, None
     seen, groups = manoeuvres(recording), recording.groups

@@ -29,6 +29,7 @@ from train_RL_agents.evaluation.encounter_suites import (
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.packaged_suites import packaged_suite
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios
+from train_RL_agents.evaluation.unruly_suite import group_names, unruly_scenarios
 from train_RL_agents.utils.closest import did_you_mean
 
 
@@ -41,7 +42,9 @@ class Part:
     scenarios: Scenario | Sequence[Episode]
     """N scenarios; the ``level`` of scenario tensors is the index of their group in the set."""
     only_own: bool = False
-    """True if the policy controls only robot 0, and the others keep course and speed."""
+    """True if the policy controls only robot 0; the others keep course and speed, or are steered by another policy."""
+    others: str = ""
+    """Name of the policy or baseline that steers the others; empty: they keep course and speed."""
     levels: tuple[int, ...] | None = None
     """Index of the group of each of N episodes that are no tensors; None: they have one group."""
     situations: tuple[int, ...] | None = None
@@ -225,6 +228,15 @@ def _encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = F
     return (*KINDS, *(f"{robots} vessels" for robots in FLEETS)), parts
 
 
+def _unruly(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return encounters with vessels that misbehave or are steered by other policies."""
+    parts = (
+        replace(_make_part(drawn.world, drawn.scenarios, bool(drawn.others)), others=drawn.others)
+        for drawn in unruly_scenarios(world, episodes, seed)
+    )
+    return group_names(), tuple(parts)
+
+
 def _make_part(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
     """Return scenarios as a part of a suite; vessels that are not controlled collide only with the own vessel."""
     if only_own:
@@ -270,8 +282,8 @@ def _scale(value: PerRobot, factor: float) -> PerRobot:
     return factor * value
 
 
-RULES = "rules"
-"""Suite that is also scored by the rules of the sea."""
+RULES, UNRULY = "rules", "unruly"
+"""Suites that are also scored by the rules of the sea, and by unavoidable collisions."""
 
 SUITES: dict[str, Suite] = {
     "paper": Suite("the fixed 60: ten scenarios of each published level", _levels, 10, fixed=True),
@@ -293,6 +305,7 @@ SUITES: dict[str, Suite] = {
     "imazu_ntnu_own": Suite(
         "imazu_ntnu, the others keeping course and speed", partial(_packaged, "imazu_ntnu", only_own=True), 10
     ),
+    UNRULY: Suite("one vessel among others that misbehave or are steered by other policies", _unruly, 25),
 }
 ENCOUNTER_SUITES = (
     "imazu",

@@ -116,6 +116,15 @@ ENCOUNTER_COLUMNS = {
 }
 """Columns of the table of compliance in the suites of encounters, with their meanings."""
 
+UNRULY_COLUMNS = {
+    "no_collision": "encounters without a collision of the own vessel, with the 95% Wilson interval",
+    "avoided": "the same of those whose collision was not unavoidable",
+    "unavoidable": "encounters with a collision that none of 324 open-loop manoeuvres of the own vessel avoids, from "
+    "the moment on at which it can see that the other vessel misbehaves",
+    "unavoidable_at_sight": "likewise from the moment on at which it sees a vessel",
+}
+"""Columns of the table of safety in the suite ``unruly``, with their meanings."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -148,7 +157,11 @@ class Result:
     @property
     def compliance_columns(self) -> dict[str, str]:
         """Return the meanings of the columns of compliance."""
-        return ENCOUNTER_COLUMNS if any("safety" in row for row in (self.compliance or {}).values()) else RULES_COLUMNS
+        rows = (self.compliance or {}).values()
+        for columns, name in ((ENCOUNTER_COLUMNS, "safety"), (UNRULY_COLUMNS, "avoided")):
+            if any(name in row for row in rows):
+                return columns
+        return RULES_COLUMNS
 
     def short(self) -> str:
         """Name the policy with its success, in a few words."""
@@ -201,7 +214,7 @@ class Evaluation:
     @property
     def acting(self) -> dict[str, Any]:
         """Return the options of acting that differ from the defaults."""
-        options = {name: self.setting.get(name) for name in ("risk", "stochastic")}
+        options = {name: self.setting.get(name) for name in ("risk", "stochastic", "others")}
         return {name: value for name, value in options.items() if value}
 
     @property
@@ -234,7 +247,7 @@ class Evaluation:
         figures.print(self.heading)
         for table in compliance:
             print()
-            table.print("Rules of the sea")
+            table.print("Safety" if self.results[0].compliance_columns is UNRULY_COLUMNS else "Rules of the sea")
         for line in self._lines():
             print(f"\n{line}")
 

@@ -103,7 +103,7 @@ class Tally:
             outcome: outcome of the step, batch [B].
         """
         counting = sums["counting"]
-        active = before.state.active & counting[:, None]
+        active = controlled(before) & counting[:, None]
         collided = outcome.collided.any(-1)
         wrong = unusable(action, controlled(before), self._pairs)
         discount = (GAMMA ** before.state.steps.double())[:, None].to(outcome.reward)
@@ -132,12 +132,13 @@ class Tally:
             self.sums[name][chosen] = value
 
     def episodes(self, scenario: Scenario) -> Episodes:
-        """Return the outcomes of the episodes, once all have ended.
+        """Return the outcomes of the episodes, once all have ended; those of robots that actions control.
 
         Raises:
             ConfigError: when an action was not finite, or not a valid index.
         """
-        present, robots = scenario.robot_mask, scenario.robot_mask.sum(-1)
+        present = scenario.robot_mask if scenario.scripted is None else scenario.robot_mask & ~scenario.scripted
+        robots = present.sum(-1)
         sums = self.sums
         wrong, pairs = int(sums["unusable"].sum()), self._pairs
         if wrong:
@@ -149,7 +150,7 @@ class Tally:
             success=(sums["arrived"] | ~present).all(-1).cpu(),
             collision=sums["collided"].cpu(),
             robots=robots.cpu(),
-            robots_arrived=sums["arrived"].sum(-1).cpu(),
+            robots_arrived=(sums["arrived"] & present).sum(-1).cpu(),
             time=means["time"],
             energy=means["energy"],
             returns=means["return"],

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env.config import LEVELS, Level, ScenarioConfig
+from marinenav_env.config import BEHAVIOURS, LEVELS, Level, ScenarioConfig
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.encounters import SEPARATION
 from marinenav_env.scenarios.scenario import ScenarioSampler, blank_scenarios
@@ -450,3 +450,81 @@ def test_courses_differ_by_the_separation_of_the_level() -> None:
     drawn = draw(ScenarioConfig(), levels, 800)
     apart = torch.acos((drawn.heading[:, 0] - drawn.heading[:, 1]).cos())
     assert SEPARATION <= apart[::2].min() < SEPARATION + 0.1 and 0.1 <= apart[1::2].min() < 0.2
+
+
+# Vessels that misbehave -------------------------------------------------------------------------
+
+
+def unruly(robots: int = 3, share: float = 0.6, **options: Any) -> Level:
+    return Level(robots, 0, 0, 0.0, encounter=True, unruly=share, **options)
+
+
+def test_the_share_of_the_others_misbehaves_in_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 3000, unruly())
+    assert drawn.scripted is not None and drawn.behaviour is not None and drawn.onset is not None
+    misbehave = drawn.behaviour > 0
+    shares = misbehave.double().mean(0).tolist()
+    assert shares[0] == 0.0 and shares[1:] == pytest.approx([0.6, 0.6], abs=0.04)
+    # A quarter of the second ones is slow, and keeps course and speed if it does not misbehave.
+    assert (misbehave <= drawn.scripted).all()
+    kept = drawn.scripted & ~misbehave
+    assert not kept[:, [0, 2]].any() and kept[:, 1].double().mean().item() == pytest.approx(0.1, abs=0.03)
+    counts = torch.bincount(drawn.behaviour[misbehave], minlength=len(BEHAVIOURS)).tolist()
+    assert counts[0] == 0 and min(counts[1:]) > 0.85 * max(counts[1:])
+
+
+def test_behaviours_begin_2_to_8_s_before_the_vessels_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = met(monkeypatch, [[0.0, 1.5]] * 2000, unruly(2, 1.0))
+    assert drawn.behaviour is not None and drawn.onset is not None
+    assert (drawn.behaviour[:, 1] > 0).all() and not drawn.onset[:, 0].any()
+    time = (drawn.start[:, 1] - 27.5).norm(dim=-1) / drawn.velocity[:, 1].norm(dim=-1)
+    lead = time - drawn.onset[:, 1]
+    assert 2.0 <= lead.min() < 2.1 and 7.9 < lead.max() <= 8.0 and drawn.onset.min() >= 0.0
+
+
+def test_levels_have_behaviours_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = (
+        unruly(2, 1.0, behaviours=("stop",)),
+        unruly(3, 1.0, behaviours=("act_late", "see_nothing")),
+        encounter(3, traffic=1.0),
+        encounter(3),
+    )
+    drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 400, *levels)
+    assert drawn.scripted is not None and drawn.behaviour is not None
+    rows = [(drawn.level == number)[:, None] & drawn.scripted for number in range(len(levels))]
+    seen = [set(drawn.behaviour[chosen].tolist()) for chosen in rows]
+    assert seen == [{3}, {1, 7}, {0}, set()]
+    moving = drawn.velocity.norm(dim=-1).gt(0.0).any(-1)
+    assert moving[drawn.level < 3].all() and not moving[drawn.level == 3].any()
+
+
+def test_a_slow_vessel_that_the_first_overtakes_does_not_misbehave(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 100, unruly(3, 1.0, slow_vessel=True))
+    assert drawn.scripted is not None and not drawn.scripted[:, :2].any() and drawn.scripted[:, 2].all()
+
+
+def test_scenarios_without_them_are_drawn_as_before() -> None:
+    """The same numbers, with a level that has some beside them or not."""
+    traffic, other = encounter(3, traffic=0.5), unruly()
+    source = RandomSource.seeded(5, 8, CPU)
+    alone = ScenarioSampler(ScenarioConfig(), (traffic,), CPU, torch.float64).sample(torch.zeros(8).long(), source)
+    beside = ScenarioSampler(ScenarioConfig(), (traffic, other), CPU, torch.float64).sample(
+        torch.zeros(8).long(), source
+    )
+    assert alone.behaviour is None and beside.behaviour is not None and not beside.behaviour.any()
+    for name in ("start", "goal", "heading", "velocity", "scripted"):
+        assert torch.equal(alone.get(name), beside.get(name))
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"unruly": 0.5}, "level.unruly=0.5: must be 0 but in an encounter"),
+        ({"encounter": True, "unruly": 1.5}, "level.unruly=1.5: must be at least 0 and at most 1"),
+        ({"encounter": True, "behaviours": ()}, r"level.behaviours=\(\): must be one or more of keep, act_late"),
+        ({"encounter": True, "behaviours": ("sink",)}, r"level.behaviours=\('sink',\): must be one or more of keep"),
+    ],
+)
+def test_levels_that_cannot_be(options: dict[str, Any], refused: str) -> None:
+    with pytest.raises(ConfigError, match=refused):
+        Level(2, 0, 0, 0.0, **options)

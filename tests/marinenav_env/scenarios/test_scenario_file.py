@@ -462,3 +462,46 @@ def test_stacking_pads_to_the_largest() -> None:
         assert parameters.sensor.max_objects[e, :count].tolist() == list(episode.world.sensor.max_objects)
         assert parameters.rules.goal_reward[e] == episode.world.reward.goal_reward
         assert parameters.rules.core_radius[e] == episode.world.scenario.core_radius
+
+
+def test_behaviours_are_kept_and_files_without_them_have_no_such_keys(tmp_path: Path) -> None:
+    one = simple_episode([(0.0, 0.0, 0.0), (9.0, 0.0, 0.0)], [(30.0, 0.0), (40.0, 0.0)])
+    two = replace(one, behaviour=["", "lose_left"], onset=[0.0, 2.5])
+    write_scenarios(tmp_path / "two.json", [one, two])
+    robots = [entry["robots"] for entry in json.loads((tmp_path / "two.json").read_text())]
+    assert not {"behaviour", "onset"} & robots[0].keys() and robots[1]["behaviour"] == ["", "lose_left"]
+    again = read_scenarios(tmp_path / "two.json")
+    assert again == [one, two] and again[0] != again[1]
+    scenario, _, _ = stack_episodes(again, CPU, torch.float64)
+    assert scenario.scripted is not None and scenario.behaviour is not None and scenario.onset is not None
+    assert scenario.scripted.tolist() == [[False, False], [False, True]]
+    assert scenario.behaviour.tolist() == [[0, 0], [0, 5]] and scenario.onset.tolist() == [[0.0, 0.0], [0.0, 2.5]]
+    assert stack_episodes([one], CPU, torch.float64)[0].scripted is None
+    assert episodes_of(scenario, one.world)[1].behaviour == two.behaviour
+
+
+def test_vessels_that_keep_on_are_written_too() -> None:
+    level = Level(3, 0, 0, 0.0, encounter=True, traffic=1.0)
+    sampler = ScenarioSampler(ScenarioConfig(), (level,), CPU, torch.float64)
+    drawn = sampler.sample(torch.zeros(2).long(), torch.Generator().manual_seed(0))
+    (first, _) = episodes_of(drawn, WorldConfig())
+    assert first.behaviour == ["", "keep", "keep"] and first.onset == [0.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({"behaviour": ["stop"], "onset": [1.0]}, "robots.behaviour=.*: must be a list of 2 names, each empty or one"),
+        ({"behaviour": ["", "sink"], "onset": [0.0, 1.0]}, "robots.behaviour=.*: must be a list of 2 names"),
+        ({"behaviour": ["", 3], "onset": [0.0, 1.0]}, "robots.behaviour=.*: must be a list of 2 names"),
+        ({"behaviour": ["stop", "keep"], "onset": [0.0, 1.0]}, "must be empty for at least one robot"),
+        ({"behaviour": ["", "stop"]}, "robots.onset=.*: must be a list of 2 finite numbers"),
+        ({"onset": [1.0, 2.0]}, "robots.onset=.*: must be a list of 0 finite numbers"),
+    ],
+)
+def test_behaviours_that_are_refused(tmp_path: Path, changes: Entry, refused: str) -> None:
+    write_scenarios(tmp_path / "one.json", [simple_episode([(0.0, 0.0, 0.0), (9.0, 0.0, 0.0)], [(30.0, 0.0)] * 2)])
+    content = json.loads((tmp_path / "one.json").read_text())
+    content[0]["robots"] |= changes
+    with pytest.raises(ConfigError, match=refused):
+        parse_scenarios(content)

@@ -11,6 +11,7 @@ from train_RL_agents.config.levels import (
     EvalLevel,
     TrainingLevel,
     as_levels,
+    level_dict,
 )
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import from_dict, load_config, override, to_dict
@@ -137,3 +138,16 @@ def test_an_evaluation_refuses_what_it_would_not_do(name, value):
     said = refused(file, section="eval_schedule")
     assert said.startswith(f"eval_schedule.levels: level 1: {name}={value}")
     assert said.endswith("in an evaluation")
+
+
+def test_an_evaluation_refuses_vessels_that_misbehave():
+    said = refused({"eval_schedule": {"levels": [{"like": "unruly"}]}}, section="eval_schedule")
+    assert said == "eval_schedule.levels: level 1: unruly=0.6: must be 0.0 in an evaluation"
+
+
+def test_training_knows_vessels_that_misbehave():
+    stated = {"like": "unruly", "behaviours": ["stop", "act_late"]}
+    (level,) = levels({"training_schedule": {"levels": [stated]}})
+    assert level.encounter and level.unruly == 0.6 and level.behaviours == ("stop", "act_late")
+    assert level_dict(level)["behaviours"] == ("stop", "act_late")
+    assert not {"unruly", "behaviours"} & level_dict(Level()).keys()

@@ -20,13 +20,13 @@ from train_RL_agents.evaluation.contenders import (
     common_world,
     critics_differ,
     find,
-    only_own,
     returns_scale,
     run_set,
     with_estimates,
     with_risk,
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, step_bytes
+from train_RL_agents.evaluation.others import only_own
 from train_RL_agents.evaluation.recording import DOUBTFUL
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.figures.page import read_part

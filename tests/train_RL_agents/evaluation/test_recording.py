@@ -358,3 +358,17 @@ def test_other_files_are_refused(whole, tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ConfigError, match="not a recording"):
         load(path)
+
+
+def test_behaviours_are_recorded_where_there_are_some(tmp_path):
+    level = Level(3, 0, 0, 0.0, encounter=True, unruly=0.7)
+    scenarios = draw_scenarios(WORLD, (level,), (4,), 0)
+    _, with_some = recorded(scenarios)
+    _, without = recorded(draw_scenarios(WORLD, (Level(2, 0, 0, 20.0),), (2,), 0))
+    expected = torch.where(scenarios.scripted, scenarios.behaviour, -1)
+    assert torch.equal(with_some.behaviour, expected) and without.behaviour is None and without.onset is None
+    torch.testing.assert_close(with_some.onset, scenarios.onset.float())
+    both = concatenate([without, with_some])
+    assert both.behaviour.tolist() == [[-1, -1, 0]] * 2 + expected.tolist() and not both.robot_mask[:2, 2].any()
+    save(both, tmp_path / "both.npz")
+    same(load(tmp_path / "both.npz"), both)

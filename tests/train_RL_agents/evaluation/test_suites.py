@@ -86,6 +86,7 @@ def test_numbers_of_episodes_by_default():
         "dnv_own": 10,
         "imazu_ntnu": 10,
         "imazu_ntnu_own": 10,
+        "unruly": 25,
     }
 
 

@@ -1,0 +1,162 @@
+"""Which collisions were unavoidable."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from marinenav_env import GROUP, WorldConfig
+from marinenav_env.config import BEHAVIOURS, VesselConfig
+from train_RL_agents.evaluation import avoidance
+from train_RL_agents.evaluation.avoidance import (
+    BLOCK,
+    Manoeuvres,
+    OpenLoop,
+    all_manoeuvres,
+    first_sight,
+    search,
+    summaries,
+    visible_misbehaviour,
+)
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
+from train_RL_agents.evaluation.rules_suite import in_motion
+from train_RL_agents.evaluation.scoring import evaluate_all, run_scored
+from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.tables import UNRULY_COLUMNS
+
+CPU, ACTING, STRAIGHT = torch.device("cpu"), ActingOptions(), Contender("straight")
+WORLD = WorldConfig(max_steps=60)
+GROUPS = ("near", "far", "late")
+
+
+def test_every_manoeuvre_is_there_once():
+    manoeuvres = all_manoeuvres()
+    rows = torch.cat((manoeuvres.first, manoeuvres.second, manoeuvres.switch[:, None]), -1)
+    assert len(rows) == len(torch.unique(rows, dim=0)) == 9 * 9 * 4
+    # The first ones are of every kind.
+    assert len(torch.unique(manoeuvres.block(0).first, dim=0)) == 9 and len(manoeuvres.block(320).first) == 4
+    assert len(manoeuvres.block(0).first) == BLOCK
+
+
+def test_commands_are_repeated_and_then_come_two_phases():
+    recorded = torch.tensor([[[0.1, 0.2]] * 2, [[0.3, 0.4]] * 2])
+    made = Manoeuvres(torch.tensor([[1.0, -1.0]] * 2), torch.tensor([[0.0, 1.0]] * 2), torch.tensor([1, 2]))
+    policy = OpenLoop(recorded, torch.tensor([1, 2]), made)
+    given = TensorDict({GROUP: {"mask": torch.ones(2, 3, dtype=torch.bool)}}, [2])
+    actions = torch.stack([policy(given).get((GROUP, "action")) for _ in range(5)])
+    assert not actions[:, :, 1:].any()
+    first, second, before, then = [1.0, -1.0], [0.0, 1.0], [0.1, 0.2], [0.3, 0.4]
+    expected = [[before, first, second, second, second], [before, then, first, first, second]]
+    torch.testing.assert_close(actions[:, :, 0].mT.transpose(1, 2).transpose(0, 1), torch.tensor(expected))
+
+
+def encounters(*others):
+    """Set of one vessel that goes north from the origin, and another one: x, y, heading, speed, behaviour, onset."""
+    rows = len(others)
+    columns = [torch.tensor(column, dtype=torch.float64) for column in zip(*(row[:4] for row in others), strict=True)]
+    zero = torch.zeros(rows, dtype=torch.float64)
+    x, y, heading, speed = (torch.stack((first, other), -1) for first, other in zip((zero, zero, zero, zero + 2.0),
+                                                                                    columns, strict=True))  # fmt: skip
+    start = torch.stack((x, y), -1)
+    goal = start + 100.0 * torch.stack((heading.cos(), heading.sin()), -1)
+    mask = torch.ones(rows, 2, dtype=torch.bool)
+    scenarios = in_motion(start, goal, heading, speed, mask, VesselConfig())
+    scenarios.level = torch.arange(rows)
+    scenarios.scripted = mask & torch.tensor([False, True])
+    code = torch.tensor([BEHAVIOURS.index(row[4]) for row in others])
+    scenarios.behaviour = torch.stack((torch.zeros_like(code), code), -1)
+    scenarios.onset = torch.stack((zero, torch.tensor([row[5] for row in others], dtype=torch.float64)), -1)
+    return ScenarioSet("unruly", GROUPS[:rows], (Part(WORLD, scenarios),), 0)
+
+
+NEAR = (9.0, 0.0, torch.pi, 3.0, "keep", 0.0)
+FAR = (40.0, 0.0, torch.pi, 2.0, "keep", 0.0)
+LATE = (15.0, -6.5, 0.0, 2.0, "stop", 60.0)
+
+
+def test_a_collision_is_unavoidable_if_no_manoeuvre_avoids_it():
+    chosen = encounters(NEAR, FAR)
+    _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    found = search(chosen, recording, WORLD, ACTING, CPU)
+    assert {name: tensor.tolist() for name, tensor in found.items()} == {
+        "collision": [True, True],
+        "unavoidable": [True, False],
+        "unavoidable_at_sight": [True, False],
+    }
+
+
+def test_misbehaviour_may_come_too_late_to_be_avoided():
+    """A vessel that overtakes at 8 m on the starboard side, and turns to port; it is in sight from the start."""
+    chosen = encounters((2.0, 8.0, 0.0, 2.6, "turn_wrong", 1.0))
+    _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    assert first_sight(recording).tolist() == [0] and visible_misbehaviour(recording).tolist() == [3]
+    found = search(chosen, recording, WORLD, ACTING, CPU)
+    assert found["unavoidable_at_sight"] <= found["unavoidable"] <= found["collision"]
+
+
+def test_behaviours_are_visible_after_their_onset():
+    chosen = encounters(NEAR, FAR, (*FAR[:4], "stop", 7.0))
+    _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    sight = first_sight(recording).tolist()
+    assert sight[0] == 0 and sight[1] > 4
+    assert visible_misbehaviour(recording).tolist() == [*sight[:2], max(sight[2], 15)]
+    # The onset comes after the collision.
+    hit = replace(recording, onset=recording.onset + 100.0)
+    assert visible_misbehaviour(hit).tolist() == sight
+    assert visible_misbehaviour(replace(recording, behaviour=None, onset=None)).tolist() == sight
+
+
+def test_the_others_do_the_same_while_manoeuvres_are_tried(monkeypatch):
+    """Also where another policy steers them."""
+    made = encounters(NEAR)
+    scenarios = made.parts[0].scenarios.clone()
+    scenarios.scripted = scenarios.behaviour = scenarios.onset = None
+    chosen = replace(made, parts=(Part(WORLD, scenarios, True, "straight"),))
+    tried = []
+    run = avoidance.evaluation.evaluate
+
+    def noted(policy, given, *rest, **options):
+        tried.append(len(given))
+        return run(policy, given, *rest, **options)
+
+    _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    monkeypatch.setattr(avoidance.evaluation, "evaluate", noted)
+    found = search(chosen, recording, WORLD, ACTING, CPU)
+    assert found["unavoidable"].tolist() == [True] and tried == 2 * [*[BLOCK] * 5, 4]
+
+
+def test_figures_count_unavoidable_collisions_apart():
+    flags = {"collision": [1, 1, 1, 0, 0], "unavoidable": [1, 1, 0, 0, 0], "unavoidable_at_sight": [1, 0, 0, 0, 0]}
+    found = {name: torch.tensor(values, dtype=torch.bool) for name, values in flags.items()}
+    figures = summaries(found, ("a", "a", "b", "b", "b"))
+    assert figures["overall"]["no_collision"] == 0.4 and figures["overall"]["avoided"] == pytest.approx(2 / 3)
+    assert figures["overall"]["unavoidable"] == 0.4 and figures["overall"]["unavoidable_at_sight"] == 0.2
+    assert figures["b"]["no_collision"] == figures["b"]["avoided"] == pytest.approx(2 / 3)
+    assert figures["a"]["no_collision"] == 0.0 and figures["a"]["avoided"] is None
+    assert figures["a"]["avoided_low"] is None
+    for row in figures.values():
+        assert row.keys() >= UNRULY_COLUMNS.keys()
+
+
+@pytest.mark.heavy
+def test_the_suite_is_scored_by_behaviour():
+    policies = {"straight": STRAIGHT, "orca": Contender("orca")}
+    evaluation = evaluate_all(policies, {"suite": "unruly", "episodes": 2}, CPU)
+    first = evaluation.results[0]
+    assert first.compliance_columns == UNRULY_COLUMNS and set(first.compliance) == set(first.figures)
+    for group, row in first.compliance.items():
+        assert row["no_collision"] == pytest.approx(1.0 - first.figures[group]["collision_rate"])
+    assert "| stops | straight |" in evaluation.markdown()
+
+
+def test_only_the_own_vessel_counts():
+    """The other one never arrives, and the episode ends when the own one does."""
+    scenarios = encounters((0.0, 80.0, 0.0, 2.0, "stop", 0.0))
+    part = replace(scenarios.parts[0], world=replace(WORLD, max_steps=150))
+    chosen = replace(scenarios, parts=(part,))
+    episodes, recording, figures = run_scored(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    assert episodes.success.tolist() == [True] and episodes.robots.tolist() == [1]
+    assert episodes.robots_arrived.tolist() == [1] and figures["overall"]["no_collision"] == 1.0
+    assert recording.outcomes == ["success"] and recording.steps.item() == round(episodes.time.item() / 0.5)
+    assert recording.behaviour.tolist() == [[-1, BEHAVIOURS.index("stop")]]

@@ -1,0 +1,226 @@
+"""Safety among vessels that misbehave, with unavoidable collisions counted apart.
+
+A collision is unavoidable if no open-loop manoeuvre of the own vessel would have prevented it: two phases of constant
+thrust rates, of which all combinations are tried in the same world, the others doing the same as before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from marinenav_env import WorldConfig
+from marinenav_env.state import Scenario
+from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
+from train_RL_agents.evaluation import episodes as evaluation
+from train_RL_agents.evaluation.contenders import ActingOptions, others_of, steer_others
+from train_RL_agents.evaluation.others import ACTION
+from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.results.rows import OVERALL
+from train_RL_agents.results.statistics import wilson_interval
+
+SIDES = (-1.0, 0.0, 1.0)
+"""Commands of a side of the own vessel in a phase of a manoeuvre."""
+SWITCHES = (1, 2, 4, 8)
+"""Control steps of the first phase; the second lasts until the end."""
+BLOCK = 64
+"""Manoeuvres that are tried at a time, for the collisions that none before avoids."""
+AFTER = 30
+"""Control steps after the collision in which a manoeuvre must not lead to one either."""
+_INSTANT = torch.tensor([KEEP, SEE_NOTHING])
+"""Behaviours that begin with the episode."""
+
+
+class Manoeuvres(NamedTuple):
+    """M open-loop manoeuvres."""
+
+    first: Tensor
+    """[M, 2] commands of the first phase."""
+    second: Tensor
+    """[M, 2] commands of the second phase."""
+    switch: Tensor
+    """[M] control steps of the first phase."""
+
+    def block(self, begin: int) -> Manoeuvres:
+        """Return BLOCK manoeuvres from ``begin`` on."""
+        return Manoeuvres(*(tensor[begin : begin + BLOCK] for tensor in self))
+
+
+def all_manoeuvres() -> Manoeuvres:
+    """Return all pairs of commands in both phases with all lengths of the first, in a mixed order."""
+    sides, switches = torch.tensor(SIDES), torch.tensor(SWITCHES)
+    pairs = torch.cartesian_prod(sides, sides)
+    number = torch.arange(len(pairs))
+    first, second, switch = torch.cartesian_prod(number, number, torch.arange(len(switches))).unbind(-1)
+    # Similar manoeuvres are adjacent; mixed, a block has some of every kind.
+    order = torch.randperm(len(first), generator=torch.Generator().manual_seed(0))
+    return Manoeuvres(pairs[first[order]], pairs[second[order]], switches[switch[order]])
+
+
+class OpenLoop:
+    """Policy that repeats recorded commands of robot 0 until a step, and then makes a manoeuvre.
+
+    Args:
+        commands: [T, E, 2] recorded commands.
+        begin: [E] step at which the manoeuvre begins.
+        manoeuvres: one manoeuvre for each of E episodes.
+    """
+
+    def __init__(self, commands: Tensor, begin: Tensor, manoeuvres: Manoeuvres) -> None:
+        self._commands, self._begin, self._manoeuvres = commands, begin, manoeuvres
+        self._number = 0
+
+    def __call__(self, step: Any) -> Any:
+        """Write the continuous actions of all robots, zero besides those of robot 0."""
+        since = self._number - self._begin
+        first, second, switch = self._manoeuvres
+        made = torch.where((since < switch)[:, None], first, second)
+        recorded = self._commands[min(self._number, len(self._commands) - 1)]
+        self._number += 1
+        action = made.new_zeros(*step.get((*ACTION[:1], "mask")).shape, 2)
+        action[:, 0] = torch.where((since < 0)[:, None], recorded, made)
+        return step.set(ACTION, action)
+
+
+class Collided(NamedTuple):
+    """Collisions of the own vessel in C episodes of a part."""
+
+    rows: Tensor
+    """[C] indices of the episodes in the part."""
+    commands: Tensor
+    """[T, C, 2] recorded commands."""
+    last: int
+    """Largest number of control steps until the collision."""
+
+
+def unavoidable(
+    part: Part, collided: Collided, begin: Tensor, base: WorldConfig, acting: ActingOptions, device: torch.device
+) -> Tensor:
+    """Return which collisions no manoeuvre from a step on would have avoided, [C] bool.
+
+    Args:
+        part: part of the suite.
+        collided: the collisions.
+        begin: [C] step at which manoeuvres begin.
+        base: world that the set was made from.
+        acting: options with which the part was run.
+        device: device of the world.
+    """
+    assert isinstance(part.scenarios, Scenario)
+    manoeuvres, left = all_manoeuvres(), torch.arange(len(collided.rows))
+    world = replace(part.world, max_steps=min(part.world.max_steps, collided.last + AFTER))
+    others = others_of(part, acting, device)
+    for number in range(0, len(manoeuvres.first), BLOCK):
+        if not len(left):
+            break
+        block = manoeuvres.block(number)
+        size = len(block.first)
+        each = left.repeat_interleave(size)
+        tried = Manoeuvres(*(tensor.repeat(len(left), *[1] * (tensor.ndim - 1)).to(device) for tensor in block))
+        policy: Any = OpenLoop(collided.commands[:, each].to(device), begin[each].to(device), tried)
+        if others is not None:
+            policy = steer_others(policy, others, base)
+        ended = evaluation.evaluate(
+            policy, part.scenarios[collided.rows[each]], world, continuous=True, device=device, drop_ended=False
+        )
+        left = left[ended.collision.view(-1, size).all(-1)]
+    hopeless = torch.zeros(len(collided.rows), dtype=torch.bool)
+    hopeless[left] = True
+    return hopeless
+
+
+def first_sight(recording: Recording) -> Tensor:
+    """Return the first step [E] in which the own vessel observes an object, 0 if there is none."""
+    return recording.objects_mask[:, :, 0].any(-1).to(torch.int8).argmax(0)
+
+
+def visible_misbehaviour(recording: Recording) -> Tensor:
+    """Return the first step [E] in which the own vessel could observe that the vessel it hits misbehaves.
+
+    That is one step after the onset, and not before any vessel is in sight; the first sight if the collision comes
+    before the onset, or the behaviour begins with the episode.
+    """
+    sight, episodes = first_sight(recording), torch.arange(len(recording.steps))
+    if recording.behaviour is None or recording.onset is None:
+        return sight
+    position = recording.poses[recording.steps, episodes, :, :2]
+    distance = (position[:, 1:] - position[:, :1]).norm(dim=-1)
+    other = 1 + torch.where(recording.robot_mask[:, 1:], distance, torch.inf).argmin(-1)
+    onset = (recording.onset[episodes, other] / recording.dt).ceil().to(torch.int64) + 1
+    code = recording.behaviour[episodes, other]
+    begins_later = ~torch.isin(code, _INSTANT) & (onset < recording.steps)
+    return torch.where(begins_later, torch.maximum(sight, onset), sight)
+
+
+def search(
+    chosen: ScenarioSet, recording: Recording, world: WorldConfig, acting: ActingOptions, device: torch.device
+) -> dict[str, Tensor]:
+    """Return collisions and which of them were unavoidable, [E] bool each.
+
+    Args:
+        chosen: the set.
+        recording: recording of its episodes, in their order.
+        world: world that the set was made from.
+        acting: options with which they were run.
+        device: device of the world.
+
+    Returns:
+        ``collision``; ``unavoidable`` from the moment on at which the misbehaviour could be observed;
+        ``unavoidable_at_sight`` even from the first sight of a vessel on.
+    """
+    collision = recording.collided[:, :, 0].any(0)
+    found = {name: torch.zeros_like(collision) for name in ("unavoidable", "unavoidable_at_sight")}
+    begins = {"unavoidable": visible_misbehaviour(recording), "unavoidable_at_sight": first_sight(recording)}
+    before = 0
+    for part in chosen.parts:
+        rows = before + torch.arange(len(part.scenarios))
+        before += len(part.scenarios)
+        rows = rows[collision[rows]]
+        if not len(rows):
+            continue
+        rate = part.world.vessel.max_thrust_rate
+        commands = recording.actions[:, rows, 0] / (rate[0] if isinstance(rate, tuple) else rate)
+        first = before - len(part.scenarios)
+        collided = Collided(rows - first, commands, int(recording.steps[rows].max()))
+        for name, begin in begins.items():
+            found[name][rows] = unavoidable(part, collided, begin[rows], world, acting, device)
+    return {"collision": collision, **found}
+
+
+def summary(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
+    """Return the figures of some episodes by name; see UNRULY_COLUMNS in tables.
+
+    Args:
+        found: result of ``search``.
+        rows: [E] bool, episodes that count.
+    """
+    total = int(rows.sum())
+    collisions, hopeless, at_sight = (
+        int((found[name] & rows).sum()) for name in ("collision", "unavoidable", "unavoidable_at_sight")
+    )
+    figures: dict[str, float | None] = {}
+    for name, safe, count in (("no_collision", total, total), ("avoided", total - hopeless, total - hopeless)):
+        kept = safe - (collisions - (total - count))
+        low, high = wilson_interval(kept, count)
+        figures |= {name: kept / count if count else None}
+        figures |= {f"{name}_low": low if count else None, f"{name}_high": high if count else None}
+    return figures | {
+        "unavoidable": hopeless / total,
+        "unavoidable_at_sight": at_sight / total,
+    }
+
+
+def summaries(found: dict[str, Tensor], groups: tuple[str, ...]) -> dict[str, dict[str, float | None]]:
+    """Return the figures by group and overall.
+
+    Args:
+        found: result of ``search``.
+        groups: group of each episode.
+    """
+    rows = {name: torch.tensor([name == group for group in groups]) for name in dict.fromkeys(groups)}
+    rows[OVERALL] = torch.ones(len(groups), dtype=torch.bool)
+    return {name: summary(found, kept) for name, kept in rows.items()}

@@ -1,0 +1,69 @@
+"""Tensors of recorded episodes that do not change during an episode."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from marinenav_env import MarineNavEnv
+from marinenav_env.state import Scenario, Vessel
+
+
+def to_host(tensor: Tensor) -> Tensor:
+    """Return a tensor on the CPU, in single precision if it holds real numbers."""
+    tensor = tensor.cpu()
+    return tensor.float() if tensor.is_floating_point() else tensor
+
+
+def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> dict[str, Tensor]:
+    """Return the constants of recorded episodes by their names in Recording.
+
+    Args:
+        env: environments in which all episodes started.
+        rows: indices of the recorded episodes; None: all.
+        scores: whether the recording has scores, to which the commands belong.
+    """
+    scenario, vessel = env.scenario, env.constants.vessel
+    robots, cores = scenario.robot_mask, scenario.core_circulation
+    tensors = {
+        "robot_mask": robots,
+        "starts": scenario.start,
+        "goals": scenario.goal,
+        "goal_distance": vessel.goal_distance.expand(robots.shape),
+        "vessel_length": vessel.length.expand(robots.shape),
+        "vessel_width": vessel.width.expand(robots.shape),
+        "vessel_radius": vessel.radius.expand(robots.shape),
+        "sensor_range": env.constants.sensor.range.expand(robots.shape),
+        "obstacle_position": scenario.obstacle_position,
+        "obstacle_radius": scenario.obstacle_radius,
+        "obstacle_mask": scenario.obstacle_mask,
+        "core_position": scenario.core_position,
+        "core_circulation": cores,
+        "core_radius": env.constants.rules.core_radius[:, None].expand(cores.shape),
+        "core_mask": cores != 0.0,
+    }
+    tensors |= _behaviours(scenario)
+    if scores:
+        tensors["commands"] = _command_pairs(vessel).expand(len(robots), -1, 2)
+    if not env.config.reward.function:
+        rules = env.constants.rules
+        weights = torch.stack((rules.timestep_penalty, rules.COLREGs_penalty), -1)
+        tensors["weights"] = weights.expand(len(robots), 2)
+    return {name: to_host(tensor if rows is None else tensor[rows]) for name, tensor in tensors.items()}
+
+
+def _behaviours(scenario: Scenario) -> dict[str, Tensor]:
+    """Return behaviours and their onsets, [E, R]; empty if actions control all robots."""
+    if scenario.scripted is None:
+        return {}
+    keep = torch.zeros_like(scenario.scripted, dtype=torch.int64)
+    code = keep if scenario.behaviour is None else scenario.behaviour
+    onset = torch.zeros_like(scenario.heading) if scenario.onset is None else scenario.onset
+    return {"behaviour": torch.where(scenario.scripted, code, -1), "onset": onset}
+
+
+def _command_pairs(vessel: Vessel) -> Tensor:
+    """Return the pairs of thrust changes [E or 1, A, 2] (N/s), left-major."""
+    left, right = vessel.left_thrust_change[:, 0], vessel.right_thrust_change[:, 0]
+    sides = torch.broadcast_tensors(left[:, :, None], right[:, None])
+    return torch.stack(sides, -1).flatten(1, 2)

@@ -1,0 +1,107 @@
+"""Steering of the vessels that the evaluated policy does not control: by nobody, or by another policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marinenav_env import GROUP
+from marinenav_env.config import VesselConfig
+from train_RL_agents.evaluation.tally import Policy
+from train_RL_agents.networks.observation import OBSERVATION
+
+ACTION, MASK = (GROUP, "action"), (GROUP, "mask")
+_OBJECTS = ("objects_state", "objects_mask")
+
+
+def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
+    """Make a policy control robot 0 alone; the others do not change their thrust.
+
+    Args:
+        policy: policy for all robots.
+        discrete: vessel whose commands actions are indices of; None if actions are continuous.
+    """
+    hold = 0
+    if discrete is not None:
+        left, right = (
+            min(range(len(commands)), key=lambda index: abs(commands[index]))
+            for commands in (discrete.left_thrust_change, discrete.right_thrust_change)
+        )
+        hold = left * len(discrete.right_thrust_change) + right
+
+    def act(step: Any) -> Any:
+        acted = policy(step)
+        action = acted.get(ACTION).clone()
+        action[:, 1:] = hold
+        return acted.set(ACTION, action)
+
+    return act
+
+
+def continuous_actions(policy: Policy, pairs: Tensor | None) -> Policy:
+    """Make a policy write continuous actions.
+
+    Args:
+        policy: policy.
+        pairs: [A, 2] commands that its actions are indices of; None if they are continuous.
+    """
+    if pairs is None:
+        return policy
+
+    def act(step: Any) -> Any:
+        acted = policy(step)
+        index = acted.get(ACTION)
+        return acted.set(ACTION, pairs.to(index.device)[index])
+
+    return act
+
+
+def with_others(policy: Policy, others: Policy) -> Policy:
+    """Make a policy control robot 0, and another one the rest; both write continuous actions.
+
+    Args:
+        policy: policy for robot 0; what it writes besides actions is kept.
+        others: policy for the other robots, active or not.
+    """
+
+    def act(step: Any) -> Any:
+        theirs = step.clone(recurse=False)
+        theirs.set(MASK, torch.ones_like(step.get(MASK)))
+        commands = others(theirs).get(ACTION)
+        acted = policy(step)
+        action = acted.get(ACTION).clone()
+        action[:, 1:] = commands[:, 1:].to(action)
+        return acted.set(ACTION, action)
+
+    return act
+
+
+def with_slots(policy: Policy, slots: int) -> Policy:
+    """Make a policy observe a number of object slots: the nearest objects, and empty slots if there are fewer."""
+
+    def act(step: Any) -> Any:
+        changed = step.clone(recurse=False)
+        observation = step.get(OBSERVATION).clone(recurse=False)
+        for name in _OBJECTS:
+            value = observation.get(name)[:, :, :slots]
+            blank = value.new_zeros(*value.shape[:2], slots, *value.shape[3:])
+            blank[:, :, : value.shape[2]] = value
+            observation.set(name, blank)
+        return step.set(ACTION, policy(changed.set(OBSERVATION, observation)).get(ACTION))
+
+    return act
+
+
+def without_objects(policy: Policy) -> Policy:
+    """Make a policy observe no objects, as if every robot were alone."""
+
+    def act(step: Any) -> Any:
+        changed = step.clone(recurse=False)
+        observation = step.get(OBSERVATION).clone(recurse=False)
+        for name in _OBJECTS:
+            observation.set(name, torch.zeros_like(observation.get(name)))
+        return step.set(ACTION, policy(changed.set(OBSERVATION, observation)).get(ACTION))
+
+    return act

@@ -1,0 +1,132 @@
+"""Encounters with vessels that misbehave, of which the policy controls none.
+
+The encounters of every group are the same: vessel 1 meets one other in every KIND of ``encounter_suites``, or two or
+three others. Groups differ in what the others do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from marinenav_env import WorldConfig
+from marinenav_env.config import BEHAVIOURS
+from marinenav_env.scenarios.draws import GeneratorDraws
+from marinenav_env.scenarios.encounters import draw_courses
+from marinenav_env.scenarios.scenario import ONSET
+from marinenav_env.state import Scenario
+from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
+from train_RL_agents.evaluation.encounter_suites import KINDS, SIDE, SLOW_SLOT, scenarios_of
+
+BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
+    "keeps course and speed": ("keep",),
+    "acts late": ("act_late",),
+    "turns the wrong way": ("turn_wrong",),
+    "stops": ("stop",),
+    "speeds up": ("speed_up",),
+    "loses a thruster": ("lose_left", "lose_right"),
+    "sees nothing": ("see_nothing",),
+}
+"""Behaviours of the others by group; they alternate where there are two."""
+POLICY_GROUPS = {"steered by orca": "orca", "steered by ppo": "ppo", "steered by a blind ppo": "blind:ppo"}
+"""Policies that steer the others by group, see contenders.find."""
+MORE = (3, 4)
+"""Numbers of vessels of the encounters of more than two."""
+MAX_STEPS = 200
+"""Control steps after which an episode ends; the goals are reached in about half of them."""
+
+
+class Drawn(NamedTuple):
+    """Scenarios that are run in one batch."""
+
+    world: WorldConfig
+    scenarios: Scenario
+    others: str
+    """Policy that steers the others; empty if they have behaviours."""
+
+
+def group_names() -> tuple[str, ...]:
+    """Return the names of the groups."""
+    return (*BEHAVIOUR_GROUPS, *POLICY_GROUPS)
+
+
+def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[Drawn]:
+    """Return ``episodes`` encounters of each group.
+
+    Args:
+        world: world from which theirs are derived.
+        episodes: number of encounters of a group.
+        seed: seed of the encounters.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    course, mask, kind = _draw_courses(episodes, generator)
+    lead = torch.rand(course.shape, generator=generator, dtype=course.dtype)
+    names, drawn = list(KINDS), []
+    for slow in (None, 1, 0):
+        rows = torch.tensor([_slow_slot(names, number) == slow for number in kind])
+        if not rows.any():
+            continue
+        robots = int(mask[rows].sum(-1).max())
+        new_world, scenarios = scenarios_of(course[rows, :robots], mask[rows, :robots], slow, 0, world)
+        new_world = replace(new_world, max_steps=MAX_STEPS)
+        behaving = [
+            _with_behaviour(scenarios, group, codes, lead[rows, :robots])
+            for group, codes in enumerate(BEHAVIOUR_GROUPS.values())
+        ]
+        drawn.append(Drawn(new_world, Scenario.cat(behaving), ""))
+        for group, name in enumerate(POLICY_GROUPS.values(), start=len(BEHAVIOUR_GROUPS)):
+            steered = scenarios.clone()
+            steered.level = torch.full_like(scenarios.level, group)
+            drawn.append(Drawn(new_world, steered, name))
+    return drawn
+
+
+def _slow_slot(names: list[str], kind: int) -> int | None:
+    """Return the slot of the slow vessel of a kind of encounter, None if there is none."""
+    return SLOW_SLOT.get(names[kind]) if kind < len(names) else None
+
+
+def _draw_courses(episodes: int, generator: torch.Generator) -> tuple[Tensor, Tensor, list[int]]:
+    """Return courses [N, R] (rad), the mask of the vessels [N, R], and the kinds of the encounters."""
+    most = MORE[-1]
+    kind = [number % (len(KINDS) + len(MORE)) for number in range(episodes)]
+    present = torch.ones(episodes, most, dtype=torch.bool)
+    course = draw_courses(present, GeneratorDraws(generator, episodes, torch.float64))
+    deviation = 2.0 * torch.rand(episodes, generator=generator, dtype=torch.float64) - 1.0
+    sizes = []
+    ranges = list(KINDS.values())
+    for row, number in enumerate(kind):
+        if number < len(ranges):
+            mean, spread = ranges[number]
+            course[row, 1] = torch.deg2rad(mean + spread * deviation[row])
+        sizes.append(2 if number < len(ranges) else MORE[number - len(ranges)])
+    return course, torch.arange(most) < torch.tensor(sizes)[:, None], kind
+
+
+def _with_behaviour(scenarios: Scenario, group: int, names: tuple[str, ...], lead: Tensor) -> Scenario:
+    """Return the scenarios as a group whose other vessels have behaviours.
+
+    Args:
+        scenarios: batch [P].
+        group: index of the group.
+        names: behaviours, in turn.
+        lead: [P, R] times from the onset to the meeting, as a share of ONSET.
+    """
+    behaving = scenarios.clone()
+    behaving.level = torch.full_like(scenarios.level, group)
+    present = scenarios.robot_mask
+    is_other = present & (torch.arange(present.shape[-1]) > 0)
+    codes = torch.tensor([BEHAVIOURS.index(name) for name in names])
+    turn = torch.arange(len(present))[:, None] + torch.arange(present.shape[-1])
+    speed = scenarios.velocity[:, :1, :2].norm(dim=-1)
+    time = (scenarios.start[:, :1] - 0.5 * SIDE).norm(dim=-1) / speed
+    low, high = ONSET
+    onset = (time - (low + (high - low) * lead)).clamp_min(0.0)
+    behaving.scripted = is_other
+    behaving.behaviour = torch.where(is_other, codes[turn % len(codes)], 0)
+    begins_later = is_other & ~torch.isin(behaving.behaviour, torch.tensor([KEEP, SEE_NOTHING]))
+    behaving.onset = torch.where(begins_later, onset, 0.0)
+    return behaving
