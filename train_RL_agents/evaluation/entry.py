@@ -151,7 +151,7 @@ class SuiteResult:
     @cached_property
     def table(self) -> dict[str, dict[str, Any]]:
         """Return the reports by group and overall."""
-        return self.episodes.table(self.groups)
+        return self.episodes.figures(self.groups)
 
     def estimates(self, group: str = OVERALL) -> dict[str, Estimate]:
         """Estimate all figures of a group: those of ``Episodes.estimates``, of compliance, and of these two.

@@ -32,7 +32,7 @@ from train_RL_agents.evaluation.selection import choose_set, defaults
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, UNRULY, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback
-from train_RL_agents.results.rows import OVERALL, differences
+from train_RL_agents.results.rows import differences
 from train_RL_agents.utils.provenance import versions
 
 Compliance = dict[str, dict[str, Any]]
@@ -98,7 +98,7 @@ def _results(
         report = None if progress is None else partial(progress, name)
         episodes, recording, compliance = run_scored(contender, chosen, world, acting, device, name, progress=report)
         first = first or episodes
-        figures = episodes.table(chosen.groups) if chosen.groups else {OVERALL: episodes.report()}
+        figures = episodes.figures(chosen.groups)
         compared = differences(first, episodes, chosen.groups) if results else None
         clear = clear_situations(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None
         results.append(Result(name, contender.about(), figures, compared, compliance, clear))

@@ -36,6 +36,13 @@ FIGURES = (
     Column("avg_time", "travel time", ".1f", meaning="of a robot (s), mean over successful episodes"),
     Column("avg_energy", "energy", ".0f", meaning="thrust spent per robot (N s), mean over successful episodes"),
     Column("avg_return", "return", ".2f", meaning="sum of 0.99^t reward per robot, mean over all episodes"),
+    Column(
+        "hours_per_collision",
+        "hours per collision",
+        ".2f",
+        ("hours_per_collision_low", "hours_per_collision_high"),
+        meaning="vessel-hours per collision, with the exact 95% Poisson interval; without a collision its lower end",
+    ),
 )
 """The figures of a report that tables have."""
 COLUMNS = {column.title: column.meaning for column in FIGURES}
@@ -275,6 +282,7 @@ _IMPORTANT = (
     "success",
     DIFFERENCE.title,
     "collision",
+    "hours per collision",
     "time-out",
     "travel time",
     "robot success",

@@ -134,6 +134,12 @@ _FIGURES = (
     Column("success_rate", "success", ".3f"),
     Column("success_rate", "0 to 1", _range),
     Column("collision_rate", "collision", ".3f"),
+    Column(
+        "hours_per_collision",
+        "hours per collision",
+        ".2f",
+        ("hours_per_collision_low", "hours_per_collision_high"),
+    ),
     Column("timeout_rate", "time-out", ".3f"),
     Column("robot_success_rate", "vessels that arrive", ".3f"),
     Column("avg_time", "time", ".1f", unit="s"),
@@ -148,9 +154,7 @@ def _suite(name: str, result: SuiteResult) -> str:
     description = SUITES[name].about if name in SUITES else ""
     # Of very many groups, a table has none but the last row.
     shown = [group for group in result.table if group == OVERALL or len(result.groups) <= _MOST_ROWS]
-    figures = [
-        {"group": group, "episodes": result.table[group]["episodes"], **result.estimates(group)} for group in shown
-    ]
+    figures = [{"group": group, **result.table[group], **result.estimates(group)} for group in shown]
     compliance = [{"group": group, **row} for group, row in result.compliance.items() if group in shown]
     columns = [
         Column(key, title, ".2f", (f"{key}_low", f"{key}_high") if key in ("rules_kept", "all_kept") else None)

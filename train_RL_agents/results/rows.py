@@ -12,7 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from train_RL_agents.results.statistics import Estimate, ratio_estimate, wilson_interval, won_and_lost
+from train_RL_agents.results.statistics import (
+    Estimate,
+    poisson_interval,
+    ratio_estimate,
+    wilson_interval,
+    won_and_lost,
+)
 
 OVERALL = "overall"
 """Name of all groups together."""
@@ -120,6 +126,37 @@ class Episodes:
         levels = sorted(set(self.level.tolist()))
         named = {f"level {level + 1}" if names is None else names[level]: self.report(level) for level in levels}
         return named | {OVERALL: self.report()}
+
+    def exposure(self, level: int | None = None) -> dict[str, Any]:
+        """Return vessel-hours and collisions of all episodes, or of those of one level, and their ratio.
+
+        Vessel-hours are those until an episode's first collision. The ratio comes with the ends of its exact 95%
+        Poisson interval; without a collision it has a lower end alone, and the others are None.
+        """
+        rows = self._rows(level)
+        hours = float((self.time * self.robots)[rows].sum()) / 3600.0
+        count = int((self.collision & rows).sum())
+        low, high = poisson_interval(count)
+        return {
+            "vessel_hours": hours,
+            "collisions": count,
+            "hours_per_collision": hours / count if count else None,
+            "hours_per_collision_low": hours / high,
+            "hours_per_collision_high": hours / low if count else None,
+        }
+
+    def figures(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Return reports with exposures by level and overall.
+
+        Args:
+            names: names of the levels, see ``table``; empty: overall alone.
+        """
+        overall = {OVERALL: self.report() | self.exposure()}
+        if names is not None and not names:
+            return overall
+        table, levels = self.table(names), sorted(set(self.level.tolist()))
+        by_level = zip([*table][:-1], levels, strict=True)
+        return {name: table[name] | self.exposure(level) for name, level in by_level} | overall
 
     def estimates(self, level: int | None = None) -> dict[str, Estimate]:
         """Estimate figures of reports with their intervals: Wilson's of outcomes, else over independent episodes.

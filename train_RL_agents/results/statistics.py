@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -51,6 +53,30 @@ def wilson_interval(count: int, total: int, z: float = Z) -> tuple[float, float]
     half *= z / (1 + z * z / total)
     # The ends are exact where they are 0 or 1, without rounding errors.
     return (0.0 if count == 0 else centre - half), (1.0 if count == total else centre + half)
+
+
+@lru_cache(maxsize=1024)
+def poisson_interval(count: int) -> tuple[float, float]:
+    """Return the exact 95% confidence interval of the mean of a Poisson variable (Garwood, Biometrika 1936).
+
+    Its ends are quantiles of gamma distributions, which are halves of chi-square quantiles.
+
+    Args:
+        count: number of events that were counted.
+    """
+    low = _gamma_quantile(count, 0.025) if count else 0.0
+    return low, _gamma_quantile(count + 1, 0.975)
+
+
+def _gamma_quantile(shape: int, probability: float) -> float:
+    """Return a quantile of the gamma distribution with scale 1, by bisection."""
+    a = torch.tensor(float(shape), dtype=torch.float64)
+    low, high = 0.0, shape + 10.0 * math.sqrt(shape) + 10.0
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        is_below = torch.special.gammainc(a, torch.tensor(middle, dtype=torch.float64)) < probability
+        low, high = (middle, high) if is_below else (low, middle)
+    return 0.5 * (low + high)
 
 
 def normal_estimate(value: float, standard_error: float) -> Estimate:

@@ -43,7 +43,7 @@ class Column:
     format: str | Callable[[Any], str] = ""
     """Format specification of a figure, such as ``.3f``, or a function to its text."""
     ends: tuple[str, str] | None = None
-    """Keys of the ends of its interval, which follows in brackets where a row has both."""
+    """Keys of the ends of its interval, in brackets where a row has both; a row may have the lower end alone."""
     unit: str = ""
     """Unit, which follows the header in brackets."""
     meaning: str = ""
@@ -58,13 +58,15 @@ class Column:
     def text(self, row: Mapping[str, Any]) -> str:
         """Return the figure of a row as text; a dash where there is none."""
         value = row.get(self.name)
-        if value is None or isinstance(value, str):
-            return "-" if value is None else value
+        low, high = map(row.get, self.ends) if self.ends else (None, None)
+        if value is None:
+            return "-" if low is None else f"> {low:{self.format}}"
+        if isinstance(value, str):
+            return value
         if callable(self.format):
             return self.format(value)
         if isinstance(value, Estimate):
             return estimate_text(value, self.format)
-        low, high = map(row.get, self.ends) if self.ends else (None, None)
         middle = format(value, self.format)
         return middle if low is None or high is None else f"{middle} [{low:{self.format}}, {high:{self.format}}]"
 

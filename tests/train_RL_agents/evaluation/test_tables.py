@@ -26,10 +26,13 @@ ROW = {
     "avg_time": 20.04,
     "avg_energy": 512.6,
     "avg_return": 3.456,
+    "hours_per_collision": 12.34,
+    "hours_per_collision_low": 3.04,
+    "hours_per_collision_high": 98.76,
 }
 FAILED = ROW | {"success_rate": 0.0, "avg_time": None, "avg_energy": None}
 BETTER = {"difference": 0.05, "difference_low": -0.01, "difference_high": 0.1}
-SHOWN = ["10", "0.900 [0.596, 0.982]", "0.100", "0.000", "0.950", "20.0", "513", "3.46"]
+SHOWN = ["10", "0.900 [0.596, 0.982]", "0.100", "0.000", "0.950", "20.0", "513", "3.46", "12.34 [3.04, 98.76]"]
 
 
 ABOUT = {"checkpoint": None, "agent_type": "apf"}

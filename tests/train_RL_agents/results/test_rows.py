@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from train_RL_agents.results.rows import Episodes, differences, paired_difference
+from train_RL_agents.results.statistics import poisson_interval
 
 
 def episodes(success, level=None):
@@ -71,3 +72,31 @@ def test_by_group():
     assert list(table) == ["a", "c", "overall"]
     assert [row["difference"] for row in table.values()] == [-0.5, 1.0, 0.25]
     assert list(differences(first, other, ())) == ["overall"]
+
+
+def test_hours_per_collision():
+    """Three episodes of two vessels for an hour and a half an hour each; one collides."""
+    time = torch.tensor([3600.0, 1800.0, 1800.0], dtype=torch.float64)
+    flags = torch.tensor([True, False, True])
+    two = torch.full((3,), 2)
+    rows = Episodes(torch.tensor([0, 0, 2]), flags, ~flags, two, two, time, time, time)
+    low, high = poisson_interval(1)
+    assert rows.exposure() == pytest.approx(
+        {
+            "vessel_hours": 4.0,
+            "collisions": 1,
+            "hours_per_collision": 4.0,
+            "hours_per_collision_low": 4.0 / high,
+            "hours_per_collision_high": 4.0 / low,
+        }
+    )
+    none = rows.exposure(2)
+    assert none["hours_per_collision_low"] == pytest.approx(1.0 / -math.log(0.025))
+    assert (none["hours_per_collision"], none["hours_per_collision_high"], none["collisions"]) == (None, None, 0)
+    figures = rows.figures(("a", "b", "c"))
+    assert figures == {
+        "a": rows.report(0) | rows.exposure(0),
+        "c": rows.report(2) | rows.exposure(2),
+        "overall": rows.report() | rows.exposure(),
+    }
+    assert rows.figures(()) == {"overall": figures["overall"]}

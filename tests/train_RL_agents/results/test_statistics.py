@@ -14,6 +14,7 @@ from train_RL_agents.results.statistics import (
     interquartile_mean,
     normal_estimate,
     paired_difference,
+    poisson_interval,
     profile,
     rates,
     ratio_estimate,
@@ -77,6 +78,33 @@ def test_wilson_interval_is_scipys(stats):
     for count, total in ((0, 5), (3, 17), (299, 300), (7, 7)):
         expected = stats.binomtest(count, total).proportion_ci(method="wilson")
         assert wilson_interval(count, total) == pytest.approx(tuple(expected), abs=1e-6)
+
+
+# Poisson's interval ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "low", "high"),
+    # Garwood, Biometrika 28 (1936), table; for 0 it is -ln 0.025.
+    [(0, 0.0, 3.689), (1, 0.0253, 5.572), (2, 0.242, 7.225), (5, 1.623, 11.668), (10, 4.795, 18.390)],
+)
+def test_poisson_interval_against_published_values(count, low, high):
+    assert poisson_interval(count) == pytest.approx((low, high), abs=1e-3)
+
+
+def test_poisson_interval_is_scipys(stats):
+    for count in (0, 1, 2, 3, 17, 150, 4000):
+        low = stats.chi2.ppf(0.025, 2 * count) / 2.0 if count else 0.0
+        expected = low, stats.chi2.ppf(0.975, 2 * count + 2) / 2.0
+        assert poisson_interval(count) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_ends_of_a_poisson_interval_leave_2_5_in_100_each():
+    """2.5% of the counts of a variable with such a mean are as large or as small."""
+    for count in (1, 4, 30):
+        for mean, counts in zip(poisson_interval(count), (range(count), range(count + 1)), strict=True):
+            below = sum(math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in counts)
+            assert below == pytest.approx(0.975 if len(counts) == count else 0.025, abs=1e-9)
 
 
 # Means and ratios --------------------------------------------------------------------------------

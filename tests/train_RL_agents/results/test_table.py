@@ -156,3 +156,10 @@ def test_csv_has_the_figures_as_they_are_by_name():
     assert text.startswith("group,rate,time,steps\na,0.5,20.04,1500\n")
     rows = list(csv.DictReader(Table.of(FIGURES.rows).csv().splitlines()))
     assert rows[1] == {"group": "b", "rate": "1.0", "low": "0.5", "high": "", "time": "", "steps": "", "other": "7"}
+
+
+def test_a_lower_end_alone_is_a_bound():
+    column = Column("rate", format=".1f", ends=("low", "high"))
+    assert column.text({"rate": None, "low": 21.68, "high": None}) == "> 21.7"
+    assert column.text({"rate": 2.0, "low": 1.0, "high": None}) == "2.0"
+    assert column.text({"rate": None}) == "-"
