@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from marinenav_env.config import (
+    HULL_TERMS,
     RewardConfig,
     ScenarioConfig,
     SensorConfig,
@@ -53,6 +54,11 @@ _WORLD_ONLY = {
     "off_course_penalty",
     "passing_distance",
     "passing_margin",
+    "name",
+    "actuators",
+    *HULL_TERMS,
+    "scale",
+    "speed_scale",
 }
 
 
@@ -394,7 +400,8 @@ def _per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tuple[f
         }
         return replace(config, **values)
 
-    return replace(world, vessel=changed(world.vessel), sensor=changed(world.sensor))
+    vessel = replace(changed(world.vessel), actuators=changed(world.vessel.actuators))
+    return replace(world, vessel=vessel, sensor=changed(world.sensor))
 
 
 def episodes_of(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list[Episode]:

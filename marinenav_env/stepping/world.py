@@ -14,13 +14,12 @@ from torch import Tensor
 
 from marinenav_env.config import MOST_DELAY, WorldConfig
 from marinenav_env.kernels import MakeKernel
+from marinenav_env.physics.actuators import move, propelling, steady_actuator, steady_setpoint
 from marinenav_env.physics.contact import touching
 from marinenav_env.physics.current import current_velocity
 from marinenav_env.physics.dynamics import (
     continuous_rates,
-    control_step,
     discrete_rates,
-    steady_thrust,
     wrap_to_two_pi,
 )
 from marinenav_env.physics.weather import delayed, weather_force
@@ -91,19 +90,10 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
         if scenario.scripted is not None:
             kept = ~scenario.scripted
             force = kept * force[0], kept * force[1], kept * force[2]
-    new = control_step(
-        state,
-        rates,
-        scenario,
-        parameters.vessel,
-        parameters.rules.core_radius,
-        config.dt,
-        config.substeps,
-        force,
-    )
+    new = move(state, rates, scenario, parameters, config.dt, config.substeps, force)
     old = (state.pose, state.velocity_water, state.velocity_ground, state.thrust)
     pose, velocity_water, velocity_ground, thrust = (
-        torch.where(state.active[..., None], after, before) for after, before in zip(new, old, strict=True)
+        torch.where(state.active[..., None], after, before) for after, before in zip(new[:4], old, strict=True)
     )
     return State(
         pose=pose,
@@ -115,6 +105,7 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
         arrived=state.arrived,
         steps=state.steps + 1,
         pending=pending,
+        actuator=new.actuator,
         batch_size=state.batch_size,
     )
 
@@ -319,7 +310,8 @@ class World:
                 config,
             ),
         )
-        energy = vessel.power_coefficient * moved.thrust.abs().sum(-1) * (config.dt * config.substeps)
+        spent = propelling(moved.thrust, parameters.extras).abs().sum(-1)
+        energy = vessel.power_coefficient * spent * (config.dt * config.substeps)
         moved.collided = state.collided | collided
         moved.arrived = state.arrived | arrived
         moved.active = active & ~collided & ~arrived
@@ -465,11 +457,13 @@ class World:
         """
         if scenario.scripted is not None:
             scenario = scenario.clone(recurse=False)
-            scenario.thrust = steady_thrust(scenario.velocity, parameters.vessel)
+            scenario.thrust = steady_setpoint(scenario.velocity, parameters.vessel, parameters.extras)
         state = initial_state(scenario, parameters.rules.core_radius)
         if parameters.weather is not None:
             robots = scenario.robot_mask.shape
             state.pending = scenario.goal.new_zeros(*robots, MOST_DELAY, 2)
+        if parameters.extras is not None:
+            state.actuator = steady_actuator(scenario.thrust, scenario, parameters.vessel, parameters.extras)
         noise = self.draw_noise(source, scenario, scenario.goal.dtype)
         entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)
