@@ -35,7 +35,7 @@ FractionPerRobot = Annotated[PerRobot, at_least(0.0), at_most(1.0)]
 Steering = Literal["thrusters", "azimuth", "rudder"]
 STEERING: tuple[Steering, ...] = ("thrusters", "azimuth", "rudder")
 """Kinds of steering, in the order of their numbers in tensors."""
-HULL_TERMS = ("xUUU", "yVVV", "nRRR", "nUV")
+HULL_TERMS = ("xUUU", "yVVV", "nRRR", "nUV", "cross_flow", "cross_flow_length", "single_rotation")
 """Fields of VesselConfig that the published vessel lacks; see physics.actuators."""
 
 
@@ -155,6 +155,13 @@ class VesselConfig:
     """Cubic damping, yaw by yaw rate^3 (kg m^2 s)."""
     nUV: PerRobot = 0.0
     """Yaw moment by surge times sway, beside that of the added mass (kg)."""
+    cross_flow: NonNegativePerRobot = 0.0
+    """Drag of the flow across the hull, integrated over its length, per length and squared speed (kg/m^2)."""
+    cross_flow_length: NonNegativePerRobot = 0.0
+    """Length over which it is integrated (m); 0: the hull length."""
+    single_rotation: FractionPerRobot = 0.0
+    """Correction of the turning of the body frame, which the published simulator counts twice in the
+    velocities (1): 0: as published; 1: once, as in Fossen's equations."""
     actuators: ActuatorConfig = field(default_factory=ActuatorConfig)
     """Propellers and steering."""
 

@@ -91,7 +91,8 @@ class Vessel(TensorClass):
 class Extras(TensorClass):
     """Actuators (ActuatorConfig) and hull terms (HULL_TERMS of VesselConfig); every field is [E or 1, R or 1].
 
-    ``steering`` is the int64 index into config.STEERING; a spacing or position of 0 is replaced by its meaning.
+    ``steering`` is the int64 index into config.STEERING; a spacing, position or length of 0 is replaced by its
+    meaning.
     """
 
     __annotations__ = dict.fromkeys((*(item.name for item in fields(ActuatorConfig)), *HULL_TERMS), Tensor)

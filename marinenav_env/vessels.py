@@ -29,9 +29,11 @@ UNITS = {
     **dict.fromkeys(("xUU", "yVV"), "kg/m"),
     **dict.fromkeys(("yR", "nV"), "kg m/s"),
     **dict.fromkeys(("xUUU", "yVVV"), "kg s/m^2"),
+    "cross_flow": "kg/m^2",
+    "cross_flow_length": "m",
     "nR": "kg m^2/s",
     "nRRR": "kg m^2 s",
-    "power_coefficient": "1",
+    **dict.fromkeys(("power_coefficient", "single_rotation"), "1"),
     **dict.fromkeys(
         (
             "speed_exponent",
@@ -78,7 +80,8 @@ class VesselFile(NamedTuple):
     approximated: tuple[str, ...]
     """Statements on what differs from the source."""
     settings: dict[str, Any]
-    """Settings below ``world.vessel`` that the file states, dotted, and 0 for other hydrodynamic coefficients."""
+    """Settings below ``world.vessel`` that the file states, dotted; other hydrodynamic coefficients are 0, and
+    single_rotation is 1."""
 
     @property
     def vessel(self) -> VesselConfig:
@@ -181,7 +184,8 @@ def _parse(content: Any) -> VesselFile:
     for name in _REQUIRED:
         require(name in settings, name, None, f"stated, in {UNITS[name]}")
     coefficients = [name for name in _VESSEL if name[0] in "xyn" and name[1] in "DUVR"]
-    settings = dict.fromkeys(coefficients, 0.0) | settings | {"name": texts["name"]}
+    usual = dict.fromkeys(coefficients, 0.0) | {"single_rotation": 1.0}
+    settings = usual | settings | {"name": texts["name"]}
     _check_hull(make_vessel(settings))
     return VesselFile(*texts.values(), tuple(notes), settings)
 
@@ -239,7 +243,7 @@ def _check_values(k: dict[str, Any]) -> None:
     require(is_inside, "Izz", k["Izz"], reach)
     for name in _DAMPING:
         require(k[name] <= 0.0, name, k[name], "at most 0: damping opposes the motion")
-    for motion, names in (("surge", _DAMPING[:3]), ("yaw", _DAMPING[6:])):
+    for motion, names in (("surge", _DAMPING[:3]), ("yaw", (*_DAMPING[6:], "cross_flow"))):
         require(any(k[name] for name in names), names[0], 0.0, f"below 0, or another damping of {motion}")
     require(k["m"] > k["xDotU"], "xDotU", k["xDotU"], "below m")
     sway, yaw = k["m"] - k["yDotV"], k["Izz"] - k["nDotR"]

@@ -16,6 +16,12 @@ thrust is a *setpoint* T_c of each side, and the policy observes it as before:
   of diameter D by momentum theory, density rho 1025 kg/m^3. The drift of the water across the rudder is left to the
   hull.
 - *Hull.* Surge ``xUUU u_r^3``, sway ``yVVV v_r^3``, yaw ``nRRR r^3 + nUV u_r v_r``.
+- *Cross flow.* With c = cross_flow and l = cross_flow_length, sway ``-c int |v_r + x r| (v_r + x r) dx`` and yaw the
+  same with another x, from -l/2 to l/2, in closed form (Fossen 2021, ch. 6.4: c = rho T C_d / 2).
+- *Rotation.* The published simulator turns the velocity into the body frame of the new heading, which is the Coriolis
+  and centripetal acceleration, and adds that of the rigid body and of the added mass again. With single_rotation 1 the
+  force M a cancels the first, where a dt is the velocity in the frame of the heading before the substep less that in
+  the frame after it. Vessels that are identified elsewhere need this: it doubles the drift of a vessel that turns.
 
 Vessels that keep course and speed have ideal actuators.
 """
@@ -141,6 +147,29 @@ def steady_actuator(thrust: Tensor, scenario: Scenario, vessel: Vessel, extras: 
     return env_first(_Drive(thrust, scenario, vessel, extras, 1.0).target.expand_as(env_last(thrust)))
 
 
+def cross_flow(sway: Tensor, yaw_rate: Tensor, drag: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sway force (N) and the yaw moment (N m) of the flow across a hull; see the module.
+
+    Args:
+        sway: velocity across relative to the water (m/s).
+        yaw_rate: yaw rate (rad/s).
+        drag: drag per length and squared speed (kg/m^2).
+        length: length of the hull (m).
+    """
+    # Where the flow has one direction all along the hull the integrand is a polynomial.
+    square, cube = length * sway * sway, length**3 / 12.0
+    force = sway.sign() * (square + cube * yaw_rate * yaw_rate)
+    moment = 2.0 * cube * sway.abs() * yaw_rate
+    bow, stern = sway + 0.5 * length * yaw_rate, sway - 0.5 * length * yaw_rate
+    turns = bow * stern < 0.0
+    rate = torch.where(turns, yaw_rate, 1.0)
+    third = (bow.abs() ** 3 - stern.abs() ** 3) / 3.0
+    fourth = (bow**3 * bow.abs() - stern**3 * stern.abs()) / 4.0
+    force = torch.where(turns, third / rate, force)
+    moment = torch.where(turns, (fourth - sway * third) / (rate * rate), moment)
+    return -drag * force, -drag * moment
+
+
 class _Drive:
     """Actuators during one control step; all tensors have the environments last, as [R, E].
 
@@ -159,6 +188,8 @@ class _Drive:
         self._ideal = None if scenario.scripted is None else env_last(scenario.scripted)
         self._max, self._min = env_last(vessel.max_thrust), -env_last(vessel.min_thrust)
         self._half_length = 0.5 * env_last(vessel.length)
+        self._dt = dt
+        self._masses = [env_last(mass) for mass in (vessel.m, vessel.xDotU, vessel.yDotV, vessel.nDotV)]
         self._reached, self._turned = 1.0 - torch.exp(-dt / k.lag), dt * k.angle_rate
         left, right = self._shaft(self._setpoint[0]), self._shaft(self._setpoint[1])
         angle = self._setpoint[1] / self._max.clamp_min(_TINY) * k.angle_limit
@@ -204,10 +235,19 @@ class _Drive:
         lift = k.rudder_lift * water * sin
         ahead = torch.where(self._rudder, left - lift * sin, left * cos)
         aside = torch.where(self._rudder, lift * cos, left * sin)
+        across, turning = cross_flow(v_r, r, k.cross_flow, k.cross_flow_length)
         surge = torch.where(self._steered, ahead, surge) + k.xUUU * u_r**3
-        sway = torch.where(self._steered, aside, sway) + k.yVVV * v_r**3
-        yaw = torch.where(self._steered, k.position * aside, yaw) + k.nRRR * r**3 + k.nUV * u_r * v_r
-        return surge, sway, yaw
+        sway = torch.where(self._steered, aside, sway) + k.yVVV * v_r**3 + across
+        yaw = torch.where(self._steered, k.position * aside, yaw) + k.nRRR * r**3 + k.nUV * u_r * v_r + turning
+        return self._with_rotation((surge, sway, yaw), u_r, v_r, r)
+
+    def _with_rotation(self, tau: Tau, u_r: Tensor, v_r: Tensor, r: Tensor) -> Tau:
+        """Add the force that cancels the turn of the velocity into the new frame; see the module."""
+        cos, sin, share = (self._dt * r).cos(), (self._dt * r).sin(), self._extras.single_rotation / self._dt
+        along = share * (u_r * cos - v_r * sin - u_r)
+        across = share * (u_r * sin + v_r * cos - v_r)
+        m, added_u, added_v, coupled = self._masses
+        return tau[0] + (m - added_u) * along, tau[1] + (m - added_v) * across, tau[2] - coupled * across
 
     def _of_two(self, left: Tensor, right: Tensor) -> Tau:
         """Return the forces of two thrusters (N, N, N m), as dynamics.thruster_forces."""

@@ -63,12 +63,13 @@ def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> 
         require(len(row) >= robots, "world.vessel.actuators.steering", row, allowed)
     numbers = [[STEERING.index(kind) for kind in row[:robots]] for row in rows]
     width, length = per_robot("vessel", "width"), per_robot("vessel", "length")
-    spacing, position = tensors["spacing"], tensors["position"]
+    tensors |= {name: per_robot("vessel", name) for name in HULL_TERMS}
+    spacing, position, across = (tensors[name] for name in ("spacing", "position", "cross_flow_length"))
     tensors["spacing"] = torch.where(spacing == 0.0, width, spacing)
     tensors["position"] = torch.where(position == 0.0, -0.5 * length, position)
+    tensors["cross_flow_length"] = torch.where(across == 0.0, length, across)
     return Extras(
         **tensors,
-        **{name: per_robot("vessel", name) for name in HULL_TERMS},
         steering=torch.tensor(numbers, dtype=torch.int64, device=options["device"]),
         batch_size=[len(worlds)],
     )

@@ -31,6 +31,9 @@ class Actuators:
     yVVV: float = 0.0
     nRRR: float = 0.0
     nUV: float = 0.0
+    cross_flow: float = 0.0
+    cross_flow_length: float = 0.0
+    single_rotation: float = 0.0
 
 
 def clipped_setpoints(p: dynamics.VesselParams, a: Actuators, left: float, right: float) -> tuple[float, float]:
@@ -61,6 +64,19 @@ def propeller_thrust(p: dynamics.VesselParams, speed: float, strength: float) ->
     return strength * k * speed * abs(speed)
 
 
+def cross_flow(p: dynamics.VesselParams, a: Actuators, v_r: float, r: float) -> tuple[float, float]:
+    """Sway force (N) and yaw moment (N m) of the flow across the hull, by narrow strips."""
+    length, strips = a.cross_flow_length or p.length, 400
+    width = length / strips
+    force = moment = 0.0
+    for strip in range(strips):
+        x = -length / 2.0 + width * (strip + 0.5)
+        speed = v_r + x * r
+        force -= a.cross_flow * abs(speed) * speed * width
+        moment -= x * a.cross_flow * abs(speed) * speed * width
+    return force, moment
+
+
 def forces(
     p: dynamics.VesselParams, a: Actuators, actual: Sequence[float], u_r: float, v_r: float, r: float
 ) -> list[float]:
@@ -85,10 +101,11 @@ def forces(
             normal = a.rudder_lift * squared * math.sin(angle)
             surge, sway = left - normal * math.sin(angle), normal * math.cos(angle)
         yaw = x * sway
+    across, turning = cross_flow(p, a, v_r, r) if a.cross_flow else (0.0, 0.0)
     return [
         surge + a.xUUU * u_r**3,
-        sway + a.yVVV * v_r**3,
-        yaw + a.nRRR * r**3 + a.nUV * u_r * v_r,
+        sway + a.yVVV * v_r**3 + across,
+        yaw + a.nRRR * r**3 + a.nUV * u_r * v_r + turning,
     ]
 
 
@@ -124,6 +141,10 @@ def control_step(
         u, v = to_body(theta, vg_x, vg_y)
         total = [own + other for own, other in zip(forces(p, a, now, u_r, v_r, vg_r), force, strict=True)]
         acc = dynamics.acceleration(p, (u_r, v_r, vw_r), (u, v, vg_r), (0.0, 0.0), total)
+        # The velocity in the frame of the heading before this substep, in place of that after it.
+        before_u, before_v = to_body(theta - p.dt * vg_r, vw_x, vw_y)
+        acc[0] += a.single_rotation * (before_u - u_r) / p.dt
+        acc[1] += a.single_rotation * (before_v - v_r) / p.dt
         vw_x, vw_y = to_world(theta, u_r + p.dt * acc[0], v_r + p.dt * acc[1])
         vw_r = vw_r + p.dt * acc[2]
     return [x, y, theta, vw_x, vw_y, vw_r, vg_x, vg_y, vg_r, left, right], now
