@@ -36,8 +36,10 @@ class ParameterSampler:
         self._shared, self._robots = shared, robots
         self._stormy = any(level.weather for level in levels)
         self._faulty = any(level.thruster_fault for level in levels)
-        self.varies = self._stormy or self._faulty or any(
-            level.noise != 1.0 or level.vessel_spread != 1.0 or level.slow_vessel for level in levels
+        self.varies = (
+            self._stormy
+            or self._faulty
+            or any(level.noise != 1.0 or level.vessel_spread != 1.0 or level.slow_vessel for level in levels)
         )
         """True if any level differs from the world."""
         self.spread = max(level.vessel_spread for level in levels)
