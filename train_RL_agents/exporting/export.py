@@ -355,6 +355,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
             "torch, onnx": "the inputs in this order; the first dimension may be of any size",
             "onnx": f"{SELECTED}, the last output, is the action",
         },
+        "boat": {"name": world.vessel.name, "steering": world.vessel.actuators.steering},
         "action": _action(agent, world),
         "goal_distance": {"value": world.vessel.goal_distance, "unit": "m"},
         "config": to_dict(loaded.config),
