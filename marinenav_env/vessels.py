@@ -110,9 +110,10 @@ class Scale:
 @cache
 def vessel_files() -> dict[str, Path]:
     """Return the files of the vessels that come with the package by name."""
-    package = Path(__file__).parent.parent
-    folders = package / "train_RL_agents" / "shipped" / "configs" / "vessels", package / "configs" / "vessels"
-    folder = next((place for place in folders if place.is_dir()), folders[-1])
+    package = Path(__file__).parent
+    # setup.py adds the folder to a wheel; in a checkout it is beside the packages.
+    inside = package / "shipped" / "vessels"
+    folder = inside if inside.is_dir() else package.parent / "configs" / "vessels"
     return {file.stem: file for file in sorted(folder.glob("*.json"))}
 
 
@@ -187,7 +188,7 @@ def _parse(content: Any) -> VesselFile:
     usual = dict.fromkeys(coefficients, 0.0) | {"single_rotation": 1.0}
     settings = usual | settings | {"name": texts["name"]}
     _check_hull(make_vessel(settings))
-    return VesselFile(*texts.values(), tuple(notes), settings)
+    return VesselFile(texts["name"], texts["about"], texts["source"], texts["licence"], tuple(notes), settings)
 
 
 def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -156,17 +156,15 @@ def cross_flow(sway: Tensor, yaw_rate: Tensor, drag: Tensor, length: Tensor) -> 
         drag: drag per length and squared speed (kg/m^2).
         length: length of the hull (m).
     """
-    # Where the flow has one direction all along the hull the integrand is a polynomial.
-    square, cube = length * sway * sway, length**3 / 12.0
-    force = sway.sign() * (square + cube * yaw_rate * yaw_rate)
-    moment = 2.0 * cube * sway.abs() * yaw_rate
-    bow, stern = sway + 0.5 * length * yaw_rate, sway - 0.5 * length * yaw_rate
-    turns = bow * stern < 0.0
-    rate = torch.where(turns, yaw_rate, 1.0)
-    third = (bow.abs() ** 3 - stern.abs() ** 3) / 3.0
-    fourth = (bow**3 * bow.abs() - stern**3 * stern.abs()) / 4.0
-    force = torch.where(turns, third / rate, force)
-    moment = torch.where(turns, (fourth - sway * third) / (rate * rate), moment)
+    half = 0.5 * length
+    spin, cube = yaw_rate.abs() * yaw_rate, half**3
+    # Where the flow has one direction all along the hull, and where it turns at -sway / yaw_rate.
+    force = sway.sign() * (2.0 * half * sway * sway + 2.0 / 3.0 * cube * yaw_rate * yaw_rate)
+    moment = 4.0 / 3.0 * cube * sway.abs() * yaw_rate
+    turns = sway.abs() < half * yaw_rate.abs()
+    q = sway / torch.where(turns, half * yaw_rate, 1.0)
+    force = torch.where(turns, 2.0 * cube * spin * q * (1.0 + q * q / 3.0), force)
+    moment = torch.where(turns, cube * half * spin * (0.5 + q * q * (1.0 - q * q / 6.0)), moment)
     return -drag * force, -drag * moment
 
 

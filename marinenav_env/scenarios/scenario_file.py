@@ -392,16 +392,18 @@ def scenario_text(episodes: Sequence[Episode]) -> str:
 def _per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tuple[float, ...]]) -> WorldConfig:
     """Return a world with a change applied to every tuple that has one number per robot."""
 
-    def changed(config: Any) -> Any:
-        values = {
+    def changes(config: Any) -> dict[str, Any]:
+        return {
             name: change(value)
             for name, value in vars(config).items()
             if isinstance(value, tuple) and name not in (*COMMANDS, "entries")
         }
-        return replace(config, **values)
 
-    vessel = replace(changed(world.vessel), actuators=changed(world.vessel.actuators))
-    return replace(world, vessel=vessel, sensor=changed(world.sensor))
+    vessel, actuators = changes(world.vessel), changes(world.vessel.actuators)
+    if actuators:
+        vessel["actuators"] = replace(world.vessel.actuators, **actuators)
+    sensor = replace(world.sensor, **changes(world.sensor))
+    return replace(world, vessel=replace(world.vessel, **vessel), sensor=sensor)
 
 
 def episodes_of(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list[Episode]:

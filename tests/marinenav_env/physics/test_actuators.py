@@ -168,6 +168,13 @@ def test_the_cross_flow_is_continuous_and_equals_strips(dtype):
     torch.testing.assert_close(moment.double(), torch.trapezoid(x * drag, x), atol=2e-5, rtol=2e-5)
 
 
+def test_the_cross_flow_of_nearly_no_motion_is_finite():
+    tiny = torch.logspace(-44, 0, 89).repeat(3)
+    for sway, rate in ((tiny, tiny.flip(0)), (0.0 * tiny, tiny), (tiny, 0.0 * tiny), (-tiny, tiny), (tiny, tiny)):
+        force, moment = cross_flow(sway, rate, torch.tensor(100.0), torch.tensor(2.1))
+        assert force.isfinite().all() and moment.isfinite().all()
+
+
 def one(config, **state):
     """Parameters and state of a single vessel at rest, with a scenario."""
     world = random_world(1, [(1, 0, 0)], inactive=0.0)
