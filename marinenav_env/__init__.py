@@ -12,6 +12,7 @@ from marinenav_env.specs import GROUP
 from marinenav_env.stepping.reset_pool import Curriculum
 from marinenav_env.support import plugins as plugins
 from marinenav_env.support.validation import ConfigError
+from marinenav_env.vessels import read_vessel, scaled_world
 
 __all__ = [
     "GROUP",
@@ -27,6 +28,8 @@ __all__ = [
     "WorldConfig",
     "observation_entries",
     "read_scenarios",
+    "read_vessel",
+    "scaled_world",
     "write_scenarios",
 ]
 

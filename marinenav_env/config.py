@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from marinenav_env.support.validation import (
     NOT_EMPTY,
@@ -31,12 +31,58 @@ PerRobot = float | Numbers
 """One number for every robot, or a tuple with one number per robot."""
 PositivePerRobot = Annotated[PerRobot, above(0.0)]
 NonNegativePerRobot = Annotated[PerRobot, at_least(0.0)]
+FractionPerRobot = Annotated[PerRobot, at_least(0.0), at_most(1.0)]
+Steering = Literal["thrusters", "azimuth", "rudder"]
+STEERING: tuple[Steering, ...] = ("thrusters", "azimuth", "rudder")
+"""Kinds of steering, in the order of their numbers in tensors."""
+HULL_TERMS = ("xUUU", "yVVV", "nRRR", "nUV", "cross_flow", "cross_flow_length", "single_rotation")
+"""Fields of VesselConfig that the published vessel lacks; see physics.actuators."""
+
+
+@dataclass(frozen=True)
+class ActuatorConfig:
+    """Propellers and steering; by default the ideal thrusters of the published vessel (see physics.actuators)."""
+
+    steering: Steering | tuple[Steering, ...] = "thrusters"
+    """Two fixed thrusters, or one that the right command turns (azimuth), or one with a rudder that it turns."""
+    lag: NonNegativePerRobot = 0.0
+    """Time constant of the shaft speeds (s)."""
+    speed_exponent: PositivePerRobot = 0.5
+    """Exponent of the share of the largest thrust that is commanded, for the share of the full shaft speed: 0.5
+    inverts the propeller curve, so that thrust is as commanded; 1: the command is the shaft speed (1)."""
+    dead_band: FractionPerRobot = 0.0
+    """Share of the full shaft speed below which a commanded propeller stands still (1)."""
+    left_limit: FractionPerRobot = 1.0
+    """Share of min_thrust and max_thrust that the left side can be commanded to (1)."""
+    right_limit: FractionPerRobot = 1.0
+    """Share of min_thrust and max_thrust that the right side can be commanded to (1)."""
+    left_strength: NonNegativePerRobot = 1.0
+    """Factor on the thrust of the left side, unknown to the policy: 0.5 for a weak thruster, 0 for a dead one (1)."""
+    right_strength: NonNegativePerRobot = 1.0
+    """Factor on the thrust of the right side, unknown to the policy (1)."""
+    spacing: NonNegativePerRobot = 0.0
+    """Distance between the two thrusters (m); 0: the width of the hull."""
+    position: PerRobot = 0.0
+    """Position of the azimuth thruster or rudder, ahead of the origin (m); 0: the stern, -length / 2."""
+    angle_limit: Annotated[PerRobot, above(0.0), at_most(math.pi)] = 35.0 * math.pi / 180.0
+    """Largest angle of the azimuth thruster or rudder; a positive one pushes the stern to starboard (rad)."""
+    angle_rate: PositivePerRobot = 20.0 * math.pi / 180.0
+    """Largest rate of this angle (rad/s)."""
+    rudder_lift: NonNegativePerRobot = 0.0
+    """Force across a rudder at the sine 1 of its angle, per squared speed of the water there (kg/m)."""
+    propeller_diameter: NonNegativePerRobot = 0.0
+    """Diameter of the propeller whose slipstream reaches the rudder (m); 0: no slipstream."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "world.vessel.actuators")
 
 
 @dataclass(frozen=True)
 class VesselConfig:
     """Hull, thrusters and hydrodynamics (Fossen, Handbook of Marine Craft, ch. 6.5)."""
 
+    name: str = "published"
+    """Name of the boat."""
     length: PositivePerRobot = 5.0
     """Hull length L (m)."""
     width: PositivePerRobot = 2.5
@@ -101,6 +147,23 @@ class VesselConfig:
     """Quadratic damping, yaw by |yaw rate| sway (kg m)."""
     nVR: PerRobot = 0.0
     """Quadratic damping, yaw by |sway| yaw rate (kg m)."""
+    xUUU: PerRobot = 0.0
+    """Cubic damping, surge by surge^3 (kg s/m^2)."""
+    yVVV: PerRobot = 0.0
+    """Cubic damping, sway by sway^3 (kg s/m^2)."""
+    nRRR: PerRobot = 0.0
+    """Cubic damping, yaw by yaw rate^3 (kg m^2 s)."""
+    nUV: PerRobot = 0.0
+    """Yaw moment by surge times sway, beside that of the added mass (kg)."""
+    cross_flow: NonNegativePerRobot = 0.0
+    """Drag of the flow across the hull, integrated over its length, per length and squared speed (kg/m^2)."""
+    cross_flow_length: NonNegativePerRobot = 0.0
+    """Length over which it is integrated (m); 0: the hull length."""
+    single_rotation: FractionPerRobot = 0.0
+    """Correction of the turning of the body frame, which the published simulator counts twice in the
+    velocities (1): 0: as published; 1: once, as in Fossen's equations."""
+    actuators: ActuatorConfig = field(default_factory=ActuatorConfig)
+    """Propellers and steering."""
 
     def __post_init__(self) -> None:
         check_fields(self, "world.vessel")
@@ -109,6 +172,12 @@ class VesselConfig:
     def num_actions(self) -> int:
         """Return the number of discrete actions: pairs of a left and a right command."""
         return len(self.left_thrust_change) * len(self.right_thrust_change)
+
+    @property
+    def has_extras(self) -> bool:
+        """Return whether it has actuators or hull terms that the published vessel lacks."""
+        terms = any(getattr(self, name) != 0.0 for name in HULL_TERMS)
+        return terms or self.actuators != ActuatorConfig()
 
 
 @dataclass(frozen=True)
@@ -251,6 +320,10 @@ class ScenarioConfig:
     """Current speed at the edge of a core, drawn uniformly (m/s)."""
     obs_r_range: Annotated[Range, at_least(0.0)] = (1.0, 1.0)
     """Obstacle radius, drawn uniformly (m)."""
+    scale: Positive = 1.0
+    """Factor on the lengths of encounters, and of the levels of suites: that of the boat's length to 5 m (1)."""
+    speed_scale: Positive = 1.0
+    """Factor on the speeds of encounters: that of the boat's top speed to the published one (1)."""
     draws: Annotated[int, at_least(1), at_most(50_000)] = 500
     """Most draws for the robots, the cores and the obstacles of a scenario; automatically increased
     for levels of which most scenarios would run out."""
@@ -387,6 +460,9 @@ class Level:
     weather: NonNegative = 0.0
     """Largest strength of wind, waves and faults, drawn for every scenario from 0 to this times that
     of MODERATE (1); 0: the weather of the world."""
+    thruster_fault: Fraction = 0.0
+    """Probability that one thruster of a robot, left or right, is weak, drawn for every robot: its strength is
+    uniform from 0 to that of the world."""
 
     def __post_init__(self) -> None:
         check_fields(self, "level")

@@ -255,6 +255,8 @@ class MarineNavEnv(EnvBase):
                 self._varying = varying
                 spread = varying.spread
         self._all_constants = constants
+        is_covered = kernel == "compiled" or constants.extras is None
+        require(is_covered, "execution.kernel", kernel, "compiled with actuators, hull terms or thruster faults")
         self.world = World(
             config,
             quantiles,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
-from marinenav_env.config import VesselConfig
+from marinenav_env.config import HULL_TERMS, ActuatorConfig, VesselConfig
 
 
 class State(TensorClass):
@@ -38,6 +38,9 @@ class State(TensorClass):
     pending: Tensor | None = None
     """[E, R, MOST_DELAY, 2] commands of the last steps, the latest first (N/s); None without
     weather, which may delay them."""
+    actuator: Tensor | None = None
+    """[E, R, 2] shaft speeds of the left and right propeller, as shares of the full speed (1), or of the one
+    propeller and the angle of the azimuth thruster or rudder (rad); None without extras of the vessels."""
 
 
 class Scenario(TensorClass):
@@ -85,7 +88,19 @@ class Vessel(TensorClass):
     The discrete commands of a side have one more dimension, [E or 1, 1, n].
     """
 
-    __annotations__ = {item.name: Tensor for item in fields(VesselConfig)}
+    __annotations__ = {
+        item.name: Tensor for item in fields(VesselConfig) if item.name not in ("name", "actuators", *HULL_TERMS)
+    }
+
+
+class Extras(TensorClass):
+    """Actuators (ActuatorConfig) and hull terms (HULL_TERMS of VesselConfig); every field is [E or 1, R or 1].
+
+    ``steering`` is the int64 index into config.STEERING; a spacing, position or length of 0 is replaced by its
+    meaning.
+    """
+
+    __annotations__ = dict.fromkeys((*(item.name for item in fields(ActuatorConfig)), *HULL_TERMS), Tensor)
 
 
 class Sensor(TensorClass):
@@ -142,6 +157,8 @@ class Parameters(TensorClass):
     rules: Rules
     weather: Weather | None = None
     """Weather; None if it is calm everywhere."""
+    extras: Extras | None = None
+    """Actuators and hull terms; None if all vessels have the ideal thrusters and the terms of the published one."""
 
 
 class Observation(TensorClass):

@@ -13,6 +13,7 @@ WORLD = (
     "support",
     "runtime",
     "config",
+    "vessels",
     "state",
     "physics",
     "rules",

@@ -88,8 +88,9 @@ class TritonWorld:
     @staticmethod
     def covers(config: WorldConfig) -> str:
         """Return what a configuration needs beyond perception and the rewards of the package."""
-        lacks = bool(config.reward.function or entry_sensors(config))
-        return "further observation entries or a reward of your own" if lacks else ""
+        if config.reward.function or entry_sensors(config):
+            return "further observation entries or a reward of your own"
+        return "actuators or hull terms other than the published ones" if config.vessel.has_extras else ""
 
     def advance(
         self,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -177,6 +179,41 @@ def control_step(
     if weather is not None:
         forces = forces[0] + weather[0], forces[1] + weather[1], forces[2] + weather[2]
     tau = (env_last(forces[0]), env_last(forces[1]), env_last(forces[2]))
+    *motion, _ = integrate(state, scenario, vessel, core_radius, dt, substeps, None, lambda carry, *_: (carry, tau))
+    return motion[0], motion[1], motion[2], env_first(thrust)
+
+
+Tau = tuple[Tensor, Tensor, Tensor]
+"""Surge force, sway force (N) and yaw moment (N m)."""
+Force = Callable[[Any, Tensor, Tensor, Tensor], tuple[Any, Tau]]
+"""Function from a carried value and u_r, v_r (m/s) and r (rad/s), all [R, E], to the next one and the force."""
+
+
+def integrate(
+    state: State,
+    scenario: Scenario,
+    vessel: Vessel,
+    core_radius: Tensor,
+    dt: float,
+    substeps: int,
+    carry: Any,
+    force: Force,
+) -> tuple[Tensor, Tensor, Tensor, Any]:
+    """Integrate the motion of every robot over a control step; see control_step.
+
+    Args:
+        state: batch [E].
+        scenario: batch [E].
+        vessel: parameters.
+        core_radius: [E or 1] radius of the vortex cores (m).
+        dt: length of a substep (s).
+        substeps: number of substeps of the control step.
+        carry: value that the force carries from substep to substep.
+        force: force and moment on the hull beside those of its motion.
+
+    Returns:
+        pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], and the carried value.
+    """
     vessel_last = vessel.apply(env_last, batch_size=[])
     x, y, theta = env_last(state.pose)
     wx, wy, r = env_last(state.velocity_water)
@@ -193,6 +230,7 @@ def control_step(
         cos, sin = theta.cos(), theta.sin()
         u, v = cos * gx + sin * gy, cos * gy - sin * gx
         u_r, v_r = cos * wx + sin * wy, cos * wy - sin * wx
+        carry, tau = force(carry, u_r, v_r, r)
         du, dv, dr = acceleration((u, v), (u_r, v_r), r, tau, vessel_last)
         u_r, v_r, r = u_r + dt * du, v_r + dt * dv, r + dt * dr
         wx, wy = cos * u_r - sin * v_r, sin * u_r + cos * v_r
@@ -201,5 +239,5 @@ def control_step(
         stack_last((x, y, wrap_to_two_pi(theta))),
         stack_last((wx, wy, r)),
         stack_last((gx, gy, gr)),
-        env_first(thrust),
+        carry,
     )

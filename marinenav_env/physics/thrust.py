@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -60,7 +60,14 @@ class ThrustController:
             value = getattr(world.vessel, name)
             is_shared = not isinstance(value, tuple)
             require(is_shared, f"world.vessel.{name}", value, "one number for all robots of a baseline")
-        return cls(world.vessel, world.dt * world.substeps)
+        actuators = world.vessel.actuators
+        kinds, spacing = actuators.steering, actuators.spacing
+        allowed = "thrusters for a baseline, which controls two thrusts"
+        require(kinds == "thrusters", "world.vessel.actuators.steering", kinds, allowed)
+        is_shared = not isinstance(spacing, tuple)
+        require(is_shared, "world.vessel.actuators.spacing", spacing, "one number for all robots of a baseline")
+        vessel = replace(world.vessel, width=spacing) if spacing else world.vessel
+        return cls(vessel, world.dt * world.substeps)
 
     def __call__(self, own: Tensor, wanted: Tensor) -> Tensor:
         """Return the commands that bring the vessels to a velocity.

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from marinenav_env.config import VesselConfig, WorldConfig
+from marinenav_env.config import HULL_TERMS, STEERING, ActuatorConfig, WorldConfig
 from marinenav_env.physics.weather import build_weather
 from marinenav_env.sensing.perception import von_mises_quantiles
-from marinenav_env.state import Parameters, Rules, Sensor, Vessel
+from marinenav_env.state import Extras, Parameters, Rules, Sensor, Vessel
 from marinenav_env.support.validation import require
 
 COMMANDS = ("left_thrust_change", "right_thrust_change")
@@ -24,7 +25,7 @@ def _per_robot(worlds: Sequence[WorldConfig], section: str, name: str, robots: i
 
     Commands are stacked into [E, 1, n].
     """
-    values = [getattr(getattr(world, section), name) for world in worlds]
+    values = [attrgetter(f"{section}.{name}")(world) for world in worlds]
     key = f"world.{section}.{name}"
     if name in COMMANDS:
         same = len({len(value) for value in values}) == 1
@@ -36,6 +37,42 @@ def _per_robot(worlds: Sequence[WorldConfig], section: str, name: str, robots: i
             require(len(value) >= robots, key, value, allowed)
         return torch.tensor([value[:robots] for value in values], **options)
     return torch.tensor(values, **options)[:, None]
+
+
+def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> Extras:
+    """Convert the actuators and the hull terms of configurations to tensors, batch [len(worlds)].
+
+    Args:
+        worlds: configurations of the environments.
+        robots: number of robot slots R.
+        **options: device and floating-point type of the tensors.
+    """
+
+    def per_robot(section: str, name: str, **changes: Any) -> Tensor:
+        return _per_robot(worlds, section, name, robots, **options | changes)
+
+    tensors = {
+        item.name: per_robot("vessel.actuators", item.name)
+        for item in fields(ActuatorConfig)
+        if item.name != "steering"
+    }
+    kinds = [world.vessel.actuators.steering for world in worlds]
+    rows = [(kind,) * robots if isinstance(kind, str) else kind for kind in kinds]
+    for row in rows:
+        allowed = f"one kind, or one for each of {robots} robots"
+        require(len(row) >= robots, "world.vessel.actuators.steering", row, allowed)
+    numbers = [[STEERING.index(kind) for kind in row[:robots]] for row in rows]
+    width, length = per_robot("vessel", "width"), per_robot("vessel", "length")
+    tensors |= {name: per_robot("vessel", name) for name in HULL_TERMS}
+    spacing, position, across = (tensors[name] for name in ("spacing", "position", "cross_flow_length"))
+    tensors["spacing"] = torch.where(spacing == 0.0, width, spacing)
+    tensors["position"] = torch.where(position == 0.0, -0.5 * length, position)
+    tensors["cross_flow_length"] = torch.where(across == 0.0, length, across)
+    return Extras(
+        **tensors,
+        steering=torch.tensor(numbers, dtype=torch.int64, device=options["device"]),
+        batch_size=[len(worlds)],
+    )
 
 
 def build_parameters(
@@ -65,7 +102,7 @@ def build_parameters(
     def to_tensor(values: list[float]) -> Tensor:
         return torch.tensor(values, **options)
 
-    names = [item.name for item in fields(VesselConfig)]
+    names = [*Vessel.__annotations__]
     tensors = {name: _per_robot(worlds, "vessel", name, robots, **options) for name in names}
     vessel = Vessel(**tensors, batch_size=batch)
     kappas, table_row = torch.unique(sensor_values("r_kappa"), return_inverse=True)
@@ -85,5 +122,7 @@ def build_parameters(
     )
     quantiles = von_mises_quantiles(kappas.tolist()).to(**options)
     weather = build_weather([world.weather for world in worlds], device, dtype)
-    parameters = Parameters(vessel=vessel, sensor=sensor, rules=rules, weather=weather, batch_size=batch)
+    has_extras = any(world.vessel.has_extras for world in worlds)
+    extras = build_extras(worlds, robots, **options) if has_extras else None
+    parameters = Parameters(vessel=vessel, sensor=sensor, rules=rules, weather=weather, extras=extras, batch_size=batch)
     return parameters, quantiles

@@ -336,11 +336,13 @@ class ScenarioSampler:
         # Courses of scenarios without an encounter are not used, so they need no separation.
         separation = self._separation[level] * self._encounter[level]
         course = draw_courses(present, draws, separation)
-        near, far = ENCOUNTER_DISTANCE
+        scale, usual_speed = self.config.scale, SPEED * self.config.speed_scale
+        near, far = (scale * distance for distance in ENCOUNTER_DISTANCE)
+        offset, longest = scale * ENCOUNTER_OFFSET, LONGEST * scale / self.config.speed_scale
         before, beyond = near + (far - near) * draws.uniform(REACH, (2,), (1,))
         # On nearly parallel courses they start farther off, to keep apart.
         chord = 2.0 * torch.sin(0.5 * smallest_angle(course, present))[:, None]
-        apart = self.config.clear_r + 2.0 * ENCOUNTER_OFFSET
+        apart = self.config.clear_r + 2.0 * offset
         reach = torch.maximum(before, apart / chord).expand(present.shape)
         speed, scripted = torch.zeros_like(course), torch.zeros_like(present)
         behaviour, onset = None, None
@@ -350,7 +352,7 @@ class ScenarioSampler:
             slow = self._slow[level][:, None]
             course, speed, scripted = self._in_motion(moving, traffic, slow, course, draws)
             both = present[:, :, None] & present[:, None]
-            time = torch.maximum(before / SPEED, (apart / _closing(course, speed, both))).clamp_max(LONGEST)
+            time = torch.maximum(before / usual_speed, (apart / _closing(course, speed, both))).clamp_max(longest)
             travelled = speed * time
             reach = torch.where(moving, travelled, reach)
             if self._has_unruly:
@@ -358,7 +360,7 @@ class ScenarioSampler:
         jitter = 2.0 * draws.uniform(OFFSETS, (2,), (robots, 2)) - 1.0
         centre = 0.5 * self._sides[:, level].T[:, None]
         start, goal = meeting(course, reach, beyond.expand(present.shape), centre)
-        ends = (torch.stack((start, goal)) + ENCOUNTER_OFFSET * jitter).movedim(-1, 1).flatten(0, 1)
+        ends = (torch.stack((start, goal)) + offset * jitter).movedim(-1, 1).flatten(0, 1)
         return _Meeting(ends, course, speed, scripted, behaviour, onset)
 
     def _misbehaving(
@@ -396,7 +398,7 @@ class ScenarioSampler:
         course = torch.where(slow, SLOW_COURSE * (2.0 * turn - 1.0), course)
         share = torch.where(slow, SLOW_SHARE, 1.0 + SPREAD * (2.0 * vary - 1.0))
         scripted = torch.where(slow, ~controlled, (chance < traffic) & (slot > 0))
-        return course, torch.where(moving, SPEED * share, 0.0), scripted
+        return course, torch.where(moving, SPEED * self.config.speed_scale * share, 0.0), scripted
 
     def _robots(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """Draw starts and goals of the robots, x and y [4, P, R], and their mask [P, R]."""

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from marinenav_env.config import (
+    HULL_TERMS,
     RewardConfig,
     ScenarioConfig,
     SensorConfig,
@@ -51,6 +52,11 @@ _WORLD_ONLY = {
     "off_course_penalty",
     "passing_distance",
     "passing_margin",
+    "name",
+    "actuators",
+    *HULL_TERMS,
+    "scale",
+    "speed_scale",
 }
 
 
@@ -368,15 +374,18 @@ def scenario_text(episodes: Sequence[Episode]) -> str:
 def map_per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tuple[float, ...]]) -> WorldConfig:
     """Return a world with a change applied to every tuple that has one number per robot."""
 
-    def changed(config: Any) -> Any:
-        values = {
+    def changes(config: Any) -> dict[str, Any]:
+        return {
             name: change(value)
             for name, value in vars(config).items()
             if isinstance(value, tuple) and name not in (*COMMANDS, "entries")
         }
-        return replace(config, **values)
 
-    return replace(world, vessel=changed(world.vessel), sensor=changed(world.sensor))
+    vessel, actuators = changes(world.vessel), changes(world.vessel.actuators)
+    if actuators:
+        vessel["actuators"] = replace(world.vessel.actuators, **actuators)
+    sensor = replace(world.sensor, **changes(world.sensor))
+    return replace(world, vessel=replace(world.vessel, **vessel), sensor=sensor)
 
 
 def episodes_of(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list[Episode]:

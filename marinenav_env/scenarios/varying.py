@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.config import MODERATE, MOST_DELAY, Level
+from marinenav_env.config import MODERATE, MOST_DELAY, Level, WorldConfig
 from marinenav_env.physics.weather import RATIOS, make_weather
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.draws import VESSELS, WEATHER, CounterDraws, Draws
-from marinenav_env.state import Parameters, Weather
+from marinenav_env.scenarios.draws import FAULTS, VESSELS, WEATHER, CounterDraws, Draws
+from marinenav_env.scenarios.parameters import build_extras
+from marinenav_env.state import Extras, Parameters, Weather
 
 HEAVIER, STRONGER = ("m", "Izz"), ("min_thrust", "max_thrust")
 """Parameters of the vessel that are multiplied by the same factor."""
@@ -34,14 +35,18 @@ class ParameterSampler:
     def __init__(self, shared: Parameters, levels: tuple[Level, ...], robots: int) -> None:
         self._shared, self._robots = shared, robots
         self._stormy = any(level.weather for level in levels)
-        self.varies = self._stormy or any(
-            level.noise != 1.0 or level.vessel_spread != 1.0 or level.slow_vessel for level in levels
+        self._faulty = any(level.thruster_fault for level in levels)
+        self.varies = (
+            self._stormy
+            or self._faulty
+            or any(level.noise != 1.0 or level.vessel_spread != 1.0 or level.slow_vessel for level in levels)
         )
         """True if any level differs from the world."""
         self.spread = max(level.vessel_spread for level in levels)
         """Largest factor on the mass or thrust of a vessel."""
         like: Any = {"dtype": shared.vessel.m.dtype, "device": shared.vessel.m.device}
         self._noise = torch.tensor([level.noise for level in levels], **like)
+        self._faults = torch.tensor([level.thruster_fault for level in levels], **like)
         self._weather = torch.tensor([level.weather for level in levels], **like)
         self._thrust = torch.ones(len(levels), robots, **like)
         for number, level in enumerate(levels):
@@ -69,8 +74,27 @@ class ParameterSampler:
         drawn.vessel.max_thrust = drawn.vessel.max_thrust * self._thrust[level]
         for name in ("pos_std", "vel_std"):
             drawn.sensor.set(name, drawn.sensor.get(name) * self._noise[level][:, None])
+        if self._faulty:
+            drawn.extras = self._sample_faults(level, draws, drawn.extras)
         if self._stormy:
             drawn.weather = self._sample_weather(level, draws, drawn.weather)
+        return drawn
+
+    def _sample_faults(self, level: Tensor, draws: Draws, shared: Extras | None) -> Extras:
+        """Draw a weak thruster, left or right, for some robots [P, R]; the others have those of the world."""
+        if shared is None:
+            like: Any = {"dtype": self._faults.dtype, "device": self._faults.device}
+            shared = build_extras([WorldConfig()], self._robots, **like)[torch.zeros_like(level)]
+            vessel = self._shared.vessel
+            shared.spacing = vessel.width.expand(len(level), -1)
+            shared.position = -0.5 * vessel.length.expand(len(level), -1)
+        chance, side, strength = draws.uniform(FAULTS, (3,), (self._robots,))
+        is_weak, is_left = chance < self._faults[level][:, None], side < 0.5
+        # The one thruster of a steered vessel is the left one.
+        is_left = is_left | (shared.steering > 0)
+        drawn = shared.clone()
+        drawn.left_strength = shared.left_strength * torch.where(is_weak & is_left, strength, 1.0)
+        drawn.right_strength = shared.right_strength * torch.where(is_weak & ~is_left, strength, 1.0)
         return drawn
 
     def _sample_weather(self, level: Tensor, draws: Draws, shared: Weather | None) -> Weather:

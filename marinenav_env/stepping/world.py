@@ -14,13 +14,12 @@ from torch import Tensor
 
 from marinenav_env.config import MOST_DELAY, WorldConfig
 from marinenav_env.kernels import MakeKernel
+from marinenav_env.physics.actuators import move, propelling, steady_actuator, steady_setpoint
 from marinenav_env.physics.contact import touching
 from marinenav_env.physics.current import current_velocity
 from marinenav_env.physics.dynamics import (
     continuous_rates,
-    control_step,
     discrete_rates,
-    steady_thrust,
     wrap_to_two_pi,
 )
 from marinenav_env.physics.weather import delayed, weather_force
@@ -96,19 +95,10 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
         # Not delayed: a behaviour follows from the state.
         behaving = behaviour_rates(state, scenario, parameters.vessel, config.dt * config.substeps)
         rates = torch.where(scenario.scripted[..., None], behaving, rates)
-    new = control_step(
-        state,
-        rates,
-        scenario,
-        parameters.vessel,
-        parameters.rules.core_radius,
-        config.dt,
-        config.substeps,
-        force,
-    )
+    new = move(state, rates, scenario, parameters, config.dt, config.substeps, force)
     old = (state.pose, state.velocity_water, state.velocity_ground, state.thrust)
     pose, velocity_water, velocity_ground, thrust = (
-        torch.where(state.active[..., None], after, before) for after, before in zip(new, old, strict=True)
+        torch.where(state.active[..., None], after, before) for after, before in zip(new[:4], old, strict=True)
     )
     return State(
         pose=pose,
@@ -120,6 +110,7 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
         arrived=state.arrived,
         steps=state.steps + 1,
         pending=pending,
+        actuator=new.actuator,
         batch_size=state.batch_size,
     )
 
@@ -324,7 +315,8 @@ class World:
                 config,
             ),
         )
-        energy = vessel.power_coefficient * moved.thrust.abs().sum(-1) * (config.dt * config.substeps)
+        spent = propelling(moved.thrust, parameters.extras).abs().sum(-1)
+        energy = vessel.power_coefficient * spent * (config.dt * config.substeps)
         moved.collided = state.collided | collided
         moved.arrived = state.arrived | arrived
         moved.active = active & ~collided & ~arrived
@@ -473,12 +465,14 @@ class World:
             # Scripted robots keep their speed, and so do others that the scenario gives no thrust.
             scenario = scenario.clone(recurse=False)
             stated = scenario.thrust.any(-1, keepdim=True) & ~scripted[..., None]
-            steady = steady_thrust(scenario.velocity, parameters.vessel)
+            steady = steady_setpoint(scenario.velocity, parameters.vessel, parameters.extras)
             scenario.thrust = torch.where(stated, scenario.thrust, steady)
         state = initial_state(scenario, parameters.rules.core_radius)
         if parameters.weather is not None:
             robots = scenario.robot_mask.shape
             state.pending = scenario.goal.new_zeros(*robots, MOST_DELAY, 2)
+        if parameters.extras is not None:
+            state.actuator = steady_actuator(scenario.thrust, scenario, parameters.vessel, parameters.extras)
         noise = self.draw_noise(source, scenario, scenario.goal.dtype)
         entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)

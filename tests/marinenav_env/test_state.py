@@ -2,9 +2,12 @@
 
 from dataclasses import fields
 
-from marinenav_env.config import VesselConfig
-from marinenav_env.state import Vessel
+from marinenav_env.config import HULL_TERMS, ActuatorConfig, VesselConfig
+from marinenav_env.state import Extras, Vessel
 
 
 def test_every_field_of_a_vessel_is_a_tensor() -> None:
-    assert [each.name for each in fields(Vessel)] == [each.name for each in fields(VesselConfig)]
+    names = [item.name for item in fields(VesselConfig)]
+    actuators = [item.name for item in fields(ActuatorConfig)]
+    assert {item.name for item in fields(Vessel)} == {*names} - {"name", "actuators", *HULL_TERMS}
+    assert [item.name for item in fields(Extras)] == [*actuators, *HULL_TERMS]

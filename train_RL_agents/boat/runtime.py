@@ -90,6 +90,8 @@ class Settings:
     """Longest time that a decision may take (s)."""
     extrapolate: bool = True
     """Extrapolate vessel and tracks to the present, at constant velocity."""
+    boat: str = ""
+    """Name of this boat, or its vessel file (.json): a policy for another boat is refused; empty: any."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class Pilot:
         unknown = ", ".join(set(inputs) - supported)
         _require(not unknown, f"the policy needs inputs that a boat does not have here: {unknown}")
         self._names = list(inputs)
+        self._read_boat(contract)
         self._read_sensor(inputs)
         self._read_risk(inputs.get("taus"))
         self._read_limits(contract)
@@ -158,6 +161,20 @@ class Pilot:
         return pilot
 
     # The contract -------------------------------------------------------------------------------
+
+    def _read_boat(self, contract: dict[str, Any]) -> None:
+        """Read the limits of both sides, after checking that the policy is for this boat."""
+        vessel = contract.get("config", {}).get("world", {}).get("vessel", {})
+        name, boat, actuators = str(vessel.get("name", "published")), self.settings.boat, vessel.get("actuators", {})
+        if str(boat).endswith(".json"):
+            file, boat = boat, _same_numbers(Path(boat), vessel)
+            _require(boat == name, f"the policy is for the boat {name}, not for {boat} of {file}")
+        _require(boat in ("", name), f"the policy is for the boat {name}, not for {boat}")
+        kinds = {*np.unique(actuators.get("steering", "thrusters")).tolist()}
+        others = ", ".join(sorted(kinds - {"thrusters"}))
+        _require(not others, f"the policy is for a boat with {others}, and this runtime commands two thrusters")
+        sides = ("left_limit", "right_limit")
+        self._shares = np.array([_common_number(actuators.get(side, 1.0), side) for side in sides])
 
     def _read_sensor(self, inputs: dict[str, Any]) -> None:
         """Read the number of observed objects and the sensor's limits."""
@@ -362,7 +379,7 @@ class Pilot:
             _require(action in range(len(self._rates)), f"the policy has no action {action}")
             rates = self._rates[int(action)]
         change = np.clip(rates, -self._fastest, self._fastest) * self.control_step
-        left, right = np.clip(self._thrust + change, self._lowest, self._highest)
+        left, right = np.clip(self._thrust + change, self._lowest * self._shares, self._highest * self._shares)
         return float(left), float(right)
 
 
@@ -421,6 +438,25 @@ def _check(name: str, groups: list[Any], limits: list[float]) -> None:
         _require(bool(np.isfinite(values).all()), f"{name}: a value is not finite")
         largest = float(values.max(initial=0.0))
         _require(largest <= limit, f"{name}: {largest:g} is not plausible, the limit is {limit:g}")
+
+
+def _same_numbers(file: Path, vessel: dict[str, Any]) -> str:
+    """Return the name of the boat of a vessel file, after comparing its numbers with those of a policy's boat."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        stated = content["vessel"]
+        groups = [(stated, vessel), (stated.get("actuators", {}), vessel.get("actuators", {}))]
+        for numbers, own in groups:
+            for key, given in numbers.items():
+                if key != "actuators":
+                    value = given["value"] if isinstance(given, dict) else given
+                    same = own.get(key) == value
+                    _require(same, f"the policy is for a boat with {key}={own.get(key)}, not {value} as in {file}")
+        return str(content["name"])
+    except BoatError:
+        raise
+    except Exception as error:  # damaged text can lead anywhere
+        raise BoatError(f"{file}: no vessel file ({error!r})") from error
 
 
 def _common_number(value: Any, name: str) -> float:

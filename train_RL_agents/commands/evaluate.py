@@ -97,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     if "record" in given and len(names) > 1:
         error("argument --record: takes one policy")
     from marinenav_env.support.files import check_outputs
+    from marinenav_env.vessels import vessel_lines
     from train_RL_agents.environments.scoring import evaluate_all
     from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.recording import save
@@ -114,6 +115,9 @@ def run(arguments: argparse.Namespace) -> int:
         trained = contender.trained
         if trained is not None and trained.metrics.get("note") == NOT_EVALUATED:
             print(f"{name}: {NOT_EVALUATED}, at {trained.env_steps:,} env-steps")
+    trained = next((contender.trained for contender in contenders.values() if contender.trained), None)
+    for line in vessel_lines(trained.config.world, trained.config.eval_schedule.levels) if trained else ():
+        print(line)
     check_outputs(*(given[name] for name in _OUTPUTS if name in given))
     with _progress() as progress:
         evaluation = evaluate_all(contenders, given, device, progress)

@@ -71,6 +71,13 @@ def differences(config: TrainConfig[Any]) -> list[str]:
     ]
 
 
+def _boat(config: TrainConfig[Any]) -> list[str]:
+    """Return what follows from the size of a boat other than the published one, as lines."""
+    from marinenav_env.vessels import vessel_lines
+
+    return vessel_lines(config.world, config.training_schedule.levels)
+
+
 def _policy(path: Path) -> list[str]:
     """Return the description of a policy file as lines."""
     from train_RL_agents.run.checkpoint import load_policy
@@ -79,6 +86,7 @@ def _policy(path: Path) -> list[str]:
     num_weights = sum(parameter.numel() for parameter in loaded.agent.networks.parameters())
     return [
         f"{loaded.path}: policy after {loaded.env_steps:,} env-steps, {num_weights:,} weights",
+        *(f"  {line}" for line in _boat(loaded.config)),
         *(f"  {line}" for line in differences(loaded.config)),
         f"  {_metrics(loaded.metrics)}",
     ]
@@ -98,7 +106,7 @@ def _run(path: Path) -> list[str]:
         f"{folder.path}: run, seed {folder.seed}, evaluated up to {steps:,} of "
         f"{folder.config.total_timesteps:,} env-steps, {state}"
     ]
-    lines += [f"  {line}" for line in differences(folder.config)]
+    lines += [f"  {line}" for line in (*_boat(folder.config), *differences(folder.config))]
     for entry in entries:
         names = [name for name in ("latest", "best") if manifest[name] == entry["file"]]
         marks = f" ({', '.join(names)})" if names else ""

@@ -15,13 +15,24 @@ from marinenav_env.support.validation import (
     brief,
     require,
 )
+from marinenav_env.vessels import Scale, scaled_level
 from train_RL_agents.utils.closest import closest, did_you_mean
 
 AnyLevel = TypeVar("AnyLevel", bound=Level)
 
 SIZES = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
 """Fields that every level has a number of; columns of all of them make new levels."""
-_VARIED = ("map_size", "traffic", "unruly", "behaviours", "slow_vessel", "noise", "vessel_spread", "weather")
+_VARIED = (
+    "map_size",
+    "traffic",
+    "unruly",
+    "behaviours",
+    "slow_vessel",
+    "noise",
+    "vessel_spread",
+    "weather",
+    "thruster_fault",
+)
 """Fields that evaluations, whose vessels and maps are the world's, do not know."""
 
 
@@ -56,13 +67,14 @@ def as_levels(kind: type[AnyLevel], levels: Iterable[Level]) -> tuple[AnyLevel, 
     return tuple(kind(**{name: value for name, value in vars(level).items() if name in names}) for level in levels)
 
 
-def make_level(kind: type[AnyLevel], stated: Any, key: str) -> AnyLevel:
+def make_level(kind: type[AnyLevel], stated: Any, key: str, scale: Scale | None = None) -> AnyLevel:
     """Make a level of its fields, and of those of the level that it is like.
 
     Args:
         kind: TrainingLevel or EvalLevel.
         stated: fields by name, perhaps with ``like``, or a level.
         key: name of the level in messages.
+        scale: scale of the vessel, by which the lengths of the level that it is like are changed; None: as they are.
 
     Raises:
         ConfigError: when there is no such field or level to be like, or a value cannot be used.
@@ -79,11 +91,16 @@ def make_level(kind: type[AnyLevel], stated: Any, key: str) -> AnyLevel:
         if name not in names:
             near = "".join(f"; the closest: {other}" for other in closest(name, names, 1))
             raise ConfigError(f"{key}: {name}={brief(value)}: there is no such setting{near}")
-    base = vars(NAMED_LEVELS[like]) if like is not None else {}
+    base = vars(scaled(NAMED_LEVELS[like] if like is not None else kind(), scale)) if like or scale else {}
     try:
         return kind(**base | values)
     except ConfigError as error:
         raise ConfigError(str(error).replace("level.", f"{key}: ", 1)) from error
+
+
+def scaled(level: AnyLevel, scale: Scale | None) -> AnyLevel:
+    """Return a level with its lengths and its current changed by the scale of a vessel; None: as it is."""
+    return level if scale is None else scaled_level(level, scale.length, scale.speed)
 
 
 def level_dict(level: Level) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from marinenav_env.config import RewardConfig
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, brief, field_types, members_of, require, strip_annotated
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.levels import SIZES, as_levels, level_dict, make_level
+from train_RL_agents.config.boat import Boat, boat_of, take_boat
+from train_RL_agents.config.levels import SIZES, as_levels, level_dict, make_level, scaled
 from train_RL_agents.config.overrides import Overrides, Word, as_settings, flatten
 from train_RL_agents.config.schema import LEVEL_KINDS, TRAINED, TrainConfig
 from train_RL_agents.utils.closest import closest, did_you_mean
@@ -184,6 +185,7 @@ def from_dict(
     name = (layers[0] | layers[1] | layers[2]).get("agent_type", TrainConfig.agent_type)
     config = default_config(name)
     settings = known_settings(config)
+    is_named = take_boat(layers)
     for layer in layers:
         for key, value in [*layer.items()]:
             if value == {} and any(name.startswith(f"{key}.") for name in settings):
@@ -200,9 +202,10 @@ def from_dict(
     if last.get("training_schedule.scenarios"):  # replaces the levels of a file
         replaced = {key for key in settings if key.startswith("training_schedule.") and not key.endswith("strict")}
         below, file = ({key: layer[key] for key in layer.keys() - replaced} for layer in (below, file))
-    read = below | file | last
+    boat = boat_of(below | file | last) if is_named else None
+    read = below | (boat.derived if boat else {}) | file | last
     for section in LEVEL_KINDS:
-        read |= _read_levels(section, [below, file, last])
+        read |= _read_levels(section, [below, file, last], boat)
     read |= {key: _reference(group, read[key]) for key, group in _PARTS.items() if key in read}
     read = {
         key: value
@@ -271,12 +274,13 @@ def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last
     return _changed(config, "", changes) if changes else config
 
 
-def _read_levels(section: str, layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _read_levels(section: str, layers: Sequence[dict[str, Any]], boat: Boat | None = None) -> dict[str, Any]:
     """Make the levels of a schedule of the objects, or of the columns, that are stated.
 
     Args:
         section: training_schedule or eval_schedule.
         layers: settings by dotted key, each laid over those before.
+        boat: boat that is named, to which distances that are not stated are scaled.
 
     Returns:
         The levels under their key; empty when nothing is stated.
@@ -285,18 +289,22 @@ def _read_levels(section: str, layers: Sequence[dict[str, Any]]) -> dict[str, An
         ConfigError: when levels cannot be made of it.
     """
     kind, key = LEVEL_KINDS[section], f"{section}.levels"
+    scale = boat.scale if boat else None
+    usual = [scaled(level, scale) for level in as_levels(kind, LEVELS)]
     levels: list[Level] | None = None
     for layer in layers:
         if layer.get(key) is not None:
             stated = enumerate(_listed(layer[key]), 1)
-            levels = [make_level(kind, level, f"{key}: level {number}") for number, level in stated]
+            levels = [make_level(kind, level, f"{key}: level {number}", scale) for number, level in stated]
         columns = {
             name: _listed(layer[f"{section}.{name}"])
             for name in COLUMNS[section]
             if layer.get(f"{section}.{name}") is not None
         }
         if columns:
-            levels = _with_columns(section, as_levels(kind, LEVELS) if levels is None else levels, columns)
+            levels = _with_columns(section, usual if levels is None else levels, columns)
+    if levels is None and scale and not any(layer.get(f"{section}.scenarios") for layer in layers):
+        levels = usual
     return {} if levels is None else {key: tuple(levels)}
 
 

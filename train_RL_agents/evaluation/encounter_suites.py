@@ -23,7 +23,7 @@ from marinenav_env.config import PerRobot, WorldConfig
 from marinenav_env.scenarios.draws import GeneratorDraws
 from marinenav_env.scenarios.encounters import draw_courses, meeting
 from marinenav_env.state import Scenario
-from train_RL_agents.evaluation.rules_suite import in_motion
+from train_RL_agents.evaluation.rules_suite import in_motion, slow_thrust
 
 IMAZU: tuple[tuple[float, ...], ...] = (
     (180,), (270,), (0,), (45,), (180, -90), (-10, -45), (0, -45), (180, -90), (-30, -90),
@@ -78,13 +78,15 @@ def scenarios_of(
     time = 0.5 * (2.0 * time).ceil() + 0.25
     centre = torch.tensor(0.5 * SIDE, dtype=course.dtype)
     start, goal = meeting(course, speed * time, torch.full_like(course, RUN), centre)
-    scenarios = in_motion(start, goal, course, speed, mask, world.vessel)
+    length, pace = world.scenario.scale, world.scenario.speed_scale
+    scenarios = in_motion(length * start, length * goal, course, pace * speed, mask, world.vessel)
     scenarios.level = torch.as_tensor(group).expand(len(course)).clone()
-    new_world = replace(world, scenario=replace(world.scenario, width=SIDE, height=SIDE))
+    new_world = replace(world, scenario=replace(world.scenario, width=length * SIDE, height=length * SIDE))
     if slow is not None:
         max_thrust = world.vessel.max_thrust
         strongest = max(max_thrust) if isinstance(max_thrust, tuple) else max_thrust
-        thrust: PerRobot = tuple(SLOW_THRUST if flag else strongest for flag in is_slow.tolist())
+        weak = slow_thrust(world, SLOW_THRUST)
+        thrust: PerRobot = tuple(weak if flag else strongest for flag in is_slow.tolist())
         new_world = replace(new_world, vessel=replace(world.vessel, max_thrust=thrust))
     return new_world, scenarios
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.scenarios.scenario import blank_scenarios
@@ -24,6 +25,8 @@ from train_RL_agents.evaluation.recording import Recording
 
 CENTRE, RUN = 27.5, 20.0
 """Meeting point of the courses on both axes of the map (m), and distance from it to the goals (m)."""
+VESSEL_THRUST = 1000.0
+"""Largest thrust per side of the published vessel (N)."""
 OFFSET, TURN, SPEED = 1.0, math.radians(2.5), 0.15
 """Largest variations of a start (m), a course (rad) and a speed (share)."""
 TURNS, SLOWS = math.radians(15.0), 0.3
@@ -55,14 +58,25 @@ ENCOUNTERS: dict[str, Encounter] = {
 }
 
 
-def encounter_scenarios(encounter: Encounter, vessel: VesselConfig, episodes: int, seed: int) -> Scenario:
+def slow_thrust(world: WorldConfig, thrust: float) -> float:
+    """Return the largest thrust per side of a slow vessel (N): for another boat, the same share of its own."""
+    if world.vessel.name == VesselConfig.name:
+        return thrust
+    most = world.vessel.max_thrust
+    return thrust / VESSEL_THRUST * (max(most) if isinstance(most, tuple) else most)
+
+
+def encounter_scenarios(
+    encounter: Encounter, vessel: VesselConfig, episodes: int, seed: int, scale: tuple[float, float] = (1.0, 1.0)
+) -> Scenario:
     """Return scenarios with the geometry of an encounter, slightly varied, both vessels in motion.
 
     Args:
-        encounter: geometry of the encounter.
+        encounter: geometry of the encounter, for the published vessel.
         vessel: vessel parameters, which determine the thrust that keeps the initial speed.
         episodes: number of scenarios.
         seed: seed of the variations.
+        scale: factors on lengths and on speeds, those of the boat.
 
     Returns:
         Scenarios of two robots and nothing else, float64 on the CPU.
@@ -80,7 +94,8 @@ def encounter_scenarios(encounter: Encounter, vessel: VesselConfig, episodes: in
     heading = course + draw_variation(TURN)
     speed = torch.tensor(encounter.speed, dtype=torch.float64) * (1.0 + draw_variation(SPEED))
     mask = torch.ones(episodes, 2, dtype=torch.bool)
-    return in_motion(start, CENTRE + RUN * direction, heading, speed, mask, vessel)
+    goal = CENTRE + RUN * direction
+    return in_motion(scale[0] * start, scale[0] * goal, heading, scale[1] * speed, mask, vessel)
 
 
 def in_motion(
@@ -97,15 +112,20 @@ def in_motion(
         vessel: vessel parameters, which determine the thrust.
     """
     episodes, robots = mask.shape
-    linear, quadratic = (
-        torch.atleast_1d(torch.tensor(value, dtype=speed.dtype))[:robots] for value in (vessel.xU, vessel.xUU)
+    linear, quadratic, cubic = (
+        torch.atleast_1d(torch.tensor(value, dtype=speed.dtype))[:robots]
+        for value in (vessel.xU, vessel.xUU, vessel.xUUU)
     )
-    drag = -(linear + quadratic * speed) * speed
+    drag = -(linear + quadratic * speed) * speed - cubic * speed**3
+    kinds = vessel.actuators.steering
+    kinds = (kinds,) * robots if isinstance(kinds, str) else kinds[:robots]
+    # A steered vessel has one thruster; its right setpoint is an angle.
+    shares = torch.tensor([[0.5, 0.5] if kind == "thrusters" else [1.0, 0.0] for kind in kinds], dtype=speed.dtype)
     scenarios = blank_scenarios(episodes, robots, 0, 0, speed.device, speed.dtype)
     scenarios.goal, scenarios.start, scenarios.heading, scenarios.robot_mask = goal, start, heading, mask
     yaw_rate = torch.zeros_like(speed)
     scenarios.velocity = torch.stack((speed * heading.cos(), speed * heading.sin(), yaw_rate), -1)
-    scenarios.thrust = 0.5 * drag[..., None].expand(-1, -1, 2)
+    scenarios.thrust = shares * drag[..., None]
     return scenarios
 
 

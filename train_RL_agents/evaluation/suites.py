@@ -19,6 +19,7 @@ from marinenav_env.scenarios.scenario_file import episodes_of
 from marinenav_env.scenarios.varying import SPREAD
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
+from marinenav_env.vessels import scaled_level
 from train_RL_agents.evaluation.encounter_suites import (
     FLEETS,
     IMAZU,
@@ -28,7 +29,7 @@ from train_RL_agents.evaluation.encounter_suites import (
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.packaged_suites import packaged_suite
-from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios, slow_thrust
 from train_RL_agents.evaluation.unruly_suite import group_names, unruly_scenarios
 from train_RL_agents.utils.closest import did_you_mean
 
@@ -93,15 +94,21 @@ def level_names(count: int) -> tuple[str, ...]:
     return tuple(f"level {number}" for number in range(1, count + 1))
 
 
+def levels_for(world: WorldConfig, levels: tuple[Level, ...] = LEVELS) -> tuple[Level, ...]:
+    """Return levels with the scale of a world, that of its boat."""
+    scale, speed = world.scenario.scale, world.scenario.speed_scale
+    return levels if scale == speed == 1.0 else tuple(scaled_level(level, scale, speed) for level in levels)
+
+
 def _levels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return the six published levels."""
-    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
     return level_names(len(LEVELS)), (Part(world, drawn),)
 
 
 def _currents(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return scenarios with strong currents in a crowded map."""
-    drawn = draw_scenarios(world, (Level(6, 8, 8, 40.0),), (episodes,), seed)
+    drawn = draw_scenarios(world, levels_for(world, (Level(6, 8, 8, 40.0),)), (episodes,), seed)
     return ("6 robots, 8 obstacles, 8 cores",), (Part(world, drawn),)
 
 
@@ -117,7 +124,12 @@ def _crowd(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
         large_map = replace(map_config, width=growth * map_config.width, height=growth * map_config.height)
         large_world = replace(world, scenario=large_map)
         level = Level(robots, 0, robots * LEVELS[-1].num_obstacles // LEVELS[-1].num_robots, 40.0)
-        parts.append(Part(large_world, _set_group(draw_scenarios(large_world, (level,), (episodes,), seed), index)))
+        parts.append(
+            Part(
+                large_world,
+                _set_group(draw_scenarios(large_world, levels_for(world, (level,)), (episodes,), seed), index),
+            )
+        )
     return tuple(f"{robots} robots" for robots in CROWDS), tuple(parts)
 
 
@@ -127,7 +139,7 @@ NOISE = (0, 1, 2, 4)
 
 def _noise(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return the same scenarios of all levels with different noise on positions and velocities."""
-    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
     parts = []
     for index, factor in enumerate(NOISE):
         sensor = world.sensor
@@ -142,7 +154,7 @@ VESSELS = 2.0
 
 def _vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return all levels with vessels whose mass (with inertia) and thrust are drawn independently."""
-    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
     factors = VESSELS ** (2.0 * torch.rand(2, *drawn.robot_mask.shape, generator=generator) - 1.0)
     base, varied = world.vessel, []
@@ -161,7 +173,7 @@ def _vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 
 def _weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return all levels in moderate wind and waves."""
-    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
     uniform = torch.rand(len(drawn), 2, generator=generator, dtype=torch.float64)
     varied = []
@@ -183,7 +195,7 @@ def _weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 
 def _faults(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return all levels with delayed commands and missed detections."""
-    drawn = draw_scenarios(world, LEVELS, (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
     calm = replace(MODERATE, wind_speed=0.0, wave_height=0.0)
     return ("late and missed",), (Part(replace(world, weather=calm), _set_group(drawn, 0)),)
 
@@ -198,11 +210,13 @@ def _rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return encounters of two vessels."""
     parts = []
     for index, encounter in enumerate(ENCOUNTERS.values()):
-        drawn = encounter_scenarios(encounter, world.vessel, episodes, seed + index)
+        scale = world.scenario.scale, world.scenario.speed_scale
+        drawn = encounter_scenarios(encounter, world.vessel, episodes, seed + index, scale)
         # The vessel that is overtaken has weaker thrusters.
         max_thrust: PerRobot = world.vessel.max_thrust
         if encounter.other_thrust is not None:
-            max_thrust = (max(max_thrust) if isinstance(max_thrust, tuple) else max_thrust, encounter.other_thrust)
+            strongest = max(max_thrust) if isinstance(max_thrust, tuple) else max_thrust
+            max_thrust = (strongest, slow_thrust(world, encounter.other_thrust))
         encounter_world = replace(world, vessel=replace(world.vessel, max_thrust=max_thrust))
         parts.append(Part(encounter_world, _set_group(drawn, index)))
     return tuple(ENCOUNTERS), tuple(parts)
@@ -262,8 +276,8 @@ def _packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own:
         world,
         [scaled[number] for number in numbers],
         only_own,
-        tuple(levels[number] for number in numbers),
-        tuple(numbers),
+        levels=tuple(levels[number] for number in numbers),
+        situations=tuple(numbers),
     )
     return groups, (part,)
 

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from marinenav_env.support.validation import require
+from marinenav_env.vessels import vessel_lines
 from train_RL_agents.config.overrides import Overrides, as_settings
 from train_RL_agents.config.reading import agent_name, load_config, override, stated_keys
 from train_RL_agents.experiments.run import Run, removed_if_refused
@@ -100,7 +101,8 @@ def new_runs(
     folders = ranks.broadcast(create)
     parent = folders[0].path.parent
     banner = _banner(parent, config.agent_type, str(sized.plan.device), sized.chosen, parent.parent)
-    for line in (*banner, summary(sized.plan)):
+    boat = vessel_lines(config.world, config.training_schedule.levels)
+    for line in (*banner, *boat, summary(sized.plan)):
         console.print(line, markup=False, soft_wrap=True)
     if verbose or is_short(sized.plan):
         console.print(table(sized.plan))

@@ -357,6 +357,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
             "torch, onnx": "the inputs in this order; the first dimension may be of any size",
             "onnx": f"{SELECTED}, the last output, is the action",
         },
+        **({"boat": {"name": world.vessel.name, "steering": world.vessel.actuators.steering}} if built_in else {}),
         "action": _action(agent, world) if built_in else _numbers(agent),
         **({"goal_distance": {"value": world.vessel.goal_distance, "unit": "m"}} if built_in else {}),
         "config": to_dict(loaded.config),

@@ -18,7 +18,7 @@ def shipped(kind: Kind) -> dict[str, Path]:
     root = inside if inside.is_dir() else PACKAGE.parent / kind
     if kind == "pretrained":
         return {file.parent.name: file.parent for file in sorted(root.glob("*/policy.pt"))}
-    files = sorted(root.rglob("*.json"))
+    files = sorted(file for file in root.rglob("*.json") if file.parent.name != "vessels")
     return {file.relative_to(root).with_suffix("").as_posix(): file for file in files}
 
 

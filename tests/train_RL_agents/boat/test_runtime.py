@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.vessels import vessel_files
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, ROWS, contract_of
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
@@ -215,6 +216,52 @@ def test_contracts_that_do_not_fit_are_refused(tmp_path):
         Pilot(contract_of(make_policy("DQN", **fleet), tmp_path), None)
     with pytest.raises(BoatError, match="no contract of an ONNX policy"):
         Pilot.load(tmp_path)
+
+
+def test_policies_for_other_boats_are_refused(tmp_path):
+    contract = contract_of(make_policy("DQN", **{"world.vessel": "otter"}), tmp_path)
+    assert contract["boat"] == {"name": "otter", "steering": "thrusters"}
+    Pilot(contract, None, Settings(boat="otter"))
+    Pilot(contract, None)
+    with pytest.raises(BoatError, match="the policy is for the boat otter, not for wamv"):
+        Pilot(contract, None, Settings(boat="wamv"))
+    published = contract_of(make_policy("DQN"), tmp_path)
+    with pytest.raises(BoatError, match="the policy is for the boat published, not for otter"):
+        Pilot(published, None, Settings(boat="otter"))
+    del published["config"]["world"]["vessel"]["name"]  # as of earlier versions
+    Pilot(published, None, Settings(boat="published"))
+
+
+def test_the_numbers_of_a_boat_are_compared_with_its_file(tmp_path):
+    contract = contract_of(make_policy("DQN", **{"world.vessel": "otter"}), tmp_path)
+    content, file = json.loads(vessel_files()["otter"].read_text()), tmp_path / "boat.json"
+
+    def refused(sentence, **changes):
+        file.write_text(json.dumps(content | changes))
+        with pytest.raises(BoatError, match=sentence):
+            Pilot(contract, None, Settings(boat=str(file)))
+
+    Pilot(contract, None, Settings(boat=str(vessel_files()["otter"])))
+    numbers = content["vessel"]
+    refused("the policy is for a boat with m=80.0, not 90.0", vessel=numbers | {"m": 90.0})
+    refused(r"with lag=1.0, not 0.5", vessel=numbers | {"actuators": {"lag": {"value": 0.5}}})
+    refused("the policy is for the boat otter, not for mine", name="mine")
+    file.write_text("{")
+    with pytest.raises(BoatError, match=r"boat\.json: no vessel file"):
+        Pilot(contract, None, Settings(boat=str(file)))
+
+
+def test_policies_of_steered_boats_are_refused_and_sides_keep_their_limits(tmp_path):
+    steered = contract_of(make_policy("DQN", **{"world.vessel": "milliampere"}), tmp_path)
+    with pytest.raises(BoatError, match="is for a boat with azimuth, and this runtime commands two thrusters"):
+        Pilot(steered, None)
+    limits = {"world.vessel.actuators.left_limit": 0.5, "world.vessel.actuators.right_limit": 0.25}
+    contract = contract_of(make_policy("DDPG", **limits), tmp_path)
+    pilot = Pilot(contract, lambda inputs: np.ones((1, 2)), PATIENT)
+    for step in range(6):
+        now = 0.5 * step
+        command = pilot.command(now, replace(OWN, stamp=now), Tracks(now, ROWS), GOAL)
+    assert (command.left, command.right) == (500.0, 250.0)
 
 
 # The watchdog

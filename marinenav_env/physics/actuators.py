@@ -1,0 +1,255 @@
+"""Actuators: propellers with a curve, lag and dead band, an azimuth thruster, a rudder; and further hull terms.
+
+The published vessel has none of them: its thrust follows the commanded rate, within its limits. With actuators that
+thrust is a *setpoint* T_c of each side, and the policy observes it as before:
+
+- *Propeller.* With T_m the largest thrust in the direction of T_c (max_thrust ahead, -min_thrust astern), the commanded
+  shaft speed, as a share of the full one, is ``n_c = sign(T_c) (|T_c| / T_m)^speed_exponent``, and 0 below dead_band.
+  The shaft follows with ``dn/dt = (n_c - n) / lag``, and the thrust is ``strength T_m n |n|``. So k of the curve
+  ``k n |n|`` differs ahead and astern as T_m does (Fossen, Handbook of Marine Craft, 2021, ch. 9).
+- *Two thrusters* are ``spacing`` apart, and give the forces of ``dynamics.thruster_forces``.
+- *Azimuth.* The left setpoint is that of the one thruster; the right one, over max_thrust, is the share of angle_limit
+  to which it turns, at most at angle_rate. It pushes with T at ``position`` x ahead of the origin: surge ``T cos a``,
+  sway ``T sin a``, yaw ``x T sin a``.
+- *Rudder.* The same for the angle of a rudder: surge ``T - F sin a``, sway ``F cos a``, yaw ``x F cos a``, with
+  ``F = rudder_lift w sin a`` and ``w = u_r |u_r| + 8 max(T, 0) / (pi rho D^2)``: the squared speed behind a propeller
+  of diameter D by momentum theory, density rho 1025 kg/m^3. The drift of the water across the rudder is left to the
+  hull.
+- *Hull.* Surge ``xUUU u_r^3``, sway ``yVVV v_r^3``, yaw ``nRRR r^3 + nUV u_r v_r``.
+- *Cross flow.* With c = cross_flow and l = cross_flow_length, sway ``-c int |v_r + x r| (v_r + x r) dx`` and yaw the
+  same with another x, from -l/2 to l/2, in closed form (Fossen 2021, ch. 6.4: c = rho T C_d / 2).
+- *Rotation.* The published simulator turns the velocity into the body frame of the new heading, which is the Coriolis
+  and centripetal acceleration, and adds that of the rigid body and of the added mass again. With single_rotation 1 the
+  force M a cancels the first, where a dt is the velocity in the frame of the heading before the substep less that in
+  the frame after it. Vessels that are identified elsewhere need this: it doubles the drift of a vessel that turns.
+
+Vessels that keep course and speed have ideal actuators.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import STEERING
+from marinenav_env.physics.dynamics import Tau, control_step, integrate, steady_thrust
+from marinenav_env.runtime.layout import env_first, env_last
+from marinenav_env.state import Extras, Parameters, Scenario, State, Vessel
+
+THRUSTERS, AZIMUTH, RUDDER = (STEERING.index(name) for name in ("thrusters", "azimuth", "rudder"))
+DENSITY = 1025.0
+"""Density of the water (kg/m^3)."""
+_TINY = 1e-30
+"""Least divisor of a thrust whose limit may be 0."""
+
+
+class Moved(NamedTuple):
+    """Motion of a control step."""
+
+    pose: Tensor
+    """[E, R, 3]"""
+    velocity_water: Tensor
+    """[E, R, 3]"""
+    velocity_ground: Tensor
+    """[E, R, 3]"""
+    thrust: Tensor
+    """[E, R, 2] thrust, or setpoints of actuators (N)."""
+    actuator: Tensor | None
+    """[E, R, 2] state of the actuators, as in State."""
+
+
+def move(
+    state: State,
+    rates: Tensor,
+    scenario: Scenario,
+    parameters: Parameters,
+    dt: float,
+    substeps: int,
+    weather: Tau | None = None,
+) -> Moved:
+    """Move every robot for one control step, with the actuators of the parameters if they have any.
+
+    Args:
+        state: batch [E].
+        rates: [E, R, 2] commanded rates of the thrusts or setpoints (N/s).
+        scenario: batch [E].
+        parameters: batch [E or 1].
+        dt: length of a substep (s).
+        substeps: number of substeps of the control step.
+        weather: surge force, sway force (N), yaw moment (N m) of wind and waves, all [E, R].
+    """
+    vessel, extras, core_radius = parameters.vessel, parameters.extras, parameters.rules.core_radius
+    if extras is None or state.actuator is None:
+        step = control_step(state, rates, scenario, vessel, core_radius, dt, substeps, weather)
+        return Moved(*step, state.actuator)
+    low, high = setpoint_limits(vessel, extras)
+    setpoint = torch.clamp(state.thrust + dt * substeps * rates, low, high)
+    drive = _Drive(setpoint, scenario, vessel, extras, dt)
+    ambient = None if weather is None else tuple(map(env_last, weather))
+
+    def force(actual: Tensor, u_r: Tensor, v_r: Tensor, r: Tensor) -> tuple[Tensor, Tau]:
+        actual = drive.follow(actual)
+        surge, sway, yaw = drive.forces(actual, u_r, v_r, r)
+        if ambient is not None:
+            surge, sway, yaw = surge + ambient[0], sway + ambient[1], yaw + ambient[2]
+        return actual, (surge, sway, yaw)
+
+    pose, water, ground, actual = integrate(
+        state, scenario, vessel, core_radius, dt, substeps, env_last(state.actuator), force
+    )
+    return Moved(pose, water, ground, setpoint, env_first(actual))
+
+
+def setpoint_limits(vessel: Vessel, extras: Extras) -> tuple[Tensor, Tensor]:
+    """Return the smallest and the largest setpoints of both sides (N), [E or 1, R or 1, 2]."""
+    share = torch.stack((extras.left_limit, extras.right_limit), -1)
+    low, high = vessel.min_thrust[..., None] * share, vessel.max_thrust[..., None] * share
+    # The right setpoint of a steered vessel is an angle, which is as large to both sides.
+    angle = (extras.steering != THRUSTERS)[..., None] & (torch.arange(2, device=share.device) == 1)
+    return torch.where(angle, -vessel.max_thrust[..., None], low), torch.where(
+        angle, vessel.max_thrust[..., None], high
+    )
+
+
+def propelling(thrust: Tensor, extras: Extras | None) -> Tensor:
+    """Return thrusts or setpoints [E, R, 2] (N), with 0 in place of those that stand for an angle."""
+    if extras is None:
+        return thrust
+    angle = (extras.steering != THRUSTERS)[..., None] & (torch.arange(2, device=thrust.device) == 1)
+    return torch.where(angle, 0.0, thrust)
+
+
+def steady_setpoint(velocity: Tensor, vessel: Vessel, extras: Extras | None) -> Tensor:
+    """Return the setpoints that keep the speed of vessels that go straight ahead with ideal actuators.
+
+    Args:
+        velocity: [E, R, 3] velocity relative to the water (m/s).
+        vessel: parameters.
+        extras: actuators and hull terms; None: none.
+
+    Returns:
+        [E, R, 2] left and right setpoint (N).
+    """
+    thrust = steady_thrust(velocity, vessel)
+    if extras is None:
+        return thrust
+    speed = torch.linalg.vector_norm(velocity[..., :2], dim=-1, keepdim=True)
+    thrust = thrust - 0.5 * extras.xUUU[..., None] * speed**3
+    one = torch.cat((2.0 * thrust[..., :1], torch.zeros_like(thrust[..., :1])), -1)
+    return torch.where((extras.steering == THRUSTERS)[..., None], thrust, one)
+
+
+def steady_actuator(thrust: Tensor, scenario: Scenario, vessel: Vessel, extras: Extras) -> Tensor:
+    """Return the state of the actuators [E, R, 2] that have followed setpoints [E, R, 2] (N)."""
+    return env_first(_Drive(thrust, scenario, vessel, extras, 1.0).target.expand_as(env_last(thrust)))
+
+
+def cross_flow(sway: Tensor, yaw_rate: Tensor, drag: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sway force (N) and the yaw moment (N m) of the flow across a hull; see the module.
+
+    Args:
+        sway: velocity across relative to the water (m/s).
+        yaw_rate: yaw rate (rad/s).
+        drag: drag per length and squared speed (kg/m^2).
+        length: length of the hull (m).
+    """
+    half = 0.5 * length
+    spin, cube = yaw_rate.abs() * yaw_rate, half**3
+    # Where the flow has one direction all along the hull, and where it turns at -sway / yaw_rate.
+    force = sway.sign() * (2.0 * half * sway * sway + 2.0 / 3.0 * cube * yaw_rate * yaw_rate)
+    moment = 4.0 / 3.0 * cube * sway.abs() * yaw_rate
+    turns = sway.abs() < half * yaw_rate.abs()
+    q = sway / torch.where(turns, half * yaw_rate, 1.0)
+    force = torch.where(turns, 2.0 * cube * spin * q * (1.0 + q * q / 3.0), force)
+    moment = torch.where(turns, cube * half * spin * (0.5 + q * q * (1.0 - q * q / 6.0)), moment)
+    return -drag * force, -drag * moment
+
+
+class _Drive:
+    """Actuators during one control step; all tensors have the environments last, as [R, E].
+
+    Args:
+        setpoint: [E, R, 2] setpoints (N).
+        scenario: batch [E].
+        vessel: parameters.
+        extras: actuators and hull terms.
+        dt: length of a substep (s).
+    """
+
+    def __init__(self, setpoint: Tensor, scenario: Scenario, vessel: Vessel, extras: Extras, dt: float) -> None:
+        self._extras = k = extras.apply(env_last, batch_size=[])
+        self._steered, self._rudder = k.steering != THRUSTERS, k.steering == RUDDER
+        self._setpoint, self._angle = env_last(setpoint), env_last(scenario.thruster_angle)
+        self._ideal = None if scenario.scripted is None else env_last(scenario.scripted)
+        self._max, self._min = env_last(vessel.max_thrust), -env_last(vessel.min_thrust)
+        self._half_length = 0.5 * env_last(vessel.length)
+        self._dt = dt
+        self._masses = [env_last(mass) for mass in (vessel.m, vessel.xDotU, vessel.yDotV, vessel.nDotV)]
+        self._reached, self._turned = 1.0 - torch.exp(-dt / k.lag), dt * k.angle_rate
+        left, right = self._shaft(self._setpoint[0]), self._shaft(self._setpoint[1])
+        angle = self._setpoint[1] / self._max.clamp_min(_TINY) * k.angle_limit
+        self.target = torch.stack((left, torch.where(self._steered, angle, right)))
+        """[2, R, E] state of the actuators that the setpoints ask for."""
+
+    def _shaft(self, setpoint: Tensor) -> Tensor:
+        """Return the commanded shaft speed (1) of a setpoint (N)."""
+        k = self._extras
+        most = torch.where(setpoint < 0.0, self._min, self._max).clamp_min(_TINY)
+        speed = (setpoint.abs() / most) ** k.speed_exponent * setpoint.sign()
+        return torch.where(speed.abs() < k.dead_band, 0.0, speed)
+
+    def follow(self, actual: Tensor) -> Tensor:
+        """Return the state [2, R, E] of the actuators a substep later."""
+        lagged = actual + (self.target - actual) * self._reached
+        turned = actual[1] + (self.target[1] - actual[1]).clamp(-self._turned, self._turned)
+        return torch.stack((lagged[0], torch.where(self._steered, turned, lagged[1])))
+
+    def _thrust(self, speed: Tensor, strength: Tensor) -> Tensor:
+        """Return the thrust of a propeller (N) at a shaft speed (1)."""
+        return strength * torch.where(speed < 0.0, self._min, self._max) * speed * speed.abs()
+
+    def forces(self, actual: Tensor, u_r: Tensor, v_r: Tensor, r: Tensor) -> Tau:
+        """Return the forces of the actuators and of the hull terms.
+
+        Args:
+            actual: [2, R, E] state of the actuators.
+            u_r: [R, E] surge velocity relative to the water (m/s).
+            v_r: [R, E] sway velocity relative to the water (m/s).
+            r: [R, E] yaw rate (rad/s).
+        """
+        k = self._extras
+        left, right = self._thrust(actual[0], k.left_strength), self._thrust(actual[1], k.right_strength)
+        angle = torch.where(self._steered, actual[1], 0.0)
+        if self._ideal is not None:
+            left, right = torch.where(self._ideal, self._setpoint, torch.stack((left, right)))
+            angle = torch.where(self._ideal, 0.0, angle)
+        surge, sway, yaw = self._of_two(left, right)
+        cos, sin = (angle + self._angle[0]).cos(), (angle + self._angle[0]).sin()
+        slipstream = 8.0 * left.clamp_min(0.0) / (math.pi * DENSITY * k.propeller_diameter.square())
+        water = u_r * u_r.abs() + torch.where(k.propeller_diameter > 0.0, slipstream, 0.0)
+        lift = k.rudder_lift * water * sin
+        ahead = torch.where(self._rudder, left - lift * sin, left * cos)
+        aside = torch.where(self._rudder, lift * cos, left * sin)
+        across, turning = cross_flow(v_r, r, k.cross_flow, k.cross_flow_length)
+        surge = torch.where(self._steered, ahead, surge) + k.xUUU * u_r**3
+        sway = torch.where(self._steered, aside, sway) + k.yVVV * v_r**3 + across
+        yaw = torch.where(self._steered, k.position * aside, yaw) + k.nRRR * r**3 + k.nUV * u_r * v_r + turning
+        return self._with_rotation((surge, sway, yaw), u_r, v_r, r)
+
+    def _with_rotation(self, tau: Tau, u_r: Tensor, v_r: Tensor, r: Tensor) -> Tau:
+        """Add the force that cancels the turn of the velocity into the new frame; see the module."""
+        cos, sin, share = (self._dt * r).cos(), (self._dt * r).sin(), self._extras.single_rotation / self._dt
+        along = share * (u_r * cos - v_r * sin - u_r)
+        across = share * (u_r * sin + v_r * cos - v_r)
+        m, added_u, added_v, coupled = self._masses
+        return tau[0] + (m - added_u) * along, tau[1] + (m - added_v) * across, tau[2] - coupled * across
+
+    def _of_two(self, left: Tensor, right: Tensor) -> Tau:
+        """Return the forces of two thrusters (N, N, N m), as dynamics.thruster_forces."""
+        cos, sin = self._angle.cos(), self._angle.sin()
+        sway = left * sin[0] + right * sin[1]
+        moment = 0.5 * self._extras.spacing * (left * cos[0] - right * cos[1]) - self._half_length * sway
+        return left * cos[0] + right * cos[1], sway, moment

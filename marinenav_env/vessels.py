@@ -1,0 +1,457 @@
+"""Vessels by name or from a file, and the settings of the world that follow from a vessel's size and speed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from marinenav_env.config import ActuatorConfig, Level, PerRobot, VesselConfig, WorldConfig
+from marinenav_env.support.files import read_json
+from marinenav_env.support.validation import ConfigError, is_number, is_text, require
+
+AnyLevel = TypeVar("AnyLevel", bound=Level)
+
+FORMAT, VERSION = "marinenav vessel", 1
+PUBLISHED = "published"
+"""Name of the vessel of the published world, which is no file."""
+UNITS = {
+    **dict.fromkeys(("length", "width", "radius", "detect_radius", "goal_distance"), "m"),
+    **dict.fromkeys(("min_thrust", "max_thrust"), "N"),
+    **dict.fromkeys(("max_thrust_rate", "left_thrust_change", "right_thrust_change"), "N/s"),
+    **dict.fromkeys(("m", "xDotU", "yDotV", "yRV", "yVR", "nVV", "nUV"), "kg"),
+    **dict.fromkeys(("Izz", "nDotR", "nRR"), "kg m^2"),
+    **dict.fromkeys(("yDotR", "nDotV", "yRR", "nRV", "nVR"), "kg m"),
+    **dict.fromkeys(("xU", "yV"), "kg/s"),
+    **dict.fromkeys(("xUU", "yVV"), "kg/m"),
+    **dict.fromkeys(("yR", "nV"), "kg m/s"),
+    **dict.fromkeys(("xUUU", "yVVV"), "kg s/m^2"),
+    "cross_flow": "kg/m^2",
+    "cross_flow_length": "m",
+    "nR": "kg m^2/s",
+    "nRRR": "kg m^2 s",
+    **dict.fromkeys(("power_coefficient", "single_rotation"), "1"),
+    **dict.fromkeys(
+        (
+            "speed_exponent",
+            "dead_band",
+            "left_limit",
+            "right_limit",
+            "left_strength",
+            "right_strength",
+        ),
+        "1",
+    ),
+    **dict.fromkeys(("spacing", "position", "propeller_diameter"), "m"),
+    "lag": "s",
+    "angle_limit": "rad",
+    "angle_rate": "rad/s",
+    "rudder_lift": "kg/m",
+}
+"""Units of the numbers of a vessel file."""
+_ACTUATORS = tuple(item.name for item in fields(ActuatorConfig))
+_VESSEL = tuple(item.name for item in fields(VesselConfig) if item.name not in ("name", "actuators"))
+_REQUIRED = ("length", "width", "m", "Izz", "min_thrust", "max_thrust")
+_DAMPING = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
+"""Damping of a motion by itself, which is negative."""
+_TEXTS = ("name", "about", "source", "licence")
+_KEYS = ("format", "version", *_TEXTS, "approximated", "vessel")
+_RAMP = 1.0
+"""Time in which the published vessel reaches full thrust ahead (s)."""
+_SMALLEST, _LONGEST, _FASTEST = 0.1, 500.0, 50.0
+"""Plausible lengths (m) and top speeds (m/s)."""
+_DERIVED = ("radius", "detect_radius", "goal_distance", "max_thrust_rate", "left_thrust_change", "right_thrust_change")
+
+
+class VesselFile(NamedTuple):
+    """Content of a vessel file."""
+
+    name: str
+    """Name of the boat."""
+    about: str
+    """Description in one line."""
+    source: str
+    """Source of the numbers."""
+    licence: str
+    """Licence of the source."""
+    approximated: tuple[str, ...]
+    """Statements on what differs from the source."""
+    settings: dict[str, Any]
+    """Settings below ``world.vessel`` that the file states, dotted; other hydrodynamic coefficients are 0, and
+    single_rotation is 1."""
+
+    @property
+    def vessel(self) -> VesselConfig:
+        """Return the vessel."""
+        return make_vessel(complete_vessel(self.settings))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Ratios of a vessel to the published one."""
+
+    length: float
+    """Ratio of the lengths; of several vessels the longest counts."""
+    speed: float
+    """Ratio of the top speeds; of several vessels the fastest counts."""
+
+    @property
+    def time(self) -> float:
+        """Return the ratio of times."""
+        return self.length / self.speed
+
+
+# Files ------------------------------------------------------------------------------------------
+
+
+@cache
+def vessel_files() -> dict[str, Path]:
+    """Return the files of the vessels that come with the package by name."""
+    package = Path(__file__).parent
+    # setup.py adds the folder to a wheel; in a checkout it is beside the packages.
+    inside = package / "shipped" / "vessels"
+    folder = inside if inside.is_dir() else package.parent / "configs" / "vessels"
+    return {file.stem: file for file in sorted(folder.glob("*.json"))}
+
+
+def read_vessel(name: str | Path) -> VesselConfig:
+    """Return a vessel; see read_vessel_file."""
+    return read_vessel_file(name).vessel
+
+
+def read_vessel_file(name: str | Path) -> VesselFile:
+    """Read a vessel.
+
+    Args:
+        name: ``published``, the name of one that comes with the package (see vessel_files), or a JSON file.
+
+    Raises:
+        ConfigError: when there is none, or its file is damaged or absurd.
+    """
+    if str(name) == PUBLISHED:
+        about = "the vessel of the published world"
+        return VesselFile(PUBLISHED, about, "arXiv 2412.09466", "", (), _flat(VesselConfig()))
+    known = vessel_files()
+    path = known.get(str(name), Path(name))
+    is_file = path.suffix == ".json" or path.exists()
+    require(is_file, "world.vessel", str(name), f"a JSON file or one of {', '.join((PUBLISHED, *known))}")
+    content = read_json(path, "a vessel file")
+    try:
+        return _parse(content)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {str(error).removeprefix('world.vessel.')}") from error
+
+
+def _flat(vessel: VesselConfig) -> dict[str, Any]:
+    """Return all settings of a vessel, dotted."""
+    own = {name: value for name, value in vars(vessel).items() if name != "actuators"}
+    return own | {f"actuators.{name}": value for name, value in vars(vessel.actuators).items()}
+
+
+def make_vessel(settings: Mapping[str, Any]) -> VesselConfig:
+    """Return the vessel of dotted settings."""
+    prefix = "actuators."
+    actuators = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
+    own = {name: value for name, value in settings.items() if not name.startswith(prefix)}
+    return VesselConfig(**own, actuators=ActuatorConfig(**actuators))
+
+
+def _parse(content: Any) -> VesselFile:
+    """Return the vessel of a file's content.
+
+    Raises:
+        ConfigError: when it is damaged or absurd.
+    """
+    require(isinstance(content, dict), "vessel file", content, "a JSON object")
+    require(content.get("format") == FORMAT, "format", content.get("format"), FORMAT)
+    require(content.get("version") == VERSION, "version", content.get("version"), str(VERSION))
+    for key in content:
+        require(key in _KEYS, "key", key, f"one of {', '.join(_KEYS)}")
+    texts = {name: content.get(name, "") for name in _TEXTS}
+    for name, text in texts.items():
+        require(is_text(text), name, text, "text without control characters")
+    require(texts["name"] not in ("", PUBLISHED), "name", texts["name"], f"a name other than {PUBLISHED}")
+    notes = content.get("approximated", [])
+    require(isinstance(notes, list) and all(map(is_text, notes)), "approximated", notes, "a list of texts")
+    numbers = content.get("vessel")
+    require(isinstance(numbers, dict), "vessel", numbers, "an object with numbers such as m")
+    settings = dict(_read_numbers(numbers, _VESSEL, ""))
+    actuators = numbers.get("actuators", {})
+    require(isinstance(actuators, dict), "actuators", actuators, "an object with numbers such as lag")
+    settings |= dict(_read_numbers(actuators, _ACTUATORS, "actuators."))
+    for name in _REQUIRED:
+        require(name in settings, name, None, f"stated, in {UNITS[name]}")
+    coefficients = [name for name in _VESSEL if name[0] in "xyn" and name[1] in "DUVR"]
+    usual = dict.fromkeys(coefficients, 0.0) | {"single_rotation": 1.0}
+    settings = usual | settings | {"name": texts["name"]}
+    _check_hull(make_vessel(settings))
+    return VesselFile(texts["name"], texts["about"], texts["source"], texts["licence"], tuple(notes), settings)
+
+
+def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield the settings that numbers, perhaps with their units, state.
+
+    Raises:
+        ConfigError: for an unknown name, another unit, or no number.
+    """
+    for name, given in stated.items():
+        if not prefix and name == "actuators":
+            continue
+        key = prefix + name
+        require(name in names, "setting", key, f"one of {', '.join(names)}")
+        value, source = given, ""
+        if isinstance(given, dict):
+            require(given.keys() <= {"value", "unit", "source"}, key, given, "an object of value, unit and source")
+            require("value" in given, key, given, "an object with a value")
+            value, source, unit = given["value"], given.get("source", ""), given.get("unit")
+            is_unit = unit is None or unit == UNITS.get(name)
+            require(is_unit, f"{key}: unit", unit, UNITS.get(name, "left out"))
+        require(is_text(source), f"{key}: source", source, "text")
+        if name != "steering":
+            values = value if isinstance(value, list) else [value]
+            require(bool(values) and all(map(is_number, values)), key, value, "a number, or a list of numbers")
+        yield key, value
+
+
+def _check_hull(vessel: VesselConfig) -> None:
+    """Refuse a vessel that no boat can be.
+
+    Raises:
+        ConfigError: when it is one.
+    """
+    for robot in range(_count(vessel)):
+        k = _numbers_of(vessel, robot)
+        _check_values(k)
+        speed = _top_speed(k)
+        require(speed <= _FASTEST, "xU", k["xU"], f"larger in size: the top speed of {speed:.3g} m/s is not plausible")
+
+
+def _check_values(k: dict[str, Any]) -> None:
+    """Refuse the numbers of one robot that no boat can have; see _check_hull."""
+    plausible = f"from {_SMALLEST:g} to {_LONGEST:g} m"
+    require(_SMALLEST <= k["length"] <= _LONGEST, "length", k["length"], plausible)
+    narrow = 0.02 * k["length"] <= k["width"] <= 3.0 * k["length"]
+    require(narrow, "width", k["width"], f"from 0.02 to 3 lengths ({k['length']:g} m)")
+    density = k["m"] / (k["length"] ** 2 * k["width"])
+    require(density <= 1e3, "m", k["m"], f"smaller: for its size it would be {density:.3g} kg/m^3")
+    require(k["max_thrust"] > 0.0, "max_thrust", k["max_thrust"], "above 0")
+    gyration = math.sqrt(k["Izz"] / k["m"])
+    is_inside = 0.02 * k["length"] <= gyration <= k["length"]
+    reach = f"such that sqrt(Izz / m), {gyration:.3g} m, is from 0.02 to 1 lengths"
+    require(is_inside, "Izz", k["Izz"], reach)
+    for name in _DAMPING:
+        require(k[name] <= 0.0, name, k[name], "at most 0: damping opposes the motion")
+    for motion, names in (("surge", _DAMPING[:3]), ("yaw", (*_DAMPING[6:], "cross_flow"))):
+        require(any(k[name] for name in names), names[0], 0.0, f"below 0, or another damping of {motion}")
+    require(k["m"] > k["xDotU"], "xDotU", k["xDotU"], "below m")
+    sway, yaw = k["m"] - k["yDotV"], k["Izz"] - k["nDotR"]
+    require(sway > 0.0, "yDotV", k["yDotV"], "below m")
+    require(yaw > 0.0, "nDotR", k["nDotR"], "below Izz")
+    is_positive = sway * yaw > k["yDotR"] * k["nDotV"]
+    require(is_positive, "yDotR", k["yDotR"], "such that the mass matrix can be inverted")
+
+
+# Sizes and speeds -------------------------------------------------------------------------------
+
+
+def _of_robot(value: Any, robot: int) -> Any:
+    return value[min(robot, len(value) - 1)] if isinstance(value, tuple) else value
+
+
+def _count(vessel: VesselConfig) -> int:
+    """Return the number of robots that any setting distinguishes."""
+    names = (*_REQUIRED, *_DAMPING, "xDotU", "yDotV", "nDotR", "yDotR", "nDotV")
+    values = [getattr(vessel, name) for name in names]
+    return max(len(value) if isinstance(value, tuple) else 1 for value in values)
+
+
+def top_speed(vessel: VesselConfig) -> float:
+    """Return the speed ahead under full thrust (m/s); of several vessels that of the fastest."""
+    return max(_top_speed(_numbers_of(vessel, robot)) for robot in range(_count(vessel)))
+
+
+def _numbers_of(vessel: VesselConfig, robot: int) -> dict[str, Any]:
+    """Return the numbers of one robot by name, with its ``steering``."""
+    numbers = {name: _of_robot(getattr(vessel, name), robot) for name in _VESSEL}
+    return numbers | {"steering": _of_robot(vessel.actuators.steering, robot)}
+
+
+def _top_speed(k: Mapping[str, Any]) -> float:
+    """Return the speed of one robot at which drag balances full thrust (m/s), by bisection."""
+    thrust = k["max_thrust"] * (2.0 if k["steering"] == "thrusters" else 1.0)
+    low, high = 0.0, 1e4
+    for _ in range(100):
+        speed = 0.5 * (low + high)
+        drag = -(k["xU"] + (k["xUU"] + k["xUUU"] * speed) * speed) * speed
+        low, high = (speed, high) if drag < thrust else (low, speed)
+    return 0.5 * (low + high)
+
+
+def scale_of(vessel: VesselConfig) -> Scale:
+    """Return the ratios of a vessel to the published one."""
+    usual = VesselConfig()
+    length = max(vessel.length) if isinstance(vessel.length, tuple) else vessel.length
+    return Scale(length / _single(usual.length), top_speed(vessel) / top_speed(usual))
+
+
+def _single(value: PerRobot) -> float:
+    return max(value) if isinstance(value, tuple) else value
+
+
+def _rounded(value: float, digits: int = 3) -> float:
+    """Return a number of a few significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
+def _each(change: Callable[[float], float], value: Any) -> Any:
+    """Return a number, or every number of a tuple or list, changed."""
+    return tuple(map(change, value)) if isinstance(value, tuple | list) else change(value)
+
+
+def complete_vessel(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dotted settings of a vessel with those that follow from its size and thrust, unless stated."""
+    vessel, usual = make_vessel(settings), VesselConfig()
+    scale = scale_of(vessel)
+    lengths, widths = vessel.length, vessel.width
+    if isinstance(lengths, tuple) and not isinstance(widths, tuple):
+        widths = (widths,) * len(lengths)
+    if isinstance(widths, tuple) and not isinstance(lengths, tuple):
+        lengths = (lengths,) * len(widths)
+    radius: Any
+    if isinstance(lengths, tuple) and isinstance(widths, tuple):
+        radius = tuple(_rounded(0.5 * math.hypot(*size), 4) for size in zip(lengths, widths, strict=False))
+    else:
+        radius = _rounded(0.5 * math.hypot(_single(lengths), _single(widths)), 4)
+    reached = _single(usual.goal_distance) / _single(usual.length)
+    derived: dict[str, Any] = {
+        "radius": radius,
+        "detect_radius": radius,
+        "goal_distance": _each(lambda length: _rounded(reached * length), vessel.length),
+        "max_thrust_rate": _each(lambda thrust: _rounded(thrust / (_RAMP * scale.time)), vessel.max_thrust),
+    }
+    rate = _single(settings.get("max_thrust_rate", derived["max_thrust_rate"]))
+    share = {number / _single(usual.max_thrust_rate): None for number in usual.left_thrust_change}
+    changes = tuple(_rounded(part * rate, 4) for part in share)
+    derived |= {"left_thrust_change": changes, "right_thrust_change": changes}
+    return derived | dict(settings)
+
+
+_LENGTHS = (
+    "sensor.range",
+    "sensor.scan_range",
+    "colregs.crossing_x",
+    "colregs.crossing_y",
+    "colregs.crossing_corner_y",
+    "colregs.head_on_x",
+    "colregs.head_on_half_width",
+    "colregs.clearance",
+    "colregs.domain",
+    "colregs.stand_on_until",
+    "scenario.width",
+    "scenario.height",
+    "scenario.start_margin",
+    "scenario.obstacle_margin",
+    "scenario.clear_r",
+    "scenario.core_radius",
+    "scenario.obs_r_range",
+    "scenario.scale",
+    "weather.hull_height",
+)
+_SPEEDS = ("colregs.min_speed", "scenario.v_rel_max", "scenario.v_range", "scenario.speed_scale")
+_TIMES = ("colregs.horizon",)
+
+
+def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
+    """Return the settings below ``world`` that follow from a vessel's length and top speed, dotted.
+
+    Lengths are those of the published world times the ratio of the lengths of the vessels, and speeds those times the
+    ratio of their top speeds. Times, among them the control step, are scaled by the ratio of both, so that a vessel
+    crosses its map in as many control steps as the published one. (Froude's law would scale speeds by the root of the
+    length; thrusters of small boats are stronger than that.) Rewards, noise, number of steps, wind and waves stay.
+    """
+    usual, scale = WorldConfig(), scale_of(vessel)
+    settings: dict[str, Any] = {"dt": _rounded(usual.dt * scale.time, 2)}
+    groups = ((_LENGTHS, scale.length), (_SPEEDS, scale.speed), (_TIMES, scale.time))
+    for names, factor in groups:
+        for name in names:
+            section, _, field_name = name.partition(".")
+            value = getattr(getattr(usual, section), field_name)
+
+            def changed(number: float, factor: float = factor) -> float:
+                return _rounded(number * factor)
+
+            settings[name] = _each(changed, value)
+    return settings
+
+
+def scaled_world(vessel: VesselConfig | str | Path, **changes: Any) -> WorldConfig:
+    """Return the world of a vessel, with the settings of scaled_settings.
+
+    Args:
+        vessel: vessel, or its name or file as of read_vessel.
+        **changes: fields of the world that take precedence, such as ``max_steps`` or ``sensor``.
+
+    Raises:
+        ConfigError: see read_vessel.
+    """
+    if not isinstance(vessel, VesselConfig):
+        vessel = read_vessel(vessel)
+    world, sections = WorldConfig(vessel=vessel), dict[str, dict[str, Any]]()
+    for name, value in scaled_settings(vessel).items():
+        section, dot, field_name = name.partition(".")
+        sections.setdefault(section if dot else "", {})[field_name if dot else name] = value
+    own = sections.pop("")
+    parts = {section: replace(getattr(world, section), **values) for section, values in sections.items()}
+    return replace(world, **own | parts | changes)
+
+
+def scaled_level(level: AnyLevel, length: float, speed: float) -> AnyLevel:
+    """Return a level with its distances and its current scaled.
+
+    Args:
+        level: level of the published vessel.
+        length: factor on its lengths.
+        speed: factor on its speeds.
+    """
+    return replace(
+        level,
+        min_start_goal_dis=_rounded(level.min_start_goal_dis * length),
+        map_size=_rounded(level.map_size * length),
+        core_speed=_rounded(level.core_speed * speed),
+    )
+
+
+def vessel_lines(world: WorldConfig, levels: tuple[Level, ...] = ()) -> list[str]:
+    """Return what follows from the size of a world's vessel, a line each; none for the published vessel.
+
+    Args:
+        world: the world, of which the lines name the values, whether derived or stated.
+        levels: levels whose distances between starts and goals are named.
+    """
+    vessel, area = world.vessel, world.scenario
+    if vessel.name == PUBLISHED:
+        return []
+
+    def shown(value: Any) -> str:
+        return " to ".join(f"{number:g}" for number in value) if isinstance(value, tuple) else f"{value:g}"
+
+    kinds = vessel.actuators.steering
+    distances = sorted({level.min_start_goal_dis for level in levels if not level.encounter})
+    lines = {
+        "boat": f"{vessel.name}, {shown(vessel.length)} x {shown(vessel.width)} m, "
+        f"{kinds if isinstance(kinds, str) else ', '.join(kinds)}, top speed {top_speed(vessel):.2f} m/s",
+        "collision radius": f"{shown(vessel.radius)} m",
+        "detected radius": f"{shown(vessel.detect_radius)} m",
+        "goal distance": f"{shown(vessel.goal_distance)} m",
+        "sensor range": f"{shown(world.sensor.range)} m",
+        "passing distances": f"domain {world.colregs.domain:g} m, clearance {world.colregs.clearance:g} m, "
+        f"head-on up to {world.colregs.head_on_x[1]:g} m ahead",
+        "map": f"{area.width:g} x {area.height:g} m, obstacles of {shown(area.obs_r_range)} m, "
+        f"{area.clear_r:g} m between starts",
+        "start to goal": f"at least {', '.join(f'{distance:g}' for distance in distances)} m" if distances else "",
+        "control step": f"{world.dt * world.substeps:g} s",
+    }
+    return [f"{name}: {text}" for name, text in lines.items() if text]

@@ -1,0 +1,359 @@
+"""Actuators and hull terms: against the oracle, and in the world."""
+
+import math
+import random
+from dataclasses import fields, replace
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter
+
+from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig, scaled_world
+from marinenav_env.config import HULL_TERMS, STEERING, ActuatorConfig, SensorConfig, VesselConfig
+from marinenav_env.kernels import find_kernel
+from marinenav_env.physics import dynamics
+from marinenav_env.physics.actuators import (
+    cross_flow,
+    move,
+    propelling,
+    setpoint_limits,
+    steady_actuator,
+    steady_setpoint,
+)
+from marinenav_env.physics.thrust import ThrustController
+from marinenav_env.scenarios.parameters import build_extras, build_parameters
+from marinenav_env.support.validation import ConfigError
+from tests.marinenav_env.helpers import (
+    CPU,
+    of_robot,
+    oracle_cores,
+    oracle_states,
+    oracle_vessel,
+    random_world,
+    simple_episode,
+)
+from tests.oracle import actuators as oracle
+
+DOUBLE = torch.float64
+BOUNDS = {
+    "lag": (0.0, 1.0),
+    "speed_exponent": (0.4, 1.2),
+    "dead_band": (0.0, 0.4),
+    "left_limit": (0.5, 1.0),
+    "right_limit": (0.5, 1.0),
+    "left_strength": (0.0, 1.0),
+    "right_strength": (0.0, 1.2),
+    "spacing": (0.5, 3.0),
+    "position": (-3.0, -0.5),
+    "angle_limit": (0.2, 2.0),
+    "angle_rate": (0.2, 3.0),
+    "rudder_lift": (0.0, 30.0),
+    "propeller_diameter": (0.1, 0.4),
+}
+HULL_BOUNDS = {
+    "xUUU": (-20.0, 0.0),
+    "yVVV": (-20.0, 0.0),
+    "nRRR": (-200.0, 0.0),
+    "nUV": (-50.0, 50.0),
+    "cross_flow": (0.0, 100.0),
+    "cross_flow_length": (3.0, 6.0),
+    "single_rotation": (0.0, 1.0),
+}
+
+
+def with_extras(world, rng):
+    """The vessel of an episode's world with actuators and hull terms of every robot."""
+    robots = len(world.vessel.m)
+
+    def drawn(bounds):
+        return {name: tuple(rng.uniform(*bound) for _ in range(robots)) for name, bound in bounds.items()}
+
+    kinds = tuple(rng.choice(STEERING) for _ in range(robots))
+    # Some numbers are those that switch a part off.
+    off = {"lag": 0.0, "spacing": 0.0, "position": 0.0, "propeller_diameter": 0.0, "cross_flow_length": 0.0}
+    numbers, terms = drawn(BOUNDS), drawn(HULL_BOUNDS)
+    for group in (numbers, terms):
+        for name in group.keys() & off.keys():
+            group[name] = tuple(off[name] if rng.random() < 0.3 else number for number in group[name])
+    return replace(world, vessel=replace(world.vessel, **terms, actuators=ActuatorConfig(steering=kinds, **numbers)))
+
+
+@pytest.fixture(scope="module")
+def driven():
+    """A random world whose vessels have actuators, with their parameters and state."""
+    rng = random.Random(4)
+    world = random_world(2, [(4, 0, 2), (3, 0, 3), (4, 0, 0)] * 4, size=12.0, inactive=0.0)
+    world.episodes = [replace(episode, world=with_extras(episode.world, rng)) for episode in world.episodes]
+    robots = world.state.active.shape[1]
+    filled = [
+        replace(episode.world, vessel=_filled(episode.world.vessel, robots), sensor=SensorConfig())
+        for episode in world.episodes
+    ]
+    parameters, _ = build_parameters(filled, robots, CPU, DOUBLE)
+    generator = torch.Generator().manual_seed(3)
+    state = world.state.clone()
+    state.actuator = 2.0 * torch.rand(*state.active.shape, 2, generator=generator, dtype=DOUBLE) - 1.0
+    return world, parameters, state, generator
+
+
+def _filled(config, robots):
+    """A vessel with numbers for more robots, the last ones repeated."""
+
+    def longer(part):
+        values = {
+            name: value + value[-1:] * (robots - len(value))
+            for name, value in vars(part).items()
+            if isinstance(value, tuple) and "thrust_change" not in name
+        }
+        return replace(part, **values)
+
+    return replace(longer(config), actuators=longer(config.actuators))
+
+
+def actuators_of(vessel, robot):
+    names = [item.name for item in fields(ActuatorConfig)]
+    numbers = {name: of_robot(getattr(vessel.actuators, name), robot) for name in names}
+    return oracle.Actuators(**numbers, **{name: of_robot(getattr(vessel, name), robot) for name in HULL_TERMS})
+
+
+def test_a_control_step_equals_the_oracle(driven):
+    world, parameters, state, generator = driven
+    rates = 4000.0 * torch.rand(*state.thrust.shape, generator=generator, dtype=DOUBLE) - 2000.0
+    force = 100.0 * torch.randn(3, *state.active.shape, generator=generator, dtype=DOUBLE)
+    config = world.episodes[0].world
+    moved = move(state, rates, world.scenario, parameters, config.dt, config.substeps, (force[0], force[1], force[2]))
+    got = torch.cat(moved[:4], -1)
+    kinds = set()
+    for e, episode in enumerate(world.episodes):
+        before = oracle_states(state[e])
+        for i in range(len(episode.start)):
+            actuators = actuators_of(episode.world.vessel, i)
+            expected, actual = oracle.control_step(
+                before[i],
+                state.actuator[e, i].tolist(),
+                oracle_vessel(episode, i),
+                actuators,
+                tuple(rates[e, i].tolist()),
+                oracle_cores(episode),
+                episode.world.scenario.core_radius,
+                force[:, e, i].tolist(),
+            )
+            kinds.add(actuators.steering)
+            assert got[e, i].tolist() == pytest.approx(expected, rel=1e-5, abs=1e-4)  # strips of the oracle
+            assert moved.actuator[e, i].tolist() == pytest.approx(actual, abs=1e-10)
+    assert kinds == set(STEERING)
+
+
+def test_ideal_actuators_move_a_vessel_as_without_them(driven):
+    world, _, state, _ = driven
+    plain, ideal = world.parameters, world.parameters.clone()
+    ideal.extras = build_extras([WorldConfig()] * len(state), 1, device=CPU, dtype=DOUBLE)
+    ideal.extras.spacing = plain.vessel.width
+    rates = torch.full_like(state.thrust, 300.0)
+    expected = dynamics.control_step(state, rates, world.scenario, plain.vessel, plain.rules.core_radius, 0.05, 10)
+    got = move(state, rates, world.scenario, ideal, 0.05, 10)
+    for a, b in zip(got[:4], expected, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_cross_flow_is_continuous_and_equals_strips(dtype):
+    sway = torch.tensor([0.0, 1.0, -1.0, 0.3, -0.3, 1e-9, 0.5, 0.5000001, -2.0], dtype=dtype)
+    rate = torch.tensor([0.0, 0.0, 0.1, 0.5, -0.8, 1.0, 0.5, 0.5, 1e-12], dtype=dtype)
+    force, moment = cross_flow(sway, rate, torch.tensor(10.0, dtype=dtype), torch.tensor(2.0, dtype=dtype))
+    x = torch.linspace(-1.0, 1.0, 20_001, dtype=torch.float64)
+    speed = sway.double()[:, None] + x * rate.double()[:, None]
+    drag = -10.0 * speed.abs() * speed
+    torch.testing.assert_close(force.double(), torch.trapezoid(drag, x), atol=2e-5, rtol=2e-5)
+    torch.testing.assert_close(moment.double(), torch.trapezoid(x * drag, x), atol=2e-5, rtol=2e-5)
+
+
+def test_the_cross_flow_of_nearly_no_motion_is_finite():
+    tiny = torch.logspace(-44, 0, 89).repeat(3)
+    for sway, rate in ((tiny, tiny.flip(0)), (0.0 * tiny, tiny), (tiny, 0.0 * tiny), (-tiny, tiny), (tiny, tiny)):
+        force, moment = cross_flow(sway, rate, torch.tensor(100.0), torch.tensor(2.1))
+        assert force.isfinite().all() and moment.isfinite().all()
+
+
+def one(config, **state):
+    """Parameters and state of a single vessel at rest, with a scenario."""
+    world = random_world(1, [(1, 0, 0)], inactive=0.0)
+    parameters, _ = build_parameters([WorldConfig(vessel=config)], 1, CPU, DOUBLE)
+    for name in ("velocity_water", "velocity_ground", "thrust", "pose"):
+        world.state.set(name, torch.zeros_like(world.state.get(name)))
+    world.scenario.thruster_angle = torch.zeros_like(world.scenario.thruster_angle)
+    world.state.actuator = torch.zeros(1, 1, 2, dtype=DOUBLE)
+    for name, value in state.items():
+        world.state.set(name, torch.tensor(value, dtype=DOUBLE))
+    return world.state, world.scenario, parameters
+
+
+def after(config, thrust, seconds, **state):
+    """State after some seconds with setpoints (N)."""
+    state, scenario, parameters = one(config, **state)
+    state.thrust = torch.tensor([[thrust]], dtype=DOUBLE)
+    for _ in range(round(seconds / 0.5)):
+        moved = move(state, torch.zeros_like(state.thrust), scenario, parameters, 0.05, 10)
+        state.pose, state.velocity_water, state.velocity_ground, state.thrust, state.actuator = moved
+    return state
+
+
+def test_shafts_lag_behind_and_the_curve_is_square():
+    vessel = VesselConfig(actuators=ActuatorConfig(lag=2.0, speed_exponent=1.0))
+    state = after(vessel, (500.0, -500.0), 2.0)
+    share = 1.0 - math.exp(-1.0)
+    assert state.actuator.flatten().tolist() == pytest.approx([0.5 * share, -share])
+
+
+def test_a_dead_thruster_turns_the_vessel_and_a_weak_one_less():
+    turned = {}
+    for strength in (0.0, 0.5, 1.0):
+        state = after(VesselConfig(actuators=ActuatorConfig(left_strength=strength, lag=0.1)), (500.0, 500.0), 3.0)
+        turned[strength] = float(state.velocity_water[0, 0, 2])
+    assert turned[0.0] < turned[0.5] < turned[1.0] == pytest.approx(0.0)
+
+
+def test_commands_within_the_dead_band_do_nothing():
+    state = after(VesselConfig(actuators=ActuatorConfig(dead_band=0.3)), (80.0, 80.0), 3.0)  # a share of 0.28
+    assert not state.velocity_water.any()
+    assert after(VesselConfig(actuators=ActuatorConfig(dead_band=0.25)), (80.0, 80.0), 3.0).velocity_water.any()
+
+
+def test_sides_have_their_own_limits():
+    vessel = VesselConfig(actuators=ActuatorConfig(left_limit=0.5, right_limit=0.25))
+    parameters, _ = build_parameters([WorldConfig(vessel=vessel)], 1, CPU, DOUBLE)
+    low, high = setpoint_limits(parameters.vessel, parameters.extras)
+    assert low.tolist() == [[[-250.0, -125.0]]] and high.tolist() == [[[500.0, 250.0]]]
+
+
+@pytest.mark.parametrize("kind", ["azimuth", "rudder"])
+def test_a_positive_angle_turns_to_port_at_a_limited_rate(kind):
+    actuators = ActuatorConfig(steering=kind, angle_rate=0.1, angle_limit=0.5, rudder_lift=50.0, propeller_diameter=0.3)
+    config = VesselConfig(actuators=actuators)
+    state = after(config, (500.0, 1000.0), 2.0)
+    assert float(state.actuator[0, 0, 1]) == pytest.approx(0.2)
+    assert float(state.velocity_water[0, 0, 2]) < 0.0
+    assert float(after(config, (500.0, 1000.0), 20.0).actuator[0, 0, 1]) == pytest.approx(0.5)
+    assert float(after(config, (500.0, 500.0), 20.0).actuator[0, 0, 1]) == pytest.approx(0.25)
+
+
+def test_a_rudder_needs_water_that_passes_it():
+    still = ActuatorConfig(steering="rudder", rudder_lift=50.0)
+    assert not after(VesselConfig(actuators=still), (0.0, 1000.0), 5.0).velocity_water.any()
+    turning = after(VesselConfig(actuators=still), (800.0, 1000.0), 8.0)
+    assert float(turning.velocity_water[0, 0, 2]) < -0.05
+
+
+def test_only_thrusts_count_as_energy_and_as_steady_setpoints():
+    config = VesselConfig(xUUU=-10.0, actuators=ActuatorConfig(steering=("thrusters", "azimuth"), lag=1.0))
+    parameters, _ = build_parameters([WorldConfig(vessel=config)], 2, CPU, DOUBLE)
+    setpoint = torch.tensor([[[3.0, 4.0], [5.0, 6.0]]], dtype=DOUBLE)
+    assert propelling(setpoint, parameters.extras).tolist() == [[[3.0, 4.0], [5.0, 0.0]]]
+    assert propelling(setpoint, None) is setpoint
+    velocity = torch.tensor([[[2.0, 0.0, 0.0]] * 2], dtype=DOUBLE)
+    drag = 100.0 * 2 + 150.0 * 4 + 10.0 * 8
+    got = steady_setpoint(velocity, parameters.vessel, parameters.extras)
+    assert got.tolist() == [[[drag / 2, drag / 2], [drag, 0.0]]]
+
+
+def test_steady_actuators_do_not_move():
+    config = VesselConfig(actuators=ActuatorConfig(lag=1.0))
+    state, scenario, parameters = one(config)
+    state.thrust = torch.tensor([[[250.0, -125.0]]], dtype=DOUBLE)
+    state.actuator = steady_actuator(state.thrust, scenario, parameters.vessel, parameters.extras)
+    moved = move(state, torch.zeros_like(state.thrust), scenario, parameters, 0.05, 10)
+    torch.testing.assert_close(moved.actuator, state.actuator)
+
+
+def test_the_published_vessel_has_no_extras_and_no_state_of_them():
+    parameters, _ = build_parameters([WorldConfig()], 2, CPU, DOUBLE)
+    assert parameters.extras is None
+    env = MarineNavEnv(scenarios=[simple_episode([(5.0, 5.0, 0.0)], [(9.0, 9.0)])])
+    assert env.state.actuator is None and env.constants.extras is None
+
+
+def make(world, level, envs, seed):
+    """An environment of one level, with a small reset pool."""
+    return MarineNavEnv(world, num_envs=envs, scenarios=Curriculum((level,), pool_size=64), seed=seed)
+
+
+def go(env, steps, value=None):
+    """Steps with random actions, or with one value for all."""
+    td = env.reset()
+    for _ in range(steps):
+        td = env.rand_action(td)
+        if value is not None:
+            td["robots", "action"] = torch.full_like(td["robots", "action"], value)
+        td = env.step_mdp(env.step(td))
+    return env
+
+
+@pytest.mark.parametrize("name", ["otter", "cybership2", "milliampere"])
+def test_vessels_act_in_the_environment(name):
+    env = make(scaled_world(name), Level(2, 0, 0, 3.0), 2, 1)
+    before = env.state.pose.clone()
+    go(env, 3)
+    assert env.state.actuator.shape == (2, 2, 2)
+    assert (env.state.pose != before).any() and env.state.pose.isfinite().all()
+
+
+def test_scripted_vessels_have_ideal_actuators():
+    actuators = ActuatorConfig(left_strength=0.0, lag=1.0, dead_band=0.5)
+    world = WorldConfig(vessel=VesselConfig(actuators=actuators, single_rotation=1.0))
+    env = make(world, Level(2, 0, 0, 0.0, encounter=True, traffic=1.0), 3, 2)
+    td = env.reset()
+    scripted = env.scenario.scripted
+    assert scripted.any()
+    speed = env.state.velocity_water[scripted].clone()
+    for _ in range(4):
+        td["robots", "action"] = torch.zeros(3, 2, 2)
+        td = env.step_mdp(env.step(td))
+    torch.testing.assert_close(env.state.velocity_water[scripted], speed, atol=1e-4, rtol=1e-4)
+
+
+def test_thruster_faults_are_drawn_for_single_robots():
+    level = Level(5, 0, 0, 10.0, thruster_fault=0.5)
+    env = make(WorldConfig(), level, 64, 3)
+    extras = env.constants.extras
+    weak = (extras.left_strength < 1.0) | (extras.right_strength < 1.0)
+    assert 0.4 < weak.double().mean() < 0.6
+    assert not ((extras.left_strength < 1.0) & (extras.right_strength < 1.0)).any()
+    torch.testing.assert_close(extras.spacing, torch.full_like(extras.spacing, 2.5))
+    again = make(WorldConfig(), level, 64, 3).constants.extras
+    assert torch.equal(extras.left_strength, again.left_strength)
+
+
+def test_the_kernel_and_the_baselines_say_what_they_do_not_cover():
+    steered = WorldConfig(vessel=VesselConfig(actuators=ActuatorConfig(steering="azimuth")))
+    with pytest.raises(ConfigError, match=r"steering='azimuth': must be thrusters for a baseline"):
+        ThrustController.from_world(steered)
+    wide = WorldConfig(vessel=VesselConfig(actuators=ActuatorConfig(spacing=1.5)))
+    assert ThrustController.from_world(wide).vessel.width == 1.5
+    pytest.importorskip("triton")
+    with pytest.raises(ConfigError, match="compiled with actuators or hull terms other than the published ones"):
+        find_kernel("triton", steered)
+
+
+def test_saved_states_have_the_actuators():
+    level = Level(2, 0, 0, 3.0)
+    env, other = (make(scaled_world("otter"), level, 2, seed) for seed in (1, 9))
+    go(env, 2)
+    other.load_state_dict(env.state_dict())
+    assert torch.equal(other.state.actuator, env.state.actuator)
+
+
+@pytest.mark.slow
+def test_actuators_compile_into_one_graph(monkeypatch):
+    counter = CompileCounter()
+    monkeypatch.setattr(
+        "marinenav_env.stepping.world.compiled",
+        lambda call, device, checks_all=True: torch.compile(call, backend=counter, fullgraph=True, dynamic=False),
+    )
+    levels = (Level(3, 0, 0, 5.0), Level(3, 0, 2, 5.0, thruster_fault=0.5, weather=1.0))
+    curriculum = Curriculum(levels, pool_size=64, refresh_size=16, refresh_interval=2)
+    world = replace(scaled_world("milliampere"), max_steps=6)
+    env = MarineNavEnv(world, 16, scenarios=curriculum, seed=1, compile_step=True)
+    td = env.reset()
+    for _ in range(20):
+        td = env.maybe_reset(env.step(env.rand_action(td))["next"])
+    assert counter.frame_count == 1

@@ -1,0 +1,275 @@
+"""Vessels by name and from files, and the settings that follow from their size."""
+
+import json
+import math
+import re
+from dataclasses import fields, replace
+
+import pytest
+
+from marinenav_env import LEVELS, ConfigError, Level, WorldConfig, read_vessel, scaled_world
+from marinenav_env.config import ActuatorConfig, VesselConfig
+from marinenav_env.vessels import (
+    FORMAT,
+    UNITS,
+    complete_vessel,
+    make_vessel,
+    read_vessel_file,
+    scale_of,
+    scaled_level,
+    scaled_settings,
+    top_speed,
+    vessel_files,
+    vessel_lines,
+)
+
+NAN, INF = float("nan"), float("inf")
+NUMBERS = {
+    "length": 2.0,
+    "width": 1.0,
+    "m": 80.0,
+    "Izz": 20.0,
+    "min_thrust": -60.0,
+    "max_thrust": 120.0,
+    "xU": -40.0,
+    "yV": -60.0,
+    "nR": -30.0,
+}
+
+
+def content(numbers=None, **other):
+    """A vessel file's content."""
+    return {"format": FORMAT, "version": 1, "name": "mine", "vessel": NUMBERS if numbers is None else numbers} | other
+
+
+def written(folder, stated):
+    file = folder / "boat.json"
+    file.write_text(stated if isinstance(stated, str) else json.dumps(stated))
+    return file
+
+
+@pytest.mark.parametrize("name", vessel_files())
+def test_vessels_of_the_package_say_where_they_are_from(name):
+    file = read_vessel_file(name)
+    assert file.name == name and file.about and file.source and file.licence and file.approximated
+    stated = json.loads(vessel_files()[name].read_text())["vessel"]
+    numbers = {**stated, **stated["actuators"]}
+    for key, value in numbers.items():
+        if key not in ("actuators", "steering"):
+            assert value["unit"] == UNITS[key], key
+    assert file.vessel.name == name and file.vessel.has_extras
+    assert 0.3 < top_speed(file.vessel) < 6.0
+
+
+def test_the_names_are_those_of_the_documentation():
+    assert [*vessel_files()] == ["cybership2", "milliampere", "otter", "roboboat", "wamv"]
+    assert read_vessel("published") == VesselConfig()
+    assert scaled_world("published") == WorldConfig()
+
+
+def test_units_are_those_of_the_settings():
+    source = {}
+    for kind in (VesselConfig, ActuatorConfig):
+        text = __import__("inspect").getsource(kind)
+        for name in (item.name for item in fields(kind)):
+            meaning = re.search(rf'^    {name}: .*?"""(.*?)"""', text, re.DOTALL | re.MULTILINE)
+            units = re.findall(r"\(([^()]*)\)", " ".join(meaning[1].split()))
+            source[name] = units
+    for name, unit in UNITS.items():
+        assert unit in source[name] or (unit == "1" and "1" in source[name]), (name, source[name])
+    named = {*UNITS, "name", "actuators", "steering"}
+    assert named == {item.name for kind in (VesselConfig, ActuatorConfig) for item in fields(kind)}
+
+
+def test_a_file_states_numbers_with_or_without_units(tmp_path):
+    plain = read_vessel(written(tmp_path, content()))
+    units = {name: {"value": value, "unit": UNITS[name], "source": "measured"} for name, value in NUMBERS.items()}
+    assert read_vessel(written(tmp_path, content(units))) == plain
+    assert (plain.m, plain.xUU, plain.nDotR, plain.single_rotation) == (80.0, 0.0, 0.0, 1.0)
+
+
+def test_what_is_not_stated_follows_from_size_and_thrust(tmp_path):
+    vessel = read_vessel(written(tmp_path, content()))
+    assert vessel.radius == vessel.detect_radius == pytest.approx(0.5 * math.hypot(2.0, 1.0), abs=1e-3)
+    assert vessel.goal_distance == pytest.approx(0.8)
+    time = scale_of(vessel).time
+    assert vessel.max_thrust_rate == pytest.approx(120.0 / time, rel=0.01)
+    rate = vessel.max_thrust_rate
+    assert vessel.left_thrust_change == pytest.approx((0.0, -0.5 * rate, -rate, 0.5 * rate, rate), rel=1e-3)
+    stated = read_vessel(written(tmp_path, content({**NUMBERS, "radius": 3.0, "max_thrust_rate": 50.0})))
+    assert (stated.radius, stated.detect_radius, stated.max_thrust_rate) == (3.0, vessel.radius, 50.0)
+    assert max(stated.left_thrust_change) == 50.0
+
+
+def test_vessels_of_unequal_size_in_one_fleet(tmp_path):
+    sizes = {**NUMBERS, "length": [2.0, 4.0], "width": [1.0, 2.0], "m": [80.0, 600.0], "Izz": [20.0, 900.0]}
+    vessel = read_vessel(written(tmp_path, content(sizes)))
+    assert vessel.radius == pytest.approx((1.118, 2.236)) and vessel.goal_distance == pytest.approx((0.8, 1.6))
+    world = scaled_world(vessel)
+    assert world.sensor.range == 16.0  # that of the longest
+    assert vessel_lines(world)[0].startswith("boat: mine, 2 to 4 x 1 to 2 m")
+
+
+def test_top_speed_balances_drag_and_thrust():
+    assert top_speed(VesselConfig()) == pytest.approx(10.0 / 3.0)
+    cubic = VesselConfig(xU=0.0, xUU=0.0, xUUU=-250.0)
+    assert top_speed(cubic) == pytest.approx(2.0)
+    steered = replace(cubic, actuators=ActuatorConfig(steering="azimuth"))
+    assert top_speed(steered) == pytest.approx(4.0 ** (1.0 / 3.0))
+    assert top_speed(replace(cubic, max_thrust=(1000.0, 3375.0))) == pytest.approx(3.0)
+
+
+def test_lengths_speeds_and_times_are_scaled():
+    world = scaled_world("otter")
+    scale = scale_of(world.vessel)
+    assert scale.length == 0.4 and scale.speed == pytest.approx(3.0864 / (10.0 / 3.0), rel=1e-4)
+    assert (world.sensor.range, world.scenario.width, world.colregs.domain) == (8.0, 22.0, 3.2)
+    assert world.colregs.crossing_x == (-3.6, 4.8) and world.scenario.obs_r_range == (0.4, 0.4)
+    assert world.colregs.min_speed == pytest.approx(0.5 * scale.speed, rel=0.01)
+    assert world.dt == pytest.approx(0.05 * scale.time, rel=0.05)
+    crossing = world.scenario.width / top_speed(world.vessel) / (world.dt * world.substeps)
+    usual = 55.0 / top_speed(VesselConfig()) / 0.5
+    assert crossing == pytest.approx(usual, rel=0.05)
+    # What does not follow from the boat stays.
+    assert world.reward == WorldConfig().reward and world.sensor.pos_std == WorldConfig().sensor.pos_std
+    assert scaled_world("otter", max_steps=7).max_steps == 7
+
+
+def test_every_scaled_setting_is_one():
+    for key, value in scaled_settings(read_vessel("otter")).items():
+        section, _, name = f"world.{key}".rpartition(".")
+        config = WorldConfig()
+        for part in section.split(".")[1:]:
+            config = getattr(config, part)
+        usual = getattr(config, name)
+        assert type(value) is type(usual), key
+        assert value != usual, key
+
+
+def test_levels_are_scaled():
+    level = Level(3, 1, 2, 40.0, map_size=60.0, core_speed=2.0)
+    assert scaled_level(level, 0.5, 0.25) == Level(3, 1, 2, 20.0, map_size=30.0, core_speed=0.5)
+    assert [scaled_level(each, 1.0, 1.0) for each in LEVELS] == [*LEVELS]
+
+
+def test_lines_name_what_follows_from_the_boat():
+    assert vessel_lines(WorldConfig(), LEVELS) == []
+    lines = dict(line.split(": ", 1) for line in vessel_lines(scaled_world("otter"), (Level(2, 0, 0, 12.0),)))
+    assert lines["boat"] == "otter, 2 x 1.08 m, thrusters, top speed 3.09 m/s"
+    assert lines["sensor range"] == "8 m" and lines["start to goal"] == "at least 12 m"
+    assert lines["collision radius"] == lines["detected radius"] == "1.136 m"
+
+
+def test_settings_of_a_file_can_be_completed_after_changes():
+    settings = {**read_vessel_file("otter").settings, "length": 4.0}
+    assert make_vessel(complete_vessel(settings)).goal_distance == 1.6
+
+
+# Damaged and absurd files: the content, and what the sentence says.
+DAMAGED = [
+    ("", "it is empty"),
+    ("{", "cannot be read as a vessel file"),
+    ("[]", "must be a JSON object"),
+    ("3", "must be a JSON object"),
+    ('{"m": 1, "m": 2}', "is there twice"),
+    ({}, "format=None: must be marinenav vessel"),
+    (content(format="boat"), "format='boat': must be marinenav vessel"),
+    (content(version=2), "version=2: must be 1"),
+    (content(version="1"), "version='1': must be 1"),
+    (content(hull="x"), "key='hull': must be one of format"),
+    (content(name=""), "name='': must be a name"),
+    (content(name="published"), "name='published': must be a name other than published"),
+    (content(name=7), "name=7: must be text"),
+    (content(about="a\nb"), "about='a\\nb': must be text"),
+    (content(source=["x"]), "source=['x']: must be text"),
+    (content(approximated="much"), "approximated='much': must be a list of texts"),
+    (content(approximated=[1]), "approximated=[1]: must be a list of texts"),
+    (content(vessel=None), "vessel=None: must be an object with numbers"),
+    (content(vessel=[1]), "vessel=[1]: must be an object with numbers"),
+    (content({}), "length=None: must be stated, in m"),
+]
+CHANGED = [
+    ({"mass": 80.0}, "setting='mass': must be one of length"),
+    ({"name": "x"}, "setting='name': must be one of length"),
+    ({"m": "80"}, "m='80': must be a number"),
+    ({"m": None}, "m=None: must be a number"),
+    ({"m": True}, "m=True: must be a number"),
+    ({"m": []}, "m=[]: must be a number"),
+    ({"m": [80.0, "x"]}, "m=[80.0, 'x']: must be a number"),
+    ({"m": {"value": 80.0, "unit": "lb"}}, "m: unit='lb': must be kg"),
+    ({"xU": {"value": -40.0, "unit": "kg"}}, "xU: unit='kg': must be kg/s"),
+    ({"m": {"unit": "kg"}}, "must be an object with a value"),
+    ({"m": {"value": 80.0, "note": "x"}}, "must be an object of value, unit and source"),
+    ({"m": {"value": 80.0, "source": 3}}, "m: source=3: must be text"),
+    ({"m": 0.0}, "m=0.0: must be above 0"),
+    ({"m": -80.0}, "m=-80.0: must be above 0"),
+    ({"m": 1e300}, "must be from -1e+30 to 1e+30"),
+    ({"m": 1e6}, "must be smaller: for its size it would be"),
+    ({"length": 0.01}, "length=0.01: must be from 0.1 to 500 m"),
+    ({"length": 2e4}, "length=20000.0: must be from 0.1 to 500 m"),
+    ({"length": [2.0, 600.0]}, "length=600.0: must be from 0.1 to 500 m"),
+    ({"width": 0.01}, "width=0.01: must be from 0.02 to 3 lengths"),
+    ({"width": 30.0}, "width=30.0: must be from 0.02 to 3 lengths"),
+    ({"Izz": 0.0}, "Izz=0.0: must be above 0"),
+    ({"Izz": 1e-4}, "Izz=0.0001: must be such that sqrt(Izz / m)"),
+    ({"Izz": 1e5}, "Izz=100000.0: must be such that sqrt(Izz / m)"),
+    ({"min_thrust": 60.0}, "min_thrust=60.0: must be at most 0"),
+    ({"max_thrust": -1.0}, "max_thrust=-1.0: must be at least 0"),
+    ({"max_thrust": 0.0}, "max_thrust=0.0: must be above 0"),
+    ({"max_thrust": 1e7}, "not plausible"),
+    ({"max_thrust_rate": 0.0}, "max_thrust_rate=0.0: must be above 0"),
+    ({"xU": 40.0}, "xU=40.0: must be at most 0: damping opposes the motion"),
+    ({"yVV": 1.0}, "yVV=1.0: must be at most 0: damping opposes the motion"),
+    ({"nR": 30.0}, "nR=30.0: must be at most 0: damping opposes the motion"),
+    ({"nRRR": 1.0}, "nRRR=1.0: must be at most 0: damping opposes the motion"),
+    ({"xU": 0.0}, "xU=0.0: must be below 0, or another damping of surge"),
+    ({"nR": 0.0}, "nR=0.0: must be below 0, or another damping of yaw"),
+    ({"xU": -1e-3}, "not plausible"),
+    ({"xDotU": 90.0}, "xDotU=90.0: must be below m"),
+    ({"yDotV": 80.0}, "yDotV=80.0: must be below m"),
+    ({"nDotR": 20.0}, "nDotR=20.0: must be below Izz"),
+    ({"yDotR": -60.0, "nDotV": -60.0}, "must be such that the mass matrix can be inverted"),
+    ({"single_rotation": 2.0}, "single_rotation=2.0: must be at least 0 and at most 1"),
+    ({"cross_flow": -1.0}, "cross_flow=-1.0: must be at least 0"),
+    ({"radius": -1.0}, "radius=-1.0: must be above 0"),
+    ({"left_thrust_change": [1.0] * 33}, "at most 32 numbers"),
+    ({"actuators": 3}, "actuators=3: must be an object with numbers such as lag"),
+    ({"actuators": {"delay": 1.0}}, "setting='actuators.delay': must be one of steering"),
+    ({"actuators": {"lag": -1.0}}, "actuators.lag=-1.0: must be at least 0"),
+    ({"actuators": {"lag": {"value": 1.0, "unit": "ms"}}}, "actuators.lag: unit='ms': must be s"),
+    ({"actuators": {"steering": "sail"}}, "actuators.steering='sail': must be one of thrusters, azimuth, rudder"),
+    ({"actuators": {"steering": 1}}, "actuators.steering=1: must be one of thrusters, azimuth, rudder"),
+    ({"actuators": {"angle_limit": 4.0}}, "actuators.angle_limit=4.0: must be above 0 and at most 3.1415"),
+    ({"actuators": {"angle_rate": 0.0}}, "actuators.angle_rate=0.0: must be above 0"),
+    ({"actuators": {"left_limit": 1.5}}, "actuators.left_limit=1.5: must be at least 0 and at most 1"),
+    ({"actuators": {"dead_band": "much"}}, "actuators.dead_band='much': must be a number"),
+]
+
+
+@pytest.mark.parametrize(("stated", "sentence"), DAMAGED, ids=range(len(DAMAGED)))
+def test_damaged_files_are_refused_in_one_sentence(tmp_path, stated, sentence):
+    refused(written(tmp_path, stated), sentence)
+
+
+@pytest.mark.parametrize(("changes", "sentence"), CHANGED, ids=range(len(CHANGED)))
+def test_absurd_vessels_are_refused_in_one_sentence(tmp_path, changes, sentence):
+    refused(written(tmp_path, content({**NUMBERS, **changes})), sentence)
+
+
+@pytest.mark.parametrize("number", [NAN, INF])
+def test_numbers_must_be_finite(tmp_path, number):
+    refused(written(tmp_path, content({**NUMBERS, "yR": number})), "must be a number")
+
+
+@pytest.mark.parametrize("name", ["ottr", "", "nowhere.json", ".", "a\0b"])
+def test_there_must_be_such_a_vessel(name):
+    with pytest.raises(ConfigError) as error:
+        read_vessel(name)
+    assert "\n" not in str(error.value)
+
+
+def refused(file, sentence):
+    with pytest.raises(ConfigError) as error:
+        read_vessel(file)
+    text = str(error.value)
+    assert text.startswith(str(file)) and sentence in text and "\n" not in text, text
