@@ -452,6 +452,9 @@ class Level:
     slow_vessel: bool = False
     """Make the second robot of an encounter with traffic a slow vessel that the first overtakes: 0.4
     of the speed, 0.12 of the thrust ahead, on nearly the same course."""
+    overtaken: bool = False
+    """Make the first robot of an encounter a slow vessel, which the second comes up with from behind
+    and does not avoid: it keeps course and speed, or misbehaves. All start in motion."""
     noise: NonNegative = 1.0
     """Factor on the standard deviations of measured positions and velocities (1)."""
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0
@@ -477,6 +480,13 @@ class Level:
             "level.slow_vessel",
             self.slow_vessel,
             "false without traffic and a second robot",
+        )
+        can_be_overtaken = self.encounter and self.num_robots > 1 and not self.slow_vessel
+        require(
+            can_be_overtaken or not self.overtaken,
+            "level.overtaken",
+            self.overtaken,
+            "false but in an encounter of two robots or more without slow_vessel",
         )
 
 

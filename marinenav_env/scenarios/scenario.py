@@ -239,8 +239,10 @@ class ScenarioSampler:
         self._num_behaviours = torch.tensor([len(row) for row in codes], device=device)
         rows = [torch.tensor(row) for row in codes]
         self._behaviours = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(device)
+        self._overtaken = torch.tensor([level.overtaken for level in levels], device=device)
+        self._has_overtaken = any(level.overtaken for level in levels)
         self._has_unruly = any(level.unruly for level in levels)
-        self._has_motion = self._has_unruly or any(level.traffic for level in levels)
+        self._has_motion = self._has_unruly or any(level.traffic or level.overtaken for level in levels)
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
@@ -348,9 +350,11 @@ class ScenarioSampler:
         behaviour, onset = None, None
         if self._has_motion:
             traffic = self._traffic[level][:, None]
+            overtaken = self._overtaken[level][:, None] if self._has_overtaken else None
             moving = (traffic > 0.0) | (self._unruly[level][:, None] > 0.0)
+            moving = moving if overtaken is None else moving | overtaken
             slow = self._slow[level][:, None]
-            course, speed, scripted = self._in_motion(moving, traffic, slow, course, draws)
+            course, speed, scripted = self._in_motion(moving, traffic, slow, overtaken, course, draws)
             both = present[:, :, None] & present[:, None]
             time = torch.maximum(before / usual_speed, (apart / _closing(course, speed, both))).clamp_max(longest)
             travelled = speed * time
@@ -385,19 +389,30 @@ class ScenarioSampler:
         return scripted | unruly, behaviour, onset
 
     def _in_motion(
-        self, moving: Tensor, traffic: Tensor, controlled: Tensor, course: Tensor, draws: Draws
+        self,
+        moving: Tensor,
+        traffic: Tensor,
+        controlled: Tensor,
+        overtaken: Tensor | None,
+        course: Tensor,
+        draws: Draws,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return courses, speeds and the mask of scripted robots, all [P, R], where ``moving`` [P, 1] holds.
 
         The share ``traffic`` [P, 1] of them is scripted. Where ``controlled`` [P, 1] holds, the second vessel
-        is slow and not scripted.
+        is slow and not scripted; where ``overtaken`` [P, 1] holds, the first is slow and the second scripted.
         """
         chance, vary, turn = draws.uniform(MOTION, (3,), course.shape[1:])
         slot = torch.arange(course.shape[-1], device=course.device)
         slow = ((chance[:, :1] < SLOW_CHANCE) | controlled) & (slot == 1) & moving
-        course = torch.where(slow, SLOW_COURSE * (2.0 * turn - 1.0), course)
+        nearly_ahead = slow
+        if overtaken is not None:
+            slow, nearly_ahead = (torch.where(overtaken, slot == first, slow) for first in (0, 1))
+        course = torch.where(nearly_ahead, SLOW_COURSE * (2.0 * turn - 1.0), course)
         share = torch.where(slow, SLOW_SHARE, 1.0 + SPREAD * (2.0 * vary - 1.0))
         scripted = torch.where(slow, ~controlled, (chance < traffic) & (slot > 0))
+        if overtaken is not None:
+            scripted = torch.where(overtaken & (slot < 2), slot == 1, scripted)
         return course, torch.where(moving, SPEED * self.config.speed_scale * share, 0.0), scripted
 
     def _robots(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:

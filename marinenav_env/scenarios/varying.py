@@ -39,7 +39,8 @@ class ParameterSampler:
         self.varies = (
             self._stormy
             or self._faulty
-            or any(level.noise != 1.0 or level.vessel_spread != 1.0 or level.slow_vessel for level in levels)
+            or any(level.noise != 1.0 or level.vessel_spread != 1.0 for level in levels)
+            or any(level.slow_vessel or level.overtaken for level in levels)
         )
         """True if any level differs from the world."""
         self.spread = max(level.vessel_spread for level in levels)
@@ -50,8 +51,8 @@ class ParameterSampler:
         self._weather = torch.tensor([level.weather for level in levels], **like)
         self._thrust = torch.ones(len(levels), robots, **like)
         for number, level in enumerate(levels):
-            if level.slow_vessel:
-                self._thrust[number, 1] = SLOW_THRUST
+            if level.slow_vessel or level.overtaken:
+                self._thrust[number, 0 if level.overtaken else 1] = SLOW_THRUST
         self._spread = torch.tensor([math.log(level.vessel_spread) for level in levels], **like)
 
     def sample(self, level: Tensor, source: RandomSource) -> Parameters:

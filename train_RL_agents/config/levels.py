@@ -28,6 +28,7 @@ _VARIED = (
     "unruly",
     "behaviours",
     "slow_vessel",
+    "overtaken",
     "noise",
     "vessel_spread",
     "weather",

@@ -445,6 +445,34 @@ def test_a_slow_vessel_is_steered_and_ahead(monkeypatch: pytest.MonkeyPatch) -> 
     assert -20.0 <= course.min() < -19.0 and 19.0 < course.max() <= 20.0
 
 
+def test_a_vessel_that_is_overtaken_is_the_first_and_the_second_keeps_its_course(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    level = Level(3, 0, 0, 0.0, encounter=True, traffic=0.5, overtaken=True)
+    drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 200, level)
+    assert drawn.scripted is not None
+    assert not drawn.scripted[:, 0].any() and drawn.scripted[:, 1].all()
+    assert drawn.scripted[:, 2].double().mean().item() == pytest.approx(0.5, abs=0.15)
+    speed, course = drawn.velocity[..., :2].norm(dim=-1), drawn.heading[:, 1] * 180.0 / math.pi
+    torch.testing.assert_close(speed[:, 0], torch.full_like(speed[:, 0], 0.8))
+    assert (speed[:, 1] >= 1.4).all()
+    assert -20.0 <= course.min() < -19.0 and 19.0 < course.max() <= 20.0
+    # The second is behind the first.
+    assert (drawn.start[:, 1, 0] < drawn.start[:, 0, 0]).all()
+
+
+def test_a_level_may_be_of_both_kinds_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    level = Level(2, 0, 0, 0.0, encounter=True, unruly=1.0, overtaken=True)
+    drawn = met(monkeypatch, [[0.0, 1.5]] * 50, level)
+    assert drawn.behaviour is not None and (drawn.behaviour[:, 1] > 0).all() and not drawn.behaviour[:, 0].any()
+
+
+@pytest.mark.parametrize("options", [{"encounter": False}, {"num_robots": 1}, {"traffic": 0.5, "slow_vessel": True}])
+def test_only_an_encounter_has_a_vessel_that_is_overtaken(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"level\.overtaken"):
+        Level(**({"num_robots": 2, "encounter": True, "overtaken": True} | options))
+
+
 def test_courses_differ_by_the_separation_of_the_level() -> None:
     levels = tuple(Level(2, 0, 0, 0.0, encounter=True, separation=least) for least in (0.0, 0.1))
     drawn = draw(ScenarioConfig(), levels, 800)
