@@ -44,12 +44,12 @@ class Part:
     """N scenarios; the ``level`` of scenario tensors is the index of their group in the set."""
     only_own: bool = False
     """True if the policy controls only robot 0; the others keep course and speed, or are steered by another policy."""
-    others: str = ""
-    """Name of the policy or baseline that steers the others; empty: they keep course and speed."""
     levels: tuple[int, ...] | None = None
     """Index of the group of each of N episodes that are no tensors; None: they have one group."""
     situations: tuple[int, ...] | None = None
     """Number of the situation that each scenario repeats; None: all scenarios differ."""
+    others: str = ""
+    """Name of the policy or baseline that steers the others; empty: they keep course and speed."""
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def test_the_others_do_the_same_while_manoeuvres_are_tried(monkeypatch):
     made = encounters(NEAR)
     scenarios = made.parts[0].scenarios.clone()
     scenarios.scripted = scenarios.behaviour = scenarios.onset = None
-    chosen = replace(made, parts=(Part(WORLD, scenarios, True, "straight"),))
+    chosen = replace(made, parts=(Part(WORLD, scenarios, True, others="straight"),))
     tried = []
     run = avoidance.evaluation.evaluate
 

@@ -111,8 +111,8 @@ def test_who_steers_the_vessels_of_a_part():
     orca, acting = Contender("orca"), ActingOptions(others=Contender("apf"))
     assert others_of(Part(WORLD, scenarios), acting, CPU) is None
     assert others_of(Part(WORLD, scenarios, True), ActingOptions(), CPU) is None
-    assert others_of(Part(WORLD, scenarios, True, "orca"), ActingOptions(), CPU) == orca
-    assert others_of(Part(WORLD, scenarios, True, "orca"), acting, CPU) == Contender("apf")
+    assert others_of(Part(WORLD, scenarios, True, others="orca"), ActingOptions(), CPU) == orca
+    assert others_of(Part(WORLD, scenarios, True, others="orca"), acting, CPU) == Contender("apf")
 
 
 @pytest.mark.parametrize("own", ["straight", "DQN", "PPO"])
