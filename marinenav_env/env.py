@@ -32,6 +32,7 @@ from marinenav_env.sensing.perception import with_thrusts
 from marinenav_env.specs import GROUP, make_specs
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State, WorldState
 from marinenav_env.stepping.actions import ActionChecks
+from marinenav_env.stepping.behaviours import require_thrusters
 from marinenav_env.stepping.reset_pool import (
     Curriculum,
     FixedPool,
@@ -290,6 +291,7 @@ class MarineNavEnv(EnvBase):
             self.reset_pool = FixedPool(self._source, self._make_reset_state, self.num_envs)
         is_covered = self._kernel == "compiled" or self.reset_pool.states.scenario.behaviour is None
         require(is_covered, "execution.kernel", self._kernel, "compiled with vessels that misbehave")
+        require_thrusters(self.reset_pool.states.scenario, self._all_constants.extras)
         self._pool = WorldState(self.reset_pool.states, self._all_constants)
         # A new loop, since a captured one reads the memory of the old pool.
         self._loop = EAGER.loop(

@@ -20,11 +20,12 @@ import math
 import torch
 from torch import Tensor
 
-from marinenav_env.config import BEHAVIOURS
+from marinenav_env.config import BEHAVIOURS, STEERING
 from marinenav_env.physics.dynamics import continuous_rates
 from marinenav_env.physics.thrust import ThrustController, to_the_goal
 from marinenav_env.sensing.perception import own_state
-from marinenav_env.state import Scenario, State, Vessel
+from marinenav_env.state import Extras, Scenario, State, Vessel
+from marinenav_env.support.validation import require
 
 KEEP, ACT_LATE, TURN_WRONG, STOP, SPEED_UP, LOSE_LEFT, LOSE_RIGHT, SEE_NOTHING = range(len(BEHAVIOURS))
 """Codes of the behaviours."""
@@ -34,6 +35,23 @@ SPEED, FULL = 2.0, 10.0
 """Speed of vessels that steer but started at rest, and a speed that only full thrust approaches (m/s)."""
 SLOW = 0.6
 """Speed below which a vessel that stops no longer goes full astern (m/s)."""
+
+
+def require_thrusters(scenario: Scenario, extras: Extras | None) -> None:
+    """Refuse vessels that misbehave without two thrusters, whose left and right thrust behaviours change.
+
+    Args:
+        scenario: batch [P].
+        extras: actuators, batch [P or 1]; None: all vessels have two thrusters.
+
+    Raises:
+        ConfigError: when there is such a vessel.
+    """
+    if scenario.behaviour is None or extras is None:
+        return
+    is_steered = (scenario.behaviour != KEEP) & (extras.steering != STEERING.index("thrusters"))
+    has_thrusters = not is_steered.any()  # host: at the start
+    require(has_thrusters, "world.vessel.actuators.steering", "...", "thrusters for vessels that misbehave")
 
 
 def behaviour_rates(state: State, scenario: Scenario, vessel: Vessel, seconds: float) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Episode, Level, MarineNavEnv
-from marinenav_env.config import BEHAVIOURS, MODERATE, WorldConfig
+from marinenav_env.config import BEHAVIOURS, MODERATE, ActuatorConfig, VesselConfig, WorldConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import State
@@ -174,6 +174,19 @@ def test_another_kernel_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
     message = r"^execution\.kernel='triton': must be compiled with vessels that misbehave$"
     with pytest.raises(ConfigError, match=message):
         of_level(UNRULY, kernel="triton")
+
+
+def test_vessels_without_two_thrusters_cannot_misbehave() -> None:
+    """But may keep course and speed."""
+    rudder = WorldConfig(vessel=VesselConfig(actuators=ActuatorConfig(steering="rudder", rudder_lift=50.0)))
+
+    def made(name: str) -> MarineNavEnv:
+        level = Level(2, 0, 0, 0.0, encounter=True, unruly=1.0, behaviours=(name,))
+        return MarineNavEnv(rudder, 2, scenarios=Curriculum((level,), pool_size=8, refresh_size=8), seed=0)
+
+    assert made("keep").scenario.behaviour is not None
+    with pytest.raises(ConfigError, match=r"^world\.vessel\.actuators\.steering='\.\.\.': must be thrusters for"):
+        made("stop")
 
 
 def test_vessels_that_are_controlled_keep_the_thrust_of_their_file() -> None:
