@@ -30,6 +30,7 @@ TRAINER = (
     "boat",
     "utils",
     "results",
+    "identification",
     "networks",
     "agents",
     "config",
