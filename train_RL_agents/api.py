@@ -55,7 +55,7 @@ class Choice(TypedDict, total=False):
     levels: Sequence[int]
     """Levels, from 1; all by default."""
     suite: str
-    """Name of a suite instead of levels, see docs/suites.md."""
+    """Name of a suite instead of levels, see docs/evaluation.md."""
     scenarios: str | Path
     """Scenario file instead of levels."""
     strict: bool
@@ -87,6 +87,7 @@ class _CheckedChoice:
     levels: tuple[int, ...] = ()
     suite: str = ""
     scenarios: str | Path = ""
+    strict: bool = False
     episodes: Count = 1
     seed: Whole = 0
     fresh: bool = False

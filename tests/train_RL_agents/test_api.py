@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
+from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
+from marinenav_env.scenarios.scenario_file import scenario_text
 from tests.train_RL_agents.tiny_runs import TINY, usual_signals
 from train_RL_agents import TrainConfig, compare, load, train
 from train_RL_agents.cli import main
@@ -35,6 +36,14 @@ def test_training_returns_what_it_reached(settings):
     policy = run.load()
     assert policy.config.agent_type == "DQN"
     assert policy.loaded.metrics["success_rate"] == run.best["success_rate"]
+
+
+def test_an_odd_scenario_file_is_refused_where_that_is_asked_for(tmp_path):
+    path = tmp_path / "odd.json"
+    odd = Episode([[10.0, 10.0]], [[30.0, 30.0]], [0.0], [[0.0] * 3], [[0.0] * 2], [[0.0] * 2], [[30.0, 30.0, 3.0]])
+    path.write_text(scenario_text([odd]))
+    with pytest.raises(ConfigError, match=str(path)):
+        compare("straight", scenarios=path, strict=True)
 
 
 def test_settings_may_be_numbers_of_numpy(settings):
