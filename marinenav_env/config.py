@@ -41,7 +41,10 @@ HULL_TERMS = ("xUUU", "yVVV", "nRRR", "nUV", "cross_flow", "cross_flow_length", 
 
 @dataclass(frozen=True)
 class ActuatorConfig:
-    """Propellers and steering; by default the ideal thrusters of the published vessel (see physics.actuators)."""
+    """Propellers and steering; by default the published ideal thrusters.
+
+    For the equations see marinenav_env.physics.actuators.
+    """
 
     steering: Steering | tuple[Steering, ...] = "thrusters"
     """Two fixed thrusters, or one that the right command turns (azimuth), or one with a rudder that it turns."""
