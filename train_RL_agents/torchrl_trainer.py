@@ -311,6 +311,7 @@ class TorchRLTrainer:
                 raise error
         self._rewinds += 1
         self.collector.close()
+        self.history.close()
         self.run.close()  # later entries replace those after that state
         # Memory was planned for one of each of these.
         del self.collector, self.algorithm, self.history
@@ -472,6 +473,7 @@ class TorchRLTrainer:
             self.display.stop()
             if hasattr(self, "collector"):  # it is missing when a rewind failed
                 self.collector.close()
+                self.history.close()
 
     def _on_first_pass(self, phase: str, seconds: float) -> None:
         """Log the time of the first pass through a phase, which compiles it."""

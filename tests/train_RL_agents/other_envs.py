@@ -31,7 +31,7 @@ class Chase(EnvBase):
         seed: seed of the starts.
         action: name in ACTIONS.
         ends: how episodes end: never, or agent by agent after 2, 3 and 4 steps.
-        tells: what else is told: success, mask or nothing.
+        tells: what else is told: success, mask, tides (a mask that changes) or nothing.
         breaks: what goes wrong in the third step: raise, nan, reward, shape or nothing.
     """
 
@@ -52,7 +52,7 @@ class Chase(EnvBase):
         self.ends, self.tells, self.breaks, self.taken = ends, tells, breaks, []
         place = {"place": Bounded(-8.0, 8.0, (*shape, 2)), "objects": Unbounded((*shape, 4, 3))}
         place |= {"objects_mask": Binary(4, (*shape, 4), dtype=torch.bool)}
-        place |= {"mask": Binary(AGENTS, shape, dtype=torch.bool)} if tells == "mask" else {}
+        place |= {"mask": Binary(AGENTS, shape, dtype=torch.bool)} if tells in ("mask", "tides") else {}
         content: dict[str, Any] = {"fleet": Composite(place, shape=shape)}
         content |= {"info": Composite(success=Unbounded((num_envs, 1)), shape=shape[:1])} if tells == "success" else {}
         self.observation_spec = Composite(content, shape=shape[:1])
@@ -75,6 +75,8 @@ class Chase(EnvBase):
         entries = {"place": self.place.clone(), "objects": objects, "objects_mask": present}
         if self.tells == "mask":
             entries["mask"] = (torch.arange(AGENTS) > 0).expand(self.shape_).clone()
+        if self.tells == "tides":  # the first leaves after two steps, and comes back after four
+            entries["mask"] = ((torch.arange(AGENTS) > 0) | ~((self.age > 1) & (self.age < 4))[:, None]).clone()
         content: dict[str, Any] = {"fleet": TensorDict(entries, self.shape_)}
         if self.tells == "success":
             content["info"] = {"success": (self.place[:, :1, 0].abs() < 0.5).float()}
@@ -160,6 +162,24 @@ class Alone(EnvBase):
         done = torch.tensor([bool(self.speed.abs() > 3.0)])
         content = {"speed": self.speed, "place": self.speed.expand(2), "reward": -self.speed.abs()[None]}
         return TensorDict({**content, "done": done, "terminated": done.clone()}, [])
+
+
+def unequal(num_envs: int, device: torch.device, seed: int) -> EnvBase:
+    """Return one whose agents have actions of different bounds."""
+    env = Chase(num_envs, device, seed)
+    high = torch.tensor([1.0, 5.0, 9.0])[:, None].expand(num_envs, AGENTS, 2).clone()
+    action = Bounded(-high, high, (num_envs, AGENTS, 2))
+    env.action_spec = Composite(fleet=Composite(action=action, shape=(num_envs, AGENTS)), shape=(num_envs,))
+    return env
+
+
+def with_action_mask(num_envs: int, device: torch.device, seed: int) -> EnvBase:
+    """Return one that masks actions."""
+    env = Chase(num_envs, device, seed)
+    shape = num_envs, AGENTS
+    group = Composite(place=Unbounded((*shape, 2)), action_mask=Binary(4, (*shape, 4), dtype=torch.bool), shape=shape)
+    env.observation_spec = Composite(fleet=group, shape=shape[:1])
+    return env
 
 
 def no_environment(num_envs: int, device: torch.device, seed: int) -> str:

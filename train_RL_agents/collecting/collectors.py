@@ -125,7 +125,8 @@ class StepCollector:
 
     def _without_workers(self, error: Exception) -> Callable[[], TensorDictBase]:
         """Collect in this process, since workers cannot be started or are lost."""
-        self.close()
+        assert self._workers is not None
+        self._workers.close()
         self._workers = None
         self._display.log(
             f"no workers by {self._config.trainer.collector} ({first_line(error)}); collecting in this process"
@@ -159,9 +160,10 @@ class StepCollector:
         return active.float().mean() * active.shape[-1]
 
     def close(self) -> None:
-        """End workers, if there are any."""
+        """End workers, if there are any, and close the environments."""
         if self._workers is not None:
             self._workers.close()
+        self._environment.close(self.env)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the world, if it is in this process."""

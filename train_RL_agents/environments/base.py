@@ -56,6 +56,9 @@ class Evaluations(Protocol):
             Figures over all episodes, and whether the policy is the best so far.
         """
 
+    def close(self) -> None:
+        """Close what the evaluations opened; the next one opens it again."""
+
     def state_dict(self) -> dict[str, Any]:
         """Return all evaluations so far."""
 
@@ -152,6 +155,9 @@ class Environment(ABC):
     def action_pairs(self) -> Tensor | None:
         """Return the discrete actions [A, D] as continuous ones; None where they are none."""
         return None
+
+    def close(self, env: Any) -> None:  # noqa: B027
+        """Close the environments of a training, if they hold processes or files."""
 
     def scalars(self, env: Any) -> dict[str, Tensor]:
         """Return scalars on the device for the log, ``train/NAME``; NaN for what is not to be logged."""

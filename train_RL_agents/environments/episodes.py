@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +12,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.specs import STATISTICS
-from marinenav_env.support.validation import is_count, is_number
+from marinenav_env.support.validation import is_count, is_number, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.evaluation.tally import ProgressCallback
@@ -20,6 +22,15 @@ from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
 from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import results
+
+PATIENCE = 20_000
+"""Steps without the end of an episode after which an evaluation gives up."""
+
+
+def seed_for(purpose: str, seed: int) -> int:
+    """Return the seed of environments for a purpose, so that trainings and evaluations have different episodes."""
+    digest = hashlib.sha256(f"{purpose} {seed}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") % 2**31
 
 
 @dataclass(frozen=True)
@@ -68,18 +79,20 @@ def run_episodes(
         seed: seed of the environments.
         progress: callback with the numbers of episodes that have ended, and of all.
     """
-    env.set_seed(seed)
+    env.set_seed(seed_for("evaluation", seed))
     share, more = divmod(episodes, env.num_envs)
     left = [share + (number < more) for number in range(env.num_envs)]
     rows: list[list[list[float]]] = [[] for _ in left]
-    step, ended = env.reset(), 0
+    step, ended, waited = env.reset(), 0, 0
     while ended < episodes:
+        waited += 1
+        require(waited <= PATIENCE, "env.max_steps", env.max_steps, f"above 0: no episode of {env.name} ends")
         step, following = env.step_and_maybe_reset(policy(step))
         after = step.get("next")
         over, numbers = after.get("done").reshape(-1).tolist(), after.get(STATISTICS).tolist()
         for number in (index for index, flag in enumerate(over) if flag and left[index]):
             rows[number].append(numbers[number])
-            left[number], ended = left[number] - 1, ended + 1
+            left[number], ended, waited = left[number] - 1, ended + 1, 0
         if progress is not None:
             progress(ended, episodes)
         step = following
@@ -92,11 +105,12 @@ class EpisodeEvaluations:
 
     Args:
         run: run folder, with the configuration.
-        env: environments of the evaluations.
+        make: function that makes the environments of the evaluations, when the first one begins.
     """
 
-    def __init__(self, run: RunFolder, env: GroupEnv) -> None:
-        self._run, self._env = run, env
+    def __init__(self, run: RunFolder, make: Callable[[], GroupEnv]) -> None:
+        self._run, self._make = run, make
+        self._env: GroupEnv | None = None
         self.rows: list[dict[str, Any]] = []
         self.episodes: list[EpisodeTable] = []
         """Episodes of each evaluation."""
@@ -109,6 +123,7 @@ class EpisodeEvaluations:
     ) -> None:
         """Run the episodes, and log the distribution of the returns."""
         config = self._run.config
+        self._env = self._env or self._make()
         table = run_episodes(
             PolicyWrapper(agent), self._env, config.env.eval_episodes, config.eval_schedule.seed, progress
         )
@@ -136,6 +151,12 @@ class EpisodeEvaluations:
         columns = [table.state_dict() for table in self.episodes]
         arrays = {names[key]: torch.stack([own[key] for own in columns]).numpy() for key in columns[0]}
         return {"timesteps": [row["env_steps"] for row in self.rows], **arrays}
+
+    def close(self) -> None:
+        """See Evaluations."""
+        if self._env is not None:
+            self._env.close(raise_if_closed=False)
+            self._env = None
 
     def state_dict(self) -> dict[str, Any]:
         """See Evaluations."""

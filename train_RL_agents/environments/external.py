@@ -15,7 +15,7 @@ from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.base import Environment
-from train_RL_agents.environments.episodes import EpisodeEvaluations
+from train_RL_agents.environments.episodes import EpisodeEvaluations, seed_for
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_base
 from train_RL_agents.memory.replay import tree_bytes
@@ -23,7 +23,7 @@ from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.run.run_folder import RunFolder
 
 _CPU = torch.device("cpu")
-MOST_AT_ONCE = 64
+MOST_EVALUATED = 64
 """Most environments of an evaluation."""
 
 
@@ -71,24 +71,33 @@ class External(Environment):
         has_setting = hasattr(agent.config, "actions")
         key, value = ("agent.actions", agent.config.actions) if has_setting else ("agent_type", self.config.agent_type)
         others = ("gaussian or clipped_gaussian" if wanted else "categorical") if has_setting else "an agent for these"
-        name = self.config.env.name
+        name, usual = self.config.env.name, type(agent.config)()
+        kinds_of_entries = {entry.kind for entry in self.spec.entries.values()}
+        for setting in ("features", "goal_reach", *(() if "objects" in kinds_of_entries else ("encoder",))):
+            stated = getattr(agent.config, setting)
+            has_effect = stated == getattr(usual, setting)
+            require(has_effect, f"agent.{setting}", stated, f"left out: it has no effect in {name}")
         require(agent.continuous == wanted, key, value, f"{others}: the actions of {name} are {kinds[wanted]}")
 
     def make(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> GroupEnv:
         """See Environment."""
-        return make_env(self.config.env, self.config.trainer.num_envs, device, seed)
+        return make_env(self.config.env, self.config.trainer.num_envs, device, seed_for("training", seed))
 
     def worker_makers(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
         """See Environment."""
         share = self.config.trainer.num_envs // len(seeds)
-        return [partial(make_env, self.config.env, share, _CPU, seed % 2**31) for seed in seeds]
+        return [partial(make_env, self.config.env, share, _CPU, seed_for("training", seed)) for seed in seeds]
 
     def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> EpisodeEvaluations:
         """See Environment."""
         config = self.config.env
-        return EpisodeEvaluations(run, make_env(config, min(config.eval_episodes, MOST_AT_ONCE), device, 0))
+        return EpisodeEvaluations(run, partial(make_env, config, min(config.eval_episodes, MOST_EVALUATED), device, 0))
+
+    def close(self, env: Any) -> None:
+        """See Environment."""
+        env.close(raise_if_closed=False)
 
     def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
         """See Environment."""

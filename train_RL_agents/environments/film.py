@@ -19,6 +19,8 @@ from train_RL_agents.figures.animation import write_frames
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
+_MOST_FRAMES = 10_000
+"""Frames after which a film ends, whether the episode is over or not."""
 _FRAME_RATE = 20.0
 """Frames per second of a film."""
 _RENDERED = {"gymnasium": "render_mode=rgb_array", "pettingzoo": "render_mode=rgb_array"}
@@ -53,7 +55,9 @@ def _frames(loaded: LoadedPolicy, env: GroupEnv) -> Iterator[NDArray[np.uint8]]:
     """Yield the frames of an episode."""
     policy, step, over = PolicyWrapper(loaded.agent.cpu()), env.reset(), False
     yield _render(env)
-    while not over:
+    for _ in range(_MOST_FRAMES):
+        if over:
+            break
         step, following = env.step_and_maybe_reset(policy(step))
         over = bool(step.get(("next", "done")))
         if not over:

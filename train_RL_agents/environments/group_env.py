@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Binary, Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot, TensorSpec
-from torchrl.envs import EnvBase
+from torchrl.envs import EnvBase, ParallelEnv, SerialEnv
 
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.specs import GROUP, STATISTICS, make_specs
@@ -19,7 +19,7 @@ from marinenav_env.support.validation import ConfigError, require
 
 MOST_ACTIONS = 1024
 """Largest number of discrete actions, also of combinations of a multi-discrete action."""
-_NOT_OBSERVED = {"mask", "action_mask", "info", "state", "episode_reward", "step_count"}
+_NOT_OBSERVED = {"mask", "info", "state", "episode_reward", "step_count"}
 """Names in a group's observation that are no input of policies."""
 _SUCCESS = ("success", "is_success")
 """Names by which an environment tells whether an episode is a success."""
@@ -103,10 +103,12 @@ class GroupEnv(EnvBase):
         self._action_key = self._only_key("action", base.action_keys)
         self._reward_key = self._only_key("reward", base.reward_keys)
         self._group = self._action_key[:-1]
+        reward = math.prod(base.full_reward_spec[self._reward_key].shape[1:])
         spec = self._leaf(base.full_action_spec, self._action_key)
         self._require(len(self.batch_size) == 1, "environments", tuple(self.batch_size), "batched along one dimension")
         self.num_envs = self.batch_size[0]
         self.num_robots = spec.shape[1] if self._group else 1
+        self._require(reward in (1, self.num_robots), "reward", f"{reward} numbers", "one, or one of each agent")
         self.actions = self._read_actions(spec)
         self._observed = self._read_observation()
         self.entries: dict[str, Entry] = {entry.name: entry for entry, _ in self._observed.values()}
@@ -126,6 +128,8 @@ class GroupEnv(EnvBase):
         self._now: TensorDictBase = TensorDict({}, self.batch_size)
         self._flags = torch.zeros(4, *shape, dtype=torch.bool, device=self.device)
         self._steps = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
+        self._present = torch.zeros(*shape, dtype=torch.bool, device=self.device)
+        self._total = torch.zeros(self.num_envs, device=self.device)
         self._sums = torch.zeros(self.num_envs, len(self.statistics), device=self.device)
         self._continues = False
 
@@ -159,10 +163,10 @@ class GroupEnv(EnvBase):
         inner, key = self._inner(spec.shape), ".".join(self._action_key)
         index: Any = (0,) * (len(spec.shape) - len(inner))
         if isinstance(spec, Bounded) and spec.dtype.is_floating_point:
-            low, high = (
-                torch.as_tensor(bound).expand(spec.shape)[index].flatten().float().to(self.device)
-                for bound in (spec.space.low, spec.space.high)
-            )
+            bounds = [torch.as_tensor(bound).expand(spec.shape) for bound in (spec.space.low, spec.space.high)]
+            is_same = all(bool((bound == bound[index]).all()) for bound in bounds)
+            self._require(is_same, key, "of different bounds", "the same for all agents of the group")
+            low, high = (bound[index].flatten().float().to(self.device) for bound in bounds)
             is_finite = bool((low.isfinite() & high.isfinite() & (low < high)).all())
             self._require(is_finite, key, "without finite bounds", "bounded below and above")
             return Actions(low, high, (), inner, False, spec.dtype)
@@ -188,22 +192,27 @@ class GroupEnv(EnvBase):
             if key[:depth] == self._group and len(key) > depth and not {*key[depth:]} & {*_NOT_OBSERVED, *_SUCCESS}
         }
         self._require(bool(names), "observation", "nothing", "an observation of each agent")
+        for key in keys:
+            self._require(key[-1] != "action_mask", ".".join(key), "a mask of actions", "left out; it is not supported")
+        shapes = {
+            name: self._inner(self._leaf(self.base.full_observation_spec, key).shape) for key, name in names.items()
+        }
+        sets = {name for name, shape in shapes.items() if len(shape) == 2 and shapes.get(f"{name}_mask") == shape[:1]}
         for key, name in names.items():
             spec = self._leaf(self.base.full_observation_spec, key)
             inner = self._inner(spec.shape)
-            is_image = spec.dtype == torch.uint8 or len(inner) > 2
+            is_image = len(inner) > 2 or (spec.dtype == torch.uint8 and len(inner) == 2)
             self._require(not is_image, name, f"an image {list(inner)}", "numbers; images are not supported")
             is_index = isinstance(spec, Categorical) and not isinstance(spec, Binary) and spec.dtype != torch.bool
             self._require(not is_index, name, "an index", "numbers, or one-hot")
-            found[key] = (self._entry(name, spec, inner, {*names.values()}), inner)
+            found[key] = (self._entry(name, spec, inner, sets), inner)
         return found
 
-    def _entry(self, name: str, spec: TensorSpec, inner: tuple[int, ...], names: set[str]) -> Entry:
-        """Return the entry of a leaf: a set of objects if there is NAME_mask, else numbers."""
-        of, is_flag = name.removesuffix("_mask"), spec.dtype == torch.bool
-        if is_flag and of != name and of in names and len(inner) == 1:
+    def _entry(self, name: str, spec: TensorSpec, inner: tuple[int, ...], sets: set[str]) -> Entry:
+        """Return the entry of a leaf: a set of objects, its mask, or numbers."""
+        if name.removesuffix("_mask") in sets - {name} and spec.dtype == torch.bool:
             return Entry(name, "mask", inner)
-        mask = f"{name}_mask" if len(inner) == 2 and f"{name}_mask" in names else ""
+        mask = f"{name}_mask" if name in sets else ""
         scale: tuple[float, ...] = ()
         if isinstance(spec, Bounded) and len(inner) == 1 and spec.dtype.is_floating_point:
             low, high = (
@@ -236,7 +245,12 @@ class GroupEnv(EnvBase):
             self._continues = False
             return self._current()
         self._begin(None if over is None else over.reshape(-1).to(self.device))
-        return self._current()
+        try:
+            return self._current()
+        except ConfigError:
+            raise
+        except Exception as error:  # whatever the environment lacks
+            raise ConfigError(f"{self.name}: a reset gave no observation ({first_line(error)})") from error
 
     def _begin(self, over: Tensor | None) -> None:
         """Start new episodes in some environments [E], or in all."""
@@ -252,12 +266,12 @@ class GroupEnv(EnvBase):
                 self._now = self.base.reset(request).exclude(*self.base.reset_keys)
         except Exception as error:  # whatever the environment raises
             raise ConfigError(f"{self.name}: a reset failed ({first_line(error)})") from error
-        present = torch.ones_like(self._flags[0])
-        mask = self._now.get((*self._group, "mask"), None) if self._group else None
-        if mask is not None:
-            present = mask.reshape(present.shape).to(present)
+        there = self._there(self._now)
+        present = torch.ones_like(self._flags[0]) if there is None else there
         begun = torch.stack((present, ~present, ~present, torch.zeros_like(present)))
         self._flags = torch.where(over[:, None], begun, self._flags)
+        self._present = torch.where(over[:, None], present, self._present)
+        self._total = torch.where(over, 0.0, self._total)
         self._steps = torch.where(over, 0, self._steps)
         self._sums = torch.where(over[:, None], 0.0, self._sums)
 
@@ -282,7 +296,9 @@ class GroupEnv(EnvBase):
         if self.max_steps:
             late = (self._steps >= self.max_steps)[:, None]
             ended, over = torch.stack((ended[0] | late, ended[1])), over | late[:, 0]
-        self._flags = self._after(before, ended[0], ended[1], over)
+        there = self._there(following)
+        self._flags = self._after(before, ended[0], ended[1], over, there)
+        self._present = self._present | self.active
         over = over | ~self.active.any(-1)
         reward = torch.where(before, reward, 0.0)
         self._add(reward, before, following, over)
@@ -294,18 +310,24 @@ class GroupEnv(EnvBase):
             result.set(name, flag[:, None])
         return result
 
-    def _after(self, before: Tensor, done: Tensor, terminated: Tensor, over: Tensor) -> Tensor:
-        """Return the flags active, done, terminated and truncated [4, E, R] after a step."""
-        ended = before & (done | terminated | over[:, None])
+    def _there(self, source: TensorDictBase) -> Tensor | None:
+        """Return which agents there are, [E, R] bool; None if the environment does not tell."""
+        mask = source.get((*self._group, "mask"), None) if self._group else None
+        return None if mask is None else mask.reshape(self._flags[0].shape).to(self._flags)
+
+    def _after(self, before: Tensor, done: Tensor, terminated: Tensor, over: Tensor, there: Tensor | None) -> Tensor:
+        """Return the flags active, done, terminated and truncated [4, E, R] after a step.
+
+        An agent that is not there any more is truncated; one that is there again, or for the first time, is active.
+        """
+        leaves = done | terminated | over[:, None]
+        ended = before & (leaves if there is None else leaves | ~there)
         _, was_done, was_terminated, was_truncated = self._flags
-        return torch.stack(
-            (
-                before & ~ended,
-                was_done | ended,
-                was_terminated | (ended & terminated),
-                was_truncated | (ended & ~terminated),
-            )
-        )
+        flags = (was_done | ended, was_terminated | (ended & terminated), was_truncated | (ended & ~terminated))
+        if there is None:
+            return torch.stack((before & ~ended, *flags))
+        arrives = ~before & there & ~leaves
+        return torch.stack(((before & ~ended) | arrives, *(flag & ~arrives for flag in flags)))
 
     def _endings(self, following: TensorDictBase) -> tuple[Tensor, Tensor]:
         """Return which agents are done and terminated [2, E, R], and which episodes are over [E]."""
@@ -323,8 +345,8 @@ class GroupEnv(EnvBase):
 
     def _add(self, reward: Tensor, before: Tensor, following: TensorDictBase, over: Tensor) -> None:
         """Add a step to the statistics of the episodes."""
-        count = before.sum(-1).clamp_min(1)
-        columns = [self._sums[:, 0] + reward.sum(-1) / count, self._steps.float()]
+        self._total = self._total + reward.sum(-1)
+        columns = [self._total / self._present.sum(-1).clamp_min(1), self._steps.float()]
         if self._success_key is not None:
             told = following.get(self._success_key).reshape(self.num_envs, -1).to(self.device) > 0
             columns.append((told.all(-1) & over).float())
@@ -378,8 +400,8 @@ class GroupEnv(EnvBase):
 
     @property
     def saves_state(self) -> bool:
-        """Return whether ``state_dict`` of the environment holds everything, which its ``saves_state`` tells."""
-        return bool(getattr(self.base, "saves_state", False))
+        """Return whether ``state_dict`` of a batched environment holds everything, which its ``saves_state`` tells."""
+        return not isinstance(self.base, SerialEnv | ParallelEnv) and getattr(self.base, "saves_state", False) is True
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Return everything that the episodes depend on; None if the environment has no state to save."""
@@ -391,6 +413,8 @@ class GroupEnv(EnvBase):
             "flags": self._flags.clone(),
             "steps": self._steps.clone(),
             "sums": self._sums.clone(),
+            "present": self._present.clone(),
+            "total": self._total.clone(),
             "env_steps": self.env_steps,
         }
 
@@ -398,7 +422,10 @@ class GroupEnv(EnvBase):
         """Restore a state; the next reset of all environments returns its observation."""
         self.base.load_state_dict(state["base"])
         self._now = TensorDict(state["now"], self.batch_size)
-        for tensor, name in ((self._flags, "flags"), (self._steps, "steps"), (self._sums, "sums")):
+        if self.base.device is not None:
+            self._now = self._now.to(self.base.device)
+        restored = (self._flags, self._steps, self._sums, self._present, self._total)
+        for tensor, name in zip(restored, ("flags", "steps", "sums", "present", "total"), strict=True):
             tensor.copy_(state[name])
         self.env_steps, self._continues = state["env_steps"], True
 

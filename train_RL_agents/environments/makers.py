@@ -26,10 +26,12 @@ _TASK = re.compile(r"[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)?")
 
 def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
     """Return an environment of Gymnasium by its ID."""
-    from torchrl.envs import GymEnv
+    import gymnasium
+    from torchrl.envs import GymWrapper
 
     require(":" not in task, "env.name", f"gymnasium:{task}", "an ID without a module")
-    return GymEnv(task, **options)
+    # Not GymEnv, one of whose options imports a module.
+    return GymWrapper(gymnasium.make(task, **options))
 
 
 def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
@@ -51,10 +53,13 @@ def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, *
 def make_vmas(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
     """Return a batch of a scenario of VMAS."""
     need("vmas", "vmas")
-    from torchrl.envs.libs.vmas import VmasEnv
+    from train_RL_agents.environments.vmas import SeparateVmasEnv
 
     require(_TASK.fullmatch(task) is not None, "env.name", f"vmas:{task}", "a scenario, such as vmas:navigation")
-    return VmasEnv(task, num_envs=num_envs, device=device, seed=seed, **options)
+    for name in ("max_steps", "group_map"):
+        allowed = "left out; env.max_steps limits episodes" if name == "max_steps" else "left out"
+        require(name not in options, "env.options", name, allowed)
+    return SeparateVmasEnv(task, num_envs=num_envs, device=device, seed=seed, **options)
 
 
 _MAKERS: dict[str, Make] = {"gymnasium": make_gymnasium, "pettingzoo": make_pettingzoo, "vmas": make_vmas}
@@ -97,7 +102,7 @@ def read_options(config: EnvConfig, make: Make) -> dict[str, Any]:
         require(known, "env.options", name, f"an option of {config.name}")
         try:
             options[name] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             options[name] = text
     return options
 
@@ -121,7 +126,8 @@ def make_base(config: EnvConfig, num_envs: int, device: torch.device, seed: int)
     require(shape == [], f"{config.name}: the batch size", shape, f"[{num_envs}], or [] for a single environment")
     kind = ParallelEnv if config.parallel and num_envs > 1 else SerialEnv
     cpu = torch.device("cpu")
-    envs: EnvBase = kind(num_envs, [partial(made, 1, cpu, seed + number) for number in range(num_envs)])
+    # One function for all, whose specs are read once; the seeds differ from then on.
+    envs: EnvBase = kind(num_envs, partial(made, 1, cpu, seed))
     envs.set_seed(seed)
     return envs
 

@@ -13,7 +13,7 @@ from marinenav_env.support.validation import require
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.config.schema import LARGEST_SEED
 from train_RL_agents.environments.episodes import run_episodes
-from train_RL_agents.environments.external import MOST_AT_ONCE, make_env
+from train_RL_agents.environments.external import MOST_EVALUATED, make_env
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect, with_risk
 from train_RL_agents.evaluation.tables import Evaluation, Result
@@ -67,7 +67,7 @@ def evaluate_all(
     require(0 <= seed <= LARGEST_SEED, "--seed", seed, f"from 0 to {LARGEST_SEED}")
     episodes = int(options.get("episodes", env.eval_episodes))
     acting = ActingOptions(options.get("risk"), "stochastic" in options, seed + 1)
-    envs = make_env(env, min(episodes, MOST_AT_ONCE), device, seed)
+    envs = make_env(env, min(episodes, MOST_EVALUATED), device, seed)
     results = []
     try:
         for name, contender in contenders.items():

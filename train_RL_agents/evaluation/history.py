@@ -173,6 +173,9 @@ class History:
         if curves is not None:
             self._run.log_image("eval/success_by_level", curves, env_steps)
 
+    def close(self) -> None:
+        """Do nothing: the world of evaluations holds only tensors."""
+
     def state_dict(self) -> dict[str, Any]:
         """Return all evaluations so far."""
         return {"rows": self.rows, "evaluations": [evaluation.state_dict() for evaluation in self.episodes]}

@@ -92,6 +92,7 @@ def read_study(path: Path) -> Study:
         require(isinstance(varied, dict), f"{path}: settings.{name}", varied, "an object with settings")
         title = f"{Path(agent).stem}, {name}" if name else Path(agent).stem
         groups[title] = load_config(Path(agent), flatten(common) | flatten(varied))
+        groups[title].env.require_built_in("studies, which are judged on suites")
     are_distinct = len({_slug(title) for title in groups}) == len(agents) * len(settings)
     require(are_distinct, f"{path}: agents", agents, "of different names")
     first, *others = groups

@@ -36,6 +36,7 @@ _EVALUATED: dict[str, Callable[[Any], str]] = {
     "success_rate": "success {:.3f}".format,
     "collision_rate": "collision {:.3f}".format,
     "avg_time": lambda value: "    - s" if value is None else f"{value:5.1f} s",
+    "avg_return": "return {:.2f}".format,
     "avg_length": "length {:.1f}".format,
 }
 """Formats of the figures of an evaluation in its line."""
@@ -327,7 +328,9 @@ class Display:
         """
         self._left.evaluated(paused, count)
 
-        shown = [form(figures.get(name)) for name, form in _EVALUATED.items() if name in figures]
+        # Where episodes end by collisions, returns say less than these.
+        names = _EVALUATED.keys() & figures.keys() - ({"avg_return"} if "collision_rate" in figures else set())
+        shown = [form(figures[name]) for name, form in _EVALUATED.items() if name in names]
         line = f"{env_steps:>11,} env-steps {seconds / 60:6.1f} min  {'  '.join(shown)}"
         self.log(f"{line}{'  best' if best else ''}")
         self._move(

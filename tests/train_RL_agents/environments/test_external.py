@@ -123,6 +123,8 @@ def test_an_environment_that_raises_ends_the_run_with_a_sentence_and_keeps_the_l
         ("DQN", ['training_schedule.levels=[{"num_robots": 2}]'], "training_schedule"),
         ("DQN", ['eval_schedule.levels=[{"num_robots": 2}]'], "eval_schedule.levels"),
         ("DQN", ["execution.kernel=triton"], "execution.kernel"),
+        ("DQN", ["agent.goal_reach=40"], "agent.goal_reach"),
+        ("DQN", ["agent.features=raw"], "agent.features"),
     ],
 )
 def test_settings_that_do_not_fit_the_environment_are_refused(agent, words, says):

@@ -131,6 +131,37 @@ def test_a_mask_says_which_agents_there_are():
     assert (step["next", GROUP, "reward"][:, 0] == 0.0).all()
 
 
+def test_an_agent_may_leave_and_come_back():
+    env = begun(chase(tells="tides", max_steps=6))
+    masks, truncated = [], []
+    for _ in range(6):
+        step = acting(env, torch.zeros(2, AGENTS, 2))["next", GROUP]
+        masks.append(step["mask"][0].tolist())
+        truncated.append(step["truncated"][0, 0].item())
+        assert step["done"][0, 0] == step["truncated"][0, 0] and not step["terminated"].any()
+    assert [mask[0] for mask in masks] == [True, False, False, True, True, False]
+    assert truncated == [False, True, True, False, False, True]
+    assert all(mask[1:] == [True, True] for mask in masks[:5])
+
+
+def test_the_return_is_the_mean_of_all_agents_of_the_episode():
+    env, total = begun(chase(ends="each")), 0.0
+    for _ in range(4):
+        step = acting(env, torch.zeros(2, AGENTS, 2))["next"]
+        total = total + step[GROUP, "reward"].sum((1, 2))
+    assert step["done"].all()
+    torch.testing.assert_close(step[STATISTICS][:, 0], total / AGENTS)
+
+
+def test_copies_of_a_single_environment_have_no_state_to_save():
+    def make():
+        env = Alone(1, CPU, 0)
+        env.saves_state = True
+        return env
+
+    assert GroupEnv(SerialEnv(2, [make, make]), "alone").state_dict() is None
+
+
 def test_statistics_are_return_length_and_success():
     env = begun(chase(tells="success", max_steps=4))
     assert env.statistics == ("return", "length", "success")
@@ -172,6 +203,8 @@ def test_the_same_seed_gives_the_same_episodes_and_a_saved_state_continues():
         (lambda: other_envs.with_image(2, CPU, 0), "images are not supported"),
         (lambda: other_envs.two_groups(2, CPU, 0), "one group of agents"),
         (lambda: Alone(1, CPU, 0), "batched along one dimension"),
+        (lambda: other_envs.unequal(2, CPU, 0), "of different bounds"),
+        (lambda: other_envs.with_action_mask(2, CPU, 0), "a mask of actions"),
     ],
 )
 def test_specs_that_are_not_supported_get_a_sentence(make, says):

@@ -51,6 +51,8 @@ def test_options_are_json_or_text():
         ("pettingzoo:../secret", {}, "a family and an environment"),
         ("vmas:../secret", {"max_steps": 5}, "a scenario|vmas is not installed"),
         ("tests.unknown_module:Env", {}, "does not load from files"),
+        ("gymnasium:CartPole-v1", {"options": ("backend=antigravity",)}, "it cannot be made"),
+        ("vmas:navigation", {"max_steps": 5, "options": ("max_steps=9",)}, "env.max_steps|vmas is not installed"),
         (f"{HERE}:no_environment", {}, "a function that returns an EnvBase, not str"),
         (f"{HERE}:broken", {}, r"it cannot be made \(OSError: no water\)"),
         (f"{HERE}:Chase", {"options": ("speed=3",)}, "an option of"),

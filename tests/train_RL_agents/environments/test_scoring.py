@@ -85,6 +85,22 @@ def test_policies_of_different_environments_are_not_compared(tmp_path):
         evaluate_all({"a": contender(tmp_path), "orca": Contender("orca")}, {}, CPU)
 
 
+def test_an_evaluation_whose_episodes_never_end_gives_up(monkeypatch):
+    monkeypatch.setattr("train_RL_agents.environments.episodes.PATIENCE", 20)
+    env = GroupEnv(Chase(2, CPU, 0), "chase")
+    with pytest.raises(ConfigError, match="no episode of chase ends"):
+        run_episodes(PolicyWrapper(contender_agent(env)), env, 2, 0)
+
+
+def test_trainings_and_evaluations_have_different_episodes(tmp_path):
+    found = contender(tmp_path).trained
+    trained = External(found.config).make(found.agent, CPU, 0, None).reset()
+    env, starts, policy = GroupEnv(Chase(256, CPU, 0), "chase", 5), [], PolicyWrapper(found.agent)
+    run_episodes(lambda step: starts.append(step.clone()) or policy(step), env, 256, 0)
+    name = ("robots", "observation", "place")
+    assert not torch.equal(trained[name][:4], starts[0][name][:4])
+
+
 def test_a_risk_level_is_used(tmp_path):
     found = contender(tmp_path, "AC-IQN", 3)
     risky, mean = (evaluate_all({"a": found}, {"episodes": 4, "risk": risk}, CPU) for risk in (0.1, 1.0))
