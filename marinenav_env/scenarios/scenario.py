@@ -44,6 +44,8 @@ SPEED, SPREAD = 2.0, 0.3
 SLOW_SHARE, SLOW_CHANCE, SLOW_COURSE = 0.4, 0.25, math.radians(20.0)
 """Share of the speed of a second vessel that is overtaken, probability that there is one, and largest
 difference of its course from that of the first (rad); it keeps course and speed."""
+BEHIND = 22.0
+"""Initial distance of a vessel that comes up from behind, out of sight of a usual sensor (m)."""
 LONGEST = 30.0
 """Longest time until vessels that start in motion meet (s)."""
 ONSET = (2.0, 8.0)
@@ -356,7 +358,8 @@ class ScenarioSampler:
             slow = self._slow[level][:, None]
             course, speed, scripted = self._in_motion(moving, traffic, slow, overtaken, course, draws)
             both = present[:, :, None] & present[:, None]
-            time = torch.maximum(before / usual_speed, (apart / _closing(course, speed, both))).clamp_max(longest)
+            gap = apart if overtaken is None else torch.where(overtaken, scale * BEHIND, apart)
+            time = torch.maximum(before / usual_speed, (gap / _closing(course, speed, both))).clamp_max(longest)
             travelled = speed * time
             reach = torch.where(moving, travelled, reach)
             if self._has_unruly:
