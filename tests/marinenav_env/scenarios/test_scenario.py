@@ -457,9 +457,9 @@ def test_a_vessel_that_is_overtaken_is_the_first_and_the_second_keeps_its_course
     torch.testing.assert_close(speed[:, 0], torch.full_like(speed[:, 0], 0.8))
     assert (speed[:, 1] >= 1.4).all()
     assert -20.0 <= course.min() < -19.0 and 19.0 < course.max() <= 20.0
-    # The second is behind the first, beyond 20 m.
+    # The second is behind the first; 22 m, if it is not much slower than usual.
     behind = drawn.start[:, 0] - drawn.start[:, 1]
-    assert (behind[:, 0] > 0.0).all() and (behind.norm(dim=-1) > 20.0).all()
+    assert (behind[:, 0] > 0.0).all() and (behind.norm(dim=-1) > 17.0).all()
 
 
 def test_a_level_may_be_of_both_kinds_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
