@@ -92,9 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     with first_signal(lambda: stops.append(True)):
         for method in methods:
             running = run_with(contender, world, device)
-            found = search(method, running, space, arguments.episodes, seed, show, lambda: bool(stops))
-            if found is not None:
-                results.append(found)
+            result = search(method, running, space, arguments.episodes, seed, show, lambda: bool(stops))
+            if result is not None:
+                results.append(result)
     if results:
         print_table(arguments.policy, results, space)
         print(*write_files(folder, contender, results, space, world, seed, device), sep="\n")

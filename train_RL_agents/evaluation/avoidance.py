@@ -28,7 +28,7 @@ SIDES = (-1.0, 0.0, 1.0)
 SWITCHES = (1, 2, 4, 8)
 """Control steps of the first phase; the second lasts until the end."""
 FIRST_BLOCK = 8
-"""Manoeuvres that are tried at first; each further block is twice as large, for the collisions that none before avoids."""
+"""Manoeuvres that are tried at first; each further block is twice as large, for collisions that none before avoids."""
 AFTER = 30
 """Control steps after the collision in which a manoeuvre must not lead to one either."""
 _INSTANT = torch.tensor([KEEP, SEE_NOTHING])

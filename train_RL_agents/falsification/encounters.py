@@ -42,7 +42,7 @@ in m/s."""
 USUAL_PACES = (1.0, 2.5)
 """Range of the speed of the other vessel of other kinds (m/s)."""
 BEYOND, OWN_BEYOND = 40.0, 20.0
-"""Distance from the closest approach to the goals of the others, and from the last one to that of the own vessel (m)."""
+"""Distance from the closest approach to the goals of the others, and of the last one to that of the own vessel (m)."""
 SIDE, SOUTH = 300.0, 110.0
 """Side of the map, and start of the own vessel from the south (m)."""
 MAX_STEPS = 160
@@ -57,7 +57,7 @@ _INSTANT = torch.tensor([KEEP, SEE_NOTHING])
 class Encounters(NamedTuple):
     """P encounters of up to V other vessels."""
 
-    count: Tensor
+    others: Tensor
     """[P] int64 number of other vessels, from 1 to V."""
     cell: Tensor
     """[P, V] int64 kind and behaviour of each other vessel, an index below CELLS."""
@@ -81,7 +81,7 @@ class Encounters(NamedTuple):
     @property
     def present(self) -> Tensor:
         """Return which of the other vessels there are, [P, V] bool."""
-        return torch.arange(self.cell.shape[1]) < self.count[:, None]
+        return torch.arange(self.cell.shape[1]) < self.others[:, None]
 
 
 def joined(several: Sequence[Encounters]) -> Encounters:
@@ -187,7 +187,7 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
     low, high = ONSET
     onset = (time - (low + (high - low) * unit[..., LEAD])).clamp_min(0.0)
     onset = torch.where(torch.isin(encounters.behaviour, _INSTANT), 0.0, onset)
-    scenarios.level = torch.zeros_like(encounters.count)
+    scenarios.level = torch.zeros_like(encounters.others)
     scenarios.scripted = torch.nn.functional.pad(present, (1, 0))
     scenarios.behaviour = torch.nn.functional.pad(torch.where(present, encounters.behaviour, 0), (1, 0))
     scenarios.onset = torch.nn.functional.pad(torch.where(present, onset, 0.0), (1, 0))
@@ -221,14 +221,14 @@ def signatures(encounters: Encounters, hit: Tensor) -> Tensor:
     quarter = (PER_SIDE * encounters.unit[row, hit]).to(torch.int64).clamp_max(PER_SIDE - 1)
     behaviour = encounters.behaviour[row, hit]
     lead = torch.where(torch.isin(behaviour, _INSTANT), 0, quarter[:, LEAD])
-    columns = (encounters.count, encounters.kind[row, hit], behaviour, quarter[:, COURSE], quarter[:, PASSING_SIDE])
+    columns = (encounters.others, encounters.kind[row, hit], behaviour, quarter[:, COURSE], quarter[:, PASSING_SIDE])
     return torch.stack((*columns, quarter[:, PACE], lead), -1)
 
 
 def describe(encounters: Encounters, hit: Tensor) -> list[str]:
     """Return each encounter in words: kind and behaviour of the vessel that is hit, and number of vessels."""
     row = torch.arange(len(hit))
-    columns = (encounters.kind[row, hit], encounters.behaviour[row, hit], encounters.count)
+    columns = (encounters.kind[row, hit], encounters.behaviour[row, hit], encounters.others)
     return [
         f"{_NAMES[kind]}, {BEHAVIOURS[code]}, {count + 1} vessels"
         for kind, code, count in zip(*(column.tolist() for column in columns), strict=True)

@@ -135,17 +135,17 @@ def search(
     while number < episodes and not is_stopped():
         asked = searching.ask(min(POPULATION, episodes - number))
         # Further seeds follow each other, so that every population meets noise of its own.
-        seen = run(asked, (seed + len(encounters) + 1) % LARGEST_SEED)
-        searching.tell(asked, seen)
+        outcomes = run(asked, (seed + len(encounters) + 1) % LARGEST_SEED)
+        searching.tell(asked, outcomes)
         encounters.append(asked)
-        trials.append(seen)
-        number, failures = number + len(asked.count), failures + int(seen.failed.sum())
+        trials.append(outcomes)
+        number, failures = number + len(asked.others), failures + int(outcomes.failed.sum())
         if progress is not None:
             progress(method, number, failures)
     if not encounters:
         return None
-    outcomes = Trials(*(torch.cat(tensors) for tensors in zip(*trials, strict=True)))
-    return Result(method, joined(encounters), outcomes, time.perf_counter() - began)
+    joined_trials = Trials(*(torch.cat(tensors) for tensors in zip(*trials, strict=True)))
+    return Result(method, joined(encounters), joined_trials, time.perf_counter() - began)
 
 
 def run_with(contender: Contender, world: WorldConfig, device: torch.device) -> Run:
@@ -180,16 +180,18 @@ class Collisions:
 
 
 def distinct_failures(results: Sequence[Result], world: WorldConfig, seed: int) -> Collisions:
-    """Return the first failure of every signature of all searches; see ``collisions``."""
-    return collisions(results, [result.trials.failed for result in results], world, seed)
+    """Return the first failure of every signature of all searches; see ``distinct_collisions``."""
+    return distinct_collisions(results, [result.trials.failed for result in results], world, seed)
 
 
 def distinct_unavoidable(results: Sequence[Result], world: WorldConfig, seed: int) -> Collisions:
-    """Return the first unavoidable collision of every signature of all searches; see ``collisions``."""
-    return collisions(results, [result.trials.unavoidable for result in results], world, seed)
+    """Return the first unavoidable collision of every signature of all searches; see ``distinct_collisions``."""
+    return distinct_collisions(results, [result.trials.unavoidable for result in results], world, seed)
 
 
-def collisions(results: Sequence[Result], masks: Sequence[Tensor], world: WorldConfig, seed: int) -> Collisions:
+def distinct_collisions(
+    results: Sequence[Result], masks: Sequence[Tensor], world: WorldConfig, seed: int
+) -> Collisions:
     """Return encounters of searches, one of every signature.
 
     Those in which other vessels would touch each other at the start are left out.
@@ -211,25 +213,24 @@ def collisions(results: Sequence[Result], masks: Sequence[Tensor], world: WorldC
         start, mask = batch.scenarios.start, batch.scenarios.robot_mask
         pairs = mask[:, :, None] & mask[:, None] & ~torch.eye(mask.shape[1], dtype=torch.bool)
         is_apart = ((torch.cdist(start, start) > apart) | ~pairs).all(-1).all(-1)
-        kept = batch.scenarios[is_apart]
-        made = episodes_of(kept, batch.world, seed)
-        episodes |= dict(zip(batch.rows[is_apart].tolist(), made, strict=True))
+        converted = episodes_of(batch.scenarios[is_apart], batch.world, seed)
+        episodes |= dict(zip(batch.rows[is_apart].tolist(), converted, strict=True))
     order = sorted(episodes)
     return Collisions([episodes[row] for row in order], [labels[row] for row in order])
 
 
 def run_file(
-    contender: Contender, found: Collisions, world: WorldConfig, seed: int, device: torch.device
+    contender: Contender, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
 ) -> tuple[Tensor, Recording]:
     """Run episodes as ``evaluate --scenarios`` does, and return which of them collide, [N] bool, with the recording."""
-    chosen = ScenarioSet(NAME, (), (Part(world, found.episodes),), seed)
+    chosen = ScenarioSet(NAME, (), (Part(world, collisions.episodes),), seed)
     _, recording = run_set(contender, chosen, world, ActingOptions(), device, contender.label)
     assert recording is not None
-    return recording.collided[:, :, 0].any(0), replace(recording, groups=tuple(found.labels))
+    return recording.collided[:, :, 0].any(0), replace(recording, groups=tuple(collisions.labels))
 
 
 def reproducible(
-    contender: Contender, found: Collisions, world: WorldConfig, seed: int, device: torch.device
+    contender: Contender, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
 ) -> tuple[Collisions, Recording | None]:
     """Return the episodes of a file of which every one fails in its place, and their recording.
 
@@ -238,20 +239,20 @@ def reproducible(
 
     Args:
         contender: policy or baseline.
-        found: failures.
+        collisions: failures.
         world: world of the file.
         seed: seed of the measurement noise.
         device: device of the world.
     """
-    order, recording = torch.arange(len(found)), None
+    order, recording = torch.arange(len(collisions)), None
     for _ in range(ROUNDS):
         if not len(order):
-            return found.rows([]), None
-        failed, recording = run_file(contender, found.rows(order.tolist()), world, seed, device)
+            return collisions.rows([]), None
+        failed, recording = run_file(contender, collisions.rows(order.tolist()), world, seed, device)
         if failed.all():
             break
         count = int(failed.sum())
         shorter, place_of = order[:count].clone(), torch.arange(len(order))
         shorter[~failed[:count]] = order[failed & (place_of >= count)]
         order = shorter
-    return found.rows(order.tolist()), recording
+    return collisions.rows(order.tolist()), recording

@@ -115,16 +115,16 @@ def write_files(
         Sentences about the files.
     """
     make_folder(folder)
-    found = distinct_failures(results, world, seed)
-    kept, recording = reproducible(contender, found, world, seed, device)
-    written: dict[str, Any] = {"written": len(kept), "distinct": len(found)}
-    said, views = [], _views(recording, "avoidable", SHOWN)
+    failures = distinct_failures(results, world, seed)
+    kept, recording = reproducible(contender, failures, world, seed, device)
+    written: dict[str, Any] = {"written": len(kept), "distinct": len(failures)}
+    sentences, views = [], _views(recording, "avoidable", SHOWN)
     if len(kept):
         again, _ = run_file(contender, kept, world, seed + OTHER_SEED, device)
         written["fail_with_other_noise"] = float(again.double().mean())
         write_atomically(folder / SCENARIOS, scenario_text(kept.episodes))
-        said.append(
-            f"{folder / SCENARIOS}: {len(kept):,} failures of {len(found):,} that differ; all fail with --seed {seed}, "
+        sentences.append(
+            f"{folder / SCENARIOS}: {len(kept):,} failures of {len(failures):,} that differ; all fail with --seed {seed}, "
             f"{written['fail_with_other_noise']:.2f} of them with other noise"
         )
     hopeless = _few(distinct_unavoidable(results, world, seed), SHOWN_UNAVOIDABLE)
@@ -133,7 +133,7 @@ def write_files(
     if views:
         numbered = [replace(view, number=number) for number, view in enumerate(views, 1)]
         write_atomically(folder / PAGE, write_page([numbered]))
-        said.append(f"{folder / PAGE}: {len(views)} of them, and of the unavoidable collisions, as a page")
+        sentences.append(f"{folder / PAGE}: {len(views)} of them, and of the unavoidable collisions, as a page")
     content = {
         "policy": contender.about(),
         "vessels": space.vessels,
@@ -148,12 +148,12 @@ def write_files(
         "versions": versions(),
     }
     write_atomically(folder / FIGURES, json.dumps(content, indent=2, allow_nan=False) + "\n")
-    return [*said, f"{folder / FIGURES}: the figures"]
+    return [*sentences, f"{folder / FIGURES}: the figures"]
 
 
-def _few(found: Collisions, most: int) -> Collisions:
+def _few(collisions: Collisions, most: int) -> Collisions:
     """Return the first episodes, at most as many as given."""
-    return found.rows(range(min(most, len(found))))
+    return collisions.rows(range(min(most, len(collisions))))
 
 
 def _views(recording: Recording | None, mark: str, most: int) -> list[EpisodeView]:

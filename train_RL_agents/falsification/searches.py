@@ -5,7 +5,8 @@ A search proposes encounters (``ask``) and gets their outcomes (``tell``), whole
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -84,7 +85,7 @@ class RandomSearch:
 class _Fit(NamedTuple):
     """Distributions of K niches."""
 
-    count: Tensor
+    others: Tensor
     """[K, V] probabilities of the number of other vessels."""
     cell: Tensor
     """[K, V, CELLS] probabilities of kind and behaviour."""
@@ -92,6 +93,17 @@ class _Fit(NamedTuple):
     """[K, V, PARAMETERS] means of the continuous parameters."""
     spread: Tensor
     """[K, V, PARAMETERS] their standard deviations."""
+
+
+class _Seen(NamedTuple):
+    """A population of K niches with its outcomes."""
+
+    encounters: Encounters
+    """Encounters, [E, K]."""
+    score: Tensor
+    """[E, K] scores (m)."""
+    hit: Tensor
+    """[E, K] kind and behaviour of the vessel that came closest."""
 
 
 class CrossEntropy:
@@ -116,7 +128,7 @@ class CrossEntropy:
         self._is_new = torch.ones(NICHES, dtype=torch.bool)
         self._generations = torch.zeros(2, NICHES, dtype=torch.int64)
         self._best: tuple[Encounters, Tensor] | None = None
-        self._seen: list[tuple[Encounters, Tensor, Tensor]] = []
+        self._seen: list[_Seen] = []
 
     def _priors(self) -> _Fit:
         """Return the distributions with which niches begin."""
@@ -129,24 +141,25 @@ class CrossEntropy:
     def ask(self, episodes: int) -> Encounters:
         """See Search."""
         rows, others = -(-episodes // NICHES), self._space.others
-        drawn = {"num_samples": rows, "replacement": True, "generator": self._generator}
-        count = 1 + torch.multinomial(self._fit.count, **drawn).T
+        drawn: dict[str, Any] = {"num_samples": rows, "replacement": True, "generator": self._generator}
+        count = 1 + torch.multinomial(self._fit.others, **drawn).T
         cell = torch.multinomial(self._fit.cell.flatten(0, 1), **drawn).T.view(rows, NICHES, others)
-        shape, options = (rows, NICHES, others, PARAMETERS), {"generator": self._generator, "dtype": torch.float64}
-        normal = self._fit.mean + self._fit.spread * torch.randn(*shape, **options)
+        shape = (rows, NICHES, others, PARAMETERS)
+        options: dict[str, Any] = {"generator": self._generator, "dtype": torch.float64}
+        normal = self._fit.mean + self._fit.spread * torch.randn(shape, **options)
         reflected = (1.0 - (1.0 - normal.abs()).abs()).clamp(0.0, 1.0)
-        unit = torch.where(self._is_new[:, None, None], torch.rand(*shape, **options), reflected)
+        unit = torch.where(self._is_new[:, None, None], torch.rand(shape, **options), reflected)
         return Encounters(*(tensor.flatten(0, 1)[:episodes] for tensor in (count, cell, unit)))
 
     def tell(self, encounters: Encounters, trials: Trials) -> None:
         """See Search; a population that is not the same for all niches is the last, and teaches nothing."""
-        rows, left = divmod(len(encounters.count), NICHES)
+        rows, left = divmod(len(encounters.others), NICHES)
         if left or not rows:
             return
         by_niche = Encounters(*(tensor.view(rows, NICHES, *tensor.shape[1:]) for tensor in encounters))
         score = torch.where(trials.unavoidable, UNAVOIDABLE, trials.clearance).double().view(rows, NICHES)
         hit = trials.hit.view(rows, NICHES)
-        self._seen.append((by_niche, score, by_niche.cell.gather(-1, hit[..., None])[..., 0]))
+        self._seen.append(_Seen(by_niche, score, by_niche.cell.gather(-1, hit[..., None])[..., 0]))
         if self._best is not None:
             by_niche = Encounters(*(torch.cat(pair) for pair in zip(by_niche, self._best[0], strict=True)))
             score = torch.cat((score, self._best[1]))
@@ -160,15 +173,15 @@ class CrossEntropy:
         """Fit the distributions to the elite, [E, K] encounters."""
         old, prior = self._fit, self._priors()
         new = torch.where(self._is_new, 1.0, SMOOTHING)[:, None]
-        frequency = torch.nn.functional.one_hot(elite.count - 1, self._space.others).double().mean(0)
-        count = old.count + new * (frequency - old.count)
+        frequency = torch.nn.functional.one_hot(elite.others - 1, self._space.others).double().mean(0)
+        count = old.others + new * (frequency - old.others)
         cells = torch.nn.functional.one_hot(elite.cell, CELLS).double().mean(0)
         new = new[..., None]
         cell = old.cell + new * (cells - old.cell)
         mean = old.mean + new * (elite.unit.mean(0) - old.mean)
         spread = old.spread + new * (elite.unit.std(0) - old.spread)
         self._fit = _Fit(
-            count + LEAST_CHANCE * (prior.count - count),
+            count + LEAST_CHANCE * (prior.others - count),
             cell + LEAST_CHANCE * (prior.cell - cell),
             mean,
             spread.clamp_min(LEAST_SPREAD),
@@ -205,15 +218,15 @@ class CrossEntropy:
     def _restarted(self) -> tuple[_Fit, Tensor]:
         """Return the distributions with which niches begin anew, and which of these are random, [K] bool."""
         niche, prior = torch.arange(NICHES), self._priors()
-        score, cell = (torch.cat([seen[place] for seen in self._seen]) for place in (1, 2))
-        encounters = joined([seen[0] for seen in self._seen])
-        score = torch.where(self._banned[niche, cell], torch.inf, score)
+        encounters = joined([seen.encounters for seen in self._seen])
+        cell = torch.cat([seen.hit for seen in self._seen])
+        score = torch.cat([seen.score for seen in self._seen]).masked_fill(self._banned[niche, cell], torch.inf)
         lowest, row = score.min(0)
         first = Encounters(*(tensor[row, niche] for tensor in encounters))
         cells = torch.nn.functional.one_hot(first.cell, CELLS).double()
-        count = torch.nn.functional.one_hot(first.count - 1, self._space.others).double()
+        count = torch.nn.functional.one_hot(first.others - 1, self._space.others).double()
         around = _Fit(
-            prior.count + TRUST * (count - prior.count),
+            prior.others + TRUST * (count - prior.others),
             prior.cell + TRUST * (cells - prior.cell),
             first.unit,
             torch.full_like(prior.spread, WIDE),
@@ -226,5 +239,5 @@ class CrossEntropy:
         return _Fit(*fit), is_far
 
 
-METHODS = {"cross-entropy": CrossEntropy, "random": RandomSearch}
+METHODS: dict[str, Callable[[Space, int], Search]] = {"cross-entropy": CrossEntropy, "random": RandomSearch}
 """Searches by name."""

@@ -40,11 +40,11 @@ def encounter(kind="head-on", behaviour="keep", *values):
 
 def test_random_encounters_have_what_is_allowed_and_all_of_it():
     encounters = drawn(vessels=4, behaviours=("stop", "keep"))
-    assert encounters.count.unique().tolist() == [1, 2, 3]
+    assert encounters.others.unique().tolist() == [1, 2, 3]
     assert {BEHAVIOURS[code] for code in encounters.behaviour.unique()} == {"stop", "keep"}
     assert encounters.kind.unique().tolist() == [*range(len(KINDS))]
     assert 0.0 <= encounters.unit.min() < 0.01 and 0.99 < encounters.unit.max() <= 1.0
-    assert (encounters.present.sum(-1) == encounters.count).all()
+    assert (encounters.present.sum(-1) == encounters.others).all()
 
 
 def test_vessels_pass_at_the_distance_and_on_the_course_of_their_parameters():
@@ -70,8 +70,8 @@ def test_vessels_pass_at_the_distance_and_on_the_course_of_their_parameters():
         course = torch.atan2(ahead[..., 1], ahead[..., 0])
         torch.testing.assert_close(course.cos(), scenarios.heading.cos())
         assert torch.equal(scenarios.scripted, scenarios.robot_mask & (torch.arange(3) > 0))
-        assert torch.equal(scenarios.robot_mask.sum(-1), chosen.count + 1)
-    assert seen == len(encounters.count)
+        assert torch.equal(scenarios.robot_mask.sum(-1), chosen.others + 1)
+    assert seen == len(encounters.others)
 
 
 def test_the_own_vessel_is_slow_only_where_it_is_overtaken():

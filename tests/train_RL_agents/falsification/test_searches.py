@@ -28,7 +28,7 @@ def narrow(*regions, hopeless=()):
         gap = torch.stack(gaps).amin(0)
         collision = gap < 0.0
         unavoidable = collision & torch.isin(kind, torch.tensor([[*KINDS].index(name) for name in hopeless]).long())
-        return Trials(gap, collision, unavoidable, unavoidable, torch.zeros_like(encounters.count))
+        return Trials(gap, collision, unavoidable, unavoidable, torch.zeros_like(encounters.others))
 
     return run
 
@@ -91,9 +91,9 @@ def test_a_policy_without_failures_has_none():
 
 def test_intervals_are_those_of_independent_encounters_and_of_niches():
     def always(encounters, seed):
-        hit = torch.ones_like(encounters.count).bool()
+        hit = torch.ones_like(encounters.others).bool()
         hit[::2] = False
-        return Trials(torch.zeros(len(hit)), hit, ~hit & False, ~hit & False, torch.zeros_like(encounters.count))
+        return Trials(torch.zeros(len(hit)), hit, ~hit & False, ~hit & False, torch.zeros_like(encounters.others))
 
     random, fitted = (search(method, always, SPACE, 800, 0).rate for method in ("random", "cross-entropy"))
     assert random.value == fitted.value == 500.0
