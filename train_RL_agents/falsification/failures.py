@@ -26,8 +26,6 @@ from train_RL_agents.results.statistics import Estimate, ratio_estimate, wilson_
 
 POPULATION = 20 * NICHES
 """Encounters that are run at a time."""
-ROUNDS = 30
-"""Largest number of runs until all scenarios of a file fail in their places."""
 
 Progress = Callable[[str, int, int], None]
 """Callback that receives the method and the numbers of episodes and of failures until now."""
@@ -244,15 +242,13 @@ def reproducible(
         seed: seed of the measurement noise.
         device: device of the world.
     """
-    order, recording = torch.arange(len(collisions)), None
-    for _ in range(ROUNDS):
-        if not len(order):
-            return collisions.rows([]), None
+    order = torch.arange(len(collisions))
+    while len(order):
         failed, recording = run_file(contender, collisions.rows(order.tolist()), world, seed, device)
         if failed.all():
-            break
+            return collisions.rows(order.tolist()), recording
         count = int(failed.sum())
-        shorter, place_of = order[:count].clone(), torch.arange(len(order))
-        shorter[~failed[:count]] = order[failed & (place_of >= count)]
-        order = shorter
-    return collisions.rows(order.tolist()), recording
+        kept, place_of = order[:count].clone(), torch.arange(len(order))
+        kept[~failed[:count]] = order[failed & (place_of >= count)]
+        order = kept
+    return collisions.rows([]), None

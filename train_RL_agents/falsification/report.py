@@ -124,8 +124,8 @@ def write_files(
         written["fail_with_other_noise"] = float(again.double().mean())
         write_atomically(folder / SCENARIOS, scenario_text(kept.episodes))
         sentences.append(
-            f"{folder / SCENARIOS}: {len(kept):,} failures of {len(failures):,} that differ; all fail with --seed {seed}, "
-            f"{written['fail_with_other_noise']:.2f} of them with other noise"
+            f"{folder / SCENARIOS}: {len(kept):,} failures of {len(failures):,} that differ; all fail with "
+            f"--seed {seed}, {written['fail_with_other_noise']:.2f} of them with other noise"
         )
     hopeless = _few(distinct_unavoidable(results, world, seed), SHOWN_UNAVOIDABLE)
     if len(hopeless):
