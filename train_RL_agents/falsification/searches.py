@@ -19,12 +19,12 @@ ELITE, SMOOTHING = 0.2, 0.7
 """Share of the encounters of a niche that its distribution is fitted to, and weight of the new fit."""
 LEAST_SPREAD, LEAST_CHANCE = 0.03, 0.02
 """Smallest standard deviation of a continuous parameter, and weight of the prior of the categorical ones."""
-RICH, MATURE, STALE = 0.4, 6, 7
+RICH, MATURE, STALE = 0.4, 8, 7
 """Share of failures at which a niche is rich, and generations after which it begins anew: MATURE rich ones, or STALE
 others."""
 NEAR, WIDE, TRUST = 1.0, 0.15, 0.8
-"""Largest score of an encounter that a niche may begin anew at (m), the standard deviation of the continuous parameters
-around it, and the probability of its categorical ones."""
+"""Largest score of an encounter around which a niche begins anew (m), the standard deviation of the continuous
+parameters around one, and the probability of its categorical ones."""
 UNAVOIDABLE = 10.0
 """Score of unavoidable collisions, which are not searched for (m)."""
 
@@ -110,11 +110,11 @@ class CrossEntropy:
     """Cross-entropy method (Rubinstein 1999) with several niches, each of which begins anew where it has found enough.
 
     Encounters are drawn from categorical and normal distributions (reflected at the ends of the ranges), which are
-    fitted to the encounters with the smallest clearance, of this generation and the best of those before. A niche that
-    has found many failures begins anew without the kind and behaviour that it found most often: around the encounter
-    with the smallest clearance of all others that it has seen, or at random if none was a near miss. Niches learn
-    nothing from each other, so that their results are independent. Row r of a population belongs to niche r modulo
-    NICHES.
+    fitted to the encounters with the smallest clearance, of this generation and the best of those before. A niche
+    begins with random encounters, and goes on around the one with the smallest clearance. If it has found many
+    failures, or few for long, it begins anew without the kind and behaviour that it found most often: around the best
+    of all other encounters that it has seen, or at random if none was a near miss. Niches learn nothing from each
+    other, so that their results are independent. Row r of a population belongs to niche r modulo NICHES.
 
     Args:
         space: encounters to choose from.
@@ -170,22 +170,15 @@ class CrossEntropy:
         self._begin_anew(encounters, trials)
 
     def _learn(self, elite: Encounters) -> None:
-        """Fit the distributions to the elite, [E, K] encounters."""
+        """Fit the distributions to the elite, [E, K] encounters; those of new niches to their best one."""
         old, prior = self._fit, self._priors()
-        new = torch.where(self._is_new, 1.0, SMOOTHING)[:, None]
-        frequency = torch.nn.functional.one_hot(elite.others - 1, self._space.others).double().mean(0)
-        count = old.others + new * (frequency - old.others)
+        others = torch.nn.functional.one_hot(elite.others - 1, self._space.others).double().mean(0)
         cells = torch.nn.functional.one_hot(elite.cell, CELLS).double().mean(0)
-        new = new[..., None]
-        cell = old.cell + new * (cells - old.cell)
-        mean = old.mean + new * (elite.unit.mean(0) - old.mean)
-        spread = old.spread + new * (elite.unit.std(0) - old.spread)
-        self._fit = _Fit(
-            count + LEAST_CHANCE * (prior.others - count),
-            cell + LEAST_CHANCE * (prior.cell - cell),
-            mean,
-            spread.clamp_min(LEAST_SPREAD),
-        )
+        elites = _Fit(others, cells, elite.unit.mean(0), elite.unit.std(0))
+        others, cell, mean, spread = (torch.lerp(*pair, SMOOTHING) for pair in zip(old, elites, strict=True))
+        others, cell = torch.lerp(others, prior.others, LEAST_CHANCE), torch.lerp(cell, prior.cell, LEAST_CHANCE)
+        fitted = _Fit(others, cell, mean, spread.clamp_min(LEAST_SPREAD))
+        self._fit = _choose(self._is_new, self._around_best()[0], fitted)
         self._is_new = torch.zeros_like(self._is_new)
 
     def _begin_anew(self, encounters: Encounters, trials: Trials) -> None:
@@ -205,38 +198,36 @@ class CrossEntropy:
         self._banned |= is_most & anew[:, None] & (counts > 0)
         exhausted = ((self._space.prior > 0.0) & ~self._banned).sum(-1) == 0
         self._banned &= ~exhausted[:, None]
-        restarted, is_new = self._restarted()
-        chosen = [
-            torch.where(anew.view(-1, *[1] * (new.ndim - 1)), new, old)
-            for new, old in zip(restarted, self._fit, strict=True)
-        ]
-        self._fit, self._is_new = _Fit(*chosen), anew & is_new
+        around, lowest = self._around_best()
+        is_far = lowest > NEAR
+        self._fit = _choose(anew, _choose(is_far, self._priors(), around), self._fit)
+        self._is_new = anew & is_far
         self._generations = torch.where(anew, 0, self._generations)
         assert self._best is not None
         self._best = self._best[0], torch.where(anew, torch.inf, self._best[1])
 
-    def _restarted(self) -> tuple[_Fit, Tensor]:
-        """Return the distributions with which niches begin anew, and which of these are random, [K] bool."""
+    def _around_best(self) -> tuple[_Fit, Tensor]:
+        """Return distributions around the best encounter that each niche has seen and may choose, and its score [K]."""
         niche, prior = torch.arange(NICHES), self._priors()
         encounters = joined([seen.encounters for seen in self._seen])
         cell = torch.cat([seen.hit for seen in self._seen])
         score = torch.cat([seen.score for seen in self._seen]).masked_fill(self._banned[niche, cell], torch.inf)
         lowest, row = score.min(0)
-        first = Encounters(*(tensor[row, niche] for tensor in encounters))
-        cells = torch.nn.functional.one_hot(first.cell, CELLS).double()
-        count = torch.nn.functional.one_hot(first.others - 1, self._space.others).double()
-        around = _Fit(
-            prior.others + TRUST * (count - prior.others),
-            prior.cell + TRUST * (cells - prior.cell),
-            first.unit,
+        best = Encounters(*(tensor[row, niche] for tensor in encounters))
+        others = torch.nn.functional.one_hot(best.others - 1, self._space.others).double()
+        cells = torch.nn.functional.one_hot(best.cell, CELLS).double()
+        return _Fit(
+            torch.lerp(prior.others, others, TRUST),
+            torch.lerp(prior.cell, cells, TRUST),
+            best.unit,
             torch.full_like(prior.spread, WIDE),
-        )
-        is_far = lowest > NEAR
-        fit = [
-            torch.where(is_far.view(-1, *[1] * (old.ndim - 1)), old, new)
-            for old, new in zip(prior, around, strict=True)
-        ]
-        return _Fit(*fit), is_far
+        ), lowest
+
+
+def _choose(mask: Tensor, ours: _Fit, theirs: _Fit) -> _Fit:
+    """Return the first distributions of the niches of a mask [K], and the second ones of others."""
+    pairs = zip(ours, theirs, strict=True)
+    return _Fit(*(torch.where(mask.view(-1, *[1] * (one.ndim - 1)), one, other) for one, other in pairs))
 
 
 METHODS: dict[str, Callable[[Space, int], Search]] = {"cross-entropy": CrossEntropy, "random": RandomSearch}
