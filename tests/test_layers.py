@@ -40,6 +40,7 @@ TRAINER = (
     "baselines",
     "evaluation",
     "figures",
+    "falsification",
     "environments",
     "learning",
     "collecting",

@@ -12,6 +12,7 @@ from train_RL_agents.commands import (
     doctor,
     evaluate,
     export,
+    falsify,
     identify,
     import_weights,
     info,
@@ -36,6 +37,7 @@ COMMANDS: dict[str, ModuleType] = {
     "tune": tune,
     "study": study,
     "submit": submit,
+    "falsify": falsify,
     "bench": bench,
     "doctor": doctor,
 }

@@ -27,8 +27,8 @@ SIDES = (-1.0, 0.0, 1.0)
 """Commands of a side of the own vessel in a phase of a manoeuvre."""
 SWITCHES = (1, 2, 4, 8)
 """Control steps of the first phase; the second lasts until the end."""
-BLOCK = 64
-"""Manoeuvres that are tried at a time, for the collisions that none before avoids."""
+FIRST_BLOCK = 8
+"""Manoeuvres that are tried at first; each further block is twice as large, for collisions that none before avoids."""
 AFTER = 30
 """Control steps after the collision in which a manoeuvre must not lead to one either."""
 _INSTANT = torch.tensor([KEEP, SEE_NOTHING])
@@ -45,9 +45,9 @@ class Manoeuvres(NamedTuple):
     switch: Tensor
     """[M] control steps of the first phase."""
 
-    def block(self, begin: int) -> Manoeuvres:
-        """Return BLOCK manoeuvres from ``begin`` on."""
-        return Manoeuvres(*(tensor[begin : begin + BLOCK] for tensor in self))
+    def block(self, begin: int, size: int) -> Manoeuvres:
+        """Return ``size`` manoeuvres from ``begin`` on, or those that there are."""
+        return Manoeuvres(*(tensor[begin : begin + size] for tensor in self))
 
 
 def all_manoeuvres() -> Manoeuvres:
@@ -114,11 +114,11 @@ def unavoidable(
     manoeuvres, left = all_manoeuvres(), torch.arange(len(collided.rows))
     world = replace(part.world, max_steps=min(part.world.max_steps, collided.last + AFTER))
     others = others_of(part, acting, device)
-    for number in range(0, len(manoeuvres.first), BLOCK):
-        if not len(left):
-            break
-        block = manoeuvres.block(number)
+    begun = 0
+    while begun < len(manoeuvres.first) and len(left):
+        block = manoeuvres.block(begun, begun + FIRST_BLOCK)
         size = len(block.first)
+        begun += size
         each = left.repeat_interleave(size)
         tried = Manoeuvres(*(tensor.repeat(len(left), *[1] * (tensor.ndim - 1)).to(device) for tensor in block))
         policy: Any = OpenLoop(collided.commands[:, each].to(device), begin[each].to(device), tried)
@@ -173,22 +173,45 @@ def search(
         ``unavoidable_at_sight`` even from the first sight of a vessel on.
     """
     collision = recording.collided[:, :, 0].any(0)
-    found = {name: torch.zeros_like(collision) for name in ("unavoidable", "unavoidable_at_sight")}
     begins = {"unavoidable": visible_misbehaviour(recording), "unavoidable_at_sight": first_sight(recording)}
-    before = 0
+    hopeless = {
+        name: unavoidable_from(chosen, recording, collision, begin, world, acting, device)
+        for name, begin in begins.items()
+    }
+    return {"collision": collision, **hopeless}
+
+
+def unavoidable_from(
+    chosen: ScenarioSet,
+    recording: Recording,
+    examined: Tensor,
+    begin: Tensor,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+) -> Tensor:
+    """Return which collisions no manoeuvre from a step on would have avoided, [E] bool.
+
+    Args:
+        chosen: see ``search``.
+        recording: see ``search``.
+        examined: [E] bool, collisions that are examined; others are no result.
+        begin: [E] step at which manoeuvres begin.
+        world: see ``search``.
+        acting: see ``search``.
+        device: see ``search``.
+    """
+    hopeless, first = torch.zeros_like(examined), 0
     for part in chosen.parts:
-        rows = before + torch.arange(len(part.scenarios))
-        before += len(part.scenarios)
-        rows = rows[collision[rows]]
-        if not len(rows):
-            continue
-        rate = part.world.vessel.max_thrust_rate
-        commands = recording.actions[:, rows, 0] / (rate[0] if isinstance(rate, tuple) else rate)
-        first = before - len(part.scenarios)
-        collided = Collided(rows - first, commands, int(recording.steps[rows].max()))
-        for name, begin in begins.items():
-            found[name][rows] = unavoidable(part, collided, begin[rows], world, acting, device)
-    return {"collision": collision, **found}
+        rows = first + torch.arange(len(part.scenarios))
+        rows = rows[examined[rows]]
+        if len(rows):
+            rate = part.world.vessel.max_thrust_rate
+            commands = recording.actions[:, rows, 0] / (rate[0] if isinstance(rate, tuple) else rate)
+            collided = Collided(rows - first, commands, int(recording.steps[rows].max()))
+            hopeless[rows] = unavoidable(part, collided, begin[rows], world, acting, device)
+        first += len(part.scenarios)
+    return hopeless
 
 
 def summary(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:

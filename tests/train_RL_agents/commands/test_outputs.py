@@ -26,6 +26,7 @@ WRITERS = {
     "tune": [("tune", "--space", "space.json", "--study")],
     "study": [("study", "study.json", "--out")],
     "submit": [("submit", "iqn", "--out"), ("submit", "iqn", "--certificate")],
+    "falsify": [("falsify", "iqn", "--out")],
     "bench": [("bench", "--json"), ("bench", "--plot")],
     "train": [("train",)],
 }

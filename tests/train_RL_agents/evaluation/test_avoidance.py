@@ -10,7 +10,7 @@ from marinenav_env import GROUP, WorldConfig
 from marinenav_env.config import BEHAVIOURS, VesselConfig
 from train_RL_agents.evaluation import avoidance
 from train_RL_agents.evaluation.avoidance import (
-    BLOCK,
+    FIRST_BLOCK,
     Manoeuvres,
     OpenLoop,
     all_manoeuvres,
@@ -35,8 +35,8 @@ def test_every_manoeuvre_is_there_once():
     rows = torch.cat((manoeuvres.first, manoeuvres.second, manoeuvres.switch[:, None]), -1)
     assert len(rows) == len(torch.unique(rows, dim=0)) == 9 * 9 * 4
     # The first ones are of every kind.
-    assert len(torch.unique(manoeuvres.block(0).first, dim=0)) == 9 and len(manoeuvres.block(320).first) == 4
-    assert len(manoeuvres.block(0).first) == BLOCK
+    assert len(torch.unique(manoeuvres.block(0, 64).first, dim=0)) == 9 and len(manoeuvres.block(320, 64).first) == 4
+    assert len(manoeuvres.block(0, FIRST_BLOCK).first) == FIRST_BLOCK
 
 
 def test_commands_are_repeated_and_then_come_two_phases():
@@ -123,7 +123,7 @@ def test_the_others_do_the_same_while_manoeuvres_are_tried(monkeypatch):
     _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     monkeypatch.setattr(avoidance.evaluation, "evaluate", noted)
     found = search(chosen, recording, WORLD, ACTING, CPU)
-    assert found["unavoidable"].tolist() == [True] and tried == 2 * [*[BLOCK] * 5, 4]
+    assert found["unavoidable"].tolist() == [True] and tried == 2 * [8, 16, 32, 64, 128, 76]
 
 
 def test_figures_count_unavoidable_collisions_apart():

@@ -1,0 +1,90 @@
+"""marinenav falsify: files, tables, interruptions and refusals."""
+
+import json
+import re
+import signal
+
+import pytest
+import torch
+
+from tests.train_RL_agents.command_line import refused
+from train_RL_agents.cli import main
+from train_RL_agents.falsification import encounters, failures
+from train_RL_agents.falsification.searches import Trials
+
+FEW = ("--episodes", "80", "--vessels", "2", "--behaviours", "keep")
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(encounters, "MAX_STEPS", 60)
+    monkeypatch.setattr(failures, "POPULATION", 40)
+
+
+def harmless(asked, seed):
+    """Outcomes of a policy that never collides."""
+    no = torch.zeros(len(asked.others), dtype=torch.bool)
+    return Trials(5.0 + asked.unit[:, 0, 0], no, no, no, torch.zeros_like(asked.others))
+
+
+def test_failures_are_written_and_fail_again(tmp_path, capsys):
+    assert main(["falsify", "straight", *FEW, "--out", "new/found"]) == 0
+    said = capsys.readouterr().out
+    assert "Failures of straight among 1 other" in said and "times as many failures as random" in said
+    content = json.loads((tmp_path / "new/found/falsify.json").read_text())
+    assert content["methods"].keys() == {"cross-entropy", "random"}
+    fitted, random = content["methods"].values()
+    assert fitted["episodes"] == random["episodes"] == 80 and fitted["failures"] > random["failures"] > 0
+    assert content["scenarios"]["written"] == len(content["encounters"]) > 3
+    words = ["evaluate", "straight", "--scenarios", "new/found/failures.json", "--strict", "--seed", "0"]
+    assert main([*words, "--json", "again.json"]) == 0
+    overall = json.loads((tmp_path / "again.json").read_text())["figures"]["overall"]
+    assert overall["collision_rate"] == 1.0 and overall["episodes"] == content["scenarios"]["written"]
+    page = (tmp_path / "new/found/failures.html").read_text()
+    assert page.count("avoidable: ") >= content["scenarios"]["written"]
+    assert "must be a folder without failures.json" in refused(capsys, "falsify", "straight", "--out", "new/found")
+
+
+def test_a_seed_gives_the_same_files(tmp_path, capsys):
+    for name in ("a", "b"):
+        assert main(["falsify", "straight", *FEW, "--method", "random", "--out", name]) == 0
+    for file in ("failures.json", "failures.html"):
+        assert (tmp_path / "a" / file).read_text() == (tmp_path / "b" / file).read_text()
+
+
+def test_a_policy_that_never_fails_is_said_to(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(failures, "run_with", lambda *given: harmless)
+    assert main(["falsify", "orca", "--episodes", "400", "--out", "none"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"orca: no failure in 800 episodes \(95%: fewer than 9\.\d+ of 1,000\)", said)
+    assert [path.name for path in (tmp_path / "none").iterdir()] == ["falsify.json"]
+    assert json.loads((tmp_path / "none/falsify.json").read_text())["times_random"] is None
+
+
+def test_what_was_found_is_kept_when_it_is_stopped(monkeypatch, tmp_path, capsys):
+    def stop(asked, seed):
+        signal.raise_signal(signal.SIGINT)
+        return harmless(asked, seed)
+
+    monkeypatch.setattr(failures, "run_with", lambda *given: stop)
+    assert main(["falsify", "orca", "--out", "none"]) == 130
+    assert "stopped; what was found until then is kept" in capsys.readouterr().out
+    methods = json.loads((tmp_path / "none/falsify.json").read_text())["methods"]
+    assert {name: figures["episodes"] for name, figures in methods.items()} == {"cross-entropy": 40}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["straight", "--vessels", "9"], "--vessels=9: must be from 2 to 6"),
+        (["straight", "--behaviours", "sink"], "--behaviours='sink': must be one or more of keep"),
+        (["straight", "--episodes", "0"], "must be from 1 to 100,000, not 0"),
+        (["straight", "--seed", "-1"], "--seed=-1: must be from 0 to"),
+        (["straight", "--method", "luck"], "invalid choice: 'luck'"),
+        (["straight", "--which", "latest"], "a baseline has no checkpoints"),
+        (["strait"], "neither a checkpoint nor a baseline"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(words, sentence, capsys):
+    assert sentence in refused(capsys, "falsify", *words, "--out", "x")

@@ -1,0 +1,127 @@
+"""Encounters that a search chooses from."""
+
+import math
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError, WorldConfig
+from marinenav_env.config import BEHAVIOURS
+from train_RL_agents.evaluation.encounter_suites import KINDS, SLOW_SHARE, SLOW_THRUST, SPEED
+from train_RL_agents.falsification.encounters import (
+    COURSE,
+    DISTANCES,
+    LONGEST,
+    PARAMETERS,
+    PASSING,
+    PASSING_SIDE,
+    Encounters,
+    Space,
+    describe,
+    joined,
+    place,
+    signatures,
+)
+
+WORLD, NAMES = WorldConfig(), [*KINDS]
+
+
+def drawn(episodes=400, **space):
+    return Space(**space).draw(episodes, torch.Generator().manual_seed(0))
+
+
+def encounter(kind="head-on", behaviour="keep", *values):
+    """One encounter of two vessels; parameters that are not given are in the middle."""
+    unit = torch.full((1, 1, PARAMETERS), 0.5, dtype=torch.float64)
+    unit[0, 0, : len(values)] = torch.tensor(values, dtype=torch.float64)
+    cell = NAMES.index(kind) * len(BEHAVIOURS) + BEHAVIOURS.index(behaviour)
+    return Encounters(torch.tensor([1]), torch.tensor([[cell]]), unit)
+
+
+def test_random_encounters_have_what_is_allowed_and_all_of_it():
+    encounters = drawn(vessels=4, behaviours=("stop", "keep"))
+    assert encounters.others.unique().tolist() == [1, 2, 3]
+    assert {BEHAVIOURS[code] for code in encounters.behaviour.unique()} == {"stop", "keep"}
+    assert encounters.kind.unique().tolist() == [*range(len(KINDS))]
+    assert 0.0 <= encounters.unit.min() < 0.01 and 0.99 < encounters.unit.max() <= 1.0
+    assert (encounters.present.sum(-1) == encounters.others).all()
+
+
+def test_vessels_pass_at_the_distance_and_on_the_course_of_their_parameters():
+    encounters = drawn()
+    seen = 0
+    for rows, world, scenarios in place(encounters, WORLD):
+        seen += len(rows)
+        chosen = encounters.rows(rows)
+        relative = scenarios.start[:, 1:] - scenarios.start[:, :1]
+        closing = scenarios.velocity[:, 1:, :2] - scenarios.velocity[:, :1, :2]
+        time = -(relative * closing).sum(-1) / (closing**2).sum(-1)
+        closest = (relative + time[..., None] * closing).norm(dim=-1)
+        expected = PASSING * (2.0 * chosen.unit[..., PASSING_SIDE] - 1.0).abs()
+        torch.testing.assert_close(closest, expected)
+        assert (time <= LONGEST + 1e-9).all() and (relative.norm(dim=-1) <= DISTANCES[1] + 1e-9).all()
+        mean, spread = torch.tensor([*KINDS.values()])[chosen.kind].unbind(-1)
+        off = (torch.rad2deg(scenarios.heading[:, 1:]) - mean + 180.0) % 360.0 - 180.0
+        assert (off.abs() <= spread + 1e-6).all()
+        # Everything is on the map, with the goals ahead.
+        for ends in (scenarios.start, scenarios.goal):
+            assert (ends >= 0.0).all() and (ends <= world.scenario.width).all()
+        ahead = scenarios.goal - scenarios.start
+        course = torch.atan2(ahead[..., 1], ahead[..., 0])
+        torch.testing.assert_close(course.cos(), scenarios.heading.cos())
+        assert torch.equal(scenarios.scripted, scenarios.robot_mask & (torch.arange(3) > 0))
+        assert torch.equal(scenarios.robot_mask.sum(-1), chosen.others + 1)
+    assert seen == len(encounters.others)
+
+
+def test_the_own_vessel_is_slow_only_where_it_is_overtaken():
+    both = joined([encounter("overtaken"), encounter("overtaking")])
+    fast, slow = place(both, WORLD)
+    assert fast.rows.tolist() == [1] and slow.rows.tolist() == [0]
+    assert fast.scenarios.velocity[0, 0, 0] == SPEED and fast.world.vessel == WORLD.vessel
+    assert slow.scenarios.velocity[0, 0, 0] == pytest.approx(SLOW_SHARE * SPEED)
+    assert slow.world.vessel.max_thrust == (SLOW_THRUST, WORLD.vessel.max_thrust)
+    assert slow.scenarios.velocity[0, 1, 0] > SPEED * SLOW_SHARE > 0.0
+    assert 0.0 < fast.scenarios.velocity[0, 1, 0] < SPEED
+
+
+def test_behaviours_begin_before_the_closest_approach():
+    both = joined([encounter("head-on", "stop"), encounter("head-on", "see_nothing")])
+    (batch,) = place(both, WORLD)
+    time = ((batch.scenarios.start[:, 1, 0] - batch.scenarios.start[:, 0, 0]) / (SPEED + 1.75))[0]
+    onset = batch.scenarios.onset
+    assert onset[0, 1] == pytest.approx(float(time) - 5.0) and not onset[:, 0].any() and onset[1, 1] == 0.0
+    names = [BEHAVIOURS[code] for code in batch.scenarios.behaviour[:, 1]]
+    assert names == ["stop", "see_nothing"]
+
+
+def test_encounters_that_hardly_differ_count_as_one():
+    near = joined([encounter("head-on", "stop", *values) for values in ((0.3, 0.4), (0.4, 0.3), (0.3, 0.8))])
+    hit = torch.zeros(3, dtype=torch.int64)
+    first, second, other = signatures(near, hit).tolist()
+    assert first == second != other
+    # The onset of a behaviour that begins with the episode does not matter.
+    same = joined([encounter("head-on", "keep", *[0.5] * 4, lead) for lead in (0.1, 0.9)])
+    assert len(signatures(same, hit[:2]).unique(dim=0)) == 1
+    assert describe(near, hit)[0] == "head-on, stop, 2 vessels"
+
+
+@pytest.mark.parametrize(
+    ("space", "sentence"),
+    [
+        ({"vessels": 1}, "--vessels=1: must be from 2 to 6"),
+        ({"vessels": 7}, "--vessels=7: must be from 2 to 6"),
+        ({"behaviours": ()}, "--behaviours='': must be one or more of keep, act_late"),
+        ({"behaviours": ("stop", "sink")}, "--behaviours='stop sink': must be one or more of keep, act_late"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(space, sentence):
+    with pytest.raises(ConfigError) as error:
+        Space(**space)
+    assert str(error.value).startswith(sentence)
+
+
+def test_courses_are_in_radians():
+    (batch,) = place(encounter("crossing from starboard"), WORLD)
+    assert batch.scenarios.heading[0, 1] == pytest.approx(-math.pi / 2)
+    assert COURSE == 0

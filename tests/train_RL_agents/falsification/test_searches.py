@@ -1,0 +1,102 @@
+"""Searches, with outcomes that are functions of the encounters."""
+
+import torch
+
+from marinenav_env.config import BEHAVIOURS
+from train_RL_agents.evaluation.encounter_suites import KINDS
+from train_RL_agents.falsification.encounters import COURSE, PACE, PASSING_SIDE, Space
+from train_RL_agents.falsification.failures import POPULATION, search
+from train_RL_agents.falsification.searches import Trials
+
+SPACE = Space(2)
+
+
+def narrow(*regions, hopeless=()):
+    """Outcomes of a policy that fails only within a tenth of points of some kinds, for every behaviour.
+
+    Args:
+        regions: kind, course, side and speed of each.
+        hopeless: kinds whose collisions are unavoidable.
+    """
+
+    def run(encounters, seed):
+        unit, kind = encounters.unit[:, 0], encounters.kind[:, 0]
+        gaps = []
+        for name, *point in regions:
+            away = (unit[:, [COURSE, PASSING_SIDE, PACE]] - torch.tensor(point)).norm(dim=-1)
+            gaps.append(10.0 * (away - 0.1) + 3.0 * (kind != [*KINDS].index(name)))
+        gap = torch.stack(gaps).amin(0)
+        collision = gap < 0.0
+        unavoidable = collision & torch.isin(kind, torch.tensor([[*KINDS].index(name) for name in hopeless]).long())
+        return Trials(gap, collision, unavoidable, unavoidable, torch.zeros_like(encounters.others))
+
+    return run
+
+
+ONE, TWO = ("head-on", 0.2, 0.7, 0.5), ("overtaking", 0.8, 0.3, 0.6)
+
+
+def rate(method, run, episodes=2000, seed=0):
+    return search(method, run, SPACE, episodes, seed).rate
+
+
+def test_far_more_failures_are_found_than_at_random():
+    for seed in range(3):
+        found, random = rate("cross-entropy", narrow(ONE), seed=seed), rate("random", narrow(ONE), seed=seed)
+        assert found.value > 10 * max(random.value, 1.0)
+        assert found.low > random.high
+
+
+def test_not_one_failure_is_found_a_thousand_times():
+    result = search("cross-entropy", narrow(ONE, TWO), SPACE, 3000, 0)
+    rows = result.distinct
+    assert len({*result.encounters.kind[rows, 0].tolist()}) == 2
+    assert len({*result.encounters.behaviour[rows, 0].tolist()}) > len(BEHAVIOURS) / 2
+    assert len(rows) > 30
+
+
+def test_unavoidable_collisions_are_not_searched_for():
+    result = search("cross-entropy", narrow(ONE, TWO, hopeless=("head-on",)), SPACE, 2000, 0)
+    assert result.trials.failed.sum() > 1.5 * result.trials.unavoidable.sum()
+    figures = result.figures()
+    assert figures["collisions"] == figures["failures"] + figures["unavoidable"]
+    assert set(figures["by_kind"]) == {"overtaking"} and sum(figures["by_behaviour"].values()) == figures["failures"]
+
+
+def test_a_seed_gives_the_same_search():
+    one, same, other = (search("cross-entropy", narrow(ONE), SPACE, 500, seed) for seed in (3, 3, 4))
+    for ours, theirs in zip(one.encounters, same.encounters, strict=True):
+        assert torch.equal(ours, theirs)
+    assert not torch.equal(one.encounters.unit, other.encounters.unit)
+
+
+def test_a_search_takes_its_budget_and_ends_when_it_is_asked_to():
+    calls = []
+    run = narrow(ONE)
+    for method in ("cross-entropy", "random"):
+        assert len(search(method, run, SPACE, 333, 0).trials.clearance) == 333
+        assert len(search(method, run, SPACE, 3, 0).trials.clearance) == 3
+        assert search(method, run, SPACE, 333, 0, is_stopped=lambda: True) is None
+        stopped = search(method, run, SPACE, 1000, 0, lambda *call: calls.append(call), lambda: len(calls) > 0)
+        assert len(stopped.trials.clearance) == calls[0][1] == POPULATION and calls[0][0] == method
+        calls.clear()
+
+
+def test_a_policy_without_failures_has_none():
+    result = search("cross-entropy", narrow(("head-on", 5.0, 5.0, 5.0)), SPACE, 400, 0)
+    assert result.rate.value == 0.0 and len(result.distinct) == 0 and result.figures()["by_kind"] == {}
+    random = search("random", narrow(("head-on", 5.0, 5.0, 5.0)), SPACE, 400, 0)
+    assert random.rate.low == 0.0 < random.rate.high < 10.0
+
+
+def test_intervals_are_those_of_independent_encounters_and_of_niches():
+    def always(encounters, seed):
+        hit = torch.ones_like(encounters.others).bool()
+        hit[::2] = False
+        return Trials(torch.zeros(len(hit)), hit, ~hit & False, ~hit & False, torch.zeros_like(encounters.others))
+
+    random, fitted = (search(method, always, SPACE, 800, 0).rate for method in ("random", "cross-entropy"))
+    assert random.value == fitted.value == 500.0
+    assert 460.0 < random.low < 470.0 and 530.0 < random.high < 540.0
+    # Every second niche fails always.
+    assert fitted.low < 200.0 and fitted.high > 800.0

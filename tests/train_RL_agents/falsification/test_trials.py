@@ -1,0 +1,84 @@
+"""Encounters in the world: what is a failure, and what was unavoidable."""
+
+import pytest
+import torch
+
+from marinenav_env import WorldConfig, read_scenarios
+from marinenav_env.scenarios.scenario_file import write_scenarios
+from tests.train_RL_agents.falsification.test_encounters import encounter
+from train_RL_agents.evaluation.contenders import Contender
+from train_RL_agents.falsification import encounters as geometry
+from train_RL_agents.falsification.encounters import Space, joined
+from train_RL_agents.falsification.failures import (
+    Collisions,
+    Result,
+    distinct_failures,
+    distinct_unavoidable,
+    reproducible,
+    run_file,
+    run_with,
+    search,
+)
+from train_RL_agents.falsification.trials import run_encounters
+
+CPU, STRAIGHT, WORLD = torch.device("cpu"), Contender("straight"), WorldConfig(max_steps=120)
+MEETING, PASSING = ("head-on", "keep", 0.5, 0.5), ("crossing from port", "keep", 0.5, 0.95)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(geometry, "MAX_STEPS", 60)
+
+
+def test_outcomes_are_in_the_order_of_the_encounters():
+    """The second one is in a world of its own, as the own vessel is slow."""
+    several = joined([encounter(*PASSING), encounter("overtaken", *MEETING[1:]), encounter(*MEETING)])
+    trials = run_encounters(STRAIGHT, several, WORLD, 0, CPU)
+    assert trials.collision.tolist()[::2] == [False, True]
+    assert trials.clearance[0] > 3.0 and trials.clearance[2] < 0.0
+    assert not trials.unavoidable.any() and torch.equal(trials.failed, trials.collision)
+    again = run_encounters(STRAIGHT, several.rows(torch.tensor([2, 0])), WORLD, 0, CPU)
+    assert again.collision.tolist() == [True, False]
+
+
+def test_collisions_at_close_quarters_are_unavoidable(monkeypatch):
+    monkeypatch.setattr(geometry, "DISTANCES", (6.0, 6.0))
+    close = run_encounters(STRAIGHT, encounter(*MEETING), WORLD, 0, CPU)
+    assert close.collision.item() and close.unavoidable.item() and close.unavoidable_at_sight.item()
+    assert not close.failed.item() and close.clearance.item() < 0.0
+
+
+def test_the_vessel_that_is_hit_is_known():
+    far, near = encounter(*PASSING), encounter(*MEETING)
+    both = type(far)(torch.tensor([2]), torch.cat((far.cell, near.cell), 1), torch.cat((far.unit, near.unit), 1))
+    trials = run_encounters(STRAIGHT, both, WORLD, 0, CPU)
+    assert trials.hit.tolist() == [1] and trials.collision.item()
+
+
+def test_a_blind_policy_fails_soon_and_its_failures_fail_again(tmp_path):
+    space = Space(3, ("keep",))
+    result = search("random", run_with(STRAIGHT, WORLD, CPU), space, 100, 0)
+    assert result.trials.failed.sum() > 3
+    found = distinct_failures([result], WORLD, 0)
+    assert 0 < len(found) == len(result.distinct)
+    kept, recording = reproducible(STRAIGHT, found, WORLD, 5, CPU)
+    assert len(kept) == len(recording.steps) > 0.8 * len(found)
+    write_scenarios(tmp_path / "failures.json", kept.episodes)
+    read = Collisions(read_scenarios(tmp_path / "failures.json", strict=True), kept.labels)
+    failed, _ = run_file(STRAIGHT, read, WORLD, 5, CPU)
+    assert failed.all()
+    assert len(distinct_unavoidable([result], WORLD, 0)) == int(result.trials.unavoidable.sum())
+
+
+def test_episodes_that_do_not_fail_leave_their_places(monkeypatch):
+    several = joined([encounter(*PASSING), encounter(*MEETING), encounter("head-on", "stop", 0.5, 0.5)])
+    trials = run_encounters(STRAIGHT, several, WORLD, 0, CPU)
+    wrong = trials._replace(collision=torch.ones(3, dtype=torch.bool), unavoidable=torch.zeros(3, dtype=torch.bool))
+    found = distinct_failures([Result("random", several, wrong, 0.0)], WORLD, 0)
+    assert len(found) == 3
+    kept, recording = reproducible(STRAIGHT, found, WORLD, 0, CPU)
+    assert [*sorted(kept.labels)] == ["head-on, keep, 2 vessels", "head-on, stop, 2 vessels"]
+    assert recording.groups == tuple(kept.labels)
+    harmless = found.rows([0])
+    none, recording = reproducible(STRAIGHT, harmless, WORLD, 0, CPU)
+    assert len(none) == 0 and recording is None

@@ -1,0 +1,104 @@
+"""Search for encounters in which a policy collides although it need not."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from train_RL_agents.commands.choosing import episode_count
+
+BUDGET, SEED = 4000, 0
+"""Default number of episodes of a search, and default seed."""
+BOTH = "both"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
+    add = parser.add_argument
+    add(
+        "policy",
+        metavar="POLICY",
+        help="run folder, policy or exported file, name of a shipped policy or baseline, which steers vessel 1",
+    )
+    add("--which", metavar="NAME", help="policy of a run: best (default), latest or a file's name", **plain)
+    add(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="folder of failures.json (scenarios), failures.html (replay) and falsify.json (figures)",
+    )
+    add(
+        "--episodes",
+        metavar="N",
+        type=episode_count,
+        default=BUDGET,
+        help=f"budget of each search; {BUDGET:,} by default",
+    )
+    add("--vessels", metavar="N", type=int, default=3, help="largest number of vessels, from 2 to 6; 3 by default")
+    add(
+        "--behaviours",
+        metavar="NAME",
+        nargs="+",
+        help="what the others do: keep, act_late, turn_wrong, stop, speed_up, lose_left, lose_right, see_nothing; "
+        "all by default",
+        **plain,
+    )
+    add(
+        "--method",
+        choices=("cross-entropy", "random", BOTH),
+        default=BOTH,
+        help="search by the cross-entropy method, random encounters, or both (default) with the same budget",
+    )
+    add("--seed", metavar="N", type=int, default=SEED, help=f"seed of encounters and noise; {SEED} by default")
+    add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from marinenav_env.config import BEHAVIOURS
+    from marinenav_env.support.files import check_folder
+    from marinenav_env.support.validation import require
+    from train_RL_agents.config.schema import LARGEST_SEED
+    from train_RL_agents.evaluation.contenders import common_world, require_which
+    from train_RL_agents.evaluation.selection import defaults
+    from train_RL_agents.exporting.exported import find
+    from train_RL_agents.falsification.encounters import Space
+    from train_RL_agents.falsification.failures import Result, run_with, search
+    from train_RL_agents.falsification.report import print_table, require_free, write_files
+    from train_RL_agents.utils.device import keep_freed_memory, resolve_device
+    from train_RL_agents.utils.signals import INTERRUPTED, first_signal
+
+    given, seed, folder = vars(arguments), arguments.seed, arguments.out
+    require(0 <= seed < LARGEST_SEED, "--seed", seed, f"from 0 to {LARGEST_SEED - 1}")
+    space = Space(arguments.vessels, tuple(given.get("behaviours", BEHAVIOURS)))
+    check_folder(folder)
+    require_free(folder)
+    keep_freed_memory()
+    device = resolve_device(arguments.device)
+    contender = find(arguments.policy, given.get("which", "best"), device)
+    require_which([contender], given)
+    _, world = defaults([contender])
+    world = common_world([contender], world)
+    methods = ("cross-entropy", "random") if arguments.method == BOTH else (arguments.method,)
+    stops: list[bool] = []
+    results: list[Result] = []
+
+    def show(method: str, episodes: int, failures: int) -> None:
+        print(f"{method}: {episodes:,} of {arguments.episodes:,} episodes, {failures:,} failures", flush=True)
+
+    with first_signal(lambda: stops.append(True)):
+        for method in methods:
+            running = run_with(contender, world, device)
+            result = search(method, running, space, arguments.episodes, seed, show, lambda: bool(stops))
+            if result is not None:
+                results.append(result)
+    if results:
+        print_table(arguments.policy, results, space)
+        print(*write_files(folder, contender, results, space, world, seed, device), sep="\n")
+    if stops:
+        print("stopped; what was found until then is kept" if results else "stopped before anything was found")
+        return INTERRUPTED
+    return 0

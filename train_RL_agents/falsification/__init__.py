@@ -1,0 +1,1 @@
+"""Search for encounters in which a policy collides although it need not."""

@@ -1,0 +1,235 @@
+"""Encounters that a search chooses from: one own vessel, and others that behave as their scenario says.
+
+The own vessel heads north at SPEED, or at SLOW_SHARE of it with weaker thrusters if another vessel overtakes it. Each
+other vessel has a kind of encounter and a behaviour, and five continuous parameters: course, passing distance and
+speed, initial distance, and time from the onset of the behaviour to the closest approach. Without any action it would
+pass the own vessel at the passing distance, at most PASSING, which is the range of the sensors: the encounters are all
+those in which vessels would come in sight of each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import BEHAVIOURS, PerRobot, WorldConfig
+from marinenav_env.scenarios.scenario import ONSET
+from marinenav_env.state import Scenario
+from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
+from marinenav_env.support.validation import require
+from train_RL_agents.evaluation.encounter_suites import KINDS, SLOW_SHARE, SLOW_THRUST, SPEED
+from train_RL_agents.evaluation.rules_suite import in_motion
+
+COURSE, PASSING_SIDE, PACE, DISTANCE, LEAD = range(5)
+"""Indices of the continuous parameters of a vessel."""
+PARAMETERS = 5
+CELLS = len(KINDS) * len(BEHAVIOURS)
+"""Pairs of a kind of encounter and a behaviour, behaviours innermost."""
+MOST_VESSELS = 6
+"""Largest number of vessels of an encounter."""
+PASSING = 20.0
+"""Largest distance at which a vessel would pass the own one (m), on either side."""
+DISTANCES, LONGEST = (25.0, 40.0), 40.0
+"""Range of the initial distance (m), and the longest time until the closest approach (s), which may shorten it."""
+PACES = {"overtaking": (0.2, 0.6), "overtaken": (1.5, 2.5)}
+"""Ranges of the speed of the other vessel by kind: as a share of the speed of the own one where it is overtaken, else
+in m/s."""
+USUAL_PACES = (1.0, 2.5)
+"""Range of the speed of the other vessel of other kinds (m/s)."""
+BEYOND, OWN_BEYOND = 40.0, 20.0
+"""Distance from the closest approach to the goals of the others, and of the last one to that of the own vessel (m)."""
+SIDE, SOUTH = 300.0, 110.0
+"""Side of the map, and start of the own vessel from the south (m)."""
+MAX_STEPS = 160
+"""Control steps after which an episode ends."""
+PER_SIDE = 4
+"""Number of ranges of a continuous parameter within which failures count as the same."""
+_NAMES = tuple(KINDS)
+_OVERTAKING, _OVERTAKEN = (_NAMES.index(name) for name in ("overtaking", "overtaken"))
+_INSTANT = torch.tensor([KEEP, SEE_NOTHING])
+
+
+class Encounters(NamedTuple):
+    """P encounters of up to V other vessels."""
+
+    others: Tensor
+    """[P] int64 number of other vessels, from 1 to V."""
+    cell: Tensor
+    """[P, V] int64 kind and behaviour of each other vessel, an index below CELLS."""
+    unit: Tensor
+    """[P, V, PARAMETERS] continuous parameters, each in [0, 1]."""
+
+    def rows(self, chosen: Tensor) -> Encounters:
+        """Return some of the encounters."""
+        return Encounters(*(tensor[chosen] for tensor in self))
+
+    @property
+    def kind(self) -> Tensor:
+        """Return the indices of the kinds, [P, V]."""
+        return self.cell // len(BEHAVIOURS)
+
+    @property
+    def behaviour(self) -> Tensor:
+        """Return the codes of the behaviours, [P, V]."""
+        return self.cell % len(BEHAVIOURS)
+
+    @property
+    def present(self) -> Tensor:
+        """Return which of the other vessels there are, [P, V] bool."""
+        return torch.arange(self.cell.shape[1]) < self.others[:, None]
+
+
+def joined(several: Sequence[Encounters]) -> Encounters:
+    """Return all encounters of several batches."""
+    return Encounters(*(torch.cat(tensors) for tensors in zip(*several, strict=True)))
+
+
+@dataclass(frozen=True)
+class Space:
+    """Encounters that a search may choose."""
+
+    vessels: int = 3
+    """Largest number of vessels, the own one included."""
+    behaviours: tuple[str, ...] = BEHAVIOURS
+    """Behaviours of the others, of config.BEHAVIOURS."""
+
+    def __post_init__(self) -> None:
+        require(2 <= self.vessels <= MOST_VESSELS, "--vessels", self.vessels, f"from 2 to {MOST_VESSELS}")
+        are_known = len(self.behaviours) > 0 and {*self.behaviours} <= {*BEHAVIOURS}
+        require(are_known, "--behaviours", " ".join(self.behaviours), f"one or more of {', '.join(BEHAVIOURS)}")
+
+    @property
+    def others(self) -> int:
+        """Return the largest number V of other vessels."""
+        return self.vessels - 1
+
+    @property
+    def prior(self) -> Tensor:
+        """Return the probabilities of the cells in random encounters, [CELLS]; allowed ones are equally likely."""
+        allowed = torch.tensor([name in self.behaviours for name in BEHAVIOURS]).repeat(len(KINDS)).double()
+        return allowed / allowed.sum()
+
+    def draw(self, episodes: int, generator: torch.Generator) -> Encounters:
+        """Return random encounters: every parameter is drawn uniformly and independently."""
+        shape = (episodes, self.others)
+        return Encounters(
+            torch.randint(1, self.vessels, shape[:1], generator=generator),
+            torch.multinomial(self.prior, episodes * self.others, True, generator=generator).view(shape),
+            torch.rand(*shape, PARAMETERS, generator=generator, dtype=torch.float64),
+        )
+
+
+class Placed(NamedTuple):
+    """Encounters that are run in one batch."""
+
+    rows: Tensor
+    """[N] their indices."""
+    world: WorldConfig
+    scenarios: Scenario
+
+
+def place(encounters: Encounters, world: WorldConfig) -> Iterator[Placed]:
+    """Yield the encounters as scenarios: those in which the own vessel is fast, and those in which it is slow.
+
+    Args:
+        encounters: the encounters.
+        world: world from which theirs is derived.
+    """
+    is_slow = ((encounters.kind == _OVERTAKEN) & encounters.present).any(-1)
+    size = replace(world.scenario, width=SIDE, height=SIDE)
+    world = replace(world, scenario=size, max_steps=MAX_STEPS)
+    for slow in (False, True):
+        (rows,) = (is_slow == slow).nonzero(as_tuple=True)
+        if not len(rows):
+            continue
+        chosen, slowed = encounters.rows(rows), world
+        if slow:
+            limit = world.vessel.max_thrust
+            strongest = max(limit) if isinstance(limit, tuple) else limit
+            thrust: PerRobot = (SLOW_THRUST, *[strongest] * chosen.cell.shape[1])
+            slowed = replace(world, vessel=replace(world.vessel, max_thrust=thrust))
+        yield Placed(rows, slowed, _scenarios(chosen, slow, world))
+
+
+def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenario:
+    """Return the scenarios of encounters, in all of which the own vessel is slow or in none."""
+    unit, kind, present = encounters.unit, encounters.kind, encounters.present
+    own_speed = SPEED * SLOW_SHARE if slow else SPEED
+    course, speed = _courses(kind, unit[..., COURSE]), _speeds(kind, unit[..., PACE], own_speed)
+    ahead = torch.stack((course.cos(), course.sin()), -1)
+    own_velocity = torch.tensor([own_speed, 0.0], dtype=unit.dtype)
+    closing = speed[..., None] * ahead - own_velocity
+    rate = closing.norm(dim=-1)
+    across = torch.stack((-closing[..., 1], closing[..., 0]), -1) / rate[..., None]
+    passing = PASSING * (2.0 * unit[..., PASSING_SIDE] - 1.0)
+    low, high = DISTANCES
+    distance = low + (high - low) * unit[..., DISTANCE]
+    time = ((distance**2 - passing**2).sqrt() / rate).clamp_max(LONGEST)
+    origin = torch.tensor([SOUTH, 0.5 * SIDE], dtype=unit.dtype)
+    start = origin + passing[..., None] * across - closing * time[..., None]
+    run = speed * time + BEYOND
+    latest = torch.where(present, time, 0.0).amax(-1)
+    own_goal = origin + torch.stack((own_speed * latest + OWN_BEYOND, torch.zeros_like(latest)), -1)
+    zero = torch.zeros_like(course[:, :1])
+    scenarios = in_motion(
+        torch.cat((origin.expand(len(course), 1, 2), start), 1),
+        torch.cat((own_goal[:, None], start + run[..., None] * ahead), 1),
+        torch.cat((zero, course), 1),
+        torch.cat((zero + own_speed, speed), 1),
+        torch.nn.functional.pad(present, (1, 0), value=True),
+        world.vessel,
+    )
+    low, high = ONSET
+    onset = (time - (low + (high - low) * unit[..., LEAD])).clamp_min(0.0)
+    onset = torch.where(torch.isin(encounters.behaviour, _INSTANT), 0.0, onset)
+    scenarios.level = torch.zeros_like(encounters.others)
+    scenarios.scripted = torch.nn.functional.pad(present, (1, 0))
+    scenarios.behaviour = torch.nn.functional.pad(torch.where(present, encounters.behaviour, 0), (1, 0))
+    scenarios.onset = torch.nn.functional.pad(torch.where(present, onset, 0.0), (1, 0))
+    return scenarios
+
+
+def _courses(kind: Tensor, unit: Tensor) -> Tensor:
+    """Return the courses (rad)."""
+    ranges = torch.tensor([*KINDS.values()], dtype=unit.dtype)[kind]
+    return (ranges[..., 0] + ranges[..., 1] * (2.0 * unit - 1.0)) * (math.pi / 180.0)
+
+
+def _speeds(kind: Tensor, unit: Tensor, own_speed: float) -> Tensor:
+    """Return the speeds (m/s)."""
+    ranges = torch.tensor([PACES.get(name, USUAL_PACES) for name in _NAMES], dtype=unit.dtype)[kind]
+    value = ranges[..., 0] + (ranges[..., 1] - ranges[..., 0]) * unit
+    return torch.where(kind == _OVERTAKING, own_speed * value, value)
+
+
+def signatures(encounters: Encounters, hit: Tensor) -> Tensor:
+    """Return numbers [P, 7] that are the same for encounters that count as one.
+
+    They are the number of vessels, kind and behaviour of the vessel that is hit, and the quarters of the ranges
+    of its course, passing distance, speed and time from the onset.
+
+    Args:
+        encounters: the encounters.
+        hit: [P] index of the vessel that is hit among the others.
+    """
+    row = torch.arange(len(hit))
+    quarter = (PER_SIDE * encounters.unit[row, hit]).to(torch.int64).clamp_max(PER_SIDE - 1)
+    behaviour = encounters.behaviour[row, hit]
+    lead = torch.where(torch.isin(behaviour, _INSTANT), 0, quarter[:, LEAD])
+    columns = (encounters.others, encounters.kind[row, hit], behaviour, quarter[:, COURSE], quarter[:, PASSING_SIDE])
+    return torch.stack((*columns, quarter[:, PACE], lead), -1)
+
+
+def describe(encounters: Encounters, hit: Tensor) -> list[str]:
+    """Return each encounter in words: kind and behaviour of the vessel that is hit, and number of vessels."""
+    row = torch.arange(len(hit))
+    columns = (encounters.kind[row, hit], encounters.behaviour[row, hit], encounters.others)
+    return [
+        f"{_NAMES[kind]}, {BEHAVIOURS[code]}, {count + 1} vessels"
+        for kind, code, count in zip(*(column.tolist() for column in columns), strict=True)
+    ]

@@ -1,0 +1,254 @@
+"""The search for failures of a policy: its figures, and the scenarios in which it fails again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marinenav_env import Episode, WorldConfig
+from marinenav_env.config import BEHAVIOURS
+from marinenav_env.scenarios.scenario_file import episodes_of
+from train_RL_agents.config.schema import LARGEST_SEED
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
+from train_RL_agents.evaluation.encounter_suites import KINDS
+from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.falsification.encounters import Encounters, Space, describe, joined, place, signatures
+from train_RL_agents.falsification.searches import METHODS, NICHES, Trials
+from train_RL_agents.falsification.trials import NAME, run_encounters
+from train_RL_agents.results.statistics import Estimate, ratio_estimate, wilson_interval
+
+POPULATION = 20 * NICHES
+"""Encounters that are run at a time."""
+
+Progress = Callable[[str, int, int], None]
+"""Callback that receives the method and the numbers of episodes and of failures until now."""
+Run = Callable[[Encounters, int], Trials]
+"""Function that runs encounters with a seed of the measurement noise."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """All encounters of a search with their outcomes."""
+
+    method: str
+    """Name of the search, see METHODS."""
+    encounters: Encounters
+    """P encounters."""
+    trials: Trials
+    """Their outcomes."""
+    seconds: float
+    """Wall time (s)."""
+
+    @property
+    def rate(self) -> Estimate:
+        """Return the failures per 1,000 episodes.
+
+        The interval of random encounters is Wilson's. Those of a niche of a fitted search depend on each other, and the
+        interval is that of a ratio over niches, which are independent.
+        """
+        failed = self.trials.failed
+        count, total = int(failed.sum()), len(failed)
+        if self.method == "random" or total < 2 * NICHES:
+            low, high = wilson_interval(count, total)
+            estimate = Estimate(count / total, low, high)
+        else:
+            niche = torch.arange(total) % NICHES
+            sums = torch.zeros(2, NICHES, dtype=torch.float64)
+            sums.index_add_(1, niche, torch.stack((failed.double(), torch.ones(total, dtype=torch.float64))))
+            failures, episodes = sums.numpy()
+            estimate = ratio_estimate(failures, episodes)
+        return Estimate(*(1000.0 * min(max(value, 0.0), 1.0) for value in estimate))
+
+    @property
+    def distinct(self) -> Tensor:
+        """Return the rows of the first failure of every signature."""
+        (rows,) = self.trials.failed.nonzero(as_tuple=True)
+        return rows[_first_of_each(signatures(self.encounters.rows(rows), self.trials.hit[rows]))]
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures by name, as plain values."""
+        failed = self.trials.failed
+        rows = failed.nonzero(as_tuple=True)[0]
+        vessel = self.trials.hit[rows]
+        kinds, codes = (column[rows, vessel].tolist() for column in (self.encounters.kind, self.encounters.behaviour))
+        value, low, high = self.rate
+        return {
+            "episodes": len(failed),
+            "collisions": int(self.trials.collision.sum()),
+            "unavoidable": int(self.trials.unavoidable.sum()),
+            "unavoidable_at_sight": int(self.trials.unavoidable_at_sight.sum()),
+            "failures": int(failed.sum()),
+            "per_1000": value,
+            "per_1000_low": low,
+            "per_1000_high": high,
+            "distinct": len(self.distinct),
+            "seconds": round(self.seconds, 1),
+            "by_kind": dict(Counter([*KINDS][kind] for kind in kinds)),
+            "by_behaviour": dict(Counter(BEHAVIOURS[code] for code in codes)),
+        }
+
+
+def _first_of_each(signature: Tensor) -> Tensor:
+    """Return the index of the first of all equal rows [P, N], ascending."""
+    if not len(signature):
+        return torch.zeros(0, dtype=torch.int64)
+    _, group = signature.unique(dim=0, return_inverse=True)
+    first = torch.full((int(group.max()) + 1,), len(group))
+    return first.scatter_reduce(0, group, torch.arange(len(group)), "amin").sort().values
+
+
+def search(
+    method: str,
+    run: Run,
+    space: Space,
+    episodes: int,
+    seed: int,
+    progress: Progress | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Result | None:
+    """Search for failures.
+
+    Args:
+        method: name of the search, see METHODS.
+        run: function that runs encounters.
+        space: encounters to choose from.
+        episodes: budget.
+        seed: seed of the search and of the measurement noise.
+        progress: callback after every population.
+        is_stopped: function that ends the search between two populations.
+
+    Returns:
+        The result; None if the search was ended before its first population.
+    """
+    searching, began = METHODS[method](space, seed), time.perf_counter()
+    encounters, trials = list[Encounters](), list[Trials]()
+    number = failures = 0
+    while number < episodes and not is_stopped():
+        asked = searching.ask(min(POPULATION, episodes - number))
+        # Further seeds follow each other, so that every population meets noise of its own.
+        outcomes = run(asked, (seed + len(encounters) + 1) % LARGEST_SEED)
+        searching.tell(asked, outcomes)
+        encounters.append(asked)
+        trials.append(outcomes)
+        number, failures = number + len(asked.others), failures + int(outcomes.failed.sum())
+        if progress is not None:
+            progress(method, number, failures)
+    if not encounters:
+        return None
+    joined_trials = Trials(*(torch.cat(tensors) for tensors in zip(*trials, strict=True)))
+    return Result(method, joined(encounters), joined_trials, time.perf_counter() - began)
+
+
+def run_with(contender: Contender, world: WorldConfig, device: torch.device) -> Run:
+    """Return the function that runs encounters with a policy as the own vessel.
+
+    Args:
+        contender: policy or baseline.
+        world: world from which those of the encounters are derived.
+        device: device of the world.
+    """
+
+    def run(encounters: Encounters, seed: int) -> Trials:
+        return run_encounters(contender, encounters, world, seed, device)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Collisions:
+    """Encounters as episodes of a scenario file."""
+
+    episodes: list[Episode]
+    labels: list[str]
+    """Description of each."""
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    def rows(self, chosen: Sequence[int]) -> Collisions:
+        """Return some of the episodes."""
+        return Collisions([self.episodes[row] for row in chosen], [self.labels[row] for row in chosen])
+
+
+def distinct_failures(results: Sequence[Result], world: WorldConfig, seed: int) -> Collisions:
+    """Return the first failure of every signature of all searches; see ``distinct_collisions``."""
+    return distinct_collisions(results, [result.trials.failed for result in results], world, seed)
+
+
+def distinct_unavoidable(results: Sequence[Result], world: WorldConfig, seed: int) -> Collisions:
+    """Return the first unavoidable collision of every signature of all searches; see ``distinct_collisions``."""
+    return distinct_collisions(results, [result.trials.unavoidable for result in results], world, seed)
+
+
+def distinct_collisions(
+    results: Sequence[Result], masks: Sequence[Tensor], world: WorldConfig, seed: int
+) -> Collisions:
+    """Return encounters of searches, one of every signature.
+
+    Those in which other vessels would touch each other at the start are left out.
+
+    Args:
+        results: the searches.
+        masks: [P] bool for each search, its encounters that may be chosen.
+        world: world from which those of the encounters are derived.
+        seed: seed of the search, for the record.
+    """
+    chosen = joined([result.encounters.rows(mask) for result, mask in zip(results, masks, strict=True)])
+    hit = torch.cat([result.trials.hit[mask] for result, mask in zip(results, masks, strict=True)])
+    first = _first_of_each(signatures(chosen, hit))
+    chosen, hit = chosen.rows(first), hit[first]
+    labels, radius = describe(chosen, hit), world.vessel.radius
+    apart = 2.0 * (max(radius) if isinstance(radius, tuple) else radius)
+    episodes: dict[int, Episode] = {}
+    for batch in place(chosen, world) if len(hit) else ():
+        start, mask = batch.scenarios.start, batch.scenarios.robot_mask
+        pairs = mask[:, :, None] & mask[:, None] & ~torch.eye(mask.shape[1], dtype=torch.bool)
+        is_apart = ((torch.cdist(start, start) > apart) | ~pairs).all(-1).all(-1)
+        converted = episodes_of(batch.scenarios[is_apart], batch.world, seed)
+        episodes |= dict(zip(batch.rows[is_apart].tolist(), converted, strict=True))
+    order = sorted(episodes)
+    return Collisions([episodes[row] for row in order], [labels[row] for row in order])
+
+
+def run_file(
+    contender: Contender, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
+) -> tuple[Tensor, Recording]:
+    """Run episodes as ``evaluate --scenarios`` does, and return which of them collide, [N] bool, with the recording."""
+    chosen = ScenarioSet(NAME, (), (Part(world, collisions.episodes),), seed)
+    _, recording = run_set(contender, chosen, world, ActingOptions(), device, contender.label)
+    assert recording is not None
+    return recording.collided[:, :, 0].any(0), replace(recording, groups=tuple(collisions.labels))
+
+
+def reproducible(
+    contender: Contender, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
+) -> tuple[Collisions, Recording | None]:
+    """Return the episodes of a file of which every one fails in its place, and their recording.
+
+    The measurement noise of an episode follows from its place in the file. Episodes that do not fail in theirs are
+    left out, and the last ones take these places.
+
+    Args:
+        contender: policy or baseline.
+        collisions: failures.
+        world: world of the file.
+        seed: seed of the measurement noise.
+        device: device of the world.
+    """
+    order = torch.arange(len(collisions))
+    while len(order):
+        failed, recording = run_file(contender, collisions.rows(order.tolist()), world, seed, device)
+        if failed.all():
+            return collisions.rows(order.tolist()), recording
+        count = int(failed.sum())
+        kept, place_of = order[:count].clone(), torch.arange(len(order))
+        kept[~failed[:count]] = order[failed & (place_of >= count)]
+        order = kept
+    return collisions.rows([]), None

@@ -1,0 +1,165 @@
+"""Files and tables of a search for failures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from marinenav_env import WorldConfig
+from marinenav_env.scenarios.scenario_file import scenario_text
+from marinenav_env.support.validation import require
+from train_RL_agents.config.reading import to_dict
+from train_RL_agents.evaluation.contenders import Contender
+from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.falsification.encounters import Space
+from train_RL_agents.falsification.failures import (
+    Collisions,
+    Result,
+    distinct_failures,
+    distinct_unavoidable,
+    reproducible,
+    run_file,
+)
+from train_RL_agents.figures.episode_view import EpisodeView, view_episode
+from train_RL_agents.figures.replay_page import write_page
+from train_RL_agents.results.table import Column, Table
+from train_RL_agents.utils.files import make_folder, write_atomically
+from train_RL_agents.utils.provenance import versions
+
+SCENARIOS, FIGURES, PAGE = "failures.json", "falsify.json", "failures.html"
+"""Names of the files."""
+SHOWN, SHOWN_UNAVOIDABLE = 200, 50
+"""Largest numbers of failures and of unavoidable collisions of a page."""
+OTHER_SEED = 1
+"""Difference of the seed of the noise with which the failures of a file are run once more."""
+COLUMNS = (
+    Column("method"),
+    Column("episodes", format=","),
+    Column("collisions", format=","),
+    Column("unavoidable", format=",", meaning="of these, no manoeuvre avoids once the misbehaviour can be observed"),
+    Column("unavoidable_at_sight", "at sight", ",", meaning="of these, no manoeuvre avoids from the first sight on"),
+    Column("failures", format=",", meaning="collisions that were avoidable"),
+    Column("per_1000", "per 1,000", ".1f", ("per_1000_low", "per_1000_high"), meaning="failures per 1,000 episodes"),
+    Column("distinct", format=",", meaning="failures that differ in kind, behaviour or a quarter of a range"),
+    Column("seconds", format=".0f", unit="s"),
+)
+
+
+def require_free(folder: Path) -> None:
+    """Refuse a folder that has the files of another search.
+
+    Raises:
+        ConfigError: when it has.
+    """
+    for name in (SCENARIOS, FIGURES, PAGE):
+        require(not (folder / name).exists(), "--out", str(folder), f"a folder without {name}")
+
+
+def print_table(name: str, results: Sequence[Result], space: Space) -> None:
+    """Print the figures of the searches, and how often one finds failures beside the other.
+
+    Args:
+        name: name of the policy.
+        results: the searches.
+        space: encounters that were searched.
+    """
+    rows = [{"method": result.method, **result.figures()} for result in results]
+    others = "1 other" if space.others == 1 else f"1 to {space.others} others"
+    Table(COLUMNS, rows).print(f"Failures of {name} among {others}")
+    ratio = advantage(results)
+    if ratio is not None:
+        print(f"the search finds {ratio:.1f} times as many failures as random encounters")
+    total = sum(row["episodes"] for row in rows)
+    if not any(row["failures"] for row in rows):
+        highest = max(result.rate.high for result in results if result.method == results[-1].method)
+        print(f"{name}: no failure in {total:,} episodes (95%: fewer than {highest:.2f} of 1,000)")
+
+
+def advantage(results: Sequence[Result]) -> float | None:
+    """Return the ratio of the failures per episode of the cross-entropy method to those of random encounters.
+
+    It is None without both, or without random failures.
+    """
+    by_method = {result.method: result.rate.value for result in results}
+    if not by_method.get("random") or "cross-entropy" not in by_method:
+        return None
+    return float(by_method["cross-entropy"] / by_method["random"])
+
+
+def write_files(
+    folder: Path,
+    contender: Contender,
+    results: Sequence[Result],
+    space: Space,
+    world: WorldConfig,
+    seed: int,
+    device: torch.device,
+) -> list[str]:
+    """Write the scenario file, the page and the figures.
+
+    Args:
+        folder: folder of the files, which is made if needed.
+        contender: policy or baseline.
+        results: the searches.
+        space: encounters that were searched.
+        world: world of the policy.
+        seed: seed of the searches, and of the noise in the file.
+        device: device of the world.
+
+    Returns:
+        Sentences about the files.
+    """
+    make_folder(folder)
+    failures = distinct_failures(results, world, seed)
+    kept, recording = reproducible(contender, failures, world, seed, device)
+    written: dict[str, Any] = {"written": len(kept), "distinct": len(failures)}
+    sentences, views = [], _views(recording, "avoidable", SHOWN)
+    if len(kept):
+        again, _ = run_file(contender, kept, world, seed + OTHER_SEED, device)
+        written["fail_with_other_noise"] = float(again.double().mean())
+        write_atomically(folder / SCENARIOS, scenario_text(kept.episodes))
+        sentences.append(
+            f"{folder / SCENARIOS}: {len(kept):,} failures of {len(failures):,} that differ; all fail with "
+            f"--seed {seed}, {written['fail_with_other_noise']:.2f} of them with other noise"
+        )
+    hopeless = _few(distinct_unavoidable(results, world, seed), SHOWN_UNAVOIDABLE)
+    if len(hopeless):
+        views += _views(run_file(contender, hopeless, world, seed, device)[1], "unavoidable", SHOWN_UNAVOIDABLE)
+    if views:
+        numbered = [replace(view, number=number) for number, view in enumerate(views, 1)]
+        write_atomically(folder / PAGE, write_page([numbered]))
+        sentences.append(f"{folder / PAGE}: {len(views)} of them, and of the unavoidable collisions, as a page")
+    content = {
+        "policy": contender.about(),
+        "vessels": space.vessels,
+        "behaviours": list(space.behaviours),
+        "seed": seed,
+        "methods": {result.method: result.figures() for result in results},
+        "times_random": advantage(results),
+        "scenarios": written,
+        "encounters": kept.labels,
+        "device": str(device),
+        "world": to_dict(world),
+        "versions": versions(),
+    }
+    write_atomically(folder / FIGURES, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    return [*sentences, f"{folder / FIGURES}: the figures"]
+
+
+def _few(collisions: Collisions, most: int) -> Collisions:
+    """Return the first episodes, at most as many as given."""
+    return collisions.rows(range(min(most, len(collisions))))
+
+
+def _views(recording: Recording | None, mark: str, most: int) -> list[EpisodeView]:
+    """Return the first collisions of a recording for a page, each marked in its title."""
+    if recording is None:
+        return []
+    marked = replace(recording, groups=tuple(f"{mark}: {label}" for label in recording.groups))
+    rows = recording.collided[:, :, 0].any(0).nonzero(as_tuple=True)[0].tolist()
+    return [view_episode(marked, row + 1) for row in rows[:most]]

@@ -1,0 +1,57 @@
+"""Runs of encounters, each population in as few batches as there are worlds."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from marinenav_env import WorldConfig
+from train_RL_agents.evaluation.avoidance import first_sight, unavoidable_from, visible_misbehaviour
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
+from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.falsification.encounters import Encounters, place
+from train_RL_agents.falsification.searches import Trials
+
+NAME = "falsify"
+"""Name of the sets of encounters."""
+TOUCH = 1e-6
+"""Least overlap of the hulls in a collision (m)."""
+
+
+def run_encounters(
+    contender: Contender, encounters: Encounters, world: WorldConfig, seed: int, device: torch.device
+) -> Trials:
+    """Run encounters once, and return their outcomes in the same order.
+
+    Args:
+        contender: policy or baseline that steers the own vessel.
+        encounters: the encounters.
+        world: world from which theirs are derived.
+        seed: seed of the measurement noise.
+        device: device of the world.
+    """
+    placed, acting = [*place(encounters, world)], ActingOptions()
+    chosen = ScenarioSet(NAME, (), tuple(Part(batch.world, batch.scenarios) for batch in placed), seed)
+    _, recording = run_set(contender, chosen, world, acting, device, contender.label)
+    assert recording is not None
+    collision = recording.collided[:, :, 0].any(0)
+    gap, hit = clearance(recording)
+    unavoidable = unavoidable_from(chosen, recording, collision, visible_misbehaviour(recording), world, acting, device)
+    at_sight = unavoidable_from(chosen, recording, unavoidable, first_sight(recording), world, acting, device)
+    gap = torch.where(collision, gap.clamp_max(-TOUCH), gap)
+    order = torch.cat([batch.rows for batch in placed]).argsort()
+    return Trials(gap, collision, unavoidable, at_sight, hit).rows(order)
+
+
+def clearance(recording: Recording) -> tuple[Tensor, Tensor]:
+    """Return the smallest distance of the own vessel's hull to another [E] (m), and the index of that among the others.
+
+    Vessels count up to the frame in which they end.
+    """
+    position, radius = recording.poses[..., :2], recording.vessel_radius
+    gap = (position[:, :, 1:] - position[:, :, :1]).norm(dim=-1) - radius[:, 1:] - radius[:, :1]
+    both = recording.active[:, :, 1:] & recording.active[:, :, :1]
+    both = torch.cat((both[:1], both[:-1]))
+    gap = torch.where(both, gap, torch.inf).amin(0)
+    return gap.min(-1)
