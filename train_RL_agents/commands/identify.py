@@ -1,48 +1,124 @@
-"""Identify a boat's coefficients from a log of its commands and its motion."""
+"""Fit a boat to a log of its commands and its motion, and write it as a vessel file."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
+
+IMPORTS = ("train_RL_agents.api",)
+_FITTING = ("page", "result", "frame", "fit", "keep", "name")
+"""Options of a fit, which mean nothing with --plan."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
+    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
     add = parser.add_argument
     add(
         "log",
         metavar="LOG",
-        type=Path,
         nargs="?",
-        help="CSV with time, left and right (N; or left_command and right_command, -1 to 1), x and y to the north and "
-        "east (m; or north and east), yaw clockwise from north (rad; or yaw_deg)",
+        type=Path,
+        help="CSV file with time, commands, position and yaw; see docs/boats.md",
     )
-    add("--boat", metavar="NAME", default="otter", help="vessel, or its file, to start from: the closest there is")
-    add("--out", metavar="OUT", type=Path, help="vessel file to write")
-    add("--name", metavar="NAME", help="name of the boat; by default that of the file")
-    add("--plan", action="store_true", help="print the manoeuvres that a log should have")
+    add("--vessel", metavar="BOAT", default="published", help="boat to start from: a name or a vessel file (published)")
+    add(
+        "--out",
+        metavar="FILE",
+        type=Path,
+        help="write the boat there (.json); with --plan, the commands (.csv)",
+        **plain,
+    )
+    add(
+        "--page",
+        metavar="FILE",
+        type=Path,
+        help="write a page with measured and predicted tracks there (.html)",
+        **plain,
+    )
+    add("--result", metavar="FILE", type=Path, help="write all figures there (.json)", **plain)
+    add("--name", metavar="NAME", help="name of the boat; by default that of the file of --out", **plain)
+    add("--frame", choices=("ned", "enu"), help="x north, y east, yaw clockwise from north (ned, the default); or x east, "
+        "y north, yaw anticlockwise from east (enu)", **plain)  # fmt: skip
+    add("--fit", metavar="NAME", nargs="+", help="coefficients to fit beside the usual ones", **plain)
+    add("--keep", metavar="NAME", nargs="+", help="coefficients that keep the values of --vessel", **plain)
+    add("--plan", action="store_true", help="print the manoeuvres that a log should have, and fit nothing")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from marinenav_env.support.files import check_outputs
-    from marinenav_env.vessels import read_vessel_file
-    from train_RL_agents.identification.fit import fit
-    from train_RL_agents.identification.log import read_log
-    from train_RL_agents.identification.report import PLAN, held_out, lines, vessel_content
+    from train_RL_agents.commands.choosing import refuse_beside
+
+    given, error = vars(arguments), arguments.parser.error
+    if arguments.plan == (arguments.log is not None):
+        error("either a LOG or --plan is needed")
+    if arguments.plan:
+        refuse_beside(arguments.parser, given | {"plan": True}, "plan", _FITTING)
+        check_outputs(*(given[name] for name in ("out",) if name in given))
+        _plan(arguments.vessel, given.get("out"))
+        return 0
+    outputs = [given[name] for name in ("out", "page", "result") if name in given]
+    if "out" not in given:
+        error("--out FILE is needed")
+    check_outputs(*outputs)
+    return _identify(arguments.log, given)
+
+
+def _plan(vessel: str, out: Path | None) -> None:
+    """Print the manoeuvres for a boat, and write their commands if asked to."""
+    from marinenav_env.vessels import read_vessel
+    from train_RL_agents.identification.manoeuvres import plan, timed_commands
+    from train_RL_agents.results.table import Table
     from train_RL_agents.utils.files import write_atomically
 
-    if arguments.plan:
-        print(PLAN)
-        return 0
-    if arguments.log is None or arguments.out is None:
-        arguments.parser.error("a LOG and --out are needed, or --plan")
-    check_outputs(arguments.out)
-    start = read_vessel_file(arguments.boat)
-    log = read_log(arguments.log, start.vessel)
-    found = fit(log, start.vessel, held_out(log))
-    print("\n".join(lines(found, start, log)))
-    name = arguments.name or arguments.out.stem
-    write_atomically(arguments.out, vessel_content(found, start, name, arguments.log.name))
-    print(f"next: marinenav train world.vessel={arguments.out}")
+    boat = read_vessel(vessel)
+    manoeuvres = plan(boat)
+    first, second = ("thrust", "angle") if boat.actuators.steering != "thrusters" else ("left", "right")
+    rows = [
+        {
+            "manoeuvre": item.name if not number else "",
+            "s": f"{command[0]:g}",
+            first: f"{command[1]:g}",
+            second: f"{command[2]:g}",
+            "tells": ", ".join(item.tells[:6]) if not number else "",
+        }
+        for item in manoeuvres
+        for number, command in enumerate(item.commands)
+    ]
+    total = sum(item.seconds for item in manoeuvres)
+    Table.of(rows).print(
+        f"Manoeuvres for a boat like {boat.name}, {total / 60.0:.1f} minutes; commands are shares of full thrust"
+    )
+    print("Log at 5 Hz or more; repeat the first two at the end, which is not fitted but predicted.")
+    if out is not None:
+        lines = [
+            f"time,{first}_command,{second}_command",
+            *(",".join(f"{value:g}" for value in row) for row in timed_commands(manoeuvres)),
+        ]
+        write_atomically(out, "\n".join(lines) + "\n")
+
+
+def _identify(log: Path, given: dict[str, Any]) -> int:
+    """Fit a boat, print what the log tells, and write the files."""
+    from train_RL_agents.figures.identification import write_page
+    from train_RL_agents.identification import report
+    from train_RL_agents.utils.files import write_atomically
+
+    result = report.identify(
+        log, given["vessel"], given.get("frame", "ned"), given.get("fit", ()), given.get("keep", ()),
+        lambda text: print(text, flush=True),
+    )  # fmt: skip
+    name = given.get("name", given["out"].stem)
+    report.coefficient_table(result.fit).print(f"{name}, from {result.preset.name}")
+    north, east = result.fit.current
+    print(f"Current: {north:.3f} m/s to the north, {east:.3f} m/s to the east, to {result.fit.current_width:.3f} m/s.")
+    for line in (*report.untold_lines(result), *report.summary_lines(result)):
+        print(line)
+    write_atomically(given["out"], report.vessel_text(result, name))
+    if "page" in given:
+        write_atomically(given["page"], write_page(result, name))
+    if "result" in given:
+        write_atomically(given["result"], report.result_text(result))
     return 0

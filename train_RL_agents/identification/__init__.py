@@ -1,1 +1,1 @@
-"""Identification of a boat's coefficients from a log of its commands and its motion."""
+"""Identification of a boat: from a log of its commands and its motion to the coefficients of its model."""

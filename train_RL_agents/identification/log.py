@@ -5,43 +5,49 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.files import read_text
-from marinenav_env.support.validation import require
+from marinenav_env.support.validation import ConfigError, require
+from train_RL_agents.identification.plausibility import check_motion, check_units, drop_jumps
 
 Array = NDArray[np.float64]
-_SHORTEST, _LONGEST = 60.0, 7200.0
-"""Limits of the length of a log (s)."""
-_LARGEST = 1e6
-"""Largest plausible size of a number."""
-_FARTHEST_GAP = 5.0
-"""Longest time without a sample that is bridged (s)."""
-_CHOICES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "time": (("time",),),
-    "commands": (("left", "right"), ("left_command", "right_command")),
-    "position": (("x", "y"), ("north", "east")),
-    "yaw": (("yaw",), ("yaw_deg",)),
-}
-"""Columns of a log: one of the groups of each."""
+FRAMES = ("ned", "enu")
+"""Frames of x, y and yaw: x north, y east, yaw clockwise from north; or x east, y north, yaw anticlockwise from east."""
+_LEAST_ROWS, _MOST_MESSAGE = 100, 40
+_UNORDERED = 0.05
+"""Share of the rows that may be out of order or repeated."""
+_BACKWARDS = 2.0
+"""Largest jump of the clock backwards that counts as jitter (s)."""
+_EARTH = 6_371_008.8
+"""Mean radius of the earth (m)."""
+_TIME, _YAW = (("time",),), (("yaw",), ("yaw_deg",))
+_POSITION = (("x", "y"), ("north", "east"), ("latitude", "longitude"))
+_THRUSTERS = (("left", "right"), ("left_command", "right_command"))
+_STEERED = (("thrust", "angle"), ("thrust_command", "angle_command"))
 
 
 @dataclass(frozen=True)
 class BoatLog:
-    """Log of T samples; poses are NaN where they are missing."""
+    """Log of T samples, in the order of time."""
 
     time: Array
-    """[T] time from the first sample (s)."""
+    """[T] time since the first sample (s)."""
     commands: Array
-    """[T, 2] setpoints of the left and the right side (N), held until the next sample."""
+    """[T, 2] setpoints of the left and the right side as shares of the largest thrusts, or of the thrust and the
+    angle; each holds until the next sample."""
     pose: Array
-    """[T, 3] x to the north, y to the east (m), yaw clockwise from north, not wrapped (rad)."""
+    """[T, 3] x to the north, y to the east (m), yaw clockwise from north, not wrapped (rad); NaN where it is missing."""
+    in_newtons: bool
+    """Whether the log has thrusts (N); otherwise shares, so that the size of the thrusts is not known."""
+    notes: tuple[str, ...] = ()
+    """Sentences on what was repaired."""
 
     @property
     def seconds(self) -> float:
@@ -49,132 +55,202 @@ class BoatLog:
         return float(self.time[-1])
 
 
-def read_log(path: Path, vessel: VesselConfig) -> BoatLog:
+def read_log(path: Path, vessel: VesselConfig, frame: str = "ned") -> BoatLog:
     """Read a log.
 
-    Columns, in any order: ``time`` (s); ``left`` and ``right`` (N), or ``left_command`` and ``right_command`` as
-    shares from -1 to 1 of the largest thrusts; ``x`` and ``y``, or ``north`` and ``east`` (m); ``yaw`` (rad) or
-    ``yaw_deg``, clockwise from north. Others are not used. Missing values are empty or nan.
+    Columns, in any order, with the names in the first line: ``time`` (s); ``left`` and ``right`` (N), or
+    ``left_command`` and ``right_command``, from -1 to 1; ``x`` and ``y``, or ``north`` and ``east`` (m), or
+    ``latitude`` and ``longitude`` (degrees); ``yaw`` (rad) or ``yaw_deg``. Boats with an azimuth thruster or a rudder
+    have ``thrust`` (N) and ``angle`` (rad), or ``thrust_command`` and ``angle_command``. Other columns are ignored.
+    Missing values are empty or nan.
 
     Args:
-        path: CSV file with a line of names.
-        vessel: boat with the largest thrusts.
+        path: CSV file.
+        vessel: boat whose limits of thrust and angle the commands are shares of.
+        frame: one of FRAMES.
 
     Raises:
         ConfigError: when it cannot be read, lacks a column, or is absurd.
     """
-    rows = list(csv.reader(io.StringIO(read_text(path, "a log"))))
-    names = [name.strip().lower() for name in rows[0]] if rows else []
-    chosen = {}
-    for what, groups in _CHOICES.items():
-        group = next((group for group in groups if set(group) <= set(names)), None)
-        allowed = f"there: {' or '.join(' and '.join(group) for group in groups)}"
-        require(group is not None, f"{path}: {what}", None, allowed)
-        chosen[what] = group or ()
-    table = np.array([_numbers(path, number, row, len(names)) for number, row in enumerate(rows[1:], 2) if row])
-    require(len(table) > 1, f"{path}: samples", len(table), "more than one")
+    try:
+        return _parse(read_text(path, "a log"), vessel, frame)
+    except ConfigError as error:
+        text = str(error)
+        raise ConfigError(text if text.startswith(str(path)) else f"{path}: {text}") from error
 
-    def columns(what: str) -> Array:
-        return table[:, [names.index(name) for name in chosen[what]]]
 
-    time = columns("time")[:, 0]
-    require(bool(np.isfinite(time).all()), f"{path}: time", "nan", "there in every row")
+def _parse(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
+    """Return the log of a text; see read_log."""
+    names, table = _read_table(text)
+    is_steered = vessel.actuators.steering != "thrusters"
+    position_columns, yaw_columns = _choose(names, _POSITION, "position"), _choose(names, _YAW, "yaw")
+    command_columns = _choose(names, _STEERED if is_steered else _THRUSTERS, "commands")
+    time = table[:, names.index(_choose(names, _TIME, "time")[0])]
+    time, table, notes = _in_order(time, table)
+
+    def columns(chosen: Sequence[str]) -> Array:
+        return np.stack([table[:, names.index(name)] for name in chosen], 1)
+
+    in_newtons = command_columns[0] in ("left", "thrust")
+    raw = _hold(columns(command_columns), command_columns)
+    position, yaw = columns(position_columns), columns(yaw_columns)[:, 0]
+    check_units(time, raw, command_columns, position, position_columns, yaw, yaw_columns[0], vessel)
+    commands = _to_shares(raw, command_columns, vessel)
+    if position_columns[0] == "latitude":
+        position = _to_plane(position)
+    pose = np.column_stack((position, np.radians(yaw) if yaw_columns[0] == "yaw_deg" else yaw))
+    if frame == "enu":
+        if position_columns[0] == "x":
+            pose[:, :2] = pose[:, 1::-1]
+        pose[:, 2] = 0.5 * math.pi - pose[:, 2]
+    pose = _without_halves(pose)
+    time = time - time[0]
+    dropped = drop_jumps(time, pose, vessel)
+    notes += [f"{dropped} positions that no boat can jump to are not used"] if dropped else []
+    present = np.isfinite(pose[:, 0])
+    notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
+    pose[present, 2] = np.unwrap(pose[present, 2])
+    check_motion(time, commands, pose, is_steered)
+    return BoatLog(time, commands, pose, in_newtons, tuple(notes))
+
+
+# Tables -----------------------------------------------------------------------------------------
+
+
+def _read_table(text: str) -> tuple[list[str], Array]:
+    """Return the names of the columns and the numbers of the rows, NaN where one is missing."""
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text.removeprefix("\ufeff"))) if any(map(str.strip, row))]
+    except csv.Error as error:
+        raise ConfigError(f"cannot be read as a table ({error})") from error
+    require(len(rows) > 0, "log", "nothing", "a table with the names of its columns in the first line")
+    names = [name.strip().lower() for name in rows[0]]
+    is_header = not any(map(_is_number, names))
+    require(
+        is_header,
+        "first line",
+        ",".join(names)[:_MOST_MESSAGE],
+        "the names of the columns, such as time,left,right,x,y,yaw",
+    )
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    require(twice is None, "column", twice, "there once")
+    require(len(rows) > _LEAST_ROWS, "rows", len(rows) - 1, f"at least {_LEAST_ROWS}")
+    wrong = next((number for number, row in enumerate(rows[1:], 2) if len(row) != len(names)), None)
+    if wrong is not None:
+        require(False, f"line {wrong}: values", len(rows[wrong - 1]), f"{len(names)}, as many as names of columns")
+    used = {name for groups in (_TIME, _YAW, _POSITION, _THRUSTERS, _STEERED) for group in groups for name in group}
+    table = np.full((len(rows) - 1, len(names)), math.nan)
+    for column, name in enumerate(names):
+        if name in used:
+            table[:, column] = [_number(row[column], name, line) for line, row in enumerate(rows[1:], 2)]
+    return names, table
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(text: str, name: str, line: int) -> float:
+    """Return the number of a cell, NaN for an empty one."""
+    text = text.strip()
+    if not text or text.lower() in ("nan", "na", "none", "null", "-"):
+        return math.nan
+    value = float(text) if _is_number(text) else math.inf
+    require(
+        math.isfinite(value), f"line {line}: {name}", text[:_MOST_MESSAGE], "a number, or empty where it is missing"
+    )
+    return value
+
+
+def _choose(names: Sequence[str], groups: Iterable[tuple[str, ...]], what: str) -> tuple[str, ...]:
+    """Return the columns of a quantity: the first group that is complete."""
+    groups = tuple(groups)
+    for group in groups:
+        if set(group) <= set(names):
+            return group
+    missing = [name for name in groups[0] if name not in names]
+    stated = f"no column {' and '.join(missing)}"
+    raise ConfigError(
+        f"{what} must be in the columns {', or '.join(' and '.join(group) for group in groups)}; there is {stated}"
+    )
+
+
+def _in_order(time: Array, table: Array) -> tuple[Array, Array, list[str]]:
+    """Return times and rows in the order of time, without repeated ones, and what was repaired."""
+    missing = int((~np.isfinite(time)).sum())
+    require(
+        missing <= _UNORDERED * len(time), "time", f"missing in {missing} of {len(time)} rows", "there in every row"
+    )
+    kept = np.isfinite(time)
+    time, table = time[kept], table[kept]
+    back = float(-np.diff(time).min(initial=0.0))
+    typical = float(np.median(np.abs(np.diff(time))))
+    require(typical > 0.0, "time", "the same in most rows", "later in every row")
+    limit = max(_BACKWARDS, 3.0 * typical)
+    require(
+        back <= limit,
+        "time",
+        f"{back:.4g} s earlier in a row than before",
+        "in order: cut the log where its clock was set",
+    )
+    disorder = int((np.diff(time) <= 0.0).sum())
+    require(
+        disorder <= _UNORDERED * len(time), "time", f"not later than before in {disorder} rows", "later in every row"
+    )
     order = np.argsort(time, kind="stable")
     order = order[np.concatenate(([True], np.diff(time[order]) > 0.0))]
-    time, table = time[order], table[order]
-    length = float(time[-1] - time[0])
-    require(_SHORTEST <= length <= _LONGEST, f"{path}: length", length, f"from {_SHORTEST:g} to {_LONGEST:g} s")
-    commands, position, yaw = columns("commands"), columns("position"), columns("yaw")
-    if chosen["commands"][0] == "left_command":
-        within = bool((np.nan_to_num(np.abs(commands)) <= 1.0).all())
-        require(within, f"{path}: commands", float(np.nanmax(np.abs(commands))), "from -1 to 1")
-        most, least = _single(vessel.max_thrust), _single(vessel.min_thrust)
-        commands = np.where(commands > 0.0, commands * most, -commands * least)
-    yaw = np.radians(yaw) if chosen["yaw"][0] == "yaw_deg" else yaw
-    commands = _held(path, commands)
-    moved = np.nanmax(np.abs(position - np.nanmedian(position, axis=0))) if np.isfinite(position).any() else 0.0
-    require(bool(np.ptp(commands) > 0.0), f"{path}: commands", float(commands[0, 0]), "more than one number")
-    require(bool(moved > 0.0), f"{path}: position", moved, "that of a boat that moves")
-    return BoatLog(time - time[0], commands, np.concatenate((position, _unwrapped(yaw)), 1))
+    notes = [f"{disorder} rows were out of order or repeated"] if disorder else []
+    notes += [f"{missing} rows without a time are not used"] if missing else []
+    return time[order], table[order], notes
 
 
-def _numbers(path: Path, line: int, row: list[str], count: int) -> list[float]:
-    """Return the numbers of a line of a file, NaN for those that are missing."""
-    require(len(row) == count, f"{path}: line {line}", len(row), f"{count} values, as many as names")
-    numbers = []
-    for text in row:
-        try:
-            value = float(text) if text.strip() else math.nan
-        except ValueError:
-            value = math.inf
-        is_number = math.isnan(value) or abs(value) <= _LARGEST or abs(value) <= 1e11
-        require(is_number, f"{path}: line {line}", text, "a number")
-        numbers.append(value)
-    return numbers
+# Quantities -------------------------------------------------------------------------------------
 
 
-def _single(value: Any) -> float:
-    return max(value) if isinstance(value, tuple) else value
-
-
-def _held(path: Path, commands: Array) -> Array:
-    """Return commands with missing ones held from before; the first must be there."""
-    require(bool(np.isfinite(commands[0]).all()), f"{path}: commands", "nan", "there in the first row")
+def _hold(commands: Array, names: Sequence[str]) -> Array:
+    """Return commands in which missing ones are as before; in front of the first one, as the first."""
     held = commands.copy()
-    for side in held.T:
-        known = np.maximum.accumulate(np.where(np.isfinite(side), np.arange(len(side)), 0))
-        side[:] = side[known]
+    for name, side in zip(names, held.T, strict=True):
+        present = np.isfinite(side)
+        share = f"missing in {int((~present).sum())} of {len(side)} rows"
+        require(bool(present.mean() >= 0.5), name, share, "there in at least half of the rows")
+        last = np.maximum.accumulate(np.where(present, np.arange(len(side)), -1))
+        side[:] = side[np.where(last < 0, int(np.argmax(present)), last)]
     return held
 
 
-def _unwrapped(yaw: Array) -> Array:
-    """Return yaw [T, 1] without jumps of a turn; missing values stay."""
-    known = np.isfinite(yaw[:, 0])
-    unwrapped = yaw.copy()
-    unwrapped[known, 0] = np.unwrap(yaw[known, 0])
-    return unwrapped
+def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> Array:
+    """Return commands as shares of the limits of a boat."""
+    if names[0].endswith("_command"):
+        return np.clip(commands, -1.0, 1.0)
+    most, least = _single(vessel.max_thrust), -_single(vessel.min_thrust)
+    limits = np.full(commands.shape, most)
+    limits[:, 0] = np.where(commands[:, 0] < 0.0, max(least, 1e-9), most)
+    limits[:, 1] = np.where(commands[:, 1] < 0.0, max(least, 1e-9), most)
+    if names[1] == "angle":
+        limits[:, 1] = _single(vessel.actuators.angle_limit)
+    return np.clip(commands / limits, -1.0, 1.0)
 
 
-@dataclass(frozen=True)
-class Segments:
-    """Parts of a log of the same length, E of them, on a grid of N steps."""
-
-    start: Array
-    """[E] time at which they begin (s)."""
-    commands: Array
-    """[E, N, 2] setpoints (N) during each step."""
-    stamp: Array
-    """[E, M] times of the samples from the start (s), 0 where there is none."""
-    pose: Array
-    """[E, M, 3] measured poses, NaN where there is none."""
+def _to_plane(degrees: Array) -> Array:
+    """Return north and east (m) of latitudes and longitudes, from the first one that is there."""
+    present = np.isfinite(degrees).all(1)
+    latitude, longitude = np.radians(degrees).T
+    first = int(np.argmax(present))
+    east = (longitude - longitude[first] + math.pi) % (2.0 * math.pi) - math.pi
+    return _EARTH * np.column_stack((latitude - latitude[first], east * math.cos(latitude[first])))
 
 
-def cut(log: BoatLog, begins: Array, seconds: float, step: float) -> Segments:
-    """Cut parts out of a log; those with few samples or a long gap are left out.
+def _without_halves(pose: Array) -> Array:
+    """Return poses that are missing where any of their numbers is."""
+    present = np.isfinite(pose).all(1, keepdims=True)
+    return np.where(present, pose, math.nan)
 
-    Args:
-        log: the log.
-        begins: times at which parts begin (s).
-        seconds: length of the parts (s).
-        step: length of a step of the grid (s).
-    """
-    grid, parts = np.arange(round(seconds / step) + 1) * step, []
-    # Steps of the grid have the mean of the commands that hold during them.
-    spent = np.concatenate((np.zeros((1, 2)), np.cumsum(log.commands[:-1] * np.diff(log.time)[:, None], 0)))
-    for begin in begins:
-        if begin + seconds > log.seconds + 1e-9:
-            continue
-        inside = (log.time >= begin) & (log.time <= begin + seconds)
-        known = inside & np.isfinite(log.pose).all(1)
-        times = log.time[known]
-        gaps = np.diff(np.concatenate(([begin], times, [begin + seconds])))
-        if known.sum() < 8 or gaps.max() > _FARTHEST_GAP:
-            continue
-        integral = np.stack([np.interp(begin + grid, log.time, side) for side in spent.T], -1)
-        parts.append((begin, np.diff(integral, axis=0) / step, times - begin, log.pose[known]))
-    most = max((len(part[2]) for part in parts), default=0)
-    stamp, pose = np.zeros((len(parts), most)), np.full((len(parts), most, 3), np.nan)
-    for number, (_, _, times, measured) in enumerate(parts):
-        stamp[number, : len(times)], pose[number, : len(times)] = times, measured
-    commands = np.array([part[1] for part in parts]).reshape(len(parts), len(grid) - 1, 2)
-    return Segments(np.array([part[0] for part in parts]), commands, stamp, pose)
+
+def _single(value: float | tuple[float, ...]) -> float:
+    return float(value[0] if isinstance(value, tuple) else value)

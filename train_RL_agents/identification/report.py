@@ -1,102 +1,256 @@
-"""What is said about an identified boat: coefficients, predictions, and the vessel file."""
+"""From a log to a boat: the whole identification, the vessel file, and a text of what the log tells."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+from marinenav_env.support.validation import require
+from marinenav_env.vessels import FORMAT, PUBLISHED, UNITS, VERSION, VesselFile, make_vessel, read_vessel_file
+from train_RL_agents.identification.coefficients import choose, is_tied
+from train_RL_agents.identification.fit import KEPT, TIED, Estimate, Fit, fit
+from train_RL_agents.identification.log import BoatLog, read_log
+from train_RL_agents.identification.manoeuvres import manoeuvres_for, plan
+from train_RL_agents.identification.prediction import HORIZONS, Prediction, predict
+from train_RL_agents.results.table import Column, Table
 
-from marinenav_env.vessels import FORMAT, PUBLISHED, UNITS, VERSION, VesselFile
-from train_RL_agents.identification.fit import Fit, coefficient, predict
-from train_RL_agents.identification.log import BoatLog
-
-HORIZONS = (5.0, 20.0, 60.0)
-"""Times over which the motion is predicted (s)."""
-_SPACING = 15.0
-"""Time between the beginnings of predictions (s)."""
-_TELLING = {
-    "xDotU": "full ahead from rest, and full astern from full speed",
-    "lag": "steps of the command while the boat goes straight",
-    **dict.fromkeys(("xU", "xUU", "xUUU"), "straight runs of 30 s at a quarter, half and full thrust"),
-    **dict.fromkeys(("yDotV", "yV", "yVV", "cross_flow", "nUV"), "turning circles at full speed, to both sides"),
-    **dict.fromkeys(("nR", "nRR"), "turns of 20 s at several rates, on the spot as well"),
-    "nDotR": "a zig-zag of 20 degrees at half and full thrust",
-}
-PLAN = "\n".join(
-    (
-        "Ten minutes in calm water, with positions and yaw five times a second or more, commands when they are sent:",
-        *(f"{number}. {text}" for number, text in enumerate(dict.fromkeys(_TELLING.values()), 1)),
-        "Repeat them to both sides, and end with five minutes of other motion, by which predictions are judged.",
-    )
-)
-"""Manoeuvres that a log should have."""
+HELD_OUT = 0.25
+"""Share of the log, at its end, that is not fitted."""
+_DIGITS = 5
 
 
-def held_out(log: BoatLog) -> float:
-    """Return the time up to which a log is fitted; the rest judges the predictions (s)."""
-    return max(0.75 * log.seconds, log.seconds - 180.0)
+@dataclass(frozen=True)
+class Identification:
+    """Result of an identification."""
+
+    log: BoatLog
+    """The log."""
+    name: str
+    """Name of the file of the log."""
+    preset: VesselFile
+    """The preset."""
+    fit: Fit
+    """The fit."""
+    begin: float
+    """Time of the log from which on it was not fitted (s)."""
+    prediction: Prediction
+    """Predictions of the fitted boat over that part."""
+    before: Prediction
+    """The same of the preset."""
 
 
-def lines(found: Fit, start: VesselFile, log: BoatLog) -> list[str]:
-    """Return the report of a fit.
+def identify(
+    path: Path,
+    vessel: str = PUBLISHED,
+    frame: str = "ned",
+    more: Sequence[str] = (),
+    kept: Sequence[str] = (),
+    report: Callable[[str], None] = lambda _: None,
+) -> Identification:
+    """Identify a boat.
 
     Args:
-        found: the fit.
-        start: boat that it started from.
-        log: the log.
+        path: log, see read_log.
+        vessel: preset: name or file, see read_vessel.
+        frame: frame of the log.
+        more: coefficients that are fitted beside the usual ones and those of the preset.
+        kept: coefficients that keep the preset's values.
+        report: called with sentences on the progress.
+
+    Raises:
+        ConfigError: when the log or the preset cannot be used.
     """
-    usual = start.vessel
-    rows = [f"{len(found.initial)} segments of 10 s, {found.iterations} iterations, from {start.name}"]
-    for name, value, low, high in zip(found.names, found.value, found.low, found.high, strict=True):
-        before = coefficient(usual, name)
-        rows.append(f"{name}: {value:.4g} {UNITS[name]} (95% {low:.4g} to {high:.4g}; {start.name} has {before:.4g})")
-    for name in found.unknown:
-        rows.append(f"{name}: this log cannot tell it; it would after {_TELLING[name]}")
-    begins = np.arange(held_out(log), log.seconds - HORIZONS[-1] + 1e-9, _SPACING)
-    segments, predicted = predict(found, log, begins, HORIZONS[-1]) if len(begins) else (None, np.zeros((0, 0, 3)))
-    if segments is None or not len(predicted):
-        return [*rows, "prediction: the log is too short for one of 60 s that was not fitted"]
-    apart = np.hypot(*(predicted - segments.pose)[..., :2].transpose(2, 0, 1))
-    for horizon in HORIZONS:
-        near = (segments.stamp <= horizon) & (segments.stamp > horizon - 2.0) & np.isfinite(apart)
-        middle, most = np.quantile(apart[near], (0.5, 0.9))
-        rows.append(
-            f"prediction over {horizon:g} s, of {len(apart)} parts that were not fitted: off by {middle:.2f} m "
-            f"(median; 90% within {most:.2f} m; with the noise of the measured positions)"
-        )
-    return rows
+    preset = read_vessel_file(vessel)
+    for name, value in preset.settings.items():
+        is_list = isinstance(value, list | tuple) and not name.endswith("_thrust_change")
+        require(not is_list, f"--vessel {vessel}: {name}", value, "one number: a log is of one boat")
+    boat = preset.vessel
+    log = read_log(path, boat, frame)
+    for note in log.notes:
+        report(note)
+    begin = log.seconds * (1.0 - HELD_OUT)
+    coefficients = choose(boat, log.in_newtons, more, kept)
+    result = fit(log, boat, coefficients, begin, report)
+    values = [item.value for item in result.estimates], [item.preset for item in coefficients]
+    currents = result.current, result.current
+    prediction, before = predict(log, (boat, boat), coefficients, values, currents, begin)
+    return Identification(log, path.name, preset, result, begin, prediction, before)
 
 
-def vessel_content(found: Fit, start: VesselFile, name: str, log: str) -> str:
-    """Return the content of the vessel file of a fit.
+# Vessel file ------------------------------------------------------------------------------------
+
+
+def vessel_text(result: Identification, name: str) -> str:
+    """Return the vessel file of an identified boat.
 
     Args:
-        found: the fit.
-        start: boat that it started from.
+        result: the identification.
         name: name of the boat.
-        log: name of the log.
     """
     numbers: dict[str, Any] = {}
-    actuators: dict[str, Any] = {}
-    fitted = dict(zip(found.names, zip(found.value, found.low, found.high, strict=True), strict=True))
-    for key, value in start.settings.items():
-        group, own = (actuators, key.removeprefix("actuators.")) if key.startswith("actuators.") else (numbers, key)
-        if own == "name":
-            continue
-        entry: Any = {"value": value, "unit": UNITS.get(own), "source": f"as {start.name}"}
-        if own in fitted:
-            number, low, high = fitted[own]
-            entry |= {"value": float(f"{number:.5g}"), "source": f"identified, 95% {low:.4g} to {high:.4g}"}
-        group[own] = value if own == "steering" else entry
+    for key, value in _settings(result).items():
+        section, _, field_name = key.rpartition(".")
+        place = numbers.setdefault(section, {}) if section else numbers
+        place[field_name] = value
     content = {
         "format": FORMAT,
         "version": VERSION,
-        "name": name if name != PUBLISHED else "mine",
-        "about": f"identified from {log}, from {start.name}",
-        "source": log,
+        "name": name,
+        "about": f"identified from {_plain(result.name)}, {result.log.seconds:.0f} s, from the preset {result.preset.name}",
+        "source": "marinenav identify; numbers without an interval are those of the preset",
         "licence": "",
-        "approximated": [f"Coefficients that were not identified are those of {start.name}."],
-        "vessel": numbers | {"actuators": actuators},
+        "approximated": [*result.preset.approximated, *summary_lines(result)],
+        "vessel": numbers,
     }
-    return json.dumps(content, indent=2) + "\n"
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def _settings(result: Identification) -> dict[str, Any]:
+    """Return the settings of the vessel file, dotted, with units and intervals."""
+    preset = result.preset
+    estimates = {item.coefficient.name: item for item in result.fit.estimates}
+    if "yDotR" in estimates and is_tied(preset.vessel):
+        estimates["nDotV"] = estimates["yDotR"]
+    usual = make_vessel(dict(preset.settings))
+    stated = dict(preset.settings)
+    for name in estimates:
+        key = f"actuators.{name}" if hasattr(usual.actuators, name) else name
+        stated.setdefault(key, 0.0)
+    settings: dict[str, Any] = {}
+    for key, value in stated.items():
+        field_name = key.rpartition(".")[2]
+        if key == "name" or (
+            value == 0.0 and field_name not in estimates and key not in ("min_thrust", "single_rotation")
+        ):
+            continue
+        estimate = estimates.get(field_name)
+        if isinstance(value, str):
+            settings[key] = value
+            continue
+        entry: dict[str, Any] = {"value": list(value) if isinstance(value, tuple) else value}
+        if field_name in UNITS:
+            entry["unit"] = UNITS[field_name]
+        if estimate is not None:
+            entry["value"] = _short(estimate.value)
+            entry["source"] = _source(estimate)
+        if entry["value"] == 0.0 and estimate is not None and not estimate.is_fitted:
+            continue
+        settings[key] = entry
+    return settings
+
+
+def _source(estimate: Estimate) -> str:
+    """Return where a coefficient comes from."""
+    ends = f"95% interval {_short(estimate.low):g} to {_short(estimate.high):g}"
+    if estimate.verdict == KEPT:
+        return "the preset's: the log cannot tell it"
+    return f"{ends}; told together with others only" if estimate.verdict == TIED else ends
+
+
+def _short(value: float) -> float:
+    """Return a number of a few digits."""
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _plain(text: str) -> str:
+    """Return a text without control characters."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def summary_lines(result: Identification) -> list[str]:
+    """Return sentences on the errors of the predictions."""
+    lines = []
+    for error in result.prediction.errors:
+        before = next((item for item in result.before.errors if item.seconds == error.seconds), None)
+        share = f" ({100.0 * error.position / error.path:.1f}% of the path)" if error.path > 0.0 else ""
+        preset = (
+            f"; of the preset {before.position:.2f} m" if before is not None and math.isfinite(before.position) else ""
+        )
+        lines.append(
+            f"Prediction over {error.seconds:g} s of the part of the log that was not fitted: "
+            f"{error.position:.2f} m{share}, {error.yaw:.1f} degrees{preset}."
+        )
+    missing = [
+        f"{horizon:g}" for horizon in HORIZONS if horizon not in [item.seconds for item in result.prediction.errors]
+    ]
+    if missing:
+        lines.append(f"The part that was not fitted is too short for predictions over {' and '.join(missing)} s.")
+    return lines
+
+
+def result_text(result: Identification) -> str:
+    """Return all figures of an identification as JSON."""
+    fitted = result.fit
+    tells = plan(result.preset.vessel)
+    content = {
+        "log": result.name,
+        "seconds": result.log.seconds,
+        "notes": list(result.log.notes),
+        "preset": result.preset.name,
+        "fitted_seconds": result.begin,
+        "segments": fitted.segments,
+        "iterations": fitted.iterations,
+        "noise": {"position_m": fitted.noise[0], "yaw_degrees": math.degrees(fitted.noise[1])},
+        "current_m_s": {"north": fitted.current[0], "east": fitted.current[1], "half_width": fitted.current_width},
+        "coefficients": {
+            item.coefficient.name: {
+                "value": item.value,
+                "low": item.low,
+                "high": item.high,
+                "unit": item.coefficient.unit,
+                "preset": item.coefficient.preset,
+                "verdict": item.verdict,
+            }
+            | ({"manoeuvres": list(manoeuvres_for(item.coefficient.name, tells))} if item.verdict != "told" else {})
+            for item in fitted.estimates
+        },
+        "prediction": [asdict(error) for error in result.prediction.errors],
+        "prediction_of_preset": [_finite(asdict(error)) for error in result.before.errors],
+    }
+    return json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(content: Any) -> Any:
+    """Return content of JSON with null in place of numbers that are not finite."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+# Text -------------------------------------------------------------------------------------------
+
+
+def coefficient_table(fitted: Fit) -> Table:
+    """Return the table of the coefficients."""
+    rows = [
+        {
+            "coefficient": item.coefficient.name,
+            "unit": item.coefficient.unit,
+            "preset": f"{item.coefficient.preset:.4g}",
+            "value": f"{item.value:.4g}",
+            "interval": f"{item.low:.4g} to {item.high:.4g}",
+            "the log": item.verdict if item.verdict != KEPT else "cannot tell it: kept",
+        }
+        for item in fitted.estimates
+    ]
+    return Table([Column(name, "95% interval" if name == "interval" else None) for name in rows[0]], rows)
+
+
+def untold_lines(result: Identification) -> list[str]:
+    """Return sentences on the coefficients that the log cannot tell, and the manoeuvres that would."""
+    manoeuvres = plan(result.preset.vessel)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for item in result.fit.estimates:
+        if item.verdict != "told":
+            groups.setdefault(manoeuvres_for(item.coefficient.name, manoeuvres), []).append(item.coefficient.name)
+    return [
+        f"The log cannot tell {', '.join(names)}{' alone' if len(names) == 1 else ''}; "
+        f"{'what would: ' + '; '.join(told) if told else 'measure it'}."
+        for told, names in groups.items()
+    ]

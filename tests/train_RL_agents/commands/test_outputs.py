@@ -22,6 +22,7 @@ WRITERS = {
     "demo": [("demo", "iqn", "--no-open", "--out")],
     "export": [("export", "iqn", "--out")],
     "import": [("import", "weights.npz", "--agent", "DQN", "--out")],
+    "identify": [("identify", "log.csv", "--out"), ("identify", "--plan", "--out")],
     "plot": [("plot", "runs", "--out")],
     "tune": [("tune", "--space", "space.json", "--study")],
     "study": [("study", "study.json", "--out")],

@@ -1,0 +1,163 @@
+"""Page of an identified boat: measured and predicted tracks, errors of predictions, coefficients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from train_RL_agents.figures.page import assemble
+from train_RL_agents.identification.prediction import HORIZONS, Prediction
+from train_RL_agents.identification.report import Identification, coefficient_table, summary_lines, untold_lines
+from train_RL_agents.identification.simulation import STEP, at_times
+from train_RL_agents.results.table import Table
+
+Array = NDArray[np.float64]
+_SHEETS = 8
+"""Predictions that are drawn."""
+_TEN = 10.0
+"""Seconds between two dots of a track."""
+
+
+def write_page(result: Identification, name: str) -> str:
+    """Return the page of an identified boat as HTML.
+
+    Args:
+        result: the identification.
+        name: name of the boat.
+    """
+    fitted = result.fit
+    about = (
+        f"Predictions start every 5 s in the last {result.log.seconds - result.begin:.0f} s of the log, which were not "
+        "fitted, from a state that is estimated from the 20 s before. Dots are measured, the thick line is predicted, "
+        "the thin line is the preset; marks are 10 s apart, north is up."
+    )
+    facts = [
+        ("log", result.name),
+        ("length", f"{result.log.seconds:.0f} s, of which {result.begin:.0f} s were fitted"),
+        ("segments", str(fitted.segments)),
+        ("noise of positions", f"{fitted.noise[0]:.3f} m, with what the model lacks"),
+        ("noise of the yaw", f"{math.degrees(fitted.noise[1]):.2f} degrees"),
+        ("current", f"{fitted.current[0]:.3f} m/s to the north, {fitted.current[1]:.3f} m/s to the east"),
+        *(("repaired", note) for note in result.log.notes),
+    ]
+    sentences = "".join(f"<p>{escape(line)}</p>\n" for line in untold_lines(result))
+    return assemble(
+        "identification",
+        (),
+        {},
+        NAME=escape(name),
+        WHOM=escape(f"Identified from {result.name}, from the preset {result.preset.name}"),
+        TILES="".join(_tiles(result)),
+        ABOUT=escape(about),
+        TRACKS="".join(_tracks(result)),
+        GROWTH=_growth(result),
+        COEFFICIENTS=coefficient_table(fitted).html("Coefficients"),
+        UNTOLD=sentences,
+        FACTS=Table.of([{"": key, "value": value} for key, value in facts]).html("The log"),
+    )
+
+
+def _tiles(result: Identification) -> Iterator[str]:
+    """Yield large figures: the errors of the predictions."""
+    for error in result.prediction.errors:
+        before = next((item.position for item in result.before.errors if item.seconds == error.seconds), math.nan)
+        ends = f"{error.yaw:.1f} degrees; preset {before:.2f} m; {error.count} predictions"
+        title = f"error after {error.seconds:g} s of {error.path:.0f} m"
+        yield f"<div><dt>{title}</dt><dd>{error.position:.2f} m<small>{ends}</small></dd></div>"
+    told = sum(item.verdict == "told" for item in result.fit.estimates)
+    yield f"<div><dt>coefficients told</dt><dd>{told} of {len(result.fit.estimates)}<small></small></dd></div>"
+    if not result.prediction.errors:
+        yield f"<div><dt>predictions</dt><dd>none<small>{escape(summary_lines(result)[-1])}</small></dd></div>"
+
+
+def _tracks(result: Identification) -> Iterator[str]:
+    """Yield pictures of predictions, evenly chosen."""
+    prediction, before = result.prediction, result.before
+    chosen = np.unique(
+        np.linspace(0, len(prediction.start) - 1, min(_SHEETS, len(prediction.start))).round().astype(int)
+    )
+    for number in chosen:
+        end = min(float(result.log.seconds - prediction.start[number]), _longest(prediction))
+        rows = slice(0, round(end / STEP) + 1)
+        measured = prediction.measured[number]
+        measured = measured[np.isfinite(measured[:, 0]), :2]
+        lines = before.poses[number, rows, :2], prediction.poses[number, rows, :2]
+        caption = f"from {prediction.start[number]:.0f} s, for {end:.0f} s"
+        yield f"<figure>{_picture(lines, measured, caption)}<figcaption>{caption}</figcaption></figure>"
+
+
+def _longest(prediction: Prediction) -> float:
+    """Return the length of the predictions (s)."""
+    return (prediction.poses.shape[1] - 1) * STEP
+
+
+def _picture(lines: tuple[Array, Array], measured: Array, label: str) -> str:
+    """Draw the tracks of the preset and of the boat, and measured positions, with east to the right."""
+    points = [line[:, ::-1] * (1.0, -1.0) for line in (*lines, measured)]
+    # The preset may be far away; what matters is in the middle.
+    seen = np.concatenate(points[1:])
+    middle, side = (seen.min(0) + seen.max(0)) / 2, max(float(np.ptp(seen, 0).max()), 1.0) * 1.25
+    preset, boat, dots = (100.0 * ((path - middle) / side + 0.5) for path in points)
+    marks = boat[:: round(_TEN / STEP)]
+    return (
+        f'<svg class="tracks" viewBox="0 0 100 100" role="img" aria-label="Track {escape(label)}">'
+        f'<g class="other"><polyline fill="none" points="{_line(preset)}"/></g>'
+        f'<g class="own"><polyline fill="none" points="{_line(boat)}"/>'
+        + "".join(f'<rect x="{x - 1.5:.1f}" y="{y - 1.5:.1f}" width="3" height="3"/>' for x, y in marks)
+        + "</g><g>"
+        + "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="0.7"/>' for x, y in dots)
+        + "</g></svg>"
+    )
+
+
+def _line(path: Array) -> str:
+    """Return the points of a line, a second apart, within reach of the picture."""
+    path = path[:: round(1.0 / STEP)].clip(-200.0, 300.0)
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in path)
+
+
+def _growth(result: Identification) -> str:
+    """Draw how the errors of predictions grow with time, of the boat and of the preset."""
+    if not len(result.prediction.start):
+        return ""
+    times = np.arange(1.0, min(_longest(result.prediction), HORIZONS[-1]) + 0.5)
+    curves = [_errors(prediction, times) for prediction in (result.before, result.prediction)]
+    top = max(1.5 * float(np.nanmax(curves[1])), 0.2)
+    parts = []
+    for name, curve in zip(("other", "own"), curves, strict=True):
+        points = " ".join(
+            f"{20 + 270 * time / times[-1]:.1f},{90 - 80 * min(error / top, 1.2):.1f}"
+            for time, error in zip(times, curve, strict=True)
+            if np.isfinite(error)
+        )
+        parts.append(f'<g class="{name}"><polyline fill="none" points="{points}"/></g>')
+    labels = "".join(
+        f'<text x="{x:.0f}" y="{y:.0f}" font-size="7" fill="currentColor">{text}</text>'
+        for x, y, text in (
+            (22, 12, f"{top:.2f} m"),
+            (20, 99, "0 s"),
+            (272, 99, f"{times[-1]:.0f} s"),
+        )
+    )
+    frame = '<path d="M20 10V90H290" fill="none" stroke="currentColor" stroke-width="0.5"/>'
+    label = "Root mean square of the distance between predicted and measured positions over time"
+    return (
+        f"<p>{label}: thick the boat, thin the preset.</p>\n"
+        f'<svg class="growth tracks" viewBox="0 0 300 104" role="img" aria-label="{label}">'
+        f"{frame}{''.join(parts)}{labels}</svg>\n"
+    )
+
+
+def _errors(prediction: Prediction, times: Array) -> Array:
+    """Return the root mean squared distance from measured positions around times (s); NaN where there are none."""
+    difference = at_times(prediction.poses, prediction.stamp) - prediction.measured
+    distance = np.hypot(difference[..., 0], difference[..., 1])
+    errors = []
+    for time in times:
+        near = np.isfinite(distance) & (np.abs(prediction.stamp - time) <= 0.5)
+        errors.append(math.sqrt(float((distance[near] ** 2).mean())) if near.any() else math.nan)
+    return np.array(errors)

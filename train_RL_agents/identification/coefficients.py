@@ -1,0 +1,151 @@
+"""Coefficients of a boat that a log can tell: their scales, signs and bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marinenav_env.config import ActuatorConfig, VesselConfig
+from marinenav_env.support.validation import require
+from marinenav_env.vessels import UNITS, top_speed
+
+Array = NDArray[np.float64]
+DAMPING = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
+"""Damping of a motion by itself, which is never positive."""
+COUPLING = ("yR", "yRV", "yVR", "yRR", "nV", "nVV", "nRV", "nVR", "nUV")
+"""Forces of one motion by another."""
+INERTIA = ("xDotU", "yDotV", "yDotR", "nDotV", "nDotR")
+ACTUATORS = ("lag", "right_strength", "rudder_lift", "position")
+LIMITS = ("max_thrust", "min_thrust")
+CHOICES = (*INERTIA, *DAMPING, *COUPLING, "cross_flow", *ACTUATORS, *LIMITS)
+"""Coefficients that can be fitted."""
+_USUAL = ("xU", "xUU", "yDotV", "yV", "nDotR", "nR", "nRR", "lag")
+"""Coefficients that are fitted with every boat, also if the preset has none of them."""
+_ACTUATOR_FIELDS = {item.name for item in fields(ActuatorConfig)}
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A coefficient that is fitted."""
+
+    name: str
+    """Name of the setting."""
+    preset: float
+    """Value of the preset."""
+    scale: float
+    """Size that it is counted in; also the standard deviation by which it may differ from the preset a priori."""
+    low: float
+    """Least value."""
+    high: float
+    """Largest value."""
+    reference: float
+    """Size that the width of its interval is compared with, beside its own value: of an added mass, the whole mass."""
+
+    @property
+    def unit(self) -> str:
+        """Return the unit."""
+        return UNITS[self.name]
+
+
+def value_of(vessel: VesselConfig, name: str) -> float:
+    """Return a coefficient of a boat by name.
+
+    Raises:
+        ConfigError: when it differs between robots.
+    """
+    value: Any = getattr(vessel.actuators if name in _ACTUATOR_FIELDS else vessel, name)
+    require(not isinstance(value, tuple), f"world.vessel.{name}", value, "one number: identify fits one boat")
+    return float(value)
+
+
+def with_values(vessel: VesselConfig, values: dict[str, float]) -> VesselConfig:
+    """Return a boat with other coefficients."""
+    actuators = {name: value for name, value in values.items() if name in _ACTUATOR_FIELDS}
+    own = {name: value for name, value in values.items() if name not in actuators}
+    return replace(vessel, **own, actuators=replace(vessel.actuators, **actuators))
+
+
+def is_tied(vessel: VesselConfig) -> bool:
+    """Return whether the mass matrix of a boat is symmetric, so that nDotV follows yDotR."""
+    return value_of(vessel, "yDotR") == value_of(vessel, "nDotV")
+
+
+def choose(
+    vessel: VesselConfig, in_newtons: bool, more: Iterable[str] = (), kept: Iterable[str] = ()
+) -> tuple[Coefficient, ...]:
+    """Return the coefficients that are fitted.
+
+    These are the usual ones and those that the preset has. From thrusts in newtons the added mass of surge can be told,
+    from shares the size of the thrusts.
+
+    Args:
+        vessel: preset.
+        in_newtons: whether the log has thrusts (N).
+        more: names of further ones.
+        kept: names of those that are not fitted.
+
+    Raises:
+        ConfigError: for an unknown name.
+    """
+    more, kept = tuple(more), tuple(kept)
+    for name in (*more, *kept):
+        require(name in CHOICES, "coefficient", name, f"one of {', '.join(CHOICES)}")
+    has_cross_flow = value_of(vessel, "cross_flow") != 0.0
+    is_steered = vessel.actuators.steering != "thrusters"
+    chosen = [name for name in (*INERTIA, *DAMPING, *COUPLING, "cross_flow") if value_of(vessel, name) != 0.0]
+    chosen += [*_USUAL, *(() if has_cross_flow else ("yVV",))]
+    chosen += ["xDotU"] if in_newtons else LIMITS
+    if is_steered:
+        chosen += ["rudder_lift"] if vessel.actuators.steering == "rudder" else []
+    else:
+        chosen.append("right_strength")
+    if not in_newtons:
+        chosen = [name for name in chosen if name != "xDotU"]
+    if is_tied(vessel):
+        chosen = [name for name in chosen if name != "nDotV"]
+    chosen = [name for name in (*chosen, *more) if name not in kept]
+    ordered = [name for name in CHOICES if name in chosen]
+    return tuple(_describe(vessel, name) for name in ordered)
+
+
+def _describe(vessel: VesselConfig, name: str) -> Coefficient:
+    """Return a coefficient with its scale and its bounds."""
+    preset = value_of(vessel, name)
+    mass, inertia, length = (value_of(vessel, key) for key in ("m", "Izz", "length"))
+    speed = top_speed(vessel)
+    turn = speed / length
+    force, sides = 2.0 * value_of(vessel, "max_thrust"), value_of(vessel, "spacing") or value_of(vessel, "width")
+    moment = 0.5 * force * sides
+    low, high, reference = -math.inf, math.inf, 0.0
+    if name in INERTIA:
+        whole = {"xDotU": mass, "yDotV": mass, "nDotR": inertia}.get(name, mass * length)
+        share = {"xDotU": 0.15, "yDotV": 0.3, "nDotR": 0.3}.get(name, 0.05)
+        scale = max(abs(preset), share * whole)
+        symmetric = name in ("xDotU", "yDotV", "nDotR")
+        low, high = (-20.0 * whole, 0.6 * whole) if symmetric else (-0.3 * whole, 0.3 * whole)
+        reference = whole - preset if symmetric else share * whole
+    elif name in (*DAMPING, *COUPLING):
+        powers = {letter: name[1:].count(letter) for letter in "UVR"}
+        size = force if name[0] in "xy" else moment
+        typical = size / (speed ** (powers["U"] + powers["V"]) * turn ** powers["R"])
+        scale = abs(preset) or 0.3 * typical
+        high = 0.0 if name in DAMPING else math.inf
+    elif name == "cross_flow":
+        scale, low = abs(preset) or 0.3 * force / (speed**2 * length), 0.0
+    elif name == "lag":
+        scale, low = max(preset, 0.3), 0.0
+    elif name == "right_strength":
+        scale, low, reference = 0.2, 0.05, 0.5
+    elif name == "rudder_lift":
+        scale, low = abs(preset) or 0.3 * force / speed**2, 0.0
+    elif name == "position":
+        scale, low, high = 0.2 * length, -length, length
+    else:
+        scale = 0.5 * abs(preset)
+        low, high = (-math.inf, -1e-3 * force) if name == "min_thrust" else (1e-3 * force, math.inf)
+    return Coefficient(name, preset, scale, low, high, reference)

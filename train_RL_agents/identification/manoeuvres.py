@@ -1,0 +1,125 @@
+"""Manoeuvres that tell the coefficients of a boat, with durations that follow from its size and speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marinenav_env.config import VesselConfig
+from marinenav_env.vessels import top_speed
+from train_RL_agents.identification.coefficients import COUPLING, value_of
+
+Command = tuple[float, float, float]
+"""Duration (s), and the commands of the left and the right side (of the thrust and the angle) from -1 to 1."""
+_SHORTEST, _LONGEST = 6.0, 60.0
+"""Limits of the duration of a part of a manoeuvre (s)."""
+
+
+@dataclass(frozen=True)
+class Manoeuvre:
+    """Commands, one after the other."""
+
+    name: str
+    """What the boat does."""
+    tells: tuple[str, ...]
+    """Coefficients that it tells."""
+    commands: tuple[Command, ...]
+    """The commands."""
+
+    @property
+    def seconds(self) -> float:
+        """Return the duration (s)."""
+        return sum(command[0] for command in self.commands)
+
+
+def plan(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
+    """Return the manoeuvres that are recommended before a boat is identified, ten minutes or less for most boats.
+
+    Args:
+        vessel: boat of about the same size, such as the preset.
+    """
+    speed, length = top_speed(vessel), value_of(vessel, "length")
+    force = 2.0 * value_of(vessel, "max_thrust")
+    settling = (value_of(vessel, "m") - value_of(vessel, "xDotU")) * speed / force
+    # To reach a speed and to lose most of it; to turn once; to change the course.
+    straight = _rounded(6.0 * settling + 2.0 * length / speed + 2.0 * value_of(vessel, "lag"))
+    circle = _rounded(14.0 * length / speed + 4.0)
+    swing = _rounded(3.0 * length / speed + 2.0 + value_of(vessel, "lag"), 3.0)
+
+    def sides(part: float, turn: float) -> tuple[float, float]:
+        if vessel.actuators.steering != "thrusters":
+            return part, turn
+        return float(np.clip(part + turn, -1.0, 1.0)), float(np.clip(part - turn, -1.0, 1.0))
+
+    surge = ("xDotU", "xU", "xUU", "xUUU", "max_thrust")
+    yaw = ("nDotR", "nR", "nRR", "nRRR", "right_strength", "rudder_lift", "position")
+    sway = ("yDotV", "yV", "yVV", "yVVV", "cross_flow", "yDotR", "nDotV", *COUPLING)
+    return (
+        Manoeuvre(
+            "accelerate and coast, at full and at half thrust, twice",
+            (*surge, "lag"),
+            tuple((straight, *sides(part, 0.0)) for _ in range(2) for part in (1.0, 0.0, 0.5, 0.0)),
+        ),
+        Manoeuvre(
+            "turning circles both ways, at two speeds",
+            (*sway, *yaw),
+            tuple((circle, *sides(part, turn)) for part in (0.7, 0.35) for turn in (0.25, -0.25)),
+        ),
+        Manoeuvre(
+            "zig-zag: swing to both sides, fast and slowly",
+            (*yaw, *sway, "lag"),
+            tuple((swing, *sides(part, side * 0.3)) for part in (0.6, 0.3) for _ in range(4) for side in (1.0, -1.0)),
+        ),
+        Manoeuvre(
+            "astern and ahead again, straight and in a turn",
+            ("min_thrust", *surge, "lag"),
+            (
+                (straight, *sides(-0.7, 0.0)),
+                (straight, *sides(0.6, 0.0)),
+                (circle, *sides(-0.5, 0.2)),
+                (0.5 * straight, *sides(0.0, 0.0)),
+            ),
+        ),
+        Manoeuvre(
+            "one side at a time, and turning on the spot",
+            ("right_strength", *yaw, *sway, "max_thrust"),
+            (
+                (circle, *((0.8, 0.0) if vessel.actuators.steering == "thrusters" else (0.8, 1.0))),
+                (circle, *((0.0, 0.8) if vessel.actuators.steering == "thrusters" else (0.8, -1.0))),
+                (0.5 * circle, *sides(0.0, 0.4)),
+                (0.5 * circle, *sides(0.0, -0.4)),
+            ),
+        ),
+        Manoeuvre(
+            "full ahead, then hard over to both sides: sliding sideways",
+            (*sway, *yaw),
+            tuple(
+                command
+                for side in (1.0, -1.0)
+                for command in ((straight, *sides(1.0, 0.0)), (swing, *sides(0.3, side * 0.7)))
+            ),
+        ),
+    )
+
+
+def _rounded(seconds: float, shortest: float = _SHORTEST) -> float:
+    """Return a duration in whole seconds within the limits."""
+    return float(np.clip(np.ceil(seconds), shortest, _LONGEST))
+
+
+def manoeuvres_for(name: str, manoeuvres: tuple[Manoeuvre, ...]) -> tuple[str, ...]:
+    """Return the names of the manoeuvres that tell a coefficient."""
+    return tuple(item.name for item in manoeuvres if name in item.tells)
+
+
+def timed_commands(manoeuvres: tuple[Manoeuvre, ...]) -> NDArray[np.float64]:
+    """Return rows of the time (s) from which on commands hold, and the commands; the last row stops the boat."""
+    rows, time = [], 0.0
+    for manoeuvre in manoeuvres:
+        for seconds, left, right in manoeuvre.commands:
+            rows.append((time, left, right))
+            time += seconds
+    rows.append((time, 0.0, 0.0))
+    return np.array(rows)

@@ -1,0 +1,232 @@
+"""Checks of logs: units, frames and motion that no boat has, each refused in one sentence with the likely cause."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marinenav_env.config import VesselConfig
+from marinenav_env.support.validation import ConfigError
+from marinenav_env.vessels import top_speed
+
+Array = NDArray[np.float64]
+_SHORTEST, _LONGEST, _LEAST_RATE = 60.0, 7200.0, 1.0
+"""Limits of the length of a log (s), and the least rate of its samples (Hz)."""
+_FASTEST, _FARTHEST, _FASTEST_TURN = 50.0, 1e5, 6.0
+"""Largest plausible speed (m/s), distance (m) and yaw rate (rad/s)."""
+_LEAST_POSES, _MOST_JUMPS = 0.3, 0.05
+"""Least share of rows with a pose, and largest share of poses that are jumps."""
+_LEAST_PATH, _LEAST_TURN = 5.0, math.radians(20.0)
+"""Least path (m) and change of yaw (rad) of a log."""
+
+
+def _require(condition: bool, key: str, value: str, allowed: str) -> None:
+    """Refuse a log, in a sentence with what it has and what it must have."""
+    if not condition:
+        raise ConfigError(f"{key}: {value}; must be {allowed}")
+
+
+def check_units(
+    time: Array,
+    commands: Array,
+    command_names: Sequence[str],
+    position: Array,
+    position_names: Sequence[str],
+    yaw: Array,
+    yaw_name: str,
+    vessel: VesselConfig,
+) -> None:
+    """Refuse numbers that are in other units than those of their columns.
+
+    Args:
+        time: [T] times (s), in order.
+        commands: [T, 2] commands as in the log.
+        command_names: names of their columns.
+        position: [T, 2] positions as in the log, NaN where they are missing.
+        position_names: names of their columns.
+        yaw: [T] yaw as in the log, NaN where it is missing.
+        yaw_name: name of its column.
+        vessel: boat with limits of thrust.
+
+    Raises:
+        ConfigError: when they are.
+    """
+    _check_time(time)
+    _check_commands(commands, command_names, vessel)
+    for values, name in ((position[:, 0], position_names[0]), (position[:, 1], position_names[1]), (yaw, yaw_name)):
+        share = float(np.isfinite(values).mean())
+        _require(
+            share >= _LEAST_POSES, name, f"there in {share:.0%} of the rows", f"there in at least {_LEAST_POSES:.0%}"
+        )
+        present = values[np.isfinite(values)]
+        _require(float(np.ptp(present)) > 0.0, name, f"{present[0]:g} in every row", "measured: a sensor may be stuck")
+    if position_names[0] == "latitude":
+        largest = np.nanmax(np.abs(position), axis=0)
+        is_on_earth = bool(largest[0] <= 90.0 and largest[1] <= 180.0)
+        _require(is_on_earth, "latitude, longitude", f"up to {largest[0]:g}, {largest[1]:g}", "degrees")
+    if yaw_name == "yaw":
+        step = np.abs(np.diff(yaw[np.isfinite(yaw)]))
+        # A wrap is a jump of a whole turn: in radians of 2 pi, in degrees of 360.
+        has_degrees = bool(np.nanmax(np.abs(yaw)) > 7.0 and (np.quantile(step, 0.9) > 0.7 or step.max() > 300.0))
+        _require(
+            not has_degrees,
+            "yaw",
+            f"up to {np.nanmax(np.abs(yaw)):.4g}",
+            "in radians: name the column yaw_deg for degrees",
+        )
+    else:
+        largest_yaw = float(np.nanmax(yaw) - np.nanmin(yaw))
+        _require(
+            largest_yaw > 7.0,
+            "yaw_deg",
+            f"within {largest_yaw:.3g} degrees",
+            "in degrees: name the column yaw for radians",
+        )
+
+
+def _check_time(time: Array) -> None:
+    """Refuse times in other units, and logs that are too short, too long or too sparse."""
+    typical, length = float(np.median(np.diff(time))), float(time[-1] - time[0])
+    for factor, unit in ((1e9, "nanoseconds"), (1e6, "microseconds"), (1e3, "milliseconds")):
+        is_likely = typical > 1.0 / _LEAST_RATE and length > _LONGEST and length / factor >= 1.0
+        plausible = 1e-3 <= typical / factor <= 1.0 / _LEAST_RATE
+        _require(not (is_likely and plausible), "time", f"{typical:.4g} apart", f"in seconds: it seems to be in {unit}")
+    _require(
+        length >= _SHORTEST,
+        "length",
+        f"{length:.3g} s",
+        f"at least {_SHORTEST:g} s; marinenav identify --plan proposes manoeuvres",
+    )
+    _require(length <= _LONGEST, "length", f"{length:.4g} s", f"at most {_LONGEST:g} s")
+    _require(typical <= 1.0 / _LEAST_RATE, "time", f"{typical:.3g} s apart", f"at most {1.0 / _LEAST_RATE:g} s apart")
+
+
+def _check_commands(commands: Array, names: Sequence[str], vessel: VesselConfig) -> None:
+    """Refuse commands that are constant, or beyond the limits of the boat."""
+    most, least = float(vessel.max_thrust), float(vessel.min_thrust)  # type: ignore[arg-type]
+    limit: Any = vessel.actuators.angle_limit
+    limits = {"left": (least, most), "right": (least, most), "thrust": (least, most), "angle": (-limit, limit)}
+    is_constant = bool((np.ptp(commands, axis=0) == 0.0).all())
+    _require(
+        not is_constant,
+        " and ".join(names),
+        f"{commands[0, 0]:g} and {commands[0, 1]:g} in every row",
+        "commands that change",
+    )
+    for name, values in zip(names, commands.T, strict=True):
+        low, high = limits.get(name, (-1.0, 1.0))
+        span = f"{values.min():.4g} to {values.max():.4g}"
+        if name.endswith("_command"):
+            advice = " (divide percent by 100, and pulse widths by their range)"
+            _require(bool(np.abs(values).max() <= 1.001), name, span, f"from -1 to 1{advice}")
+            continue
+        is_inside = bool(values.min() >= 1.01 * low - 1e-9 and values.max() <= 1.01 * high + 1e-9)
+        unit = "rad" if name == "angle" else "N"
+        advice = (
+            "; state its limits in a vessel file of your own, or name columns of shares left_command and right_command"
+        )
+        _require(is_inside, name, span, f"from {low:g} to {high:g} {unit}, the limits of {vessel.name}{advice}")
+        is_share = name != "angle" and bool(np.abs(commands).max() <= 1.001) and high > 20.0
+        _require(not is_share, name, span, "in newtons: name columns of shares left_command and right_command")
+
+
+def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
+    """Remove poses that the boat cannot have jumped to, in place, and return how many.
+
+    Raises:
+        ConfigError: when there are too many, or the boat is too fast or too far.
+    """
+    present = np.flatnonzero(np.isfinite(pose[:, 0]))
+    points, times = pose[present, :2], time[present]
+    middle = np.median(points, axis=0)
+    # Distance from the median of the neighbours, beyond what the boat can sail between them.
+    fastest = min(_FASTEST, 3.0 * top_speed(vessel) + 2.0)
+    rows = np.clip(np.arange(len(points))[:, None] + np.array([-2, -1, 1, 2]), 0, len(points) - 1)
+    near = np.median(points[rows], axis=1)
+    span = np.abs(times[rows] - times[:, None]).max(1)
+    far = np.linalg.norm(points - near, axis=1) > fastest * span + 3.0
+    typical = np.median(np.linalg.norm(np.diff(points, axis=0), axis=1) / np.maximum(np.diff(times), 1e-3))
+    known = 3.0 * top_speed(vessel)
+    is_slow = bool(typical <= max(_FASTEST if known > _FASTEST else known, 3.0))
+    cause = f"plausible for {vessel.name} with a top speed of {top_speed(vessel):.3g} m/s: positions in meters, times in seconds"
+    _require(is_slow, "speed", f"{typical:.3g} m/s in the median", cause)
+    share = float(far.mean())
+    _require(share <= _MOST_JUMPS, "position", f"jumping in {share:.0%} of the rows", "that of one boat, in meters")
+    distance = float(np.linalg.norm(points[~far] - middle, axis=1).max())
+    _require(distance <= _FARTHEST, "position", f"{distance:.4g} m away from the others", "in meters, and of one place")
+    pose[present[far]] = math.nan
+    steps, spans = np.linalg.norm(np.diff(points[~far], axis=0), axis=1), np.diff(times[~far])
+    jumps = np.flatnonzero(steps > fastest * spans + 3.0)
+    at = f"{steps[jumps[0]]:.3g} m in {spans[jumps[0]]:.2g} s at {times[~far][jumps[0]]:.0f} s" if len(jumps) else ""
+    _require(len(jumps) == 0, "position", at, "without jumps: cut the log there")
+    return int(far.sum())
+
+
+def check_motion(time: Array, commands: Array, pose: Array, is_steered: bool) -> None:
+    """Refuse a log whose motion does not follow its commands, or is in another frame.
+
+    Args:
+        time: [T] times (s).
+        commands: [T, 2] shares.
+        pose: [T, 3] poses, yaw not wrapped, NaN where they are missing.
+        is_steered: whether the second command is an angle.
+
+    Raises:
+        ConfigError: when it is.
+    """
+    present = np.isfinite(pose[:, 0])
+    grid = np.arange(time[present][0], time[present][-1], 0.5)
+    x, y, yaw = (_smooth(np.interp(grid, time[present], values)) for values in pose[present].T)
+    held = commands[np.searchsorted(time, grid, side="right") - 1]
+    north, east, turn = np.gradient(x, 0.5), np.gradient(y, 0.5), np.gradient(yaw, 0.5)
+    speed = np.hypot(north, east)
+    path, turned = float(speed.sum() * 0.5), float(np.ptp(yaw))
+    _require(path >= _LEAST_PATH, "path", f"{path:.2g} m", f"at least {_LEAST_PATH:g} m: the boat does not move")
+    _require(turned >= _LEAST_TURN, "yaw", f"within {math.degrees(turned):.2g} degrees", "of a boat that turns")
+    largest = float(np.quantile(np.abs(turn), 0.95))
+    _require(largest <= _FASTEST_TURN, "yaw", f"turning at {largest:.3g} rad/s", "that of a boat: is it in radians?")
+    ahead = _smooth(held[:, 0] if is_steered else held.mean(1)) > 0.1
+    moving = ahead & (speed > max(0.3, 0.3 * float(np.quantile(speed, 0.9))))
+    if moving.sum() >= 40:
+        course = np.arctan2(east, north)[moving]
+        _check_heading(course, yaw[moving])
+    if not is_steered:
+        difference = _smooth(_smooth(held[:, 0] - held[:, 1]))
+        is_varied = float(difference.std()) > 0.02 and float(turn.std()) > 0.01
+        follows = float(np.corrcoef(difference, _smooth(turn))[0, 1]) if is_varied else 1.0
+        cause = "turning to starboard with more thrust at the left: are the sides exchanged, or is it --frame enu?"
+        _require(follows > -0.3, "yaw", f"against the thrusts (correlation {follows:.2f})", cause)
+
+
+def _check_heading(course: Array, yaw: Array) -> None:
+    """Refuse headings of a boat that moves ahead which are not along its course."""
+
+    def mean(angle: Array) -> complex:
+        return complex(np.exp(1j * angle).mean())
+
+    along = mean(course - yaw)
+    mirrored = mean(course + yaw)
+    is_mirrored = abs(mirrored) > 0.8 > abs(along) + 0.1
+    text = "clockwise from north as the course is: is it --frame enu, or are x and y exchanged?"
+    _require(not is_mirrored, "yaw", "turning against the course", text)
+    _require(
+        abs(along) > 0.4,
+        "yaw",
+        "not along the course of a boat that moves ahead",
+        "that of the bow, in the unit of its column",
+    )
+    offset = math.degrees(math.atan2(along.imag, along.real))
+    cause = (
+        "along the course on average when it moves ahead: is it the yaw of the bow, clockwise from north (--frame ned)?"
+    )
+    _require(abs(offset) < 60.0, "yaw", f"{offset:.0f} degrees off the course", cause)
+
+
+def _smooth(values: Array) -> Array:
+    """Return the mean over three neighbours."""
+    padded = np.concatenate((values[:1], values, values[-1:]))
+    return np.asarray((padded[:-2] + padded[1:-1] + padded[2:]) / 3.0)

@@ -1,0 +1,198 @@
+"""Predictions of a fitted boat over the part of a log that was not fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from marinenav_env.config import VesselConfig
+from train_RL_agents.identification.coefficients import Coefficient
+from train_RL_agents.identification.log import BoatLog
+from train_RL_agents.identification.segments import (
+    COMMAND_GAP,
+    POSE_GAP,
+    SECONDS,
+    Segments,
+    cut,
+    guess_initial,
+)
+from train_RL_agents.identification.shooting import Point, Problem, minimise
+from train_RL_agents.identification.simulation import STEP, Simulator, at_times, substeps_of, wrapped
+
+Array = NDArray[np.float64]
+HORIZONS = (5.0, 20.0, 60.0)
+"""Times after which predictions are compared with the log (s)."""
+EVERY = 5.0
+"""Time between the starts of two predictions (s)."""
+_RUN_UP = SECONDS
+"""Time before a prediction from which its initial state is estimated (s)."""
+_NEAR = 1.0
+"""Largest time between two measured poses around a horizon (s)."""
+_GAIN, _ITERATIONS = 0.05, 15
+
+
+@dataclass(frozen=True)
+class HorizonError:
+    """Error of predictions after some time."""
+
+    seconds: float
+    """Time since the start (s)."""
+    count: int
+    """Number of predictions."""
+    position: float
+    """Root of the mean squared distance from measured positions (m)."""
+    median: float
+    """Median of this distance (m)."""
+    yaw: float
+    """Root of the mean squared error of the yaw (degrees)."""
+    path: float
+    """Mean length of the predicted paths (m)."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predictions from several times of a log on; W windows."""
+
+    start: Array
+    """[W] times at which they start (s)."""
+    poses: Array
+    """[W, N + 1, 3] predicted poses at the points of the grid."""
+    stamp: Array
+    """[W, M] times of measured poses since the start (s), 0 where there is none."""
+    measured: Array
+    """[W, M, 3] measured poses, NaN where there is none."""
+    errors: tuple[HorizonError, ...]
+    """Errors of the horizons that the log is long enough for."""
+
+
+def predict(
+    log: BoatLog,
+    vessels: Sequence[VesselConfig],
+    coefficients: Sequence[Coefficient],
+    values: Sequence[Sequence[float]],
+    currents: Sequence[tuple[float, float]],
+    begin: float,
+) -> tuple[Prediction, ...]:
+    """Return the predictions of boats over the end of a log.
+
+    The initial state of each prediction is estimated from the 20 s before its start, and not from what it predicts.
+
+    Args:
+        log: the log.
+        vessels: the preset of each boat.
+        coefficients: coefficients that differ.
+        values: their values for each boat.
+        currents: velocity of the water for each boat (m/s).
+        begin: time from which on predictions start (s).
+    """
+    horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.seconds]
+    if not horizons:
+        horizons = [HORIZONS[0]]
+    starts = _starts(log, begin, horizons)
+    if not len(starts):
+        return tuple(_empty() for _ in vessels)
+    longest = horizons[-1]
+    return tuple(
+        _predict(log, Simulator(vessel, [item.name for item in coefficients], substeps_of(vessel)), coefficients, *rest)
+        for vessel, *rest in zip(
+            vessels,
+            values,
+            currents,
+            [starts] * len(vessels),
+            [longest] * len(vessels),
+            [horizons] * len(vessels),
+            strict=True,
+        )
+    )
+
+
+def _empty() -> Prediction:
+    """Return no predictions."""
+    return Prediction(np.zeros(0), np.zeros((0, 1, 3)), np.zeros((0, 0)), np.zeros((0, 0, 3)), ())
+
+
+def _starts(log: BoatLog, begin: float, horizons: Sequence[float]) -> Array:
+    """Return the times at which predictions start: those around which the log has no gaps."""
+    latest = log.seconds - horizons[0]
+    starts = [time for time in np.arange(max(begin, _RUN_UP), latest + 1e-9, EVERY) if _is_whole(log, time)]
+    return np.array(starts)
+
+
+def _is_whole(log: BoatLog, start: float) -> bool:
+    """Return whether a log has no gap before a start and shortly after it."""
+    inside = (log.time >= start - _RUN_UP - POSE_GAP) & (log.time <= start + HORIZONS[0])
+    rows = log.time[inside]
+    poses = log.time[inside & np.isfinite(log.pose[:, 0])]
+    poses = poses[poses >= start - _RUN_UP]
+    enough = len(poses) >= 10 and float(np.diff(poses).max()) <= POSE_GAP and poses[0] <= start - 0.5 * _RUN_UP
+    return bool(enough and float(np.diff(rows).max(initial=0.0)) <= COMMAND_GAP)
+
+
+def _predict(
+    log: BoatLog,
+    simulator: Simulator,
+    coefficients: Sequence[Coefficient],
+    values: Sequence[float],
+    current: tuple[float, float],
+    starts: Array,
+    longest: float,
+    horizons: Sequence[float],
+) -> Prediction:
+    """Return the predictions of one boat; see predict."""
+    targets = simulator.targets(log.commands)
+    before = cut(log, [(start - _RUN_UP, start) for start in starts], targets, _RUN_UP)
+    problem = Problem(simulator, coefficients, before)
+    scaled, drift = np.array(values) / problem.scale, np.array(current)
+    point = Point(scaled, drift, guess_initial(before))
+    point, _, _ = minimise(problem, point, (), _GAIN, _ITERATIONS, with_current=False)
+    # The simulation goes on from the run-up, whose end is the start of the prediction.
+    whole = cut(
+        log, [(start - _RUN_UP, min(start + longest, log.seconds)) for start in starts], targets, _RUN_UP + longest
+    )
+    poses = _poses(problem, whole, point)
+    first = round(_RUN_UP / STEP)
+    stamp = whole.stamp - _RUN_UP
+    measured = np.where((stamp >= 0.0)[..., None], whole.pose, np.nan)
+    stamp = np.where(np.isfinite(measured[..., 0]), stamp, 0.0)
+    poses = poses[:, first:]
+    ends = np.minimum(starts + longest, log.seconds) - starts
+    errors = tuple(_error(horizon, poses, stamp, measured, ends) for horizon in horizons)
+    return Prediction(starts, poses, stamp, measured, tuple(error for error in errors if error.count))
+
+
+def _poses(problem: Problem, segments: Segments, point: Point) -> Array:
+    """Return the poses of segments over ground."""
+    values = torch.from_numpy(np.repeat((point.scaled * problem.scale)[None], len(segments.start), 0))
+    parts = map(torch.from_numpy, (segments.first, segments.changes, segments.ago))
+    with torch.no_grad():
+        actuator = problem.simulator.started(values, *parts)
+        poses = problem.simulator.poses(
+            values, torch.from_numpy(point.initial), actuator, torch.from_numpy(segments.shares)
+        ).numpy()
+    times = np.arange(poses.shape[1]) * STEP
+    poses[..., :2] += times[:, None] * point.current
+    return np.asarray(poses)
+
+
+def _error(horizon: float, poses: Array, stamp: Array, measured: Array, ends: Array) -> HorizonError:
+    """Return the error of the predictions that are long enough, at the two measured poses around a horizon."""
+    place = round(horizon / STEP)
+    distances, turns, paths = [], [], []
+    for pose, times, real, end in zip(poses, stamp, measured, ends, strict=True):
+        near = np.isfinite(real[:, 0]) & (np.abs(times - horizon) <= _NEAR)
+        if end < horizon - 1e-9 or not near.any():
+            continue
+        difference = at_times(pose[None], times[None])[0] - real
+        row = int(np.argmin(np.where(near, np.abs(times - horizon), np.inf)))
+        distances.append(float(np.hypot(*difference[row, :2])))
+        turns.append(float(wrapped(difference[row, 2])))
+        paths.append(float(np.linalg.norm(np.diff(pose[: place + 1, :2], axis=0), axis=1).sum()))
+    if not distances:
+        return HorizonError(horizon, 0, *[float("nan")] * 4)
+    square = float(np.sqrt(np.mean(np.square(distances))))
+    yaw = float(np.degrees(np.sqrt(np.mean(np.square(turns)))))
+    return HorizonError(horizon, len(distances), square, float(np.median(distances)), yaw, float(np.mean(paths)))

@@ -1,0 +1,152 @@
+"""Segments of a log on the grid of the simulation, and the actuators' states at their start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from train_RL_agents.identification.log import BoatLog
+from train_RL_agents.identification.simulation import STEP
+
+Array = NDArray[np.float64]
+SECONDS, SHORT_SECONDS = 20.0, 5.0
+"""Longest segments (s) of the last and of the first search."""
+_LEAST = 0.4
+"""Shortest segment, as a share of the longest."""
+COMMAND_GAP, POSE_GAP = 2.0, 5.0
+"""Longest times without a row and without a pose within a segment (s)."""
+_REMEMBERED = 20.0
+"""Time before a segment in which commands count for the actuators' states (s)."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Parts of a log, E of them, with N steps of the grid and at most M measured poses each."""
+
+    start: Array
+    """[E] times at which they begin (s)."""
+    shares: Array
+    """[E, N, 2] mean commands of the steps."""
+    stamp: Array
+    """[E, M] times of the measured poses since the start (s), 0 where there is none."""
+    pose: Array
+    """[E, M, 3] measured poses, NaN where there is none."""
+    first: Array
+    """[E, 2] states of the actuators that commands had asked for a while before."""
+    changes: Array
+    """[E, C, 2] changes of these before the start."""
+    ago: Array
+    """[E, C] times from these changes to the start (s)."""
+
+    def rows(self, chosen: Array | Sequence[int] | NDArray[np.bool_]) -> Segments:
+        """Return some of the segments."""
+        return replace(self, **{name: value[chosen] for name, value in vars(self).items()})
+
+
+def spans(log: BoatLog, begin: float, end: float, seconds: float = SECONDS) -> list[tuple[float, float]]:
+    """Return the parts (s) of a log between gaps that are cut into segments, first and last time of each.
+
+    Args:
+        log: the log.
+        begin: time at which the first may begin (s).
+        end: time at which the last has ended (s).
+        seconds: length of the longest (s).
+    """
+    inside = (log.time >= begin) & (log.time <= end)
+    rows, poses = log.time[inside], log.time[inside & np.isfinite(log.pose[:, 0])]
+    if len(poses) < 2:
+        return []
+    breaks = [*_gaps(rows, COMMAND_GAP), *_gaps(poses, POSE_GAP)]
+    edges = sorted([(poses[0], poses[0]), *breaks, (poses[-1], poses[-1])], key=lambda gap: gap[0])
+    parts: list[tuple[float, float]] = []
+    last = edges[0][1]
+    for low, high in edges[1:]:
+        if low > last:
+            parts.append((float(last), float(low)))
+        last = max(last, high)
+    found = []
+    for low, high in parts:
+        count = max(1, math.ceil((high - low) / seconds - 0.01))
+        if high - low >= _LEAST * seconds:
+            length = (high - low) / count
+            found += [(low + number * length, low + (number + 1) * length) for number in range(count)]
+    return found
+
+
+def _gaps(times: Array, longest: float) -> list[tuple[float, float]]:
+    """Return the gaps between times that are longer than a limit."""
+    wide = np.flatnonzero(np.diff(times) > longest)
+    return [(float(times[place]), float(times[place + 1])) for place in wide]
+
+
+def cut(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, seconds: float) -> Segments:
+    """Cut segments out of a log.
+
+    Args:
+        log: the log.
+        parts: first and last time of each (s).
+        targets: [T, 2] states of the actuators that the commands ask for.
+        seconds: length of all simulations (s).
+    """
+    grid = np.arange(round(seconds / STEP) + 1) * STEP
+    # The integral of the commands, whose differences are the means of the steps.
+    steps = np.diff(log.time, append=log.time[-1] + 1e4)
+    integral = np.concatenate((np.zeros((1, 2)), np.cumsum(log.commands * steps[:, None], 0)))
+    edges = np.append(log.time, log.time[-1] + 1e4)
+    rows = []
+    for begin, end in parts:
+        sums = np.column_stack([np.interp(begin + grid, edges, column) for column in integral.T])
+        chosen = (log.time >= begin) & (log.time <= end) & np.isfinite(log.pose[:, 0])
+        earlier = np.flatnonzero((log.time <= begin) & (log.time > begin - _REMEMBERED))
+        origin = int(earlier[0]) if len(earlier) else 0
+        following = earlier[1:] if len(earlier) else earlier
+        moved = targets[following] - targets[following - 1]
+        kept = following[(moved != 0.0).any(1)]
+        rows.append(
+            (
+                np.diff(sums, axis=0) / STEP,
+                log.time[chosen] - begin,
+                log.pose[chosen],
+                targets[origin],
+                targets[kept] - targets[kept - 1],
+                begin - log.time[kept],
+            )
+        )
+    return Segments(
+        np.array([begin for begin, _ in parts]),
+        _stack([row[0] for row in rows], 0.0),
+        _stack([row[1] for row in rows], 0.0),
+        _stack([row[2] for row in rows], np.nan),
+        _stack([row[3] for row in rows], 0.0),
+        _stack([row[4] for row in rows], 0.0),
+        _stack([row[5] for row in rows], 0.0),
+    )
+
+
+def _stack(rows: Sequence[Array], filling: float) -> Array:
+    """Stack arrays, of which the shorter ones are filled up at their end."""
+    longest = max(len(row) for row in rows)
+    stacked = np.full((len(rows), longest, *rows[0].shape[1:]), filling)
+    for number, row in enumerate(rows):
+        stacked[number, : len(row)] = row
+    return stacked
+
+
+def guess_initial(segments: Segments) -> Array:
+    """Return initial states [E, 6] of segments, by quadratic polynomials through their first poses."""
+    states = []
+    for stamp, pose in zip(segments.stamp, segments.pose, strict=True):
+        present = np.flatnonzero(np.isfinite(pose[:, 0]))
+        rows = present[stamp[present] <= 4.0]
+        rows = rows if len(rows) >= 6 else present[:6]
+        degree = 2 if len(rows) >= 4 else 1 if len(rows) >= 2 else 0
+        curve = np.polyfit(stamp[rows], pose[rows], degree)[::-1]
+        x, y, yaw = curve[0]
+        vx, vy, r = curve[1] if degree else (0.0, 0.0, 0.0)
+        cos, sin = np.cos(yaw), np.sin(yaw)
+        states.append([x, y, yaw, cos * vx + sin * vy, cos * vy - sin * vx, r])
+    return np.array(states)

@@ -1,0 +1,176 @@
+"""Simulation of many boats at once by the world's own dynamics, each with its coefficients and its initial state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from marinenav_env.config import VesselConfig, WorldConfig
+from marinenav_env.physics.actuators import move, steady_actuator
+from marinenav_env.physics.dynamics import wrap_to_pi, wrap_to_two_pi
+from marinenav_env.scenarios.parameters import build_extras, build_parameters
+from marinenav_env.scenarios.scenario import blank_scenarios
+from marinenav_env.state import Extras, Parameters, State, Vessel
+from marinenav_env.vessels import scaled_settings
+from train_RL_agents.identification.coefficients import is_tied
+
+Array = NDArray[np.float64]
+STEP = 0.1
+"""Length of a step of the grid (s)."""
+_OPTIONS = {"device": torch.device("cpu"), "dtype": torch.float64}
+_LEAST_LAG = 1e-6
+"""Least time constant that is divided by (s)."""
+
+
+def substeps_of(vessel: VesselConfig) -> int:
+    """Return the substeps of a step of the grid that are about as long as those of the boat's own world."""
+    return max(1, round(STEP / float(scaled_settings(vessel)["dt"])))
+
+
+class Simulator:
+    """Boats that differ from one preset in some coefficients.
+
+    Args:
+        vessel: preset.
+        names: K coefficients that differ.
+        substeps: number of substeps in a step of the grid.
+    """
+
+    def __init__(self, vessel: VesselConfig, names: Sequence[str], substeps: int) -> None:
+        self.names, self._substeps = tuple(names), substeps
+        world = WorldConfig(vessel=vessel)
+        self._parameters, _ = build_parameters([world], 1, torch.device("cpu"), torch.float64)
+        extras = build_extras([world], 1, **_OPTIONS)
+        # Boats with ideal actuators follow at once; they may have a lag here.
+        self._vessel, self._extras = dict(self._parameters.vessel.items()), dict(extras.items())
+        self._is_steered, self._is_tied = vessel.actuators.steering != "thrusters", is_tied(vessel)
+        self._turn_rate = float(vessel.actuators.angle_rate) * STEP  # type: ignore[arg-type]
+
+    def parameters(self, values: Tensor) -> Parameters:
+        """Return the parameters of boats with coefficients [B, K], batch [B]."""
+        count = len(values)
+
+        def repeat(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {name: tensor.expand(count, *tensor.shape[1:]) for name, tensor in tensors.items()}
+
+        vessel, extras = repeat(self._vessel), repeat(self._extras)
+        for name, column in zip(self.names, values.unbind(1), strict=True):
+            (vessel if name in vessel else extras)[name] = column[:, None]
+            if name == "yDotR" and self._is_tied:
+                vessel["nDotV"] = column[:, None]
+        return Parameters(
+            vessel=Vessel(**vessel, batch_size=[count]),
+            sensor=self._parameters.sensor.expand(count),
+            rules=self._parameters.rules.expand(count),
+            weather=None,
+            extras=Extras(**extras, batch_size=[count]),
+            batch_size=[count],
+        )
+
+    def setpoints(self, shares: Tensor, vessel: Vessel) -> Tensor:
+        """Return the setpoints [B, N, 2] (N) of shares [B, N, 2] of the limits."""
+        most, least = vessel.max_thrust[:, :, None], -vessel.min_thrust[:, :, None]
+        setpoints = shares * torch.where(shares < 0.0, least, most)
+        if self._is_steered:
+            return torch.stack((setpoints[..., 0], shares[..., 1] * most[..., 0]), -1)
+        return setpoints
+
+    def targets(self, shares: Array) -> Array:
+        """Return the states of the actuators [T, 2] that have followed shares [T, 2]."""
+        scenario = blank_scenarios(len(shares), 1, 0, 0, torch.device("cpu"), torch.float64)
+        vessel, extras = Vessel(**self._vessel, batch_size=[1]), Extras(**self._extras, batch_size=[1])
+        setpoints = self.setpoints(torch.from_numpy(shares)[:, None], vessel)
+        return np.asarray(steady_actuator(setpoints, scenario, vessel, extras)[:, 0].numpy(), np.float64)
+
+    def lag(self, values: Tensor) -> Tensor:
+        """Return the time constants [B] of boats with coefficients [B, K]."""
+        if "lag" in self.names:
+            return values[:, self.names.index("lag")].clamp_min(_LEAST_LAG)
+        return self._extras["lag"][:, 0].expand(len(values)).clamp_min(_LEAST_LAG)
+
+    def started(self, values: Tensor, first: Tensor, changes: Tensor, ago: Tensor) -> Tensor:
+        """Return the states of the actuators [B, 2] after earlier commands.
+
+        Args:
+            values: [B, K] coefficients.
+            first: [B, 2] state that they had followed before.
+            changes: [B, C, 2] changes of the state that they follow.
+            ago: [B, C] times since these changes (s).
+        """
+        followed = 1.0 - torch.exp(-ago / self.lag(values)[:, None])
+        if not self._is_steered:
+            return first + (changes * followed[..., None]).sum(1)
+        # An angle follows at a limited rate, mostly within the time between two commands.
+        return torch.stack(
+            (first[:, 0] + (changes[..., 0] * followed).sum(1), first[:, 1] + changes[..., 1].sum(1)), -1
+        )
+
+    def poses(self, values: Tensor, initial: Tensor, actuator: Tensor, shares: Tensor) -> Tensor:
+        """Return the poses [B, N + 1, 3] of boats at the points of the grid, yaw not wrapped.
+
+        Args:
+            values: [B, K] coefficients.
+            initial: [B, 6] x, y (m), yaw (rad), surge, sway (m/s) and yaw rate (rad/s) at the start.
+            actuator: [B, 2] state of the actuators at the start.
+            shares: [B, N, 2] mean commands of the steps of the grid, as shares of the limits.
+        """
+        count = len(values)
+        parameters = self.parameters(values)
+        scenario = blank_scenarios(count, 1, 0, 0, torch.device("cpu"), torch.float64)
+        setpoints = self.setpoints(shares, parameters.vessel)
+        state = _initial_state(initial, actuator)
+        yaw = initial[:, 2]
+        poses = [initial[:, :3]]
+        for setpoint in setpoints.unbind(1):
+            rates = (setpoint[:, None] - state.thrust) / STEP
+            before = state.pose[:, 0, 2]
+            moved = move(state, rates, scenario, parameters, STEP / self._substeps, self._substeps)
+            state = state.replace(
+                pose=moved.pose,
+                velocity_water=moved.velocity_water,
+                velocity_ground=moved.velocity_ground,
+                thrust=moved.thrust,
+                actuator=moved.actuator,
+            )
+            yaw = yaw + wrap_to_pi(moved.pose[:, 0, 2] - before)
+            poses.append(torch.cat((moved.pose[:, 0, :2], yaw[:, None]), -1))
+        return torch.stack(poses, 1)
+
+
+def _initial_state(initial: Tensor, actuator: Tensor) -> State:
+    """Return the state of one robot in each environment; see Simulator.poses."""
+    count = len(initial)
+    cos, sin, u, v = initial[:, 2].cos(), initial[:, 2].sin(), initial[:, 3], initial[:, 4]
+    velocity = torch.stack((cos * u - sin * v, sin * u + cos * v, initial[:, 5]), -1)[:, None]
+    active = torch.ones(count, 1, dtype=torch.bool)
+    return State(
+        pose=torch.cat((initial[:, :2], wrap_to_two_pi(initial[:, 2:3])), -1)[:, None],
+        velocity_water=velocity,
+        velocity_ground=velocity,
+        thrust=torch.zeros_like(actuator)[:, None],
+        active=active,
+        collided=~active,
+        arrived=~active,
+        steps=torch.zeros(count, dtype=torch.int64),
+        actuator=actuator[:, None],
+        batch_size=[count],
+    )
+
+
+def at_times(poses: Array, stamp: Array) -> Array:
+    """Return poses [..., N + 1, 3] of a grid at times [..., M] (s), by linear interpolation."""
+    place = np.clip(stamp / STEP, 0.0, poses.shape[-2] - 1 - 1e-9)
+    before = place.astype(np.int64)
+    share = (place - before)[..., None]
+    low = np.take_along_axis(poses, before[..., None], -2)
+    return np.asarray((1.0 - share) * low + share * np.take_along_axis(poses, before[..., None] + 1, -2))
+
+
+def wrapped(angle: Array) -> Array:
+    """Return angles (rad) from -pi to pi."""
+    return np.asarray((angle + math.pi) % (2.0 * math.pi) - math.pi)
