@@ -39,8 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--result", metavar="FILE", type=Path, help="write all figures there (.json)", **plain)
     add("--name", metavar="NAME", help="name of the boat; by default that of the file of --out", **plain)
-    add("--frame", choices=("ned", "enu"), help="x north, y east, yaw clockwise from north (ned, the default); or x east, "
-        "y north, yaw anticlockwise from east (enu)", **plain)  # fmt: skip
+    frames = (
+        "ned (default): x north, y east, yaw clockwise from north; enu: x east, y north, yaw anticlockwise from east"
+    )
+    add("--frame", choices=("ned", "enu"), help=frames, **plain)
     add("--fit", metavar="NAME", nargs="+", help="coefficients to fit beside the usual ones", **plain)
     add("--keep", metavar="NAME", nargs="+", help="coefficients that keep the values of --vessel", **plain)
     add("--plan", action="store_true", help="print the manoeuvres that a log should have, and fit nothing")
@@ -63,6 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
     if "out" not in given:
         error("--out FILE is needed")
     check_outputs(*outputs)
+    for path in outputs:
+        if path.exists() and arguments.log.exists() and path.samefile(arguments.log):
+            error(f"{path} is the log: name another file")
     return _identify(arguments.log, given)
 
 

@@ -65,8 +65,8 @@ def value_of(vessel: VesselConfig, name: str) -> float:
 
 def with_values(vessel: VesselConfig, values: dict[str, float]) -> VesselConfig:
     """Return a boat with other coefficients."""
-    actuators = {name: value for name, value in values.items() if name in _ACTUATOR_FIELDS}
-    own = {name: value for name, value in values.items() if name not in actuators}
+    actuators: dict[str, Any] = {name: value for name, value in values.items() if name in _ACTUATOR_FIELDS}
+    own: dict[str, Any] = {name: value for name, value in values.items() if name not in actuators}
     return replace(vessel, **own, actuators=replace(vessel.actuators, **actuators))
 
 

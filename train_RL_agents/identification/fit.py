@@ -130,8 +130,8 @@ def fit(
     values = point.scaled * problem.scale
     values[kept] = [coefficients[number].preset for number in kept]
     estimates = tuple(
-        Estimate(item, float(value), *map(float, end), verdict)
-        for item, value, end, verdict in zip(coefficients, values, ends, verdicts, strict=True)
+        Estimate(item, float(value), float(low), float(high), verdict)
+        for item, value, (low, high), verdict in zip(coefficients, values, ends, verdicts, strict=True)
     )
     numbers = {item.coefficient.name: item.value for item in estimates if item.is_fitted}
     if "yDotR" in numbers and is_tied(vessel):

@@ -19,7 +19,7 @@ from train_RL_agents.identification.plausibility import check_motion, check_unit
 
 Array = NDArray[np.float64]
 FRAMES = ("ned", "enu")
-"""Frames of x, y and yaw: x north, y east, yaw clockwise from north; or x east, y north, yaw anticlockwise from east."""
+"""Frames: x north, y east, yaw clockwise from north; or x east, y north, yaw anticlockwise from east."""
 _LEAST_ROWS, _MOST_MESSAGE = 100, 40
 _UNORDERED = 0.05
 """Share of the rows that may be out of order or repeated."""
@@ -43,7 +43,7 @@ class BoatLog:
     """[T, 2] setpoints of the left and the right side as shares of the largest thrusts, or of the thrust and the
     angle; each holds until the next sample."""
     pose: Array
-    """[T, 3] x to the north, y to the east (m), yaw clockwise from north, not wrapped (rad); NaN where it is missing."""
+    """[T, 3] x to the north, y to the east (m), yaw clockwise from north, not wrapped (rad); NaN where missing."""
     in_newtons: bool
     """Whether the log has thrusts (N); otherwise shares, so that the size of the thrusts is not known."""
     notes: tuple[str, ...] = ()
@@ -83,9 +83,10 @@ def _parse(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     """Return the log of a text; see read_log."""
     names, table = _read_table(text)
     is_steered = vessel.actuators.steering != "thrusters"
-    position_columns, yaw_columns = _choose(names, _POSITION, "position"), _choose(names, _YAW, "yaw")
+    time_column = _choose(names, _TIME, "time")[0]
     command_columns = _choose(names, _STEERED if is_steered else _THRUSTERS, "commands")
-    time = table[:, names.index(_choose(names, _TIME, "time")[0])]
+    position_columns, yaw_columns = _choose(names, _POSITION, "position"), _choose(names, _YAW, "yaw")
+    time = table[:, names.index(time_column)]
     time, table, notes = _in_order(time, table)
 
     def columns(chosen: Sequence[str]) -> Array:

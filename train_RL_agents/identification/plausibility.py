@@ -152,7 +152,7 @@ def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     typical = np.median(np.linalg.norm(np.diff(points, axis=0), axis=1) / np.maximum(np.diff(times), 1e-3))
     known = 3.0 * top_speed(vessel)
     is_slow = bool(typical <= max(_FASTEST if known > _FASTEST else known, 3.0))
-    cause = f"plausible for {vessel.name} with a top speed of {top_speed(vessel):.3g} m/s: positions in meters, times in seconds"
+    cause = f"plausible for {vessel.name}, of at most {top_speed(vessel):.3g} m/s: is it in meters and seconds?"
     _require(is_slow, "speed", f"{typical:.3g} m/s in the median", cause)
     share = float(far.mean())
     _require(share <= _MOST_JUMPS, "position", f"jumping in {share:.0%} of the rows", "that of one boat, in meters")

@@ -100,7 +100,7 @@ def vessel_text(result: Identification, name: str) -> str:
         "format": FORMAT,
         "version": VERSION,
         "name": name,
-        "about": f"identified from {_plain(result.name)}, {result.log.seconds:.0f} s, from the preset {result.preset.name}",
+        "about": f"identified from {_plain(result.name)}, of {result.log.seconds:.0f} s, from {result.preset.name}",
         "source": "marinenav identify; numbers without an interval are those of the preset",
         "licence": "",
         "approximated": [*result.preset.approximated, *summary_lines(result)],

@@ -203,9 +203,9 @@ def minimise(
     count = len(problem.scale)
     active = np.array([*free, *((count, count + 1) if with_current else ())], dtype=np.int64)
     equations = problem.equations(point, free)
-
-    cost, damping, number = equations.cost + problem.prior_cost(point), 1e-2, 0
-    for number in range(1, iterations + 1):
+    cost, damping, done = equations.cost + problem.prior_cost(point), 1e-2, 0
+    while done < iterations:
+        done += 1
         step = _bounded_step(problem, equations, point, active, damping)
         scaled = point.scaled + step[:count]
         candidate = Point(scaled, point.current + step[count:], point.initial + equations.state_steps(step, damping))
@@ -220,7 +220,7 @@ def minimise(
         damping = max(damping / 5.0, _LEAST_DAMPING)
         if gain < enough:
             break
-    return point, equations, number
+    return point, equations, done
 
 
 def _bounded_step(

@@ -1,4 +1,4 @@
-"""Logs of boats."""
+"""Logs: what is read, repaired and refused."""
 
 import math
 
@@ -6,67 +6,194 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError, read_vessel
-from train_RL_agents.identification.log import cut, read_log
+from tests.train_RL_agents.identification.logs import HEADER, simple_rows, text_of
+from train_RL_agents.identification.log import read_log
 
 OTTER = read_vessel("otter")
+TIME, LEFT, RIGHT, X, Y, YAW = range(6)
 
 
-def written(folder, header="time,left,right,x,y,yaw", rows=None):
-    rows = [f"{0.2 * k},{10 + k % 7},20,{0.1 * k},0,{0.01 * k}" for k in range(400)] if rows is None else rows
+def read(folder, text, frame="ned", vessel=OTTER):
     file = folder / "log.csv"
-    file.write_text("\n".join([header, *rows]))
-    return file
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_log(file, vessel, frame)
 
 
-def test_a_log_is_read_with_holes_and_out_of_order(tmp_path):
-    rows = [f"{100 + 0.2 * k},{10 + k % 7},{'' if k % 2 else 20},{0.1 * k},0,{math.remainder(0.1 * k, 2 * math.pi)}"
-            for k in range(400)]  # fmt: skip
-    rows[5], rows[6] = rows[6], rows[5]
-    rows[9] = rows[9].rsplit(",", 3)[0] + ",,nan,"
-    log = read_log(written(tmp_path, rows=rows), OTTER)
-    assert log.time[0] == 0.0 and (np.diff(log.time) > 0.0).all() and log.seconds == pytest.approx(79.8)
-    assert (log.commands[:, 1] == 20.0).all()
-    assert np.isnan(log.pose[9]).all() and log.pose[-1, 2] == pytest.approx(39.9)
+def test_a_log_is_read_as_it_is(tmp_path):
+    rows = simple_rows()
+    log = read(tmp_path, text_of(rows))
+    assert log.in_newtons and not log.notes and log.seconds == pytest.approx(79.8)
+    assert log.pose == pytest.approx(rows[:, X:], abs=1e-4)
+    assert log.commands[0] == pytest.approx(rows[0, [LEFT, RIGHT]] / OTTER.max_thrust)
 
 
-def test_commands_may_be_shares_and_angles_degrees(tmp_path):
-    rows = [f"{0.2 * k},{-1 if k % 2 else 0.5},1,0,{0.1 * k},{k}" for k in range(400)]
-    log = read_log(written(tmp_path, "time,left_command,right_command,north,east,yaw_deg", rows), OTTER)
-    assert log.commands[:2].tolist() == [
-        [0.5 * OTTER.max_thrust, OTTER.max_thrust],
-        [OTTER.min_thrust, OTTER.max_thrust],
-    ]
-    assert log.pose[90, 2] == pytest.approx(math.pi / 2)
+def test_other_columns_units_and_frames_give_the_same(tmp_path):
+    rows = simple_rows()
+    plain = read(tmp_path, text_of(rows))
+    degrees = rows.copy()
+    degrees[:, YAW] = np.degrees(rows[:, YAW]) % 360.0
+    other = read(tmp_path, text_of(degrees, " Time ,left,right,north,east,yaw_deg"))
+    assert other.pose == pytest.approx(plain.pose, abs=1e-4)
+    enu = rows[:, [TIME, LEFT, RIGHT, Y, X, YAW]]
+    enu[:, YAW] = math.pi / 2 - rows[:, YAW]
+    assert read(tmp_path, text_of(enu), "enu").pose == pytest.approx(plain.pose, abs=1e-4)
+    shares = rows.copy()
+    shares[:, [LEFT, RIGHT]] /= OTTER.max_thrust
+    of_shares = read(tmp_path, text_of(shares, "time,left_command,right_command,x,y,yaw"))
+    assert not of_shares.in_newtons and of_shares.commands == pytest.approx(plain.commands, abs=1e-4)
+    radius = 6_371_008.8
+    globe = rows.copy()
+    globe[:, X] = 59.0 + np.degrees(rows[:, X] / radius)
+    globe[:, Y] = 10.0 + np.degrees(rows[:, Y] / radius / math.cos(math.radians(59.0)))
+    lines = "\n".join(
+        ["time,left,right,latitude,longitude,yaw", *(",".join(f"{v:.10f}" for v in row) for row in globe)]
+    )
+    assert read(tmp_path, lines).pose == pytest.approx(plain.pose, abs=0.02)
 
 
-def test_parts_have_the_mean_of_their_commands(tmp_path):
-    log = read_log(written(tmp_path), OTTER)
-    parts = cut(log, np.array([0.1, 10.0, 75.0]), 10.0, 0.1)
-    assert parts.start.tolist() == [0.1, 10.0] and parts.commands.shape == (2, 100, 2)
-    assert parts.commands[0, :3, 0] == pytest.approx([10.0, 11.0, 11.0])
-    assert parts.stamp[0, 0] == pytest.approx(0.1) and parts.pose[0, 0, 0] == pytest.approx(0.1)
+def test_what_can_be_repaired_is_said(tmp_path):
+    rows = simple_rows()
+    rows[50:60, X:] = np.nan
+    rows[70, [LEFT, RIGHT]] = np.nan
+    rows[100, X] += 500.0
+    rows[200:202] = rows[[201, 200]]
+    rows[300] = rows[299]
+    log = read(tmp_path, text_of(rows))
+    assert np.isnan(log.pose[50:60]).all() and np.isnan(log.pose[100]).all() and (np.diff(log.time) > 0.0).all()
+    assert log.commands[70] == pytest.approx(log.commands[69])
+    assert len(log.notes) == 3 and "2 rows were out of order or repeated" in log.notes
+    assert "1 positions that no boat can jump to are not used" in log.notes
 
 
-@pytest.mark.parametrize(
-    ("header", "rows", "sentence"),
-    [
-        ("", [], "time=None: must be there: time"),
-        ("time,left,x,y,yaw", None, "commands=None: must be there: left and right or left_command and right_command"),
-        ("time,left,right,x,yaw", None, "position=None: must be there: x and y or north and east"),
-        ("time,left,right,x,y", None, "yaw=None: must be there: yaw or yaw_deg"),
-        ("time,left,right,x,y,yaw", [], "samples=0: must be more than one"),
-        ("time,left,right,x,y,yaw", ["0,1,2,3,4"], "line 2=5: must be 6 values"),
-        ("time,left,right,x,y,yaw", ["0,1,2,3,4,east"], "line 2='east': must be a number"),
-        ("time,left,right,x,y,yaw", ["0,1,2,3,4,inf"], "line 2='inf': must be a number"),
-        ("time,left,right,x,y,yaw", ["0,1,2,3,4,5", ",1,2,3,4,5"], "time='nan': must be there in every row"),
-        ("time,left,right,x,y,yaw", ["0,1,2,3,4,5", "9,1,2,3,4,5"], "length=9.0: must be from 60 to 7200 s"),
-        ("time,left,right,x,y,yaw", ["0,,2,3,4,5", "90,1,2,3,4,5"], "must be there in the first row"),
-        ("time,left,right,x,y,yaw", ["0,1,1,3,4,5", "90,1,1,9,4,5"], "commands=1.0: must be more than one number"),
-        ("time,left,right,x,y,yaw", ["0,1,2,3,4,5", "90,3,2,3,4,5"], "must be that of a boat that moves"),
-        ("time,left_command,right_command,x,y,yaw", ["0,1,2,3,4,5", "90,1,2,9,4,5"], "must be from -1 to 1"),
-    ],
-)
-def test_damaged_logs_are_refused_in_one_sentence(tmp_path, header, rows, sentence):
+def changed(column, function):
+    def change(rows):
+        rows = rows.copy()
+        rows[:, column] = function(rows[:, column])
+        return rows
+
+    return change
+
+
+def put(place, column, value):
+    def change(rows):
+        rows = rows.copy()
+        rows[place, column] = value
+        return rows
+
+    return change
+
+
+def swapped(first, second):
+    def change(rows):
+        rows = rows.copy()
+        rows[:, [first, second]] = rows[:, [second, first]]
+        return rows
+
+    return change
+
+
+ROWS = {
+    "too short": (lambda rows: rows[:150], "length: 29.8 s; must be at least 60 s"),
+    "few rows": (lambda rows: rows[:20], "rows=20: must be at least 100"),
+    "too sparse": (lambda rows: np.column_stack((rows[:, 0] * 10, rows[:, 1:])), "must be at most 1 s apart"),
+    "milliseconds": (changed(TIME, lambda t: 1e3 * t), "must be in seconds: it seems to be in milliseconds"),
+    "microseconds": (changed(TIME, lambda t: 1e6 * t), "it seems to be in microseconds"),
+    "nanoseconds": (changed(TIME, lambda t: 1e9 * t), "it seems to be in nanoseconds"),
+    "minutes": (changed(TIME, lambda t: t / 60.0), "length: 1.33 s; must be at least 60 s"),
+    "hours long": (changed(TIME, lambda t: t * (t < 70) + (t >= 70) * 1e4 + t), "must be at most 7200 s"),
+    "time stands still": (changed(TIME, lambda t: 0.0 * t), "must be"),
+    "time backwards": (changed(TIME, lambda t: t[::-1]), "must be"),
+    "time starts again": (changed(TIME, lambda t: t % 40.0), "cut the log where its clock was set"),
+    "times repeated": (changed(TIME, lambda t: np.round(t)), "must be"),
+    "times shuffled": (changed(TIME, np.random.default_rng(0).permutation), "must be"),
+    "times missing": (put(slice(0, 100), TIME, np.nan), "time='missing in 100 of 400 rows'"),
+    "constant commands": (put(slice(None), slice(1, 3), 40.0), "must be commands that change"),
+    "no commands": (put(slice(None), slice(1, 3), 0.0), "must be commands that change"),
+    "commands missing": (put(slice(0, 300), LEFT, np.nan), "left='missing in 300 of 400 rows'"),
+    "one side missing": (put(slice(None), RIGHT, np.nan), "right='missing in 400 of 400 rows'"),
+    "too much thrust": (changed(LEFT, lambda v: 10 * v), "the limits of otter"),
+    "thrust astern": (changed(RIGHT, lambda v: -2 * v), "the limits of otter"),
+    "shares as newtons": (lambda rows: changed(LEFT, lambda v: v / 100)(changed(RIGHT, lambda v: v / 100)(rows)),
+                          "name columns of shares left_command and right_command"),
+    "x stuck": (put(slice(None), X, 3.0), "x: 3 in every row; must be measured: a sensor may be stuck"),
+    "y stuck": (put(slice(None), Y, -1.0), "y: -1 in every row"),
+    "yaw stuck": (put(slice(None), YAW, 1.5), "yaw: 1.5 in every row"),
+    "no positions": (put(slice(None), X, np.nan), "x: there in 0% of the rows"),
+    "few positions": (put(slice(100, None), Y, np.nan), "y: there in 25% of the rows; must be there in at least 30%"),
+    "no yaw": (put(slice(None), YAW, np.nan), "yaw: there in 0% of the rows"),
+    "yaw in degrees": (changed(YAW, lambda v: np.degrees(v) % 360.0), "name the column yaw_deg for degrees"),
+    "yaw in signed degrees": (changed(YAW, lambda v: (np.degrees(v) + 180) % 360.0 - 180), "name the column yaw_deg"),
+    "yaw constant but noisy": (changed(YAW, lambda v: 0.01 * np.sin(1e3 * v)), "of a boat that turns"),
+    "yaw of noise": (changed(YAW, lambda v: np.random.default_rng(0).uniform(-3, 3, len(v))), "yaw"),
+    "yaw the other way": (changed(YAW, lambda v: -v), "is it --frame enu"),
+    "yaw off by a quarter": (changed(YAW, lambda v: v + math.pi / 2), "degrees off the course"),
+    "yaw off by a half": (changed(YAW, lambda v: v + math.pi), "degrees off the course"),
+    "x and y exchanged": (swapped(X, Y), "are x and y exchanged"),
+    "sides exchanged": (swapped(LEFT, RIGHT), "are the sides exchanged"),
+    "enu": (lambda rows: changed(YAW, lambda v: math.pi / 2 - v)(swapped(X, Y)(rows)), "--frame enu"),
+    "millimeters": (lambda rows: changed(X, lambda v: 1e3 * v)(changed(Y, lambda v: 1e3 * v)(rows)), "in meters"),
+    "centimeters": (lambda rows: changed(X, lambda v: 1e2 * v)(changed(Y, lambda v: 1e2 * v)(rows)), "in meters"),
+    "kilometers": (lambda rows: changed(X, lambda v: 1e-3 * v)(changed(Y, lambda v: 1e-3 * v)(rows)), "does not move"),
+    "a teleport": (put(slice(200, None), X, 900.0), "must be without jumps: cut the log there"),
+    "teleports": (changed(X, lambda v: v + 300.0 * (np.arange(len(v)) // 3 % 2)), "position"),
+    "random positions": (changed(X, lambda v: np.random.default_rng(0).uniform(0, 1e3, len(v))), "is it in meters and seconds?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_absurd_logs_are_refused_in_one_sentence(name, tmp_path):
+    change, sentence = ROWS[name]
+    refuse(tmp_path, text_of(change(simple_rows())), sentence)
+
+
+def refuse(folder, text, sentence):
     with pytest.raises(ConfigError) as error:
-        read_log(written(tmp_path, header, rows), OTTER)
-    assert sentence in str(error.value) and "\n" not in str(error.value)
+        read(folder, text)
+    message = str(error.value)
+    assert message.startswith(f"{folder / 'log.csv'}: ") and "\n" not in message and len(message) < 400
+    assert sentence in message
+
+
+GOOD = text_of(simple_rows())
+LINES = GOOD.splitlines()
+TEXTS = {
+    "empty": ("", "a table with the names of its columns"),
+    "blank": ("\n\n \n", "a table with the names of its columns"),
+    "names only": (HEADER + "\n", "rows=0: must be at least 100"),
+    "no names": ("\n".join(LINES[1:]), "must be the names of the columns"),
+    "not utf-8": (b"\xff\xfe\x00", "cannot be read as a log"),
+    "null characters": (GOOD.replace("1", "\0"), "must be"),
+    "semicolons": (GOOD.replace(",", ";"), "time must be in the columns"),
+    "tabs": (GOOD.replace(",", "\t"), "must be in the columns"),
+    "decimal commas": (GOOD.replace(".", ","), "must be 6, as many as names of columns"),
+    "no time": (GOOD.replace("time", "stamp", 1), "time must be in the columns time; there is no column time"),
+    "no left": (GOOD.replace("left", "port", 1), "there is no column left"),
+    "no x": (GOOD.replace(",x,", ",e,", 1), "there is no column x"),
+    "no y": (GOOD.replace(",y,", ",n,", 1), "there is no column y"),
+    "no yaw": (GOOD.replace("yaw", "heading", 1), "yaw must be in the columns yaw, or yaw_deg; there is no column yaw"),
+    "left twice": (GOOD.replace("right", "left", 1), "column='left': must be there once"),
+    "a short line": (GOOD.replace(LINES[5], "1,2,3"), "line 6: values=3: must be 6"),
+    "a long line": (GOOD.replace(LINES[5], LINES[5] + ",0"), "line 6: values=7: must be 6"),
+    "a cut file": (GOOD[: GOOD.rindex(",") - 20], "must be 6"),
+    "a word": (GOOD.replace(LINES[7], "1.2,ahead,20,0,0,0"), "line 8: left='ahead': must be a number"),
+    "infinite": (GOOD.replace(LINES[7], "1.2,20,20,inf,0,0"), "line 8: x='inf': must be a number"),
+    "a date": (GOOD.replace(LINES[7], "2024-05-01T10:00:00,20,20,0,0,0"), "line 8: time='2024-05-01T10:00:00'"),
+    "json": ('{"time": [0, 1]}', "must be"),
+    "html": ("<html>\n<body></body></html>", "must be"),
+    "degrees beyond the earth": (GOOD.replace("x,y", "latitude,longitude", 1).replace(LINES[9], "1.6,20,20,95,0,0"),
+                                 "latitude"),
+    "radians as degrees": (GOOD.replace("yaw", "yaw_deg", 1), "name the column yaw for radians"),
+    "percent": (GOOD.replace("left,right", "left_command,right_command", 1), "divide percent by 100"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_damaged_files_are_refused_in_one_sentence(name, tmp_path):
+    text, sentence = TEXTS[name]
+    refuse(tmp_path, text, sentence)
+
+
+def test_files_that_are_none_are_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "none.csv"):
+        with pytest.raises(ConfigError, match="cannot be read as a log"):
+            read_log(path, OTTER)
