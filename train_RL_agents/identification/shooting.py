@@ -28,7 +28,9 @@ CURRENT = 0.5
 _STATE_STEPS = np.array([1e-4, 1e-4, 1e-5, 1e-5, 1e-5, 1e-5])
 _SCALED_STEP = 1e-5
 """Steps of the differences."""
-_STATE_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e-6, 1e7
+_STATE_DAMPING, _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e-2, 1e-6, 1e7
+_FEW = 0.2
+"""Share of the segments with a larger loss up to which their states' damping alone is to help."""
 _LARGEST_STEP = 2.0
 """Largest step of a scaled coefficient."""
 
@@ -51,8 +53,8 @@ class Equations:
 
     residuals: Array
     """[E, M, 3] residuals in standard deviations, 0 where nothing is measured."""
-    cost: float
-    """Loss of the residuals."""
+    costs: Array
+    """[E] loss of the residuals of each segment."""
     shared: Array
     """[E, Q, Q] of the unknowns that segments share."""
     mixed: Array
@@ -64,21 +66,31 @@ class Equations:
     state_gradient: Array
     """[E, 6] gradient by the states."""
 
-    def reduced(self, damping: float = 0.0) -> tuple[Array, Array]:
-        """Return matrix [E, Q, Q] and gradient [E, Q] of every segment from which its state is eliminated."""
+    @property
+    def cost(self) -> float:
+        """Return the loss of the residuals."""
+        return float(self.costs.sum())
+
+    def reduced(self, damping: float | Array = 0.0) -> tuple[Array, Array]:
+        """Return matrix [E, Q, Q] and gradient [E, Q] of every segment from which its state is eliminated.
+
+        Args:
+            damping: damping of the states, of all or [E].
+        """
         gain = self.mixed @ self._inverse(damping)
         return (
             self.shared - gain @ self.mixed.transpose(0, 2, 1),
             self.gradient - (gain @ self.state_gradient[..., None])[..., 0],
         )
 
-    def _inverse(self, damping: float) -> Array:
+    def _inverse(self, damping: float | Array) -> Array:
         """Return the inverse of the states' blocks."""
         diagonal = np.einsum("eii->ei", self.states)
-        damped = self.states + (damping * diagonal + _STATE_DAMPING)[:, None] * np.eye(6)
+        share = np.broadcast_to(damping, len(diagonal))[:, None]
+        damped = self.states + (share * diagonal + _STATE_DAMPING)[:, None] * np.eye(6)
         return np.asarray(np.linalg.inv(damped))
 
-    def state_steps(self, step: Array, damping: float) -> Array:
+    def state_steps(self, step: Array, damping: float | Array) -> Array:
         """Return the steps [E, 6] of the states that belong to a step [Q]."""
         right = self.state_gradient + self.mixed.transpose(0, 2, 1) @ step
         return np.asarray(-(self._inverse(damping) @ right[..., None])[..., 0])
@@ -172,13 +184,13 @@ def _normal(residuals: Array, by_shared: Array, by_state: Array) -> Equations:
     flat = residuals.reshape(len(residuals), -1)
     size = np.abs(flat)
     within = np.minimum(size, HUBER)
-    cost = float((within * (size - 0.5 * within)).sum())
+    costs = (within * (size - 0.5 * within)).sum(1)
     weight = np.minimum(1.0, HUBER / np.maximum(size, 1e-12))[:, None]
     shared, states = by_shared * weight, by_state * weight
     transposed = by_state.transpose(0, 2, 1)
     return Equations(
         residuals,
-        cost,
+        costs,
         shared @ by_shared.transpose(0, 2, 1),
         shared @ transposed,
         states @ transposed,
@@ -203,32 +215,43 @@ def minimise(
     count = len(problem.scale)
     active = np.array([*free, *((count, count + 1) if with_current else ())], dtype=np.int64)
     equations = problem.equations(point, free)
-    cost, damping, done = equations.cost + problem.prior_cost(point), 1e-2, 0
+    cost, damping, done = equations.cost + problem.prior_cost(point), _FIRST_DAMPING, 0
+    # A state whose step was too long is damped by itself, so that one segment does not slow down all.
+    state_damping = np.full(len(point.initial), _FIRST_DAMPING)
     while done < iterations:
         done += 1
-        step = _bounded_step(problem, equations, point, active, damping)
-        scaled = point.scaled + step[:count]
-        candidate = Point(scaled, point.current + step[count:], point.initial + equations.state_steps(step, damping))
+        step = _bounded_step(problem, equations, point, active, damping, state_damping)
+        steps = equations.state_steps(step, state_damping)
+        candidate = Point(point.scaled + step[:count], point.current + step[count:], point.initial + steps)
         following = problem.equations(candidate, free)
         candidate_cost = following.cost + problem.prior_cost(candidate)
-        if not candidate_cost < cost:  # not a number where a simulation diverges
+        is_worse = ~(following.costs <= equations.costs + 0.05 * enough)  # also where a simulation diverges
+        state_damping = np.where(is_worse, 10.0 * state_damping, state_damping / 5.0)
+        state_damping = state_damping.clip(_LEAST_DAMPING, _MOST_DAMPING)
+        if not candidate_cost < cost:
             if damping > _MOST_DAMPING or abs(candidate_cost - cost) < 0.01 * enough:
                 break
-            damping *= 5.0
+            # A few bad segments are damped already.
+            damping *= 2.0 if is_worse.mean() < _FEW else 5.0
             continue
         gain, cost, point, equations = cost - candidate_cost, candidate_cost, candidate, following
         damping = max(damping / 5.0, _LEAST_DAMPING)
-        if gain < enough:
+        if gain < enough and not is_worse.any():
             break
     return point, equations, done
 
 
 def _bounded_step(
-    problem: Problem, equations: Equations, point: Point, active: NDArray[np.int64], damping: float
+    problem: Problem,
+    equations: Equations,
+    point: Point,
+    active: NDArray[np.int64],
+    damping: float,
+    state_damping: Array,
 ) -> Array:
     """Return the damped step [Q] of the shared unknowns; where it meets a bound, the others step with that in mind."""
     count = len(problem.scale)
-    matrix, gradient = equations.reduced(damping)
+    matrix, gradient = equations.reduced(state_damping)
     total = matrix.sum(0) + np.diag(problem.precision)
     total = total + damping * np.diag(np.diag(total))
     right = gradient.sum(0) + problem.precision * problem.offset(point)

@@ -136,7 +136,7 @@ ROWS = {
     "kilometers": (lambda rows: changed(X, lambda v: 1e-3 * v)(changed(Y, lambda v: 1e-3 * v)(rows)), "does not move"),
     "a teleport": (put(slice(200, None), X, 900.0), "must be without jumps: cut the log there"),
     "teleports": (changed(X, lambda v: v + 300.0 * (np.arange(len(v)) // 3 % 2)), "position"),
-    "random positions": (changed(X, lambda v: np.random.default_rng(0).uniform(0, 1e3, len(v))), "is it in meters and seconds?"),
+    "random positions": (changed(X, lambda v: np.random.default_rng(0).uniform(0, 1e3, len(v))), "meters and seconds"),
 }  # fmt: skip
 
 
