@@ -19,6 +19,8 @@ _LEAST = 0.4
 """Shortest segment, as a share of the longest."""
 COMMAND_GAP, POSE_GAP = 2.0, 5.0
 """Longest times without a row and without a pose within a segment (s)."""
+SETTLING = 5.0
+"""Time after the start of a log and after a gap of rows that is left out, since earlier commands are not known (s)."""
 _REMEMBERED = 20.0
 """Time before a segment in which commands count for the actuators' states (s)."""
 
@@ -60,11 +62,12 @@ def spans(log: BoatLog, begin: float, end: float, seconds: float = SECONDS) -> l
     rows, poses = log.time[inside], log.time[inside & np.isfinite(log.pose[:, 0])]
     if len(poses) < 2:
         return []
-    breaks = [*_gaps(rows, COMMAND_GAP), *_gaps(poses, POSE_GAP)]
-    edges = sorted([(poses[0], poses[0]), *breaks, (poses[-1], poses[-1])], key=lambda gap: gap[0])
+    unknown = [(low, high + SETTLING) for low, high in _gaps(rows, COMMAND_GAP)]
+    unknown.append((log.time[0], log.time[0] + SETTLING))
+    edges = sorted([(poses[0], poses[0]), *unknown, *_gaps(poses, POSE_GAP), (poses[-1], poses[-1])])
     parts: list[tuple[float, float]] = []
-    last = edges[0][1]
-    for low, high in edges[1:]:
+    last = edges[0][0]
+    for low, high in edges:
         if low > last:
             parts.append((float(last), float(low)))
         last = max(last, high)
