@@ -1,0 +1,79 @@
+"""Vessel files, figures and pages of identified boats."""
+
+import json
+
+import numpy as np
+import pytest
+
+from marinenav_env import read_vessel, scaled_world
+from marinenav_env.vessels import read_vessel_file, vessel_files
+from train_RL_agents.figures.identification import write_page
+from train_RL_agents.identification.coefficients import choose, with_values
+from train_RL_agents.identification.fit import KEPT, TIED, TOLD, Estimate, Fit
+from train_RL_agents.identification.log import BoatLog
+from train_RL_agents.identification.prediction import HorizonError, Prediction
+from train_RL_agents.identification.report import Identification, result_text, summary_lines, untold_lines, vessel_text
+
+
+def identification(name, in_newtons=True, predicted=True):
+    """An identification whose numbers are half as large again, but for one that is kept and one that is tied."""
+    preset = read_vessel_file(name)
+    coefficients = choose(preset.vessel, in_newtons)
+    verdicts = [KEPT, TIED, *[TOLD] * (len(coefficients) - 2)]
+    estimates = tuple(
+        Estimate(item, value, value - 0.1, value + 0.1, verdict)
+        for item, verdict in zip(coefficients, verdicts, strict=True)
+        for value in [item.preset if verdict == KEPT else 1.5 * item.preset]
+    )
+    vessel = with_values(preset.vessel, {item.coefficient.name: item.value for item in estimates})
+    fit = Fit(vessel, estimates, (0.1, -0.2), 0.01, (0.1, 0.02), 22, 9)
+    time = np.arange(0.0, 100.0, 0.2)
+    log = BoatLog(time, np.zeros((500, 2)), np.zeros((500, 3)), in_newtons, ("2 rows were <lost>",))
+    windows = 3 if predicted else 0
+    poses = np.cumsum(np.full((windows, 201, 3), 0.1), 1)
+    stamp = np.tile(np.arange(0.0, 20.0, 0.2), (windows, 1))
+    errors = tuple(HorizonError(seconds, windows, 0.2, 0.1, 1.0, 20.0) for seconds in (5.0, 20.0)) if predicted else ()
+    prediction = Prediction(75.0 + np.arange(windows), poses, stamp, np.full((windows, 100, 3), 1.0), errors)
+    return Identification(log, "a <log>.csv", preset, fit, 75.0, prediction, prediction)
+
+
+@pytest.mark.parametrize("name", ["published", *vessel_files()])
+@pytest.mark.parametrize("in_newtons", [True, False])
+def test_a_written_boat_is_read_with_the_fitted_numbers(name, in_newtons, tmp_path):
+    result = identification(name, in_newtons)
+    file = tmp_path / "mine.json"
+    file.write_text(vessel_text(result, "mine"))
+    vessel, preset = read_vessel(file), read_vessel(name)
+    for item in result.fit.estimates:
+        coefficient = item.coefficient.name
+        holder = vessel.actuators if hasattr(vessel.actuators, coefficient) else vessel
+        assert getattr(holder, coefficient) == pytest.approx(item.value, rel=1e-4), coefficient
+    for kept in ("m", "length", "Izz", "single_rotation", "radius", "goal_distance"):
+        assert getattr(vessel, kept) == getattr(preset, kept), kept
+    assert (
+        vessel.actuators.steering == preset.actuators.steering and vessel.actuators.spacing == preset.actuators.spacing
+    )
+    assert scaled_world(vessel).vessel.name == "mine"
+    content = json.loads(file.read_text())
+    assert any("Prediction over 20 s" in line for line in content["approximated"])
+
+
+def test_the_figures_name_what_would_tell_the_rest():
+    result = identification("otter")
+    content = json.loads(result_text(result))
+    verdicts = {name: entry["verdict"] for name, entry in content["coefficients"].items()}
+    assert verdicts["xDotU"] == KEPT and content["coefficients"]["xDotU"]["manoeuvres"]
+    assert "manoeuvres" not in content["coefficients"]["lag"]
+    assert [error["seconds"] for error in content["prediction"]] == [5.0, 20.0]
+    lines = untold_lines(result)
+    assert lines[0].startswith("The log cannot tell xDotU alone; what would: accelerate and coast")
+    assert summary_lines(result)[-1] == "The part that was not fitted is too short for predictions over 60 s."
+
+
+def test_pages_escape_names_and_show_tracks():
+    page = write_page(identification("otter"), "my <boat>")
+    assert "my &lt;boat&gt;" in page and "<boat>" not in page and "<lost>" not in page
+    assert page.count("<figure>") == 3 and "0.20 m" in page and "nan" not in page.lower().replace("finance", "")
+    assert "too short for predictions over 5 and 20 and 60 s" in write_page(
+        identification("otter", predicted=False), "b"
+    )
