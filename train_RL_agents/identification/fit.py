@@ -12,7 +12,7 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.support.validation import require
 from train_RL_agents.identification.coefficients import Coefficient, is_tied, with_values
 from train_RL_agents.identification.log import BoatLog
-from train_RL_agents.identification.segments import SECONDS, SHORT_SECONDS, cut, guess_initial, spans
+from train_RL_agents.identification.segments import LENGTHS, cut, guess_initial, spans
 from train_RL_agents.identification.shooting import Equations, Point, Problem, minimise, noise_of
 from train_RL_agents.identification.simulation import STEP, Simulator, substeps_of
 
@@ -21,9 +21,10 @@ WIDEST = 1.0
 """Width of an interval, over the size of the coefficient, from which on the log cannot tell it."""
 TOLD, TIED, KEPT = "told", "told together with others only", "kept"
 """What a log says about a coefficient."""
-_COARSE_GAIN, _GAIN, _COARSE, _FINE = 1.0, 0.02, 15, 25
+_COARSE_GAIN, _GAIN, _COARSE, _FINE = 1.0, 0.02, 30, 15
 """Gains of an iteration that end the first and the second search, and their most iterations."""
-_LEAST_SEGMENTS = 4
+_LEAST_SEGMENTS, _WORSE = 4, 3.0
+"""Fewest segments, and growth of the residuals from which on longer segments are not used."""
 _REPLICATES, _QUANTILES = 1000, (0.025, 0.975)
 """Replicates of the bootstrap, and the quantiles between which an interval lies."""
 
@@ -96,35 +97,23 @@ def fit(
     names = [item.name for item in coefficients]
     simulator = Simulator(vessel, names, substeps_of(vessel))
     free = list(range(len(names)))
-    # Short segments converge from far away; long ones tell more.
-    problem = _problem(log, simulator, coefficients, end, SHORT_SECONDS)
-    start = np.array([_start(item) for item in coefficients]) / problem.scale
-    point = Point(start, np.zeros(2), guess_initial(problem.segments))
-    point, equations, first = minimise(problem, point, free, _COARSE_GAIN, _COARSE)
-    report(f"{len(problem.segments.start)} segments of up to {SHORT_SECONDS:g} s: {first} iterations")
-    noise = noise_of(problem, equations.residuals)
-    problem = _problem(log, simulator, coefficients, end, SECONDS)
-    problem.noise = noise
-    point = Point(point.scaled, point.current, guess_initial(problem.segments))
-    point, equations, second = minimise(problem, point, free, _COARSE_GAIN, _FINE)
-    problem.noise = noise_of(problem, equations.residuals)
-    point, equations, third = minimise(problem, point, free, _GAIN, _FINE)
-    segments = problem.segments
-    report(f"{len(segments.start)} segments of up to {SECONDS:g} s: {second + third} iterations")
+    start = np.array([_start(item) for item in coefficients]) / np.array([item.scale for item in coefficients])
+    problem, point, first = _lengthen(log, simulator, coefficients, end, start, report)
+    point, equations, second = minimise(problem, point, free, _GAIN, _FINE)
     spread = _spread(problem, equations, point)
     told = np.array(
         [_is_told(item, *ends) for item, ends in zip(coefficients, _ends(problem, point, spread), strict=True)]
     )
     kept = _eliminate(problem, equations, point, coefficients, told)
-    fourth = 0
+    third = 0
     if kept:
         remaining = [number for number in free if number not in kept]
         scaled = point.scaled.copy()
         scaled[kept] = problem.preset[kept]
-        point, _, fourth = minimise(problem, Point(scaled, point.current, point.initial), remaining, _GAIN, _FINE)
+        point, _, third = minimise(problem, Point(scaled, point.current, point.initial), remaining, _GAIN, _FINE)
         equations = problem.equations(point, free)
         spread = _spread(problem, equations, point)
-        report(f"{len(kept)} coefficients kept: {fourth} iterations")
+        report(f"{len(kept)} coefficients kept: {third} iterations")
     verdicts = [KEPT if number in kept else TOLD if told[number] else TIED for number in free]
     ends = _ends(problem, point, spread)
     values = point.scaled * problem.scale
@@ -142,14 +131,51 @@ def fit(
         (float(point.current[0]), float(point.current[1])),
         float(0.5 * (spread[1] - spread[0])[len(names) :].max()),
         (float(problem.noise[0]), float(problem.noise[2])),
-        len(segments.start),
-        first + second + third + fourth,
+        len(problem.segments.start),
+        first + second + third,
     )
 
 
 def _start(item: Coefficient) -> float:
     """Return the value that a search starts from: that of the preset, but a lag of 0 has no derivative."""
     return max(item.preset, 0.2) if item.name == "lag" else item.preset
+
+
+def _lengthen(
+    log: BoatLog,
+    simulator: Simulator,
+    coefficients: Sequence[Coefficient],
+    end: float,
+    scaled: Array,
+    report: Callable[[str], None],
+) -> tuple[Problem, Point, int]:
+    """Return the problem of the longest segments that the boat fits, estimates, and the iterations.
+
+    Short segments converge from far away; long ones tell more.
+    """
+    current, iterations = np.zeros(2), 0
+    best: tuple[Problem, Point] | None = None
+    for seconds in LENGTHS:
+        if best is not None and len(spans(log, 0.0, end, seconds)) < _LEAST_SEGMENTS:
+            break
+        problem = _problem(log, simulator, coefficients, end, seconds)
+        if best is not None:
+            problem.noise = best[0].noise
+        point = Point(scaled, current, guess_initial(problem.segments))
+        point, equations, done = minimise(
+            problem, point, list(range(len(scaled))), _COARSE_GAIN, _COARSE if best is None else _FINE
+        )
+        iterations += done
+        report(f"{len(problem.segments.start)} segments of up to {seconds:g} s: {done} iterations")
+        noise = noise_of(problem, equations.residuals)
+        if best is not None and bool((noise > _WORSE * best[0].noise).any()):
+            report(f"the model does not fit so long segments: those of up to {0.5 * seconds:g} s are used")
+            break
+        problem.noise, scaled, current = noise, point.scaled, point.current
+        best = problem, point
+    if best is None:
+        raise ValueError("no lengths of segments")
+    return *best, iterations
 
 
 def _problem(

@@ -13,8 +13,9 @@ from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.simulation import STEP
 
 Array = NDArray[np.float64]
-SECONDS, SHORT_SECONDS = 20.0, 5.0
-"""Longest segments (s) of the last and of the first search."""
+LENGTHS = (5.0, 10.0, 20.0)
+"""Lengths of the segments of one search after the other (s)."""
+SECONDS = LENGTHS[-1]
 _LEAST = 0.4
 """Shortest segment, as a share of the longest."""
 COMMAND_GAP, POSE_GAP = 2.0, 5.0
