@@ -60,7 +60,9 @@ class Simulator:
 
         vessel, extras = repeat(self._vessel), repeat(self._extras)
         for name, column in zip(self.names, values.unbind(1), strict=True):
-            (vessel if name in vessel else extras)[name] = column[:, None]
+            # A difference at a lag of 0 would have a negative one, whose exponential is infinite.
+            value = column.clamp_min(_LEAST_LAG) if name == "lag" else column
+            (vessel if name in vessel else extras)[name] = value[:, None]
             if name == "yDotR" and self._is_tied:
                 vessel["nDotV"] = column[:, None]
         return Parameters(

@@ -76,3 +76,10 @@ def test_actuators_have_followed_earlier_commands():
 
 def test_substeps_are_about_those_of_the_boats_world():
     assert substeps_of(OTTER) == 5 and substeps_of(read_vessel("published")) == 2
+
+
+def test_a_lag_below_zero_is_that_of_ideal_actuators():
+    values = VALUES.repeat(2, 1)
+    values[:, NAMES.index("lag")] = torch.tensor([-1e-5, 0.0]).double()
+    poses = run(values, torch.zeros(2, 6).double(), 10).numpy()
+    assert np.isfinite(poses).all() and poses[0] == pytest.approx(poses[1])
