@@ -402,6 +402,6 @@ def test_evaluations_agree_with_those_of_the_saved_policies(tmp_path, capsys):
         command = ["evaluate", "--checkpoint", str(run.checkpoints / entry["file"]), "-D", "cpu", "--json", str(out)]
         assert main(command) == 0
         figures = strict(out)["figures"]["overall"]
-        assert figures == entry["metrics"]
+        assert entry["metrics"].items() <= figures.items()  # which has vessel-hours, too
         assert float(row["avg_return"]) == figures["avg_return"]
     assert arrays(run)["rewards"][1].mean() == pytest.approx(figures["avg_return"])

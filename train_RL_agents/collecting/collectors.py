@@ -125,9 +125,9 @@ class StepCollector:
 
     def _without_workers(self, error: Exception) -> Callable[[], TensorDictBase]:
         """Collect in this process, since workers cannot be started or are lost."""
-        assert self._workers is not None
-        self._workers.close()
-        self._workers = None
+        if self._workers is not None:
+            self._workers.close()
+            self._workers = None
         self._display.log(
             f"no workers by {self._config.trainer.collector} ({first_line(error)}); collecting in this process"
         )

@@ -63,13 +63,7 @@ def inside(result, truth):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    "name",
-    [
-        "otter",
-        pytest.param("published", marks=pytest.mark.xfail(reason="does not converge from so far away", strict=False)),
-    ],
-)
+@pytest.mark.parametrize("name", ["otter", "published"])
 def test_a_boat_is_identified_from_wrong_coefficients(name, tmp_path):
     truth = read_vessel(name)
     result, (error, path) = identified(name, tmp_path, 0, wrong(truth))
@@ -115,7 +109,7 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys):
     for entry in content["coefficients"].values():
         assert entry["verdict"] == "told" or entry["manoeuvres"]
     html = page.read_text()
-    assert html.count("<figure>") == 4 and "http" not in html.replace("http://www.w3.org", "")
+    assert html.count("<figure>") >= 4 and "http" not in html.replace("http://www.w3.org", "")
 
 
 @pytest.mark.heavy
@@ -136,7 +130,7 @@ def test_what_a_log_of_straight_runs_cannot_tell_is_kept_at_the_presets_value(tm
     coefficients = choose(TRUTH, True)
     result = fit(read_log(file, TRUTH), TRUTH, coefficients, 120.0)
     verdicts = {item.coefficient.name: item.verdict for item in result.estimates}
-    assert verdicts["xU"] == "told" and KEPT in (verdicts["yV"], verdicts["cross_flow"])
+    assert verdicts["xU"].startswith("told") and KEPT in (verdicts["yV"], verdicts["cross_flow"])
     for item in result.estimates:
         if item.verdict == KEPT:
             assert item.value == item.coefficient.preset
