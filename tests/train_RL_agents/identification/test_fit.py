@@ -113,7 +113,7 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys):
 
 
 @pytest.mark.heavy
-def test_what_a_log_of_straight_runs_cannot_tell_is_kept_at_the_presets_value(tmp_path):
+def test_a_log_of_straight_runs_does_not_tell_the_damping_of_sideways_motion_by_itself(tmp_path):
     generator = np.random.default_rng(0)
     rows = simple_rows(120.0)
     # Straight but for a swing in the beginning.
@@ -130,7 +130,7 @@ def test_what_a_log_of_straight_runs_cannot_tell_is_kept_at_the_presets_value(tm
     coefficients = choose(TRUTH, True)
     result = fit(read_log(file, TRUTH), TRUTH, coefficients, 120.0)
     verdicts = {item.coefficient.name: item.verdict for item in result.estimates}
-    assert verdicts["xU"].startswith("told") and KEPT in (verdicts["yV"], verdicts["cross_flow"])
+    assert verdicts["xU"].startswith("told") and "told" not in (verdicts["yV"], verdicts["cross_flow"])
     for item in result.estimates:
         if item.verdict == KEPT:
             assert item.value == item.coefficient.preset
