@@ -36,11 +36,11 @@ def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **
 
 def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
     """Return a parallel environment of PettingZoo, such as sisl/waterworld_v4, or mpe2/simple_spread_v3."""
+    allowed = "a family and an environment, such as sisl/waterworld_v4 or mpe2/simple_spread_v3"
+    require(_TASK.fullmatch(task) is not None and "/" in task, "env.name", f"pettingzoo:{task}", allowed)
     need("pettingzoo", "pettingzoo")
     from torchrl.envs.libs.pettingzoo import PettingZooWrapper
 
-    allowed = "a family and an environment, such as sisl/waterworld_v4 or mpe2/simple_spread_v3"
-    require(_TASK.fullmatch(task) is not None and "/" in task, "env.name", f"pettingzoo:{task}", allowed)
     family, _, name = task.partition("/")
     module = f"{family}.{name}" if family in _PETTINGZOO else f"pettingzoo.{family}.{name}"
     try:
@@ -52,13 +52,13 @@ def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, *
 
 def make_vmas(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
     """Return a batch of a scenario of VMAS."""
-    need("vmas", "vmas")
-    from train_RL_agents.environments.vmas import SeparateVmasEnv
-
     require(_TASK.fullmatch(task) is not None, "env.name", f"vmas:{task}", "a scenario, such as vmas:navigation")
     for name in ("max_steps", "group_map"):
         allowed = "left out; env.max_steps limits episodes" if name == "max_steps" else "left out"
         require(name not in options, "env.options", name, allowed)
+    need("vmas", "vmas")
+    from train_RL_agents.environments.vmas import SeparateVmasEnv
+
     return SeparateVmasEnv(task, num_envs=num_envs, device=device, seed=seed, **options)
 
 
