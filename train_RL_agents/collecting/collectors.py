@@ -72,7 +72,7 @@ class StepCollector:
         """Callback when the worlds are replaced, after which unfinished n-step windows are dropped."""
         self.stopping: Callable[[], bool] = lambda: False
         """Returns whether the run was asked to stop, and need not wait for workers."""
-        self._restored = self._begins_anew = False
+        self._restored = self._restarts = False
         self._workers: Workers | None = None
         self._graphs: GraphCollector | None = None
         self._next: Callable[[], TensorDictBase] | None = None
@@ -117,8 +117,8 @@ class StepCollector:
 
     def _local(self) -> Callable[[], TensorDictBase]:
         """Return the function that collects in this process, without graphs."""
-        if self._begins_anew:
-            self._display.log("the environment has no state to save: its episodes begin anew")
+        if self._restarts:
+            self._display.log("the environment has no state to save: its episodes restart")
             self.on_worlds_replaced()
         steps = self._config.trainer.vector_steps
         return LocalCollector(self.env, self.policy, steps).collect
@@ -179,5 +179,5 @@ class StepCollector:
         if self._restored:
             self.env.load_state_dict(state["world"])
         elif self._config.trainer.collector == "local":
-            self._begins_anew = True
+            self._restarts = True
             self.env.set_seed((self._seed + env_steps) % 2**31)

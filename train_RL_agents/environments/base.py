@@ -1,4 +1,4 @@
-"""What training asks of an environment beside the specs of its EnvBase."""
+"""Interface of an environment for training, beside the specs of its EnvBase."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Environment(ABC):
     can_capture: ClassVar[bool] = False
     """True if a step is a pure function of tensors, ``make_step``, which a CUDA graph can hold."""
     spec: ObservationSpec
-    """What an agent observes, and how large continuous actions are."""
+    """Specification of the observation and of continuous actions."""
     num_actions: int
     """Number of discrete actions; 1 without any."""
     measured: tuple[str, ...]

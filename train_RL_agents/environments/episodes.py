@@ -42,7 +42,7 @@ class EpisodeTable:
     length: Tensor
     """Steps."""
     success: Tensor | None = None
-    """Whether it was a success, 0 or 1; None where the environment does not tell."""
+    """Success, 0 or 1; None where the environment does not tell."""
 
     def report(self) -> dict[str, Any]:
         """Return the figures over all episodes, with 95% intervals."""

@@ -14,8 +14,8 @@ from marinenav_env.support.extras import need
 class SeparateVmasEnv(VmasEnv):
     """VmasEnv that shares no random numbers with other ones.
 
-    VMAS keeps a single random state for all its environments in a process, so that an evaluation would seed the
-    training anew.
+    VMAS keeps a single random state for all its environments in a process, so that an evaluation would
+    seed the training once more.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

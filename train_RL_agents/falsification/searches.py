@@ -20,10 +20,10 @@ ELITE, SMOOTHING = 0.2, 0.7
 LEAST_SPREAD, LEAST_CHANCE = 0.03, 0.02
 """Smallest standard deviation of a continuous parameter, and weight of the prior of the categorical ones."""
 RICH, MATURE, STALE = 0.4, 8, 7
-"""Share of failures at which a niche is rich, and generations after which it begins anew: MATURE rich ones, or STALE
+"""Share of failures at which a niche is rich, and generations after which it restarts: MATURE rich ones, or STALE
 others."""
 NEAR, WIDE, TRUST = 1.0, 0.15, 0.8
-"""Largest score of an encounter around which a niche begins anew (m), the standard deviation of the continuous
+"""Largest score of an encounter around which a niche restarts (m), the standard deviation of the continuous
 parameters around one, and the probability of its categorical ones."""
 UNAVOIDABLE = 10.0
 """Score of unavoidable collisions, which are not searched for (m)."""
@@ -107,12 +107,12 @@ class _Seen(NamedTuple):
 
 
 class CrossEntropy:
-    """Cross-entropy method (Rubinstein 1999) with several niches, each of which begins anew where it has found enough.
+    """Cross-entropy method (Rubinstein 1999) with several niches, each of which restarts where it has found enough.
 
     Encounters are drawn from categorical and normal distributions (reflected at the ends of the ranges), which are
     fitted to the encounters with the smallest clearance, of this generation and the best of those before. A niche
     begins with random encounters, and goes on around the one with the smallest clearance. If it has found many
-    failures, or few for long, it begins anew without the kind and behaviour that it found most often: around the best
+    failures, or few for long, it restarts without the kind and behaviour that it found most often: around the best
     of all other encounters that it has seen, or at random if none was a near miss. Niches learn nothing from each
     other, so that their results are independent. Row r of a population belongs to niche r modulo NICHES.
 
@@ -167,7 +167,7 @@ class CrossEntropy:
         elite = Encounters(*(tensor[index, torch.arange(NICHES)] for tensor in by_niche))
         self._best = elite, lowest
         self._learn(elite)
-        self._begin_anew(encounters, trials)
+        self._restart(encounters, trials)
 
     def _learn(self, elite: Encounters) -> None:
         """Fit the distributions to the elite, [E, K] encounters; those of new niches to their best one."""
@@ -181,8 +181,8 @@ class CrossEntropy:
         self._fit = _choose(self._is_new, self._around_best()[0], fitted)
         self._is_new = torch.zeros_like(self._is_new)
 
-    def _begin_anew(self, encounters: Encounters, trials: Trials) -> None:
-        """Let niches begin anew that have found enough, or too little for long.
+    def _restart(self, encounters: Encounters, trials: Trials) -> None:
+        """Let niches restart that have found enough, or too little for long.
 
         Args:
             encounters: population.
@@ -191,20 +191,20 @@ class CrossEntropy:
         failed = trials.failed.view(-1, NICHES)
         is_rich = failed.double().mean(0) >= RICH
         self._generations += torch.stack((is_rich, ~is_rich))
-        anew = (self._generations >= torch.tensor([[MATURE], [STALE]])).any(0)
+        restarts = (self._generations >= torch.tensor([[MATURE], [STALE]])).any(0)
         hit = encounters.cell[torch.arange(len(trials.hit)), trials.hit].view(-1, NICHES)
         counts = (torch.nn.functional.one_hot(hit, CELLS) * failed[..., None]).sum(0)
         is_most = torch.nn.functional.one_hot(counts.argmax(-1), CELLS).bool()
-        self._banned |= is_most & anew[:, None] & (counts > 0)
+        self._banned |= is_most & restarts[:, None] & (counts > 0)
         exhausted = ((self._space.prior > 0.0) & ~self._banned).sum(-1) == 0
         self._banned &= ~exhausted[:, None]
         around, lowest = self._around_best()
         is_far = lowest > NEAR
-        self._fit = _choose(anew, _choose(is_far, self._priors(), around), self._fit)
-        self._is_new = anew & is_far
-        self._generations = torch.where(anew, 0, self._generations)
+        self._fit = _choose(restarts, _choose(is_far, self._priors(), around), self._fit)
+        self._is_new = restarts & is_far
+        self._generations = torch.where(restarts, 0, self._generations)
         assert self._best is not None
-        self._best = self._best[0], torch.where(anew, torch.inf, self._best[1])
+        self._best = self._best[0], torch.where(restarts, torch.inf, self._best[1])
 
     def _around_best(self) -> tuple[_Fit, Tensor]:
         """Return distributions around the best encounter that each niche has seen and may choose, and its score [K]."""

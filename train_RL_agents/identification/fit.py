@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 WIDEST = 1.0
 """Width of an interval, over the size of the coefficient, from which on the log cannot tell it."""
 TOLD, TIED, KEPT = "told", "told together with others only", "kept"
-"""What a log says about a coefficient."""
+"""Verdict of a log on a coefficient."""
 _COARSE_GAIN, _GAIN, _COARSE, _FINE = 1.0, 0.02, 30, 15
 """Gains of an iteration that end the first and the second search, and their most iterations."""
 _LEAST_SEGMENTS, _WORSE = 4, 3.0

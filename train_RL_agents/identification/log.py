@@ -45,7 +45,7 @@ class BoatLog:
     pose: Array
     """[T, 3] x to the north, y to the east (m), yaw clockwise from north, not wrapped (rad); NaN where missing."""
     in_newtons: bool
-    """Whether the log has thrusts (N); otherwise shares, so that the size of the thrusts is not known."""
+    """True if the log has thrusts (N); otherwise shares, so that the size of the thrusts is not known."""
     notes: tuple[str, ...] = ()
     """Sentences on what was repaired."""
 

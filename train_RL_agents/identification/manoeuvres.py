@@ -22,7 +22,7 @@ class Manoeuvre:
     """Commands, one after the other."""
 
     name: str
-    """What the boat does."""
+    """Description of what the boat does."""
     tells: tuple[str, ...]
     """Coefficients that it tells."""
     commands: tuple[Command, ...]

