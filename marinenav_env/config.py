@@ -458,6 +458,11 @@ class Level:
     overtaken: bool = False
     """Make the first robot of an encounter a slow vessel, which the second comes up with from behind
     and does not avoid: it keeps course and speed, or misbehaves. All start in motion."""
+    speed_spread: Annotated[float, at_least(0.0), at_most(0.9)] = 0.3
+    """Largest variation of the speeds of vessels that start in motion, as a share of the usual speed (1)."""
+    time_spread: Fraction = 0.0
+    """Largest delay with which the others meet the first vessel, drawn for every one, as a share of the time until
+    the earliest would; less where vessels would start too close; 0: all meet at once. Only in motion."""
     noise: NonNegative = 1.0
     """Factor on the standard deviations of measured positions and velocities (1)."""
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0
@@ -484,6 +489,10 @@ class Level:
             self.slow_vessel,
             "false without traffic and a second robot",
         )
+        for name in ("speed_spread", "time_spread"):
+            value, usual = getattr(self, name), getattr(type(self), name)
+            in_motion = has_traffic or self.overtaken or value == usual
+            require(in_motion, f"level.{name}", value, f"{usual} where no vessel starts in motion")
         can_be_overtaken = self.encounter and self.num_robots > 1 and not self.slow_vessel
         require(
             can_be_overtaken or not self.overtaken,

@@ -19,7 +19,7 @@ from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource, uniform
 
 ROBOTS, COURSES, REACH, OFFSETS, MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
-VESSELS, WEATHER, LEVEL, START, BEHAVIOUR, FAULTS = range(2**16 + 8, 2**16 + 14)
+VESSELS, WEATHER, LEVEL, START, BEHAVIOUR, FAULTS, DELAYS = range(2**16 + 8, 2**16 + 15)
 """Purposes of random numbers; those of noise start at 0."""
 ATTEMPT = 2**12
 """Difference between the purposes of successive attempts at a scenario."""

@@ -22,6 +22,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import (
     BEHAVIOUR,
     CORES,
+    DELAYS,
     HEADINGS,
     MOTION,
     OBSTACLES,
@@ -39,13 +40,15 @@ from marinenav_env.support.validation import require
 ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
 """Range of the distance from a start, and from a goal, to the point where the courses of an encounter
 meet, and largest deviation of both along either axis (m)."""
-SPEED, SPREAD = 2.0, 0.3
-"""Speed of vessels that start in motion (m/s), and its largest variation (share)."""
+SPEED = 2.0
+"""Usual speed of vessels that start in motion (m/s)."""
 SLOW_SHARE, SLOW_CHANCE, SLOW_COURSE = 0.4, 0.25, math.radians(20.0)
 """Share of the speed of a second vessel that is overtaken, probability that there is one, and largest
 difference of its course from that of the first (rad); it keeps course and speed."""
 BEHIND = 22.0
 """Initial distance of a vessel that comes up from behind, out of sight of a usual sensor (m)."""
+DELAY_SHARES = (1.0, 0.6, 0.3, 0.0)
+"""Shares of the drawn delays that are tried until no two vessels start too close."""
 LONGEST = 30.0
 """Longest time until vessels that start in motion meet (s)."""
 ONSET = (2.0, 8.0)
@@ -243,6 +246,11 @@ class ScenarioSampler:
         self._behaviours = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(device)
         self._overtaken = torch.tensor([level.overtaken for level in levels], device=device)
         self._has_overtaken = any(level.overtaken for level in levels)
+        self._speed_spread, self._time_spread = (
+            torch.tensor([getattr(level, name) for level in levels], **self._options)
+            for name in ("speed_spread", "time_spread")
+        )
+        self._has_delays = any(level.time_spread for level in levels)
         self._has_unruly = any(level.unruly for level in levels)
         self._has_motion = self._has_unruly or any(level.traffic or level.overtaken for level in levels)
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
@@ -349,26 +357,63 @@ class ScenarioSampler:
         apart = self.config.clear_r + 2.0 * offset
         reach = torch.maximum(before, apart / chord).expand(present.shape)
         speed, scripted = torch.zeros_like(course), torch.zeros_like(present)
-        behaviour, onset = None, None
+        behaviour, onset, delay = None, None, None
         if self._has_motion:
             traffic = self._traffic[level][:, None]
             overtaken = self._overtaken[level][:, None] if self._has_overtaken else None
             moving = (traffic > 0.0) | (self._unruly[level][:, None] > 0.0)
             moving = moving if overtaken is None else moving | overtaken
             slow = self._slow[level][:, None]
-            course, speed, scripted = self._in_motion(moving, traffic, slow, overtaken, course, draws)
+            spread = self._speed_spread[level][:, None]
+            course, speed, scripted = self._in_motion(moving, traffic, slow, overtaken, spread, course, draws)
             both = present[:, :, None] & present[:, None]
             gap = apart if overtaken is None else torch.where(overtaken, scale * BEHIND, apart)
             time = torch.maximum(before / usual_speed, (gap / _closing(course, speed, both))).clamp_max(longest)
-            travelled = speed * time
-            reach = torch.where(moving, travelled, reach)
+            if self._has_delays:
+                delay = self._delays(level, course, speed, time, gap, both, draws) * moving
+                time = time + delay
+            reach = torch.where(moving, speed * time, reach)
             if self._has_unruly:
                 scripted, behaviour, onset = self._misbehaving(level, scripted, time, slow, draws)
         jitter = 2.0 * draws.uniform(OFFSETS, (2,), (robots, 2)) - 1.0
         centre = 0.5 * self._sides[:, level].T[:, None]
-        start, goal = meeting(course, reach, beyond.expand(present.shape), centre)
+        beyond = beyond.expand(present.shape)
+        if delay is not None:
+            # The first vessel meets the others where it is at their times, and its goal is behind the last of them.
+            way = speed[:, :1] * delay
+            ahead = torch.stack((course[:, :1].cos(), course[:, :1].sin()), -1)
+            centre = centre + way[..., None] * ahead
+            beyond = torch.cat((beyond[:, :1] + way.amax(-1, keepdim=True), beyond[:, 1:]), -1)
+        start, goal = meeting(course, reach, beyond, centre)
         ends = (torch.stack((start, goal)) + offset * jitter).movedim(-1, 1).flatten(0, 1)
         return _Meeting(ends, course, speed, scripted, behaviour, onset)
+
+    def _delays(
+        self, level: Tensor, course: Tensor, speed: Tensor, time: Tensor, gap: Tensor, both: Tensor, draws: Draws
+    ) -> Tensor:
+        """Return the delays with which vessels meet the first (s), [P, R]; 0 for the first.
+
+        Args:
+            level: [P] int64.
+            course: [P, R] courses (rad).
+            speed: [P, R] speeds (m/s).
+            time: [P, 1] time until all vessels meet without delays (s).
+            gap: smallest distance of two starts (m), a number or [P, 1].
+            both: [P, R, R] bool: both vessels are present.
+            draws: random numbers of the scenarios.
+        """
+        velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
+        drawn = draws.uniform(DELAYS, (), speed.shape[1:]) * self._time_spread[level][:, None] * time
+        drawn = torch.cat((torch.zeros_like(time), drawn[:, 1:]), -1)
+        delays = torch.stack([share * drawn for share in DELAY_SHARES])
+        starts = (time + delays)[..., None] * (velocity[:, :1] - velocity)
+        distance = (starts[..., :, None, :] - starts[..., None, :, :]).norm(dim=-1)
+        same = torch.eye(speed.shape[-1], dtype=torch.bool, device=speed.device)
+        closest = torch.where(both & ~same, distance, torch.inf).amin((-1, -2))[..., None]
+        # Without delays the distance may be the gap up to rounding.
+        has_room = (closest >= gap) | (delays.amax(-1, keepdim=True) == 0.0)
+        first = has_room.to(torch.int8).argmax(0, keepdim=True)
+        return delays.gather(0, first.expand(1, *speed.shape))[0]
 
     def _misbehaving(
         self, level: Tensor, scripted: Tensor, time: Tensor, controlled: Tensor, draws: Draws
@@ -378,7 +423,7 @@ class ScenarioSampler:
         Args:
             level: [P] int64.
             scripted: [P, R] bool, robots that keep course and speed unless they misbehave.
-            time: [P, 1] time until the vessels would meet (s).
+            time: [P, 1 or R] time until the vessels would meet (s).
             controlled: [P, 1] bool, the second vessel is slow and not scripted.
             draws: random numbers of the scenarios.
         """
@@ -397,13 +442,15 @@ class ScenarioSampler:
         traffic: Tensor,
         controlled: Tensor,
         overtaken: Tensor | None,
+        spread: Tensor,
         course: Tensor,
         draws: Draws,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return courses, speeds and the mask of scripted robots, all [P, R], where ``moving`` [P, 1] holds.
 
         The share ``traffic`` [P, 1] of them is scripted. Where ``controlled`` [P, 1] holds, the second vessel
-        is slow and not scripted; where ``overtaken`` [P, 1] holds, the first is slow and the second scripted.
+        is slow and not scripted; where ``overtaken`` [P, 1] holds, the first is slow and the second scripted. The
+        other speeds vary by the share ``spread`` [P, 1].
         """
         chance, vary, turn = draws.uniform(MOTION, (3,), course.shape[1:])
         slot = torch.arange(course.shape[-1], device=course.device)
@@ -412,7 +459,7 @@ class ScenarioSampler:
         if overtaken is not None:
             slow, nearly_ahead = (torch.where(overtaken, slot == first, slow) for first in (0, 1))
         course = torch.where(nearly_ahead, SLOW_COURSE * (2.0 * turn - 1.0), course)
-        share = torch.where(slow, SLOW_SHARE, 1.0 + SPREAD * (2.0 * vary - 1.0))
+        share = torch.where(slow, SLOW_SHARE, 1.0 + spread * (2.0 * vary - 1.0))
         scripted = torch.where(slow, ~controlled, (chance < traffic) & (slot > 0))
         if overtaken is not None:
             scripted = torch.where(overtaken & (slot < 2), slot == 1, scripted)

@@ -29,6 +29,8 @@ _VARIED = (
     "behaviours",
     "slow_vessel",
     "overtaken",
+    "speed_spread",
+    "time_spread",
     "noise",
     "vessel_spread",
     "weather",

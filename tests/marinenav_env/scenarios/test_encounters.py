@@ -1,6 +1,7 @@
 """Geometry of encounters, and levels that differ from another."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -16,7 +17,6 @@ from marinenav_env.scenarios.scenario import (
     ENCOUNTER_OFFSET,
     SLOW_COURSE,
     SPEED,
-    SPREAD,
     ScenarioSampler,
 )
 
@@ -220,12 +220,42 @@ def test_traffic_is_under_way_and_one_vessel_may_be_overtaken() -> None:
     slow = speed[:, 1] < 1.0
     assert 0.15 < slow.double().mean() < 0.35 and moving.scripted[slow, 1].all()
     assert (moving.heading[slow, 1].abs() <= SLOW_COURSE).all()
-    assert (speed[~slow] >= SPEED * (1.0 - SPREAD)).all() and (speed <= SPEED * 1.3).all()
+    assert (speed[~slow] >= SPEED * 0.7).all() and (speed <= SPEED * 1.3).all()
     # All reach the centre at one time.
     left = (moving.start - 27.5).norm(dim=-1) / speed
     assert (left - left.mean(-1, keepdim=True)).abs().max() < math.hypot(1.5, 1.5) / 0.8 * 1.5
     apart = (moving.start[:, :, None] - moving.start[:, None]).norm(dim=-1)
     assert (apart + 99.0 * torch.eye(4)).amin((1, 2)).median() > 10.0
+
+
+def test_speeds_and_meeting_times_vary_as_a_level_says() -> None:
+    usual = Level(4, 0, 0, 0.0, encounter=True, traffic=1.0)
+    levels = (usual, replace(usual, speed_spread=0.6, time_spread=1.0))
+    level = torch.arange(2).repeat(400)
+    drawn = ScenarioSampler(ScenarioConfig(clear_r=10.0), levels, CPU, DOUBLE).sample(level, seeded())
+    velocity = drawn.velocity[..., :2]
+    speed = velocity.norm(dim=-1)
+    assert (speed[level == 1] <= SPEED * 1.6).all() and speed[level == 1].amax() > SPEED * 1.5
+    assert (speed[level == 0] <= SPEED * 1.3).all()
+    # All pass the first vessel within the jitter of starts, in the second level at different times.
+    place, closing = drawn.start[:, 1:] - drawn.start[:, :1], velocity[:, 1:] - velocity[:, :1]
+    time = -(place * closing).sum(-1) / closing.square().sum(-1)
+    passing = (place + time[..., None] * closing).norm(dim=-1)
+    assert passing.amax() <= 2.0 * math.hypot(1.5, 1.5)
+    quick = (closing.norm(dim=-1) > 1.0).all(-1)
+    apart = (time.amax(-1) - time.amin(-1))[quick]
+    assert apart[level[quick] == 0].quantile(0.9) < 3.0 < apart[level[quick] == 1].median()
+    # The goal of the first is behind all meetings.
+    way = (drawn.goal - drawn.start)[:, 0].norm(dim=-1)
+    assert (way + 6.0 >= speed[:, 0] * time.amax(-1))[quick].all()
+    distance = (drawn.start[:, :, None] - drawn.start[:, None]).norm(dim=-1) + 99.0 * torch.eye(4)
+    assert distance.amin((1, 2))[level == 1].quantile(0.1) > 10.0
+
+
+def test_only_vessels_in_motion_have_other_speeds() -> None:
+    for name in ("speed_spread", "time_spread"):
+        with pytest.raises(ConfigError, match=f"level.{name}=0.5: must be .* where no vessel starts in motion"):
+            Level(2, 0, 0, 0.0, encounter=True, **{name: 0.5})
 
 
 def test_traffic_keeps_course_and_speed_whatever_it_is_told() -> None:
