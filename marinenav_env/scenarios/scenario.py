@@ -389,7 +389,14 @@ class ScenarioSampler:
         return _Meeting(ends, course, speed, scripted, behaviour, onset)
 
     def _delays(
-        self, level: Tensor, course: Tensor, speed: Tensor, time: Tensor, gap: Tensor, both: Tensor, draws: Draws
+        self,
+        level: Tensor,
+        course: Tensor,
+        speed: Tensor,
+        time: Tensor,
+        gap: Tensor | float,
+        both: Tensor,
+        draws: Draws,
     ) -> Tensor:
         """Return the delays with which vessels meet the first (s), [P, R]; 0 for the first.
 
