@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from train_RL_agents.evaluation.entry import Entry
 
 IMPORTS = ("train_RL_agents.api",)
-_RUNNING = ("which", "episodes", "device")
+_RUNNING = ("which", "episodes", "long", "device")
 """Options of running a policy, which mean nothing where none is run."""
 
 
@@ -41,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=episode_count,
         help="a quick look: so many a level or group; tables refuse such an entry",
+        **plain,
+    )
+    add(
+        "--long",
+        action="store_true",
+        help="run the suite long as well: 10,000 vessel-hours, about a quarter of an hour; the entry has 12 MB",
         **plain,
     )
     add("-D", "--device", metavar="DEV", help="auto (default), cpu, cuda, cuda:N", **plain)
@@ -91,7 +97,7 @@ def _entry(arguments: argparse.Namespace) -> Entry:
     found = find(arguments.policy, given.get("which", "best"), device)
     require_which([found], given)
     suites = {}
-    for name in frozen.FROZEN:
+    for name in (*frozen.FROZEN, *(frozen.OPTIONAL if "long" in given else ())):
         began = time.perf_counter()
         result = suites[name] = frozen.run_suite(found, name, device, given.get("episodes"))
         report = result.table["overall"]
@@ -108,7 +114,7 @@ def _rank(folder: Path, out: Path | None) -> None:
     from marinenav_env.support.validation import require
     from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
     from train_RL_agents.evaluation.frozen import require_frozen
-    from train_RL_agents.evaluation.ranking import page, rank
+    from train_RL_agents.evaluation.ranking import page, rank, suites_of, tie_line
     from train_RL_agents.utils.files import write_atomically
 
     paths = sorted(folder.glob("*.json"))
@@ -118,5 +124,7 @@ def _rank(folder: Path, out: Path | None) -> None:
         require_frozen(entries[path.stem], path)
     heading = f"Benchmark {BENCHMARK}"
     rank(entries).print(heading)
+    for suite in suites_of(entries):
+        print(f"{suite}: {tie_line(entries, suite)}")
     if out is not None:
         write_atomically(out, page(entries, heading))

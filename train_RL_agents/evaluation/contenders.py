@@ -397,7 +397,7 @@ def run_set(
         options: dict[str, Any] = {
             "continuous": is_continuous,
             "device": device,
-            "seed": chosen.seed,
+            "seed": chosen.seed if part.seed is None else part.seed,
             "drop_ended": not acting.stochastic,
             "on_step": on_step,
             "progress": _count_all(progress, ended, len(chosen)),

@@ -35,8 +35,10 @@ from train_RL_agents.results.statistics import Estimate, wilson_interval
 FORMAT, BENCHMARK = "marinenav entry", 2
 """Kind of file, and version of the suites, sizes and seeds (see evaluation.frozen)."""
 SUCCESS, COLLISION, TIMEOUT = "sct"
-_NO_SHARES = {"closest_approach", "delay", "detour"}
+_NO_SHARES = {"closest_approach", "delay", "detour", "broken_rules"}
 """Figures of compliance that may be above 1 or below 0."""
+_ONE_SIDED = "hours_per_"
+"""Beginning of the names of figures that may have the lower end of their interval alone."""
 _FARTHEST = 1e4
 """Largest size of a coordinate of a track (m)."""
 
@@ -185,7 +187,8 @@ def _is_compliance(row: Any) -> bool:
     stems = {name.removesuffix("_low").removesuffix("_high") for name in row if name.endswith(("_low", "_high"))}
     parts = ([row.get(f"{stem}{end}") for end in ("", "_low", "_high")] for stem in stems)
     return all(share is None or 0.0 <= share <= 1.0 for share in shares) and all(
-        part.count(None) in (0, 3) for part in parts
+        part.count(None) in (0, 3) or (stem.startswith(_ONE_SIDED) and part[0] is part[2] is None)
+        for stem, part in zip(stems, parts, strict=True)
     )
 
 

@@ -26,7 +26,7 @@ from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.scoring import run_scored
 from train_RL_agents.evaluation.seamanship import AsternShare, kept_by_role, tracks
-from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, Part, ScenarioSet, make_set
+from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, LONG, Part, ScenarioSet, make_set
 from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.provenance import revision, versions
 
@@ -60,6 +60,8 @@ FROZEN: dict[str, Frozen] = {
     "imazu_own": Frozen(20, "f696bb4fef4500db8560b4012ee4cda0"),
 }
 """Suites in the order of reports."""
+OPTIONAL: dict[str, Frozen] = {LONG: Frozen(66_000, "e5c61d5bae5ccf9a55d1f7d7010f95c8")}
+"""Suites that an entry may have beside them."""
 _CHOSEN = {*COMMANDS, "max_objects", "table_row"}
 """Parameters that policies may choose, or that follow from others."""
 
@@ -94,7 +96,7 @@ def hash_of(scenario_set: ScenarioSet) -> str:
     digest = hashlib.sha256(repr(scenario_set.groups).encode())
     for part in scenario_set.parts:
         digest.update(repr((part.only_own, part.world.dt, part.world.substeps, part.world.max_steps)).encode())
-        digest.update(part.others.encode())
+        digest.update((part.others + ("" if part.seed is None else f" {part.seed}")).encode())
         for name, tensor in sorted(_tensors(part)):
             if tensor.any():
                 rounded = (tensor.double() * 1e6).round().to(torch.int64)
@@ -126,13 +128,15 @@ def require_frozen(entry: Entry, path: Path) -> None:
     Raises:
         ConfigError: if a suite is missing, or its scenarios differ.
     """
-    for name, frozen in FROZEN.items():
+    for name, frozen in (FROZEN | OPTIONAL).items():
+        if name in OPTIONAL and name not in entry.suites:
+            continue
         scenarios = entry.suites[name].scenarios if name in entry.suites else "missing"
         is_same = scenarios == frozen.scenarios
         require(
             is_same, f"{path}: scenarios of {name}", scenarios, f"those of benchmark {BENCHMARK}, {frozen.scenarios}"
         )
-    unknown = ", ".join(entry.suites.keys() - FROZEN.keys())
+    unknown = ", ".join(entry.suites.keys() - FROZEN.keys() - OPTIONAL.keys())
     require(not unknown, f"{path}: suites", unknown, f"those of benchmark {BENCHMARK}")
 
 
@@ -149,7 +153,7 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
         episodes: number of episodes per level or group; None for that of the benchmark.
     """
     world, options = benchmark_world(contender), ActingOptions(seed=SEED + 1)
-    count = FROZEN[name].episodes if episodes is None else episodes
+    count = (FROZEN | OPTIONAL)[name].episodes if episodes is None else episodes
     scenario_set, counter = make_set(name, world, count, SEED), AsternShare()
     outcomes, recording, compliance = run_scored(contender, scenario_set, world, options, device, "entry", counter)
     figures = {

@@ -6,18 +6,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from marinenav_env.support.validation import require
-from train_RL_agents.evaluation.entry import SUCCESS, Entry
+from train_RL_agents.evaluation.entry import SUCCESS, Entry, SuiteResult
 from train_RL_agents.evaluation.suites import SUITES
-from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, FIGURES, RULES_COLUMNS, difference_column
+from train_RL_agents.evaluation.tables import (
+    ENCOUNTER_COLUMNS,
+    FIGURES,
+    RATE_COLUMNS,
+    RULES_COLUMNS,
+    TIED,
+    difference_column,
+    smallest_text,
+)
 from train_RL_agents.results.rows import OVERALL, paired_difference
+from train_RL_agents.results.statistics import SIGNIFICANT, sign_test
 from train_RL_agents.results.table import Column, Table
 
 BEST = difference_column("than the best", "success rate less that of the best of the suite on the same episodes")
+_RATE = "hours_per_broken_rule"
 _MEANT = (
+    Column("rank", meaning=f"place, from best to worst of those that are tied with the best of them; {TIED}"),
     *FIGURES,
     BEST,
     Column("astern", format=".3f", meaning="share of the steps in which vessels go astern"),
     Column("rules_kept", "rules kept", ".2f", meaning="vessels with a duty that kept the rules"),
+    Column(_RATE, _RATE.replace("_", " "), ".2f", (f"{_RATE}_low", f"{_RATE}_high"), meaning=RATE_COLUMNS[_RATE]),
 )
 _COLUMNS = (Column("entry"), Column("episodes"), *_MEANT)
 MEANINGS = {column.title: column.meaning for column in _MEANT}
@@ -33,27 +45,67 @@ def rank(entries: Mapping[str, Entry]) -> Table:
     Raises:
         ConfigError: when one has other numbers of episodes or vessels than another.
     """
-    rows = [{"suite": suite, **row} for suite in _suites(entries) for row in _suite_rows(entries, suite)]
-    return Table([Column("suite", ""), *_COLUMNS], rows, 2, ("success", BEST.title, "rules kept", "robot success"))
+    rows = [{"suite": suite, **row} for suite in suites_of(entries) for row in _suite_rows(entries, suite)]
+    important = ("rank", "success", BEST.title, "rules kept", "robot success")
+    return Table([Column("suite", ""), *_COLUMNS], rows, 2, important)
 
 
-def _suites(entries: Mapping[str, Entry]) -> list[str]:
+def suites_of(entries: Mapping[str, Entry]) -> list[str]:
     """Return the suites of all entries."""
-    return list(next(iter(entries.values())).suites)
+    first, *others = entries.values()
+    return [suite for suite in first.suites if all(suite in entry.suites for entry in others)]
+
+
+def _in_order(entries: Mapping[str, Entry], suite: str) -> dict[str, SuiteResult]:
+    """Return the results of a suite, those with the most successes first."""
+    results = {name: entry.suites[suite] for name, entry in entries.items()}
+    order = sorted(results, key=lambda name: (-results[name].outcome.count(SUCCESS), name))
+    return {name: results[name] for name in order}
+
+
+def _discordant(first: SuiteResult, other: SuiteResult) -> tuple[int, int]:
+    """Return the number of episodes in which only the first, and only the other result is a success."""
+    ours, theirs = first.episodes.success, other.episodes.success
+    return int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+
+
+def _ranks(results: Sequence[SuiteResult]) -> list[tuple[int, int]]:
+    """Return the first and the last place of the group of each result: of the results that are tied with its best.
+
+    Args:
+        results: results on the same episodes, the best first.
+    """
+    starts = [0]
+    for place, result in enumerate(results):
+        if sign_test(*_discordant(results[starts[-1]], result)) < SIGNIFICANT:
+            starts.append(place)
+    ends = [*starts[1:], len(results)]
+    return [(start + 1, end) for start, end in zip(starts, ends, strict=True) for _ in range(start, end)]
+
+
+def tie_line(entries: Mapping[str, Entry], suite: str) -> str:
+    """Return which places of a suite are tied, and the smallest difference that it shows of its first two entries."""
+    first, *others = _in_order(entries, suite).values()
+    groups = dict.fromkeys(_ranks([first, *others]))
+    ties = [f"{low} to {high} tied" for low, high in groups if low < high] or ["no ties"]
+    discordant = sum(_discordant(first, others[0])) if others else 0
+    return f"{', '.join(ties)}; {smallest_text(len(first.outcome), discordant)}"
 
 
 def _suite_rows(entries: Mapping[str, Entry], suite: str) -> list[dict[str, Any]]:
     """Return the entries on a suite, those with the most successes first."""
-    results = {name: entry.suites[suite] for name, entry in entries.items()}
-    first, *_ = order = sorted(results, key=lambda name: (-results[name].outcome.count(SUCCESS), name))
-    best, rows = results[first], []
-    for name in order:
-        result = results[name]
+    results = _in_order(entries, suite)
+    first, best = next(iter(results.items()))
+    rows: list[dict[str, Any]] = []
+    for name, result in results.items():
         same = (result.level, result.robots) == (best.level, best.robots)
         require(same, f"{name}: {suite}", "...", f"of the same episodes as in {first}")
-        kept = result.compliance.get(OVERALL, {}).get("rules_kept")
-        row = {"entry": name, **result.table[OVERALL], "astern": result.astern, "rules_kept": kept}
+        kept = result.compliance.get(OVERALL, {})
+        row = {"entry": name, **result.table[OVERALL], "astern": result.astern}
+        row |= {key: kept.get(key) for key in ("rules_kept", _RATE, f"{_RATE}_low", f"{_RATE}_high")}
         rows.append(row | (paired_difference(best.episodes, result.episodes) if name != first else {}))
+    for row, (low, high) in zip(rows, _ranks([*results.values()]), strict=True):
+        row["rank"] = f"{low}" if low == high else f"{low} to {high}"
     return rows
 
 
@@ -69,10 +121,11 @@ def page(entries: Mapping[str, Entry], heading: str) -> str:
         for name, entry in entries.items()
     }
     introduction = "All met the same scenarios. Written by `marinenav submit --table`; success by suite:"
-    parts = [f"# {heading}", introduction, _table_by_policy(_suites(entries), rates, ".3f")]
-    for suite in _suites(entries):
+    parts = [f"# {heading}", introduction, _table_by_policy(suites_of(entries), rates, ".3f")]
+    for suite in suites_of(entries):
         description = SUITES[suite].about
-        parts += [f"## {suite}", f"{description[0].upper()}{description[1:]}."]
+        ties = tie_line(entries, suite)
+        parts += [f"## {suite}", f"{description[0].upper()}{description[1:]}.", f"{ties[0].upper()}{ties[1:]}."]
         parts += [Table(_COLUMNS, _suite_rows(entries, suite)).markdown(), *_by_group(entries, suite)]
     columns = "\n".join(f"- {name}: {meaning}." for name, meaning in MEANINGS.items())
     return "\n\n".join(part.rstrip("\n") for part in [*parts, "## Columns", columns]) + "\n"

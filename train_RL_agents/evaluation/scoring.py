@@ -27,12 +27,13 @@ from train_RL_agents.evaluation.episodes import Episodes
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
 from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
-from train_RL_agents.evaluation.seamanship import compliance, sailed, summary, tracks
+from train_RL_agents.evaluation.seamanship import broken_rates, compliance, sailed, summary, tracks
 from train_RL_agents.evaluation.selection import choose_set, defaults
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, UNRULY, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback
 from train_RL_agents.results.rows import differences
+from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import versions
 
 Compliance = dict[str, dict[str, Any]]
@@ -147,9 +148,13 @@ def run_scored(
     if recording is None or chosen.name != RULES:
         return episodes, recording, None
     seen, groups = manoeuvres(recording), recording.groups
-    by_group = {
+    by_group: Compliance = {
         name: summary_of_two(ENCOUNTERS[name], seen, [group == name for group in groups]) for name in chosen.groups
     }
+    for level, row in enumerate(by_group.values()):
+        broken = round((1.0 - row["compliance"]) * groups.count(chosen.groups[level]))
+        row |= {"broken_rules": broken}
+        row |= hours_per("broken_rule", episodes.exposure(level)["vessel_hours"], broken)
     return episodes, recording, by_group
 
 
@@ -185,7 +190,9 @@ def run_encounters(
     groups = dict.fromkeys(recording.groups)
     rows = {name: torch.tensor([name == group for group in recording.groups]) for name in groups}
     rows["overall"] = torch.ones(len(recording.groups), dtype=torch.bool)
-    return episodes, recording, {name: summary(measured, kept) for name, kept in rows.items()}
+    rates = broken_rates(recording, scored & recording.robot_mask, [*rows.values()])
+    pairs = zip(rows.items(), rates, strict=True)
+    return episodes, recording, {name: summary(measured, kept) | rate for (name, kept), rate in pairs}
 
 
 def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:

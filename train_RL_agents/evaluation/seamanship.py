@@ -9,6 +9,7 @@ roles are those of that moment (see rules.roles) and hold until they have come c
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -30,7 +31,7 @@ from marinenav_env.rules.roles import (
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import SLOWS, TURNS
 from train_RL_agents.evaluation.tally import Transition
-from train_RL_agents.results.statistics import Estimate, normal_estimate, wilson_interval
+from train_RL_agents.results.statistics import Estimate, hours_per, normal_estimate, wilson_interval
 
 ASTERN = -0.05
 """A vessel slower than this along its bow goes astern (m/s)."""
@@ -265,15 +266,54 @@ def kept_by_role(recording: Recording, vessels: int) -> dict[str, tuple[int, int
         recording: recording of encounters.
         vessels: number of vessels that count, from the first.
     """
+    scored = recording.robot_mask & (torch.arange(recording.robot_mask.shape[-1]) < vessels)
+    kept, asked = count_duties(recording, scored)
+    pairs = zip(kept.sum(0).tolist(), asked.sum(0).tolist(), strict=True)
+    return dict(zip(ROLES[1:], pairs, strict=True))
+
+
+def count_duties(recording: Recording, scored: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the number of duties that were kept, and of all, by role, [E, 5] int64; a collision keeps none.
+
+    Args:
+        recording: recording of E encounters.
+        scored: [E, R] bool, which vessels are scored.
+    """
     seen = tracks(recording)
     did = duties(seen, recording.rules)
-    asked = did.keeps_clear | did.stands_on
+    asked = (did.keeps_clear | did.stands_on) & scored[..., None]
     kept = asked & ~did.broken & ~seen.collided[..., None]
-    counts = {}
-    for number, name in enumerate(ROLES[1:], start=1):
-        of_role = (did.role == number) & (torch.arange(did.role.shape[-1])[:, None] < vessels)
-        counts[name] = (int((kept & of_role).sum()), int((asked & of_role).sum()))
-    return counts
+    by_role = did.role[..., None] == torch.arange(1, len(ROLES))
+    kept, asked = ((flags[..., None] & by_role).sum((1, 2)) for flags in (kept, asked))
+    return kept, asked
+
+
+def broken_rates(recording: Recording, scored: Tensor, rows: Sequence[Tensor]) -> list[dict[str, float | None]]:
+    """Return vessel-hours per duty that was not kept, of all roles and by role, for several groups of encounters.
+
+    Args:
+        recording: recording of E encounters.
+        scored: [E, R] bool, which vessels are scored.
+        rows: [E] bool masks of the encounters.
+
+    Returns:
+        Number ``broken_rules``, and ``hours_per_broken_rule`` and ``hours_per_broken_`` with a role, with the ends of
+        their intervals; None where no vessel has the role.
+    """
+    kept, asked = count_duties(recording, scored)
+    steps, _, _ = sailed(tracks(recording))
+    hours = (steps * scored).sum(-1) * recording.dt / 3600.0
+    rates = []
+    for mask in rows:
+        exposure = float(hours[mask].sum())
+        broken, number = (asked - kept)[mask].sum(0).tolist(), asked[mask].sum(0).tolist()
+        row: dict[str, float | None] = {"broken_rules": sum(broken)}
+        names = ("rule", *(name.replace("-", "_") for name in ROLES[1:]))
+        for name, count, total in zip(names, (sum(broken), *broken), (sum(number), *number), strict=True):
+            figures = hours_per(f"broken_{name}", exposure, count)
+            row |= figures if total else dict.fromkeys(figures)
+        rates.append(row)
+    return rates
 
 
 class AsternShare:

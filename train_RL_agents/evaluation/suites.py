@@ -50,6 +50,8 @@ class Part:
     """Number of the situation that each scenario repeats; None: all scenarios differ."""
     others: str = ""
     """Name of the policy or baseline that steers the others; empty: they keep course and speed."""
+    seed: int | None = None
+    """Seed of the measurement noise; None: that of the set."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,23 @@ def _levels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return the six published levels."""
     drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
     return level_names(len(LEVELS)), (Part(world, drawn),)
+
+
+LONG_BATCH = 1_500
+"""Largest number of episodes of a batch of ``long``, which a CPU cache holds."""
+
+
+def _long(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return the six published levels in batches with seeds of their own."""
+    levels = levels_for(world)
+    sizes = [min(LONG_BATCH, episodes - first) for first in range(0, episodes, LONG_BATCH)]
+    batches = [(index, size) for index in range(len(levels)) for size in sizes]
+    seeds = torch.randint(2**31, (len(batches), 2), generator=torch.Generator().manual_seed(seed)).tolist()
+    parts = [
+        Part(world, _set_group(draw_scenarios(world, (levels[index],), (size,), drawn), index), seed=noise)
+        for (index, size), (drawn, noise) in zip(batches, seeds, strict=True)
+    ]
+    return level_names(len(levels)), tuple(parts)
 
 
 def _currents(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
@@ -299,9 +318,13 @@ def _scale(value: PerRobot, factor: float) -> PerRobot:
 RULES, UNRULY = "rules", "unruly"
 """Suites that are also scored by the rules of the sea, and by unavoidable collisions."""
 
+LONG = "long"
+"""Suite of rare collisions."""
+
 SUITES: dict[str, Suite] = {
     "paper": Suite("the fixed 60: ten scenarios of each published level", _levels, 10, fixed=True),
     "fresh": Suite("the published levels, scenarios never seen before", _levels, 100, None),
+    LONG: Suite("fresh for 10,000 vessel-hours, about a quarter of an hour", _long, 66_000, None),
     "currents": Suite("6 robots among 8 obstacles and 8 vortex cores", _currents, 60),
     "crowd": Suite("10 to 50 robots on maps that grow with their number", _crowd, 10),
     "noise": Suite("the published levels with sensor noise x 0, 1, 2 and 4", _noise, 10),

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from marinenav_env.rules.roles import ROLES
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.results.rows import OVERALL, finite
+from train_RL_agents.results.statistics import SIGNIFICANT, sign_test, smallest_difference
 from train_RL_agents.results.table import UNLIMITED, Column, Table
 
 FIGURES = (
@@ -123,6 +125,14 @@ ENCOUNTER_COLUMNS = {
 }
 """Columns of the table of compliance in the suites of encounters, with their meanings."""
 
+_BROKEN = "vessel-hours of scored vessels per duty that was not kept, a collision breaking all of a vessel"
+RATE_COLUMNS = {
+    "hours_per_broken_rule": f"{_BROKEN} (in the suite rules, per encounter in which rules were broken), with the "
+    "exact 95% Poisson interval; without one its lower end",
+    **{f"hours_per_broken_{role.replace('-', '_')}": f"the same of the role {role}" for role in ROLES[1:]},
+}
+"""Columns of rates of broken rules in the suites of encounters, with their meanings; the first also in ``rules``."""
+
 UNRULY_COLUMNS = {
     "no_collision": "encounters without a collision of the own vessel, with the 95% Wilson interval",
     "avoided": "the same of those whose collision was not unavoidable",
@@ -165,9 +175,13 @@ class Result:
     def compliance_columns(self) -> dict[str, str]:
         """Return the meanings of the columns of compliance."""
         rows = (self.compliance or {}).values()
-        for columns, name in ((ENCOUNTER_COLUMNS, "safety"), (UNRULY_COLUMNS, "avoided")):
+        for columns, name in (
+            (ENCOUNTER_COLUMNS, "safety"),
+            (UNRULY_COLUMNS, "avoided"),
+            (RULES_COLUMNS, "compliance"),
+        ):
             if any(name in row for row in rows):
-                return columns
+                return columns | {key: text for key, text in RATE_COLUMNS.items() if any(key in row for row in rows)}
         return RULES_COLUMNS
 
     def short(self) -> str:
@@ -260,7 +274,8 @@ class Evaluation:
 
     def _lines(self) -> list[str]:
         """Return the lines below the tables."""
-        return [line for result in self.results if (line := result.collisions_line) is not None]
+        lines = [line for result in self.results if (line := result.collisions_line) is not None]
+        return [*lines, *_tie_lines(self.results)]
 
     def markdown(self) -> str:
         """Return the tables in Markdown, below a heading."""
@@ -324,7 +339,33 @@ def compliance_table(results: Sequence[Result]) -> Table:
         Column(name, name.replace("_", " "), ".2f", (f"{name}_low", f"{name}_high"), meaning=text)
         for name, text in results[0].compliance_columns.items()
     ]
-    return Table([Column("group", ""), Column("policy"), *columns], group_rows(results, "compliance"), 2)
+    important = ("rules kept", "compliance", "hours per broken rule")
+    return Table([Column("group", ""), Column("policy"), *columns], group_rows(results, "compliance"), 2, important)
+
+
+def _tie_lines(results: Sequence[Result]) -> list[str]:
+    """Return a line with the policies that are tied with the first, if several are compared by their episodes."""
+    first, *others = results
+    pairs = {result.name: (result.differences or {}).get(OVERALL) for result in others}
+    compared = {name: (row["won"], row["lost"]) for name, row in pairs.items() if row is not None and "won" in row}
+    if not compared:
+        return []
+    names = [name for name, pair in compared.items() if sign_test(*pair) >= SIGNIFICANT]
+    shown = smallest_text(first.overall["episodes"], min(map(sum, compared.values())))
+    return [f"tied with {first.name}: {', '.join(names) or 'none'}; {shown}"]
+
+
+def smallest_text(episodes: int, discordant: int) -> str:
+    """Return a description of the smallest difference that a suite can show; see ``smallest_difference``."""
+    smallest = smallest_difference(episodes, discordant)
+    return f"smallest difference of success rates that {episodes:,} episodes show: {smallest:.4f}"
+
+
+TIED = (
+    "policies are tied where the exact sign test of the episodes in which only one of the two succeeds does not "
+    "separate them (p >= 0.05); the smallest difference is that which the test shows with a probability of 0.8"
+)
+"""Meaning of ties and of the smallest difference."""
 
 
 def _tables(results: Sequence[Result]) -> list[Table]:

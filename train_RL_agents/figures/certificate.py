@@ -8,9 +8,9 @@ from html import escape
 import numpy as np
 
 from train_RL_agents.evaluation.entry import BENCHMARK, COLLISION, Entry, SuiteResult
-from train_RL_agents.evaluation.frozen import FROZEN
+from train_RL_agents.evaluation.frozen import FROZEN, OPTIONAL
 from train_RL_agents.evaluation.suites import SUITES
-from train_RL_agents.evaluation.tables import COLUMNS, ENCOUNTER_COLUMNS, RULES_COLUMNS
+from train_RL_agents.evaluation.tables import COLUMNS, ENCOUNTER_COLUMNS, RATE_COLUMNS, RULES_COLUMNS
 from train_RL_agents.evaluation.thresholds import THRESHOLDS
 from train_RL_agents.figures.page import assemble
 from train_RL_agents.results.rows import OVERALL
@@ -31,8 +31,11 @@ _SHOWN = {
     "detour": "detour",
     "starboard_turns": "to starboard",
     "closest_approach": "closest (m)",
+    "hours_per_broken_rule": "hours per broken rule",
 }
 """Figures of compliance that are shown, with their titles."""
+_WITH_INTERVAL = ("rules_kept", "all_kept", "hours_per_broken_rule")
+"""Those that are shown with their intervals."""
 _MOST_ROWS = 12
 """Groups of a suite that have a row each."""
 _TEN = 10
@@ -145,7 +148,13 @@ _FIGURES = (
     Column("avg_time", "time", ".1f", unit="s"),
 )
 """Columns of the figures of a suite."""
-_DUTIES = (Column("role"), Column("kept"), Column("share", format=".3f"), Column("share", "0 to 1", _range))
+_DUTIES = (
+    Column("role"),
+    Column("kept"),
+    Column("share", format=".3f"),
+    Column("share", "0 to 1", _range),
+    Column("hours", "hours per broken rule", ".2f", ("low", "high")),
+)
 """Columns of how often the duties of a role were kept."""
 
 
@@ -157,12 +166,12 @@ def _suite(name: str, result: SuiteResult) -> str:
     figures = [{"group": group, **result.table[group], **result.estimates(group)} for group in shown]
     compliance = [{"group": group, **row} for group, row in result.compliance.items() if group in shown]
     columns = [
-        Column(key, title, ".2f", (f"{key}_low", f"{key}_high") if key in ("rules_kept", "all_kept") else None)
+        Column(key, title, ".2f", (f"{key}_low", f"{key}_high") if key in _WITH_INTERVAL else None)
         for key, title in _SHOWN.items()
         if compliance and key in compliance[0]
     ]
     duties = [
-        {"role": role, "kept": f"{kept} of {asked}"}
+        {"role": role, "kept": f"{kept} of {asked}", **_broken_rate(result, role)}
         | ({"share": Estimate(kept / asked, *wilson_interval(kept, asked))} if asked else {})
         for role, (kept, asked) in result.duties.items()
     ]
@@ -175,11 +184,17 @@ def _suite(name: str, result: SuiteResult) -> str:
     )
 
 
+def _broken_rate(result: SuiteResult, role: str) -> dict[str, float | None]:
+    """Return the hours per broken rule of a role, with the ends of their interval."""
+    row, name = result.compliance.get(OVERALL, {}), f"hours_per_broken_{role.replace('-', '_')}"
+    return {key: row.get(f"{name}{end}") for key, end in (("hours", ""), ("low", "_low"), ("high", "_high"))}
+
+
 def _meanings(result: SuiteResult) -> str:
     """List what the columns mean, folded."""
     compliance = next(iter(result.compliance.values()), {})
     meanings = COLUMNS | {
-        _SHOWN[name]: (RULES_COLUMNS | ENCOUNTER_COLUMNS)[name] for name in compliance if name in _SHOWN
+        _SHOWN[name]: (RULES_COLUMNS | ENCOUNTER_COLUMNS | RATE_COLUMNS)[name] for name in compliance if name in _SHOWN
     }
     items = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
@@ -240,7 +255,8 @@ def _sources(entry: Entry) -> str:
     """List seeds, hashes and versions."""
     suites = []
     for name, result in entry.suites.items():
-        same = name in FROZEN and result.scenarios == FROZEN[name].scenarios
+        fixed = FROZEN | OPTIONAL
+        same = name in fixed and result.scenarios == fixed[name].scenarios
         suites.append(
             {
                 "suite": name,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from train_RL_agents.results.statistics import (
     Estimate,
-    poisson_interval,
+    hours_per,
     ratio_estimate,
     wilson_interval,
     won_and_lost,
@@ -136,14 +136,7 @@ class Episodes:
         rows = self._rows(level)
         hours = float((self.time * self.robots)[rows].sum()) / 3600.0
         count = int((self.collision & rows).sum())
-        low, high = poisson_interval(count)
-        return {
-            "vessel_hours": hours,
-            "collisions": count,
-            "hours_per_collision": hours / count if count else None,
-            "hours_per_collision_low": hours / high,
-            "hours_per_collision_high": hours / low if count else None,
-        }
+        return {"vessel_hours": hours, "collisions": count} | hours_per("collision", hours, count)
 
     def figures(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
         """Return reports with exposures by level and overall.

@@ -22,6 +22,8 @@ Counts = NDArray[Any]
 """Successes and episodes of N runs on M tasks, [N, M, 2]."""
 Z = 1.959964
 """Standard deviations from the mean of a normal distribution that 95% of it lies within."""
+SIGNIFICANT, POWER_Z = 0.05, 0.841621
+"""Level of tests, and standard deviations from the mean of a normal distribution that 80% of it lies below."""
 DRAWS = 2000
 """Bootstrap samples behind an interval."""
 CURVE_DRAWS = 500
@@ -66,6 +68,22 @@ def poisson_interval(count: int) -> tuple[float, float]:
     """
     low = _gamma_quantile(count, 0.025) if count else 0.0
     return low, _gamma_quantile(count + 1, 0.975)
+
+
+def hours_per(event: str, hours: float, count: int) -> dict[str, float | None]:
+    """Return hours per event, with the ends of the exact 95% Poisson interval; without an event the lower end alone.
+
+    Args:
+        event: name of the event in the names of the figures.
+        hours: hours of exposure.
+        count: number of events in them.
+    """
+    low, high = poisson_interval(count)
+    return {
+        f"hours_per_{event}": hours / count if count else None,
+        f"hours_per_{event}_low": hours / high,
+        f"hours_per_{event}_high": hours / low if count else None,
+    }
 
 
 def _gamma_quantile(shape: int, probability: float) -> float:
@@ -264,3 +282,32 @@ def won_and_lost(won: int, lost: int, total: int, seed: int = 0) -> Estimate:
         return np.asarray((drawn[:, 0] - drawn[:, 1]) / total)
 
     return bootstrap((won - lost) / total, sample, PAIRED_DRAWS, seed)
+
+
+def sign_test(won: int, lost: int) -> float:
+    """Return the two-sided p-value of the exact sign test (McNemar's exact test) of two policies on the same episodes.
+
+    Args:
+        won: number of episodes in which only the first succeeds.
+        lost: number of episodes in which only the second succeeds.
+    """
+    total, fewer = won + lost, min(won, lost)
+    count = torch.arange(fewer + 1, dtype=torch.float64)
+    logs = math.lgamma(total + 1) - torch.lgamma(count + 1) - torch.lgamma(total - count + 1) - total * math.log(2.0)
+    return min(1.0, 2.0 * float(logs.exp().sum()))
+
+
+def smallest_difference(total: int, discordant: int = 0) -> float:
+    """Return the smallest difference of success rates that the sign test shows with a power of 0.8 (Connor 1987).
+
+    Args:
+        total: number of episodes that two policies have in common.
+        discordant: number of episodes in which only one of them succeeds; at least as many as the difference needs.
+    """
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        share = max(discordant / total, middle)
+        needed = Z * math.sqrt(share) + POWER_Z * math.sqrt(share - middle**2)
+        low, high = (low, middle) if middle * math.sqrt(total) > needed else (middle, high)
+    return high

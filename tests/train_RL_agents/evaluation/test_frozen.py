@@ -16,6 +16,7 @@ from train_RL_agents.evaluation import frozen
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.frozen import (
     FROZEN,
+    OPTIONAL,
     SEED,
     benchmark_world,
     describe,
@@ -29,16 +30,16 @@ from train_RL_agents.evaluation.suites import make_set
 CPU = torch.device("cpu")
 
 
-SLOW = ("fresh", "vessels", "weather", "faults")
+SLOW = ("fresh", "vessels", "weather", "faults", *OPTIONAL)
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in FROZEN],
+    [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in FROZEN | OPTIONAL],
 )
 def test_scenarios_are_those_of_the_benchmark(name):
-    chosen = make_set(name, WorldConfig(), FROZEN[name].episodes, SEED)
-    assert hash_of(chosen) == FROZEN[name].scenarios, "raise entry.BENCHMARK"
+    fixed = (FROZEN | OPTIONAL)[name]
+    assert hash_of(make_set(name, WorldConfig(), fixed.episodes, SEED)) == fixed.scenarios, "raise entry.BENCHMARK"
 
 
 def test_numbers_of_episodes_are_those_of_the_benchmark():
@@ -199,6 +200,10 @@ def test_who_is_evaluated_is_told_by_the_hash_of_the_file(tmp_path):
 def test_entries_on_other_scenarios_are_refused(monkeypatch):
     monkeypatch.setattr(frozen, "FROZEN", {name: FROZEN[name] for name in entry().suites})
     require_frozen(entry(), Path("a.json"))
+    hashed = result("s", scenarios=OPTIONAL["long"].scenarios)
+    require_frozen(entry(long=hashed), Path("a.json"))  # which need not be there
+    with pytest.raises(ConfigError, match=r"a\.json: scenarios of long='0123"):
+        require_frozen(entry(long=result("s", suite="x")), Path("a.json"))
     with pytest.raises(ConfigError, match=r"a\.json: scenarios of currents='0123.*benchmark 2"):
         require_frozen(entry(currents=result("s", suite="x")), Path("a.json"))
     with pytest.raises(ConfigError, match="suites='paper': must be those of benchmark 2"):

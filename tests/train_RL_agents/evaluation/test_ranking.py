@@ -4,7 +4,7 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.entries import entry, result
-from train_RL_agents.evaluation.ranking import MEANINGS, page, rank
+from train_RL_agents.evaluation.ranking import MEANINGS, page, rank, suites_of, tie_line
 
 
 def test_each_is_compared_to_the_best_of_the_suite():
@@ -41,3 +41,23 @@ def test_the_page_has_every_suite_with_its_groups():
     assert "| b | 0.00 (" in rules and rules.count("\n| b | ") == 2 and "Rules kept (encounters" in rules
     assert "Rules kept (vessels with a duty" in imazu
     assert all(f"- {name}: {about}" in columns for name, about in MEANINGS.items())
+
+
+def test_entries_that_the_episodes_do_not_separate_share_their_places():
+    """Of 20 episodes, 5 that one alone fails in are too few, 6 are enough."""
+    outcomes = {"best": "s" * 20, "close": "c" * 5 + "s" * 15, "worse": "c" * 6 + "s" * 14, "worst": "t" * 20}
+    entries = {name: entry(outcome) for name, outcome in outcomes.items()}
+    rows = [row for row in rank(entries).rows if row["suite"] == "currents"]
+    assert [row["rank"] for row in rows] == ["1 to 2", "1 to 2", "3", "4"]
+    assert tie_line(entries, "currents").startswith(
+        "1 to 2 tied; smallest difference of success rates that 20 episodes"
+    )
+    assert "\n1 to 2 tied; smallest" in page(entries, "Benchmark 9")
+    alone = {"best": entries["best"]}
+    assert rank(alone).rows[0]["rank"] == "1" and tie_line(alone, "currents").startswith("no ties; ")
+
+
+def test_suites_that_only_some_entries_have_are_left_out():
+    entries = {"a": entry(long=result("sssc", suite="long")), "b": entry()}
+    assert suites_of(entries) == ["currents", "rules", "imazu"]
+    assert suites_of({"a": entries["a"]})[-1] == "long"

@@ -11,7 +11,7 @@ from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender
 from train_RL_agents.evaluation.scoring import evaluate_all
-from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, RULES_COLUMNS, Evaluation, Result
+from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, RATE_COLUMNS, RULES_COLUMNS, Evaluation, Result
 
 STRAIGHT = Contender("straight")
 CPU = torch.device("cpu")
@@ -88,7 +88,13 @@ def test_compliance_of_each_encounter_is_that_of_its_own_episodes():
     }
     assert found.recording is None
     assert found.content()["conduct"] == found.results[0].compliance
-    assert found.content()["conduct_columns"] == RULES_COLUMNS
+    rate = "hours_per_broken_rule"
+    assert found.content()["conduct_columns"] == RULES_COLUMNS | {rate: RATE_COLUMNS[rate]}
+    for group, row in found.results[0].compliance.items():
+        exposure = found.results[0].figures[group]
+        assert row["broken_rules"] == round((1.0 - row["compliance"]) * exposure["episodes"])
+        if row["broken_rules"]:
+            assert row[rate] == pytest.approx(exposure["vessel_hours"] / row["broken_rules"])
 
 
 @pytest.mark.usefixtures("short")

@@ -19,6 +19,7 @@ from train_RL_agents.evaluation.seamanship import (
     Compliance,
     Duties,
     Tracks,
+    broken_rates,
     compliance,
     duties,
     kept_by_role,
@@ -27,6 +28,7 @@ from train_RL_agents.evaluation.seamanship import (
     summary,
 )
 from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.results.statistics import poisson_interval
 
 STEPS, RANGE, RADIUS = 40, 20.0, 2.8
 RULES = ColregsConfig()
@@ -259,9 +261,9 @@ def test_marks_by_hand(monkeypatch, keeps):
     monkeypatch.setattr(seamanship, "tracks", lambda recording: recording.seen)
     arrived = torch.zeros(STEPS, 1, 2, dtype=torch.bool)
     arrived[-1, :, 0] = True
-    recording = SimpleNamespace(seen=seen, arrived=arrived, dt=0.5, rules=RULES)
-    alone = torch.tensor([[36, 40]]), torch.tensor([[32.0, 40.0]])
     both = torch.ones(1, 2, dtype=torch.bool)
+    recording = SimpleNamespace(seen=seen, arrived=arrived, dt=0.5, rules=RULES, robot_mask=both.clone())
+    alone = torch.tensor([[36, 40]]), torch.tensor([[32.0, 40.0]])
     given = {name: each[0].tolist() for name, each in vars(compliance(recording, alone, both, RULES)).items()}
     nan, kept = math.nan, float(keeps)
     assert given["rules_kept"] == [kept, 1.0]
@@ -273,6 +275,19 @@ def test_marks_by_hand(monkeypatch, keeps):
     assert given["astern"] == [0.0, 0.0]
     counts = kept_by_role(recording, 2)
     assert counts["give-way"] == (int(keeps), 1) and counts["stand-on"] == (1, 1)
+    # Hours of both vessels, of the one that is scored, and of no encounter.
+    hours = float(sailed(seen)[0].sum()) * 0.5 / 3600.0
+    whole, none = broken_rates(recording, both, [torch.tensor([True]), torch.tensor([False])])
+    assert whole["broken_rules"] == 1 - int(keeps) and whole["hours_per_broken_head_on_low"] is None
+    low, high = poisson_interval(1 - int(keeps))
+    assert whole["hours_per_broken_rule"] == (None if keeps else pytest.approx(hours))
+    assert whole["hours_per_broken_give_way_high"] == (None if keeps else pytest.approx(hours / low))
+    assert whole["hours_per_broken_rule_low"] == pytest.approx(hours / high)
+    assert whole["hours_per_broken_stand_on_low"] == pytest.approx(hours / poisson_interval(0)[1])
+    assert none["broken_rules"] == 0 and none["hours_per_broken_rule_low"] is None
+    (other,) = broken_rates(recording, torch.tensor([[False, True]]), [torch.tensor([True])])
+    assert other["broken_rules"] == 0 and other["hours_per_broken_give_way_low"] is None
+    assert other["hours_per_broken_rule_low"] == pytest.approx(0.5 * hours / poisson_interval(0)[1])
     # A collision breaks all rules that a vessel had to keep; who is not scored has no figures.
     seen.collided[0, 1], both[0, 0] = True, False
     found = vars(compliance(recording, alone, both, RULES))

@@ -6,6 +6,7 @@ import torch
 
 from marinenav_env import LEVELS, ConfigError, WorldConfig
 from train_RL_agents.config.schema import EvalSchedule
+from train_RL_agents.evaluation import suites
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios
 from train_RL_agents.evaluation.suites import CROWDS, NOISE, SUITES, make_set
@@ -35,6 +36,20 @@ def test_fresh_is_new_each_time_but_for_its_seed():
     assert equal(first.parts[0].scenarios, again.parts[0].scenarios)
     assert not equal(first.parts[0].scenarios, other.parts[0].scenarios)
     assert make_set("fresh", WORLD, 2, other.seed).seed == other.seed
+
+
+def test_long_has_the_published_levels_in_batches_of_their_own(monkeypatch):
+    monkeypatch.setattr(suites, "LONG_BATCH", 4)
+    chosen = make_set("long", WORLD, 6, 3)
+    assert chosen.groups == tuple(f"level {number}" for number in range(1, 7)) and len(chosen) == 36
+    assert [len(part.scenarios) for part in chosen.parts] == [4, 2] * 6
+    assert [part.scenarios.level.unique().tolist() for part in chosen.parts] == [[n] for n in range(6) for _ in "ab"]
+    assert [part.scenarios.robot_mask.shape[-1] for part in chosen.parts[::2]] == [3, 4, 5, 5, 5, 5]
+    first, second = chosen.parts[4].scenarios.start, chosen.parts[5].scenarios.start
+    assert not torch.equal(first[:2], second) and len({part.seed for part in chosen.parts}) == 12
+    again = make_set("long", WORLD, 6, 3)
+    assert all(equal(part.scenarios, other.scenarios) for part, other in zip(chosen.parts, again.parts, strict=True))
+    assert [part.seed for part in again.parts] == [part.seed for part in chosen.parts]
 
 
 def test_currents():
@@ -71,6 +86,7 @@ def test_numbers_of_episodes_by_default():
     assert {name: suite.episodes for name, suite in SUITES.items()} == {
         "paper": 10,
         "fresh": 100,
+        "long": 66_000,
         "currents": 60,
         "crowd": 10,
         "noise": 10,

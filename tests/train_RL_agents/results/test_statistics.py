@@ -18,6 +18,8 @@ from train_RL_agents.results.statistics import (
     profile,
     rates,
     ratio_estimate,
+    sign_test,
+    smallest_difference,
     wilson_interval,
     won_and_lost,
 )
@@ -355,3 +357,31 @@ def test_the_difference_of_two_runs_is_that_of_episodes_won_and_lost():
     theirs = np.array([0.0] * 120 + [1.0] * 380)
     groups, pairs = paired_difference([ours], [theirs]), won_and_lost(120, 80, 500)
     assert groups == pytest.approx(pairs, abs=0.01)
+
+
+# Ties --------------------------------------------------------------------------------------------
+
+
+def test_the_sign_test_is_scipys(stats):
+    for won, lost in ((0, 0), (0, 5), (0, 6), (6, 0), (3, 3), (10, 25), (700, 900), (0, 5000)):
+        expected = stats.binomtest(won, won + lost).pvalue if won + lost else 1.0
+        assert sign_test(won, lost) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+
+
+def test_six_episodes_that_one_alone_wins_are_the_fewest_that_count():
+    assert sign_test(0, 5) == pytest.approx(2 * 0.5**5) and sign_test(0, 6) < 0.05 < sign_test(0, 5)
+
+
+@pytest.mark.parametrize(("total", "discordant"), [(3000, 0), (300, 0), (500, 60), (3000, 300)])
+def test_the_smallest_difference_is_shown_in_four_of_five_samples(total, discordant):
+    smallest = smallest_difference(total, discordant)
+    share = max(discordant / total, smallest)
+    won, lost = 0.5 * (share + smallest), 0.5 * (share - smallest)
+    samples = np.random.default_rng(0).multinomial(total, (won, lost, 1.0 - share), 400)
+    shown = np.mean([sign_test(int(row[0]), int(row[1])) < 0.05 for row in samples])
+    assert 0.7 < shown < 0.87
+
+
+def test_more_discordant_episodes_hide_larger_differences():
+    assert smallest_difference(3000) == pytest.approx(7.85 / 3000, rel=0.01)
+    assert smallest_difference(3000) < smallest_difference(3000, 100) < smallest_difference(300, 10)
