@@ -61,8 +61,10 @@ _TEXTS = ("name", "about", "source", "licence")
 _KEYS = ("format", "version", *_TEXTS, "approximated", "vessel")
 _RAMP = 1.0
 """Time in which the published vessel reaches full thrust ahead (s)."""
-_SMALLEST, _LONGEST, _FASTEST = 0.1, 500.0, 50.0
-"""Plausible lengths (m) and top speeds (m/s)."""
+_SMALLEST, _LONGEST, _SLOWEST, _FASTEST = 0.1, 500.0, 1.0 / 30.0, 50.0
+"""Plausible lengths (m), least top speed in lengths per second, and largest top speed (m/s)."""
+_LONGEST_LAG, _HEAVIEST = 60.0, 25.0
+"""Plausible lag of shafts (s), and added mass over mass."""
 _DERIVED = ("radius", "detect_radius", "goal_distance", "max_thrust_rate", "left_thrust_change", "right_thrust_change")
 
 
@@ -210,8 +212,10 @@ def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -
             is_unit = unit is None or unit == UNITS.get(name)
             require(is_unit, f"{key}: unit", unit, UNITS.get(name, "left out"))
         require(is_text(source), f"{key}: source", source, "text")
-        if name != "steering":
-            values = value if isinstance(value, list) else [value]
+        values = value if isinstance(value, list) else [value]
+        if name == "steering":
+            require(bool(values), key, value, "a kind of steering, or a list of them")
+        else:
             require(bool(values) and all(map(is_number, values)), key, value, "a number, or a list of numbers")
         yield key, value
 
@@ -225,8 +229,11 @@ def _check_hull(vessel: VesselConfig) -> None:
     for robot in range(_count(vessel)):
         k = _numbers_of(vessel, robot)
         _check_values(k)
+        _check_actuators({name: _of_robot(getattr(vessel.actuators, name), robot) for name in _ACTUATORS}, k["length"])
         speed = _top_speed(k)
         require(speed <= _FASTEST, "xU", k["xU"], f"larger in size: the top speed of {speed:.3g} m/s is not plausible")
+        is_fast = speed >= _SLOWEST * k["length"]
+        require(is_fast, "max_thrust", k["max_thrust"], f"larger: the top speed of {speed:.3g} m/s is not plausible")
 
 
 def _check_values(k: dict[str, Any]) -> None:
@@ -250,8 +257,29 @@ def _check_values(k: dict[str, Any]) -> None:
     sway, yaw = k["m"] - k["yDotV"], k["Izz"] - k["nDotR"]
     require(sway > 0.0, "yDotV", k["yDotV"], "below m")
     require(yaw > 0.0, "nDotR", k["nDotR"], "below Izz")
+    for name, whole in (("xDotU", k["m"]), ("yDotV", k["m"]), ("nDotR", k["Izz"])):
+        allowed = f"at least {-_HEAVIEST * whole:g}, {_HEAVIEST:g} times what accelerates without water"
+        require(k[name] >= -_HEAVIEST * whole, name, k[name], allowed)
+    for name in ("radius", "detect_radius", "cross_flow_length"):
+        require(k[name] <= 10.0 * k["length"], name, k[name], f"at most 10 lengths ({k['length']:g} m)")
     is_positive = sway * yaw > k["yDotR"] * k["nDotV"]
     require(is_positive, "yDotR", k["yDotR"], "such that the mass matrix can be inverted")
+
+
+def _check_actuators(k: dict[str, Any], length: float) -> None:
+    """Refuse the actuators of one robot that no boat can have; see _check_hull."""
+    require(k["lag"] <= _LONGEST_LAG, "actuators.lag", k["lag"], f"at most {_LONGEST_LAG:g} s")
+    require(0.1 <= k["speed_exponent"] <= 10.0, "actuators.speed_exponent", k["speed_exponent"], "from 0.1 to 10")
+    require(k["dead_band"] < 1.0, "actuators.dead_band", k["dead_band"], "below 1: the propellers would never turn")
+    sides = ("left",) if k["steering"] != "thrusters" else ("left", "right")
+    for name in ("limit", "strength"):
+        values = [k[f"{side}_{name}"] for side in sides]
+        require(any(values), f"actuators.{sides[0]}_{name}", values[0], "above 0 on one side: the boat has no thrust")
+    for name in ("spacing", "position"):
+        allowed = f"at most 3 lengths ({length:g} m) in size"
+        require(abs(k[name]) <= 3.0 * length, f"actuators.{name}", k[name], allowed)
+    has_rudder = k["steering"] != "rudder" or k["rudder_lift"] > 0.0
+    require(has_rudder, "actuators.rudder_lift", k["rudder_lift"], "above 0 for a boat with a rudder")
 
 
 # Sizes and speeds -------------------------------------------------------------------------------

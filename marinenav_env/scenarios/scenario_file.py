@@ -1,7 +1,8 @@
 """Scenario files: a JSON list of episodes, or a single one, in the published format.
 
 An episode has ``env`` (map, reward and current parameters, cores, obstacles) and ``robots`` (one
-list per vessel parameter, start, goal, initial motion, perception). Entries with the episode under
+list per vessel parameter, start, goal, initial motion, perception). Vessels that have actuators or hull terms of their
+own have these besides (``actuators``, one list per field), and the name of the boat. Entries with the episode under
 ``config``, as in recordings, are read too.
 """
 
@@ -22,6 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from marinenav_env.config import (
     HULL_TERMS,
+    ActuatorConfig,
     RewardConfig,
     ScenarioConfig,
     SensorConfig,
@@ -31,7 +33,7 @@ from marinenav_env.config import (
 from marinenav_env.scenarios.behaviour_columns import behaviour_columns, check_behaviours, stack_behaviours
 from marinenav_env.scenarios.parameters import COMMANDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
-from marinenav_env.support.validation import ConfigError, is_count, is_number, require
+from marinenav_env.support.validation import ConfigError, is_count, is_number, is_text, require
 
 MOST, FARTHEST = 1000, 1e6
 """Most robots, obstacles and cores of an episode, and largest magnitude of their numbers."""
@@ -54,7 +56,6 @@ _WORLD_ONLY = {
     "passing_margin",
     "name",
     "actuators",
-    *HULL_TERMS,
     "scale",
     "speed_scale",
 }
@@ -67,6 +68,8 @@ def _names(config_type: type, **other: str) -> dict[str, str]:
 
 
 _VESSEL = _names(VesselConfig, radius="r", detect_radius="detect_r", goal_distance="goal_dis")
+_HULL = {name: _VESSEL.pop(name) for name in HULL_TERMS}
+_ACTUATORS = _names(ActuatorConfig)
 _SENSOR = _names(SensorConfig, max_objects="max_obj_num")
 _REWARD = _names(RewardConfig)
 _MAP = _names(ScenarioConfig, core_radius="r")
@@ -127,11 +130,16 @@ class Episode:
     def _world_values(self) -> dict[str, Any]:
         """Return the values of the world, with one per robot wherever they may differ."""
         world, count = self.world, len(self.start)
-        vessel, sensor = (
-            vars(config) | _listed(config, {name: name for name in names - set(COMMANDS)}, count)
-            for config, names in ((world.vessel, {*_VESSEL.values()}), (world.sensor, {*_SENSOR.values()}))
+        parts = (
+            (world.vessel, {*_VESSEL.values(), *_HULL}),
+            (world.vessel.actuators, {*_ACTUATORS}),
+            (world.sensor, {*_SENSOR.values()}),
         )
-        return vars(world) | {"vessel": vessel, "sensor": sensor}
+        vessel, actuators, sensor = (
+            vars(config) | _listed(config, {name: name for name in names - set(COMMANDS)}, count)
+            for config, names in parts
+        )
+        return vars(world) | {"vessel": vessel | {"actuators": actuators}, "sensor": sensor}
 
 
 def _listed(config: Any, names: dict[str, str], count: int) -> dict[str, list[Any]]:
@@ -174,10 +182,10 @@ def _shared(key: str, values: list[Any]) -> Any:
     return values[0]
 
 
-def _take(config_type: type, names: dict[str, str], section: dict[str, Any]) -> Any:
-    """Build a config from the keys of a section that it has, and remove them."""
+def _take(config_type: type, names: dict[str, str], section: dict[str, Any], **parts: Any) -> Any:
+    """Build a config from the keys of a section that it has, and remove them; ``parts`` are further fields."""
     values = {names[name]: section.pop(name) for name in names if name in section}
-    return _config(config_type, json.dumps(values, default=float))
+    return _config(config_type, json.dumps(values, default=float), **parts)
 
 
 @lru_cache(maxsize=256)
@@ -214,12 +222,18 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     where = f"{key}.robots"
     env, robots = _object(entry["env"], f"{key}.env"), _object(entry["robots"], where)
     perception = _object(robots.pop("perception"), f"{where}.perception")
+    actuators, boat = _object(robots.pop("actuators", {}), f"{where}.actuators"), robots.pop("boat", VesselConfig.name)
+    require(is_text(boat), f"{where}.boat", boat, "a text")
     has_robots = isinstance(robots["start"], list) and len(robots["start"]) > 0
     require(has_robots, f"{where}.start", robots["start"], "a list with at least one robot")
     count = len(robots["start"])
     stated, allowed = env.pop("num_robots", count), f"{count}, the number of robots given"
     require(stated == count, f"{key}.env.num_robots", stated, allowed)
-    per_robot = [(robots, [*_VESSEL, "dt", "N"], where), (perception, _SENSOR, f"{where}.perception")]
+    per_robot = [
+        (robots, [*_VESSEL, *_HULL, "dt", "N"], where),
+        (actuators, _ACTUATORS, f"{where}.actuators"),
+        (perception, _SENSOR, f"{where}.perception"),
+    ]
     for section, names, place in per_robot:
         for name in section.keys() & names:
             has_values = isinstance(section[name], list) and len(section[name]) == count
@@ -250,7 +264,13 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
         world=_config(
             WorldConfig,
             json.dumps({"dt": dt, "substeps": substeps}, default=float),
-            vessel=_take(VesselConfig, _VESSEL, robots),
+            vessel=_take(
+                VesselConfig,
+                _VESSEL | _HULL,
+                robots,
+                name=boat,
+                actuators=_take(ActuatorConfig, _ACTUATORS, actuators),
+            ),
             sensor=_take(SensorConfig, _SENSOR, perception),
             reward=_take(RewardConfig, _REWARD, env),
             scenario=_take(ScenarioConfig, _MAP, env),
@@ -263,6 +283,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     # The remaining keys are unknown.
     unknown |= {f"robots.{name}" for name in robots}
     unknown |= {f"robots.perception.{name}" for name in perception}
+    unknown |= {f"robots.actuators.{name}" for name in actuators}
     unknown |= {f"env.{name}" for name in env if name not in _UNUSED}
     return episode
 
@@ -327,6 +348,9 @@ def _entry(episode: Episode) -> dict[str, Any]:
         **{name: list(column) for name, column in zip(_MOTION, columns, strict=True)},
         "perception": _listed(world.sensor, _SENSOR, count),
     }
+    if world.vessel.has_extras:
+        robots |= _listed(world.vessel, _HULL, count)
+        robots |= {"boat": world.vessel.name, "actuators": _listed(world.vessel.actuators, _ACTUATORS, count)}
     if episode.behaviour:
         robots |= {"behaviour": episode.behaviour, "onset": episode.onset}
     env = {
@@ -447,7 +471,7 @@ def replaced_by(episodes: Iterable[Episode], config: WorldConfig) -> list[str]:
     Episodes have their own vessels, sensors, rewards and time step, which replace those of the
     world. Settings of the sampling of scenarios are not considered.
     """
-    sections = {"vessel": _VESSEL, "sensor": _SENSOR, "reward": _REWARD}
+    sections = {"vessel": _VESSEL | _HULL, "vessel.actuators": _ACTUATORS, "sensor": _SENSOR, "reward": _REWARD}
     names = [f"{section}.{name}" for section, fields_ in sections.items() for name in fields_.values()]
     worlds, defaults = {episode.world for episode in episodes}, WorldConfig()
 

@@ -44,7 +44,8 @@ def content(numbers=None, **other):
 
 def written(folder, stated):
     file = folder / "boat.json"
-    file.write_text(stated if isinstance(stated, str) else json.dumps(stated))
+    text = stated if isinstance(stated, str | bytes) else json.dumps(stated)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return file
 
 
@@ -187,6 +188,38 @@ DAMAGED = [
     (content(vessel=None), "vessel=None: must be an object with numbers"),
     (content(vessel=[1]), "vessel=[1]: must be an object with numbers"),
     (content({}), "length=None: must be stated, in m"),
+    ("\ufeff" + json.dumps(content()), "cannot be read as a vessel file"),
+    (json.dumps(content()).encode("utf-16"), "cannot be read as a vessel file"),
+    (bytes(range(256)), "cannot be read as a vessel file"),
+    (b"\x1f\x8b\x08\0\0\0\0\0", "cannot be read as a vessel file"),
+    ("format: marinenav vessel\nversion: 1\n", "cannot be read as a vessel file"),
+    ("m,80\nIzz,20\n", "cannot be read as a vessel file"),
+    ("<boat/>", "cannot be read as a vessel file"),
+    ("// mine\n" + json.dumps(content()), "cannot be read as a vessel file"),
+    (json.dumps(content())[:-1] + ",}", "cannot be read as a vessel file"),
+    (json.dumps(content()) * 2, "cannot be read as a vessel file"),
+    (json.dumps(content())[:60], "cannot be read as a vessel file"),
+    (json.dumps(content()).replace('"', "'"), "cannot be read as a vessel file"),
+    (json.dumps(content()) + "\0", "cannot be read as a vessel file"),
+    (json.dumps(content()).replace("80.0", "0x50"), "cannot be read as a vessel file"),
+    (json.dumps(content()).replace("80.0", "1" + "0" * 5000), "cannot be read as a vessel file"),
+    (json.dumps(content()).replace("80.0", "1e999"), "m=inf: must be a number"),
+    ("[" * 100_000, "cannot be read as a vessel file"),
+    (" \n\t", "it is empty"),
+    ("null", "must be a JSON object"),
+    ('"otter"', "must be a JSON object"),
+    (content(name="\ud800"), "must be text without control characters"),
+    (content(version=None), "version=None: must be 1"),
+    (content(vessel="otter"), "vessel='otter': must be an object with numbers"),
+    (content(actuators={"lag": 1.0}), "key='actuators': must be one of format"),
+    (content(licence=3), "licence=3: must be text"),
+]
+DAMAGED += [
+    (
+        content({key: value for key, value in NUMBERS.items() if key != name}),
+        f"{name}=None: must be stated, in {UNITS[name]}",
+    )
+    for name in ("length", "width", "m", "Izz", "min_thrust", "max_thrust")
 ]
 CHANGED = [
     ({"mass": 80.0}, "setting='mass': must be one of length"),
@@ -243,6 +276,48 @@ CHANGED = [
     ({"actuators": {"angle_rate": 0.0}}, "actuators.angle_rate=0.0: must be above 0"),
     ({"actuators": {"left_limit": 1.5}}, "actuators.left_limit=1.5: must be at least 0 and at most 1"),
     ({"actuators": {"dead_band": "much"}}, "actuators.dead_band='much': must be a number"),
+    ({"length": -2.0}, "length=-2.0: must be above 0"),
+    ({"length": [2.0, -1.0]}, "must be above 0"),
+    ({"length": "2 m"}, "length='2 m': must be a number"),
+    ({"length": {"value": 2.0, "unit": "ft"}}, "length: unit='ft': must be m"),
+    ({"length": {"value": {"value": 2.0}}}, "must be a number, or a list of numbers"),
+    ({"length": [[2.0]]}, "must be a number, or a list of numbers"),
+    ({"width": {"value": 1.0, "unit": "mm"}}, "width: unit='mm': must be m"),
+    ({"m": 1e-9}, "Izz=20.0: must be such that sqrt(Izz / m)"),
+    ({"m": {"value": 0.08, "unit": "t"}}, "m: unit='t': must be kg"),
+    ({"min_thrust": -1e300}, "must be from -1e+30 to 1e+30"),
+    ({"max_thrust": {"value": 24.4, "unit": "kgf"}}, "max_thrust: unit='kgf': must be N"),
+    ({"max_thrust": 1e-12}, "max_thrust=1e-12: must be larger: the top speed of"),
+    ({"xU": -1e12}, "max_thrust=120.0: must be larger: the top speed of"),
+    ({"xDotU": -1e9}, "xDotU=-1000000000.0: must be at least -2000, 25 times"),
+    ({"yDotV": -1e9}, "yDotV=-1000000000.0: must be at least -2000, 25 times"),
+    ({"nDotR": -1e9}, "nDotR=-1000000000.0: must be at least -500, 25 times"),
+    ({"radius": 1e6}, "radius=1000000.0: must be at most 10 lengths (2 m)"),
+    ({"detect_radius": 0.0}, "detect_radius=0.0: must be above 0"),
+    ({"goal_distance": -3.0}, "goal_distance=-3.0: must be above 0"),
+    ({"cross_flow_length": 1e6}, "cross_flow_length=1000000.0: must be at most 10 lengths (2 m)"),
+    ({"power_coefficient": -1.0}, "power_coefficient=-1.0: must be at least 0"),
+    ({"left_thrust_change": []}, "left_thrust_change=[]: must be a number"),
+    ({"right_thrust_change": ["x"]}, "right_thrust_change=['x']: must be a number"),
+    ({"xu": -40.0}, "setting='xu': must be one of length"),
+    ({"": 3.0}, "setting='': must be one of length"),
+    ({"actuators": {"actuators": {}}}, "setting='actuators.actuators': must be one of steering"),
+    ({"actuators": {"lag": 1e9}}, "actuators.lag=1000000000.0: must be at most 60 s"),
+    ({"actuators": {"lag": INF}}, "actuators.lag=inf: must be a number"),
+    ({"actuators": {"speed_exponent": 0.0}}, "actuators.speed_exponent=0.0: must be above 0"),
+    ({"actuators": {"speed_exponent": 1e9}}, "actuators.speed_exponent=1000000000.0: must be from 0.1 to 10"),
+    ({"actuators": {"dead_band": 1.0}}, "actuators.dead_band=1.0: must be below 1"),
+    ({"actuators": {"dead_band": -0.1}}, "actuators.dead_band=-0.1: must be at least 0"),
+    ({"actuators": {"left_limit": 0.0, "right_limit": 0.0}}, "actuators.left_limit=0.0: must be above 0 on one side"),
+    ({"actuators": {"left_strength": 0.0, "right_strength": 0.0}}, "left_strength=0.0: must be above 0 on one side"),
+    ({"actuators": {"left_strength": 0.0, "steering": "azimuth"}}, "left_strength=0.0: must be above 0 on one side"),
+    ({"actuators": {"spacing": 1e6}}, "actuators.spacing=1000000.0: must be at most 3 lengths (2 m) in size"),
+    ({"actuators": {"position": -1e6}}, "actuators.position=-1000000.0: must be at most 3 lengths (2 m) in size"),
+    ({"actuators": {"angle_limit": {"value": 35.0, "unit": "deg"}}}, "actuators.angle_limit: unit='deg': must be rad"),
+    ({"actuators": {"propeller_diameter": -1.0}}, "actuators.propeller_diameter=-1.0: must be at least 0"),
+    ({"actuators": {"steering": []}}, "actuators.steering=[]: must be a kind of steering"),
+    ({"actuators": {"steering": ["azimuth", "sail"]}}, "must be one of thrusters, azimuth, rudder"),
+    ({"actuators": {"steering": "rudder"}}, "actuators.rudder_lift=0.0: must be above 0 for a boat with a rudder"),
 ]
 
 

@@ -23,7 +23,7 @@ RATES = [[800.0, -300.0], [-600.0, 900.0], [1000.0, 1000.0]]
 class Pilot:
     """In place of the runtime: the same commands again and again."""
 
-    control_step = 0.5
+    control_step, steering = 0.5, "thrusters"
     made: ClassVar = []
     """All of a test, in the order of the vessels."""
 

@@ -14,6 +14,8 @@ REMAPPED = {
     "goal": "/goal_pose",
     "left_thrust": "/thrusters/left/thrust",
     "right_thrust": "/thrusters/right/thrust",
+    "thrust": "/thrusters/main/thrust",
+    "angle": "/thrusters/main/angle",
 }
 """Topics of the node, and the default topics of a boat; all are launch arguments."""
 

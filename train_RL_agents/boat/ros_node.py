@@ -1,4 +1,4 @@
-"""ROS 2 node of the runtime: subscribes to odometry, tracked objects and a goal, and publishes thrusts.
+"""ROS 2 node of the runtime: subscribes to odometry, tracked objects and a goal, and publishes commands.
 
     python -m boat.ros_node --ros-args -p policy:=FOLDER
 
@@ -21,7 +21,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Float64, String
 
-from .runtime import Command, Odometry, Pilot, Settings, Tracks
+from .runtime import THRUSTERS, Command, Odometry, Pilot, Settings, Tracks
 
 BOX, SPHERE, CYLINDER = 1, 2, 3
 """Types of shape_msgs/SolidPrimitive."""
@@ -44,8 +44,9 @@ class PilotNode(Node):
         self.create_subscription(OdometryMessage, "odometry", self._on_odometry, 1)
         self.create_subscription(ObjectArray, "tracks", self._on_tracks, 1)
         self.create_subscription(PoseStamped, "goal", self._on_goal, 1)
-        self._left = self.create_publisher(Float64, "left_thrust", 1)
-        self._right = self.create_publisher(Float64, "right_thrust", 1)
+        self._steered = self._pilot.steering != THRUSTERS
+        topics = ("thrust", "angle") if self._steered else ("left_thrust", "right_thrust")
+        self._commands = [self.create_publisher(Float64, topic, 1) for topic in topics]
         self._status = self.create_publisher(String, "status", 1)
         self.create_timer(self._pilot.control_step, self._on_timer)
 
@@ -120,8 +121,9 @@ class PilotNode(Node):
         self._send(Command(0.0, 0.0, "the node ends"))
 
     def _send(self, command: Command) -> None:
-        self._left.publish(Float64(data=command.left))
-        self._right.publish(Float64(data=command.right))
+        values = command.left, command.angle if self._steered else command.right
+        for publisher, value in zip(self._commands, values, strict=True):
+            publisher.publish(Float64(data=value))
         self._status.publish(String(data=command.stopped or "steering"))
         self._log(command.stopped and f"stopped: {command.stopped}")
 

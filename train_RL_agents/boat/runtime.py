@@ -1,4 +1,4 @@
-"""Runtime that maps odometry and tracked objects to thrusts, with a policy that ``marinenav export`` wrote.
+"""Runtime that maps odometry and tracked objects to commands, with a policy that ``marinenav export`` wrote.
 
 Frames are those of ROS (REP 103): the map has x to the east and y to the north, yaw is
 anticlockwise from east, and a body has x forward and y to port. Times are seconds of one clock.
@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 Network = Callable[[dict[str, Array]], NDArray[Any]]
 """Function from inputs by name [B, ...] to actions, [B] indices or [B, 2]."""
 
+THRUSTERS, STEERED = "thrusters", ("azimuth", "rudder")
+"""Kinds of steering: two fixed thrusters, or one thruster that turns or that has a rudder."""
 VERSION, SELECTED = 2, "selected_action"
 """Version of the contract, and name of the ONNX output with the action."""
 NEAR = 10.0
@@ -99,11 +101,13 @@ class Command:
     """Thrust commands until the next control step."""
 
     left: float
-    """Left thrust (N)."""
+    """Left thrust, or that of the only thruster (N)."""
     right: float
-    """Right thrust (N)."""
+    """Right thrust (N); 0 with one thruster."""
     stopped: str = ""
-    """Reason why both are zero, one sentence; empty while the policy steers."""
+    """Reason why all are zero, one sentence; empty while the policy steers."""
+    angle: float = 0.0
+    """Angle of the azimuth thruster or rudder, anticlockwise as seen from above (rad); 0 with two thrusters."""
 
 
 class Pilot:
@@ -131,7 +135,7 @@ class Pilot:
         self._read_sensor(inputs)
         self._read_risk(inputs.get("taus"))
         self._read_limits(contract)
-        self._thrust, self._last = (0.0, 0.0), -math.inf
+        self._setpoint, self._last = (0.0, 0.0), -math.inf
 
     @classmethod
     def load(cls, folder: str | Path, settings: Settings | None = None) -> Pilot:
@@ -170,11 +174,13 @@ class Pilot:
             file, boat = boat, _same_numbers(Path(boat), vessel)
             _require(boat == name, f"the policy is for the boat {name}, not for {boat} of {file}")
         _require(boat in ("", name), f"the policy is for the boat {name}, not for {boat}")
-        kinds = {*np.unique(actuators.get("steering", "thrusters")).tolist()}
-        others = ", ".join(sorted(kinds - {"thrusters"}))
-        _require(not others, f"the policy is for a boat with {others}, and this runtime commands two thrusters")
+        kinds = np.unique(actuators.get("steering", THRUSTERS)).tolist()
+        _require(len(kinds) == 1, "the contract has a steering of its own for every robot")
+        self.steering = str(kinds[0])
+        _require(self.steering in (THRUSTERS, *STEERED), f"the policy is for a boat with {self.steering}")
         sides = ("left_limit", "right_limit")
         self._shares = np.array([_common_number(actuators.get(side, 1.0), side) for side in sides])
+        self._angle_limit = _common_number(actuators.get("angle_limit", 0.0), "angle_limit")
 
     def _read_sensor(self, inputs: dict[str, Any]) -> None:
         """Read the number of observed objects and the sensor's limits."""
@@ -207,9 +213,13 @@ class Pilot:
         are_pairs = self._rates.shape[1:] == (2,) and bool(np.isfinite(self._rates).all())
         _require(are_pairs, "the contract's rates are not pairs of finite numbers")
         fastest = self._full or float(np.abs(self._rates).max())
-        self._lowest = _within("min_thrust", settings.min_thrust, lowest, lowest, 0.0)
-        self._highest = _within("max_thrust", settings.max_thrust, highest, 0.0, highest)
-        self._fastest = _within("max_rate", settings.max_rate, fastest, 0.0, fastest)
+        self._lowest = _within("min_thrust", settings.min_thrust, lowest, lowest, 0.0) * self._shares
+        self._highest = _within("max_thrust", settings.max_thrust, highest, 0.0, highest) * self._shares
+        rate = _within("max_rate", settings.max_rate, fastest, 0.0, fastest)
+        self._fastest, self._most = np.array([rate, rate]), highest
+        if self.steering in STEERED:
+            # The right setpoint is the angle: from -max_thrust to max_thrust of the contract, whatever the settings.
+            self._lowest[1], self._highest[1], self._fastest[1] = -highest, highest, fastest
         goal = _common_number(contract["goal_distance"]["value"], "goal_distance")
         self._arrival = _within("goal_distance", settings.goal_distance, goal, 0.0, FARTHEST)
         step = self.control_step
@@ -224,7 +234,7 @@ class Pilot:
         tracks: Tracks | None,
         goal: tuple[float, float] | None,
     ) -> Command:
-        """Return the thrusts of a control step; to be called once per control step.
+        """Return the thrusts, or thrust and angle, of a control step; to be called once per control step.
 
         Args:
             now: present time of the clock of the inputs' stamps (s).
@@ -233,7 +243,7 @@ class Pilot:
             goal: position of the goal to the east and north (m); None if there is none.
 
         Returns:
-            Thrusts. They are zero, with the reason, when an input is missing, stale, ahead of the clock, not finite or
+            Commands. They are zero, with the reason, when an input is missing, stale, ahead of the clock, not finite or
             not plausible, when the call is late, takes too long or fails in any other way, and at the goal.
         """
         began = perf_counter()
@@ -245,7 +255,8 @@ class Pilot:
             command = Command(0.0, 0.0, str(error))
         except Exception as error:  # after any error the thrusters must stop
             command = Command(0.0, 0.0, f"the decision failed: {error!r}")
-        self._thrust = command.left, command.right
+        if command.stopped:
+            self._setpoint = 0.0, 0.0
         self._last = float(now) if _finite(now) else -math.inf
         return command
 
@@ -270,7 +281,11 @@ class Pilot:
         vessel, objects = self._extrapolate(now, vessel, objects)
         _require(math.dist((vessel.x, vessel.y), target) > self._arrival, "the goal is reached")
         action = np.asarray(self._network(self.inputs(vessel, objects, target))[0])
-        return Command(*self._apply(action))
+        self._setpoint = left, right = self._apply(action)
+        if self.steering == THRUSTERS:
+            return Command(left, right)
+        # The world's angle is clockwise from above.
+        return Command(left, 0.0, angle=-right / self._most * self._angle_limit)
 
     def _check_inputs(
         self,
@@ -334,7 +349,7 @@ class Pilot:
             return cos * east + sin * north, sin * east - cos * north
 
         ahead, aside = to_body(goal[0] - odometry.x, goal[1] - odometry.y)
-        state = [ahead, aside, odometry.forward, -odometry.port, -odometry.yaw_rate, *self._thrust]
+        state = [ahead, aside, odometry.forward, -odometry.port, -odometry.yaw_rate, *self._setpoint]
         x, y, vx, vy, radius = _rows(tracks).T
         rows = np.stack((*to_body(x - odometry.x, y - odometry.y), *to_body(vx, vy), radius), 1)
         objects, mask = self._nearest(rows)
@@ -365,7 +380,7 @@ class Pilot:
         return float(closest / NEAR)
 
     def _apply(self, action: Any) -> tuple[float, float]:
-        """Return the thrusts after an action, within the limits.
+        """Return the thrusts, or the setpoints of thrust and angle (N), after an action, within the limits.
 
         Raises:
             BoatError: when the action is invalid.
@@ -379,7 +394,7 @@ class Pilot:
             _require(action in range(len(self._rates)), f"the policy has no action {action}")
             rates = self._rates[int(action)]
         change = np.clip(rates, -self._fastest, self._fastest) * self.control_step
-        left, right = np.clip(self._thrust + change, self._lowest * self._shares, self._highest * self._shares)
+        left, right = np.clip(self._setpoint + change, self._lowest, self._highest)
         return float(left), float(right)
 
 

@@ -440,13 +440,17 @@ def _numbers(agent: Agent[Any]) -> dict[str, Any]:
 
 def _action(agent: Agent[Any], world: WorldConfig) -> dict[str, Any]:
     """Return the description of an action's effect on the vessel."""
-    vessel = world.vessel
+    vessel, angle = world.vessel, {}
+    if vessel.actuators.steering != "thrusters":
+        meaning = "right thrust over the largest thrust, times this, is the angle; positive is clockwise from above"
+        angle = {"angle_limit": {"value": vessel.actuators.angle_limit, "unit": "rad", "meaning": meaning}}
     common = {
         "rule": agent.selection_rule,
         "control_step": {"value": world.dt * world.substeps, "unit": "s"},
         "effect": "each side's thrust changes at the commanded rate for one control step, and is "
         "kept within the limits",
         "thrust_limits": {"value": [vessel.min_thrust, vessel.max_thrust], "unit": "N"},
+        **angle,
     }
     if agent.continuous:
         meaning = "command (left, right) times this is the rate"

@@ -21,6 +21,7 @@ from train_RL_agents.figures.page import assemble, read_part
 SCRIPTS = (
     "tensors.js",
     "policies.js",
+    "actuators.js",
     "dynamics.js",
     "perception.js",
     "world.js",
@@ -68,9 +69,6 @@ def write_page(
     Raises:
         ConfigError: if the policy uses an operator that the page does not have.
     """
-    is_known = not config.vessel.has_extras
-    allowed = "a policy for a boat without actuators and hull terms of its own, which the page does not have"
-    require(is_known, title, config.vessel.name, allowed)
     missing = operators_of(policy) - known_operators()
     require(not missing, title, ", ".join(sorted(missing)), "a policy of the page's operators")
     zones = {RULES[rule]: zone_outline(rule, config.colregs) for rule in (CROSSING, HEAD_ON)}

@@ -100,11 +100,7 @@ def fit(
     start = np.array([_start(item) for item in coefficients]) / np.array([item.scale for item in coefficients])
     problem, point, first = _lengthen(log, simulator, coefficients, end, start, report)
     point, equations, second = minimise(problem, point, free, _GAIN, _FINE)
-    spread = _spread(problem, equations, point)
-    told = np.array(
-        [_is_told(item, *ends) for item, ends in zip(coefficients, _ends(problem, point, spread), strict=True)]
-    )
-    kept = _eliminate(problem, equations, point, coefficients, told)
+    kept = _eliminate(problem, equations, point, coefficients)
     third = 0
     if kept:
         remaining = [number for number in free if number not in kept]
@@ -112,10 +108,11 @@ def fit(
         scaled[kept] = problem.preset[kept]
         point, _, third = minimise(problem, Point(scaled, point.current, point.initial), remaining, _GAIN, _FINE)
         equations = problem.equations(point, free)
-        spread = _spread(problem, equations, point)
         report(f"{len(kept)} coefficients kept: {third} iterations")
-    verdicts = [KEPT if number in kept else TOLD if told[number] else TIED for number in free]
+    spread = _spread(problem, equations, point, free)
     ends = _ends(problem, point, spread)
+    widths = [_width(item, *interval) for item, interval in zip(coefficients, ends, strict=True)]
+    verdicts = [KEPT if number in kept else TOLD if widths[number] <= WIDEST else TIED for number in free]
     values = point.scaled * problem.scale
     values[kept] = [coefficients[number].preset for number in kept]
     estimates = tuple(
@@ -197,7 +194,7 @@ def _problem(
 # Intervals --------------------------------------------------------------------------------------
 
 
-def _spread(problem: Problem, equations: Equations, point: Point) -> Array:
+def _spread(problem: Problem, equations: Equations, point: Point, free: Sequence[int]) -> Array:
     """Return the ends [2, Q] of 95% intervals, relative to the estimates.
 
     A replicate draws segments with replacement, and what is expected a priori from its distribution; so it
@@ -208,24 +205,30 @@ def _spread(problem: Problem, equations: Equations, point: Point) -> Array:
         problem: the problem.
         equations: the equations at the point.
         point: the estimates.
+        free: numbers of the coefficients that are not known; the others have intervals of no width.
     """
+    count = len(problem.scale)
+    unknown = np.array([*free, count, count + 1], dtype=np.int64)
     matrix, gradient = equations.reduced()
-    count, size = len(matrix), len(problem.precision)
+    matrix, gradient = matrix[:, unknown[:, None], unknown], gradient[:, unknown]
+    precision, offset = problem.precision[unknown], problem.offset(point)[unknown]
+    segments = len(matrix)
     generator = np.random.default_rng(0)
-    weights = generator.multinomial(count, np.full(count, 1.0 / count), _REPLICATES).astype(np.float64)
-    drawn = generator.standard_normal((_REPLICATES, size)) / np.sqrt(problem.precision)
-    prior = problem.precision * (problem.offset(point) - drawn)
+    weights = generator.multinomial(segments, np.full(segments, 1.0 / segments), _REPLICATES).astype(np.float64)
+    drawn = generator.standard_normal((_REPLICATES, len(precision))) / np.sqrt(precision)
+    prior = precision * (offset - drawn)
     # At the estimate the gradient is 0 but for that of kept coefficients, whose value another condition decides.
-    total = gradient.sum(0) + problem.precision * problem.offset(point)
-    left = np.einsum("bn,nij->bij", weights, matrix) + np.diag(problem.precision)
+    total = gradient.sum(0) + precision * offset
+    left = np.einsum("bn,nij->bij", weights, matrix) + np.diag(precision)
     right = weights @ gradient + prior - total
-    steps = -np.linalg.solve(left, right[..., None])[..., 0]
-    ends = np.quantile(steps, _QUANTILES, axis=0)
-    inverse = np.linalg.inv(matrix.sum(0) + np.diag(problem.precision))
+    ends = np.quantile(-np.linalg.solve(left, right[..., None])[..., 0], _QUANTILES, axis=0)
+    inverse = np.linalg.inv(matrix.sum(0) + np.diag(precision))
     # Quantile of Student's distribution, with one degree of freedom for every segment but one.
-    width = (1.96 + 2.4 / max(count - 1, 1)) * np.sqrt(np.diag(inverse))
-    few = np.sqrt(count / max(count - 1.0, 1.0)) * (1.0 + 0.45 / max(count - 1, 1))
-    return np.asarray(np.stack((np.minimum(few * ends[0], -width), np.maximum(few * ends[1], width))))
+    width = (1.96 + 2.4 / max(segments - 1, 1)) * np.sqrt(np.diag(inverse))
+    few = np.sqrt(segments / max(segments - 1.0, 1.0)) * (1.0 + 0.45 / max(segments - 1, 1))
+    spread = np.zeros((2, count + 2))
+    spread[:, unknown] = np.minimum(few * ends[0], -width), np.maximum(few * ends[1], width)
+    return spread
 
 
 def _ends(problem: Problem, point: Point, spread: Array) -> Array:
@@ -235,33 +238,24 @@ def _ends(problem: Problem, point: Point, spread: Array) -> Array:
     return np.asarray(ends.T)
 
 
-def _is_told(item: Coefficient, low: float, high: float) -> bool:
-    """Return whether an interval tells a coefficient; see WIDEST."""
-    size = max(abs(0.5 * (low + high)), abs(item.preset), item.reference)
-    return high - low <= WIDEST * size
+def _width(item: Coefficient, low: float, high: float) -> float:
+    """Return the width of an interval over the size of the coefficient; see WIDEST."""
+    size = max(abs(0.5 * (low + high)), abs(item.preset), item.reference, 1e-12)
+    return (high - low) / size
 
 
-def _eliminate(
-    problem: Problem, equations: Equations, point: Point, coefficients: Sequence[Coefficient], told: NDArray[np.bool_]
-) -> list[int]:
+def _eliminate(problem: Problem, equations: Equations, point: Point, coefficients: Sequence[Coefficient]) -> list[int]:
     """Return the numbers of the coefficients that keep the preset's value.
 
     Of those that the log cannot tell, the widest is kept first; then others may be told that were known together with
     it only.
     """
-    total = equations.reduced()[0].sum(0) + np.diag(problem.precision)
     kept: list[int] = []
     while True:
-        free = [number for number in range(len(total)) if number not in kept]
-        deviation = dict(zip(free, np.sqrt(np.diag(np.linalg.inv(total[np.ix_(free, free)]))), strict=True))
-        widths = {}
-        for number, item in enumerate(coefficients):
-            if number in kept or told[number]:
-                continue
-            half = 1.96 * deviation[number] * item.scale
-            size = max(abs(point.scaled[number] * item.scale), abs(item.preset), item.reference, 1e-12)
-            widths[number] = 2.0 * half / size
-        worst = max(widths, key=lambda number: widths[number], default=None)
+        free = [number for number in range(len(coefficients)) if number not in kept]
+        ends = _ends(problem, point, _spread(problem, equations, point, free))
+        widths = {number: _width(coefficients[number], *ends[number]) for number in free}
+        worst = max(free, key=lambda number: widths[number], default=None)
         if worst is None or widths[worst] <= WIDEST:
             return kept
         kept.append(worst)

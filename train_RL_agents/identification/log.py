@@ -153,7 +153,7 @@ def _is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text
 
 
 def _number(text: str, name: str, line: int) -> float:

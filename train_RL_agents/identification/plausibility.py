@@ -18,10 +18,14 @@ _SHORTEST, _LONGEST, _LEAST_RATE = 60.0, 7200.0, 1.0
 """Limits of the length of a log (s), and the least rate of its samples (Hz)."""
 _FASTEST, _FARTHEST, _FASTEST_TURN = 50.0, 1e5, 6.0
 """Largest plausible speed (m/s), distance (m) and yaw rate (rad/s)."""
+_LARGEST = 1e9
+"""Largest number of a position, from any origin (m)."""
+_LONGEST_STILL = 10.0
+"""Longest time of the same pose under thrust (s)."""
 _LEAST_POSES, _MOST_JUMPS = 0.3, 0.05
 """Least share of rows with a pose, and largest share of poses that are jumps."""
-_LEAST_PATH, _LEAST_TURN = 5.0, math.radians(20.0)
-"""Least path (m) and change of yaw (rad) of a log."""
+_LEAST_WAY, _LEAST_TURN = 5.0, math.radians(20.0)
+"""Least extent of the track (m) and change of yaw (rad) of a log."""
 
 
 def _require(condition: bool, key: str, value: str, allowed: str) -> None:
@@ -64,6 +68,11 @@ def check_units(
         )
         present = values[np.isfinite(values)]
         _require(float(np.ptp(present)) > 0.0, name, f"{present[0]:g} in every row", "measured: a sensor may be stuck")
+    largest_position = float(np.nanmax(np.abs(position)))
+    _require(largest_position <= _LARGEST, ", ".join(position_names), f"up to {largest_position:.3g}", "in meters")
+    whole = float((np.isfinite(position).all(1) & np.isfinite(yaw)).mean())
+    names = ", ".join((*position_names, yaw_name))
+    _require(whole >= _LEAST_POSES, names, f"together in {whole:.0%} of the rows", f"in at least {_LEAST_POSES:.0%}")
     if position_names[0] == "latitude":
         largest = np.nanmax(np.abs(position), axis=0)
         is_on_earth = bool(largest[0] <= 90.0 and largest[1] <= 180.0)
@@ -184,8 +193,9 @@ def check_motion(time: Array, commands: Array, pose: Array, is_steered: bool) ->
     held = commands[np.searchsorted(time, grid, side="right") - 1]
     north, east, turn = np.gradient(x, 0.5), np.gradient(y, 0.5), np.gradient(yaw, 0.5)
     speed = np.hypot(north, east)
-    path, turned = float(speed.sum() * 0.5), float(np.ptp(yaw))
-    _require(path >= _LEAST_PATH, "path", f"{path:.2g} m", f"at least {_LEAST_PATH:g} m: the boat does not move")
+    way, turned = math.hypot(float(np.ptp(x)), float(np.ptp(y))), float(np.ptp(yaw))
+    _require(way >= _LEAST_WAY, "track", f"{way:.2g} m across", f"at least {_LEAST_WAY:g} m: the boat does not move")
+    _check_sensors(time[present], commands[present], pose[present])
     _require(turned >= _LEAST_TURN, "yaw", f"within {math.degrees(turned):.2g} degrees", "of a boat that turns")
     largest = float(np.quantile(np.abs(turn), 0.95))
     _require(largest <= _FASTEST_TURN, "yaw", f"turning at {largest:.3g} rad/s", "that of a boat: is it in radians?")
@@ -200,6 +210,16 @@ def check_motion(time: Array, commands: Array, pose: Array, is_steered: bool) ->
         follows = float(np.corrcoef(difference, _smooth(turn))[0, 1]) if is_varied else 1.0
         cause = "turning to starboard with more thrust at the left: are the sides exchanged, or is it --frame enu?"
         _require(follows > -0.3, "yaw", f"against the thrusts (correlation {follows:.2f})", cause)
+
+
+def _check_sensors(time: Array, commands: Array, pose: Array) -> None:
+    """Refuse poses that stay the same under thrust."""
+    is_still = (np.diff(pose, axis=0) == 0.0).all(1) & (np.abs(commands[:-1, 0]) > 0.1)
+    began = np.maximum.accumulate(np.where(is_still, 0.0, time[1:] - time[0]))
+    longest = int(np.argmax(time[1:] - time[0] - began))
+    until, since = float(time[1:][longest] - time[0]), float(began[longest])
+    span = f"the same from {since:.0f} s to {until:.0f} s, under thrust"
+    _require(until - since <= _LONGEST_STILL, "pose", span, "measured: a sensor may be stuck; cut the log there")
 
 
 def _check_heading(course: Array, yaw: Array) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, read_scenarios, write_scenarios
-from marinenav_env.config import Level, ScenarioConfig, SensorConfig, VesselConfig, WorldConfig
+from marinenav_env.config import ActuatorConfig, Level, ScenarioConfig, SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.scenarios import scenario_file
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.scenarios.scenario_file import (
@@ -21,6 +21,7 @@ from marinenav_env.scenarios.scenario_file import (
     parse_scenarios,
     stack_episodes,
 )
+from marinenav_env.vessels import read_vessel, vessel_files
 from tests.marinenav_env.helpers import CPU, DATA, random_world, recordings, simple_episode
 
 RECORDED = DATA / "episodes.json"
@@ -96,6 +97,22 @@ def test_what_is_written_reads_back_the_same(kind: str, tmp_path: Path) -> None:
     assert again == spread
     write_scenarios(path, again)
     assert read_scenarios(path) == again
+
+
+@pytest.mark.parametrize("boat", [*vessel_files(), "a fleet"])
+def test_boats_with_actuators_read_back_the_same(boat: str, tmp_path: Path) -> None:
+    fleet = VesselConfig(nUV=(1.0, 2.0), actuators=ActuatorConfig(steering=("rudder", "azimuth"), lag=(0.1, 0.2)))
+    vessel = fleet if boat == "a fleet" else read_vessel(boat)
+    simple = simple_episode([(1.0, 2.0, 3.0), (25.0, 26.0, 7.0)], [(9.0, 9.0), (8.0, 8.0)])
+    episode = replace(simple, world=replace(simple.world, vessel=vessel))
+    write_scenarios(tmp_path / "boats.json", [episode])
+    (again,) = read_scenarios(tmp_path / "boats.json")
+    assert again == episode and again.world.vessel.name == vessel.name
+    assert again != replace(simple, world=replace(simple.world, vessel=replace(vessel, xUUU=-9.0)))
+    other = replace(vessel, actuators=replace(vessel.actuators, lag=9.0))
+    assert again != replace(simple, world=replace(simple.world, vessel=other))
+    assert_same_world([episode], [again])
+    assert len(stack_episodes([again, again], CPU, torch.float64)[1].extras.steering[0]) == 2
 
 
 def test_values_shared_by_all_robots_are_written_for_each(tmp_path: Path) -> None:
@@ -379,6 +396,16 @@ BAD: dict[str, tuple[Callable[[Entry], Any], str]] = {
         changed("env", "cores", "positions", to=[[1.0, 2.0]] * 2000),
         r"a\[1\]\.env\.cores\.positions=.*must be at most 1000, .*",
     ),
+    "actuators a list": (changed("robots", "actuators", to=[1]), r"a\[1\]\.robots\.actuators=\[1\]: .*JSON object"),
+    "a lag too few": (
+        changed("robots", "actuators", to={"lag": [0.5] * 5}),
+        r"a\[1\]\.robots\.actuators\.lag=\[.*one value for each of 6",
+    ),
+    "sails": (
+        changed("robots", "actuators", to={"steering": ["sail"] * 6}),
+        r"a\[1\]: world\.vessel\.actuators\.steering=.*: must be .*",
+    ),
+    "a boat that is a number": (changed("robots", "boat", to=3), r"a\[1\]\.robots\.boat=3: must be a text"),
     "commands of one number": (
         changed("robots", "left_thrust_change", to=[3.0] * 6),
         r"a\[1\]\.robots\.left_thrust_change\[0\]=3\.0: must be a list.*",

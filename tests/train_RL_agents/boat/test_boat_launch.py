@@ -28,7 +28,7 @@ def test_launch_starts_the_node_with_its_topics(monkeypatch):
     assert (root / process["cmd"][2].replace(".", "/")).with_suffix(".py").exists()
     assert process["cwd"] == str(root)
     arguments = {each.given[0] for each in described[:-1]}
-    topics = {"odometry", "tracks", "goal", "left_thrust", "right_thrust"}
+    topics = {"odometry", "tracks", "goal", "left_thrust", "right_thrust", "thrust", "angle"}
     assert arguments == {"policy", "frame"} | topics
     used = {word[0].removesuffix(":="): word[1] for word in process["cmd"] if isinstance(word, list)}
     assert used == {name: f"<{name}>" for name in arguments}

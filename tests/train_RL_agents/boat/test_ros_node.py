@@ -17,7 +17,7 @@ from train_RL_agents.boat.runtime import Command, Settings
 class Pilot:
     """In place of the runtime; keeps what it was given."""
 
-    control_step = 0.5
+    control_step, steering = 0.5, "thrusters"
     made: ClassVar = []
     """All of a test."""
 
@@ -157,6 +157,21 @@ def test_a_stop_is_published_and_said_once(module):
     assert sent["left_thrust"] == [100.0, 0.0, 0.0]
     assert sent["status"] == ["steering"] + ["the clock is not finite"] * 2
     assert node.logged == ["stopped: the clock is not finite"]
+
+
+@pytest.mark.parametrize("steering", ["azimuth", "rudder"])
+def test_one_thruster_has_a_thrust_and_an_angle(module, monkeypatch, steering):
+    monkeypatch.setattr(Pilot, "steering", steering)
+    ros, node, sent = boat(module)
+    for topic in ("thrust", "angle"):
+        sent[topic] = []
+        ros.subscriptions[topic].append(lambda each, to=sent[topic]: to.append(each.data))
+    Pilot.made[0].answer = Command(100.0, 0.0, angle=-0.3)
+    tick(ros, node)
+    node.stop()
+    ros.deliver()
+    assert (sent["thrust"], sent["angle"]) == ([100.0, 0.0], [-0.3, 0.0])
+    assert not sent["left_thrust"] and not sent["right_thrust"]
 
 
 def test_parameters_are_the_settings(module):

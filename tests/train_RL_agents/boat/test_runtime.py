@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import torch
 
-from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.vessels import vessel_files
+from marinenav_env import Curriculum, Level, MarineNavEnv
+from marinenav_env.vessels import scale_of, scaled_level, vessel_files
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, ROWS, contract_of
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
@@ -59,7 +59,7 @@ def odometry_of(state, e, r, stamp=0.0):
 
 
 def tracks_of(env, e, r, stamp=0.0):
-    state, scenario, radius = env.state, env.scenario, WorldConfig().vessel.radius
+    state, scenario, radius = env.state, env.scenario, env.config.vessel.detect_radius
     rows = [
         [y, x, vy, vx, radius]
         for (x, y, _), (vx, vy, _), n in zip(
@@ -76,9 +76,19 @@ def goal_of(env, e, r):
     return y, x
 
 
+def setpoints_of(command, vessel):
+    """Return the setpoints [1, 2] (N) of the world that a command stands for."""
+    if vessel.actuators.steering == "thrusters":
+        return np.array([[command.left, command.right]])
+    return np.array([[command.left, -command.angle / vessel.actuators.angle_limit * vessel.max_thrust]])
+
+
 def decisions(policy, pilots, steps=12):
-    """Pairs (runtime, environment) of inputs by name and thrusts, while the policy steers."""
-    schedule = Curriculum((Level(5, 0, 4, 30.0),), pool_size=16, refresh_size=1)
+    """Pairs (runtime, environment) of inputs by name and setpoints, while the policy steers."""
+    world = policy.config.world
+    scale = scale_of(world.vessel)
+    level = scaled_level(Level(5, 0, 4, 30.0), scale.length, scale.speed)
+    schedule = Curriculum((level,), pool_size=16, refresh_size=1)
     env = MarineNavEnv(
         policy.config.world,
         len(pilots),
@@ -105,13 +115,21 @@ def decisions(policy, pilots, steps=12):
         tensordict = env.step(tensordict)["next"]
         for (e, r), command in commands.items():
             assert not command.stopped
-            yield ({"thrust": np.array([[command.left, command.right]])}, {"thrust": env.state.thrust[e, r].numpy()})
-        now += 0.5
+            yield {"thrust": setpoints_of(command, world.vessel)}, {"thrust": env.state.thrust[e, r].numpy()}
+        now += world.dt * world.substeps
 
 
-@pytest.mark.parametrize("name", ["DQN", "IQN", "SAC"])
-def test_observations_and_actions_are_the_environments(name, tmp_path):
-    policy = make_policy(name, **EXACT)
+@pytest.mark.parametrize(
+    ("name", "boat"),
+    [
+        ("DQN", "published"),
+        ("IQN", "published"),
+        ("SAC", "published"),
+        *((name, boat) for name in ("DQN", "SAC") for boat in vessel_files()),
+    ],
+)
+def test_observations_and_actions_are_the_environments(name, boat, tmp_path):
+    policy = make_policy(name, **EXACT, **({} if boat == "published" else {"world.vessel": boat}))
     contract, network = contract_of(policy, tmp_path), network_of(policy)
     pilots = [[Pilot(contract, network, PATIENT) for _ in range(5)]]
     seen = thrusts = 0
@@ -251,10 +269,25 @@ def test_the_numbers_of_a_boat_are_compared_with_its_file(tmp_path):
         Pilot(contract, None, Settings(boat=str(file)))
 
 
-def test_policies_of_steered_boats_are_refused_and_sides_keep_their_limits(tmp_path):
-    steered = contract_of(make_policy("DQN", **{"world.vessel": "milliampere"}), tmp_path)
-    with pytest.raises(BoatError, match="is for a boat with azimuth, and this runtime commands two thrusters"):
-        Pilot(steered, None)
+def test_an_angle_keeps_its_limit_whatever_the_thrust_may_be(tmp_path):
+    contract = contract_of(make_policy("DDPG", **{"world.vessel": "milliampere"}), tmp_path)
+    assert contract["action"]["angle_limit"]["value"] == 1.0472
+    pilot = Pilot(contract, lambda inputs: np.ones((1, 2)), replace(PATIENT, max_thrust=300.0, max_rate=200.0))
+    assert pilot.steering == "azimuth"
+    for step in range(12):
+        now = pilot.control_step * step
+        command = pilot.command(now, replace(OWN, stamp=now), Tracks(now, ROWS), GOAL)
+        assert command.left == pytest.approx(min(300.0, 200.0 * pilot.control_step * (step + 1)))
+        assert (command.right, command.stopped) == (0.0, "")
+    assert command.angle == pytest.approx(-1.0472)
+    stopped = pilot.command(now, None, None, None)
+    assert (stopped.left, stopped.right, stopped.angle) == (0.0, 0.0, 0.0) and stopped.stopped
+    several = {"world.vessel.actuators.steering": ["azimuth", "thrusters"]}
+    with pytest.raises(BoatError, match="has a steering of its own for every robot"):
+        Pilot(contract_of(make_policy("DQN", **several), tmp_path), None)
+
+
+def test_sides_keep_their_limits(tmp_path):
     limits = {"world.vessel.actuators.left_limit": 0.5, "world.vessel.actuators.right_limit": 0.25}
     contract = contract_of(make_policy("DDPG", **limits), tmp_path)
     pilot = Pilot(contract, lambda inputs: np.ones((1, 2)), PATIENT)

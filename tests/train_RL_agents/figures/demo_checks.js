@@ -53,6 +53,26 @@ const checks = {
     return session.frames.map(({ state }) => state.vessels.map(({ x, y, theta }) => [x, y, theta]));
   },
 
+  // Vessels driven with thrust rates: what moves of every step, and the energy spent in it.
+  driven({ config, episode, rates }) {
+    const k = world.setting(config, episode), frames = [];
+    let state = { ...world.start(k, episode, 1), noise: 0 }, outcomes = null;
+    for (const now of [null, ...rates]) {
+      if (now) ({ state, outcomes } = world.step(k, state, now, state.random));
+      frames.push(state.vessels.map((v, i) =>
+        [v.x, v.y, v.theta, v.wx, v.wy, v.r, v.left, v.right, ...v.actuator, outcomes?.[i]?.energy ?? 0]));
+    }
+    return frames;
+  },
+
+  // The state of a link, followed by another session.
+  linked({ data, steps }) {
+    const session = sessions.make(data), other = sessions.make(data, session.policy);
+    while (session.at < steps && session.advance());
+    if (!other.follow(session.link())) return null;
+    return [session, other].map((each) => each.now().state.vessels.map((v) => [v.x, v.left, ...v.actuator]));
+  },
+
   // Which scores critics differ on.
   doubted: ({ means, chosen, scores }) =>
     means.map((each) => sessions.differ(each, chosen, scores)),

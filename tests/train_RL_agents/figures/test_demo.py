@@ -14,11 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tensordict import TensorDict
 
 from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
-from marinenav_env.config import SensorConfig, WeatherConfig
+from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig, WeatherConfig
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.sensing.perception import von_mises_quantiles
+from marinenav_env.vessels import scaled_world, vessel_files
 from tests.marinenav_env.helpers import QUIET, recordings, simple_episode
 from tests.train_RL_agents.figures.javascript import in_node, in_page, unreached
 from train_RL_agents.config.building import make_agent
@@ -285,6 +287,71 @@ def test_wind_and_waves_are_pythons():
 @pytest.mark.parametrize("name", ["ac_iqn", "dqn"])
 def test_a_whole_voyage_is_pythons(name, weather):
     voyages_agree(name, weather)
+
+
+FLEET = VesselConfig(
+    nUV=(1.0, 2.0, 5.0),
+    xUUU=-3.0,
+    yVVV=-4.0,
+    nRRR=-20.0,
+    cross_flow=30.0,
+    actuators=ActuatorConfig(
+        steering=("rudder", "azimuth", "thrusters"),
+        lag=(0.3, 0.0, 0.2),
+        speed_exponent=0.8,
+        dead_band=0.1,
+        left_limit=0.7,
+        right_strength=0.6,
+        rudder_lift=20.0,
+        propeller_diameter=(0.4, 0.0, 0.0),
+        position=(0.0, 1.5, 0.0),
+    ),
+)
+"""Vessels with every actuator and hull term, and currents."""
+
+
+@pytest.mark.parametrize("boat", [*vessel_files(), "a fleet"])
+def test_boats_with_actuators_move_as_in_python(boat):
+    config = WorldConfig(vessel=FLEET, sensor=QUIET) if boat == "a fleet" else scaled_world(boat, sensor=QUIET)
+    episode = simple_episode(
+        [(10.0, 10.0, 0.5), (90.0, 15.0, 1.0), (40.0, 90.0, 2.0)], [(500.0, 500.0)] * 3, [], config.sensor
+    )
+    cores = [[50.0, 40.0, 20.0]]
+    thrust = [[0.2 * config.vessel.max_thrust, -0.1 * config.vessel.max_thrust]] * 3
+    episode = replace(episode, world=config, cores=cores, thrust=thrust)
+    env = MarineNavEnv(scenarios=[episode], dtype=torch.float64, seed=0)
+    env.reset()
+
+    steering = np.broadcast_to(config.vessel.actuators.steering, 3)
+    counted = torch.tensor([[1.0, float(kind == "thrusters")] for kind in steering], dtype=torch.float64)
+
+    def row(seconds):
+        state = env.state
+        energy = (state.thrust.abs() * counted).sum(-1, keepdim=True) * seconds
+        parts = (state.pose, state.velocity_water, state.thrust, state.actuator, energy)
+        return torch.cat([part[0] for part in parts], -1)
+
+    actions = torch.rand(60, 3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2.4 - 1.0
+    expected = [row(0.0)]
+    for action in actions:
+        env.step(TensorDict({"robots": {"action": action[None]}}, [1]))
+        expected.append(row(config.dt * config.substeps))
+    rates = (actions.clamp(-1.0, 1.0) * config.vessel.max_thrust_rate).tolist()
+    given = {"config": asdict(config), "episode": asdict(episode), "rates": rates}
+    driven = np.array(in_node("driven", given))
+    expected = torch.stack(expected).numpy()
+    assert np.abs(expected[-1, :, :2] - expected[0, :, :2]).max() > 1.0
+    assert np.abs(driven - expected).max() <= TOLERANCE * max(1.0, config.vessel.max_thrust)
+
+
+@pytest.mark.parametrize("boat", ["otter", "milliampere"])
+def test_a_page_has_a_boat_with_actuators(boat):
+    torch.manual_seed(0)
+    config = from_dict({"agent_type": "SAC", "world": {"vessel": boat}})
+    agent = make_agent(config, 25, torch.device("cpu"))
+    page = write_page(boat, config.world, policy_graphs(agent), True, None, 1.0)
+    first, second = np.array(in_node("linked", {"data": data_in(page), "steps": 8}))
+    assert (first == second).all() and np.abs(first[..., 2:]).min() > 0.0
 
 
 def test_critics_that_differ_are_told():

@@ -10,7 +10,7 @@ import pytest
 from marinenav_env import read_vessel
 from marinenav_env.vessels import read_vessel_file
 from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.identification.logs import sail, simple_rows, text_of
+from tests.train_RL_agents.identification.logs import Otter, sail, simple_rows, text_of
 from train_RL_agents.cli import main
 from train_RL_agents.identification.coefficients import choose, value_of, with_values
 from train_RL_agents.identification.fit import KEPT, fit
@@ -113,25 +113,25 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys):
 
 
 @pytest.mark.heavy
-@pytest.mark.xfail(reason="damping of sideways motion is fitted together with other coefficients", strict=True)
 def test_what_a_log_of_straight_runs_cannot_tell_is_kept_at_the_presets_value(tmp_path):
-    generator = np.random.default_rng(0)
-    rows = simple_rows(120.0)
-    # Straight but for a swing in the beginning.
-    rows[100:, 1:3] = np.where((rows[100:, :1] // 10) % 2, 30.0, 80.0)
-    rows[100:, 5] = rows[100, 5]
-    x, y, speed = *rows[100, 3:5], 0.0
-    for row in rows[100:]:
-        row[3:5] = x, y
-        speed += 0.2 * (0.026 * row[1] - speed)
-        x, y = x + 0.2 * speed * math.cos(row[5]), y + 0.2 * speed * math.sin(row[5])
-    rows[:, 3:] += generator.normal(size=(len(rows), 3)) * (0.1, 0.1, 0.02)
+    generator, boat, rows = np.random.default_rng(0), Otter(), []
+    for step in range(round(120.0 / boat.dt)):
+        time = step * boat.dt
+        # Straight but for a swing in the beginning.
+        thrust = (
+            (60.0, 40.0) if time < 10.0 else (40.0, 60.0) if time < 20.0 else (80.0 if time // 10 % 2 else 30.0,) * 2
+        )
+        if step % 10 == 0:
+            rows.append([time, *thrust, *boat.pose + generator.normal(size=3) * (0.1, 0.1, 0.02)])
+        boat.step(thrust)
+    rows = np.array(rows)
     file = tmp_path / "log.csv"
     file.write_text(text_of(rows))
     coefficients = choose(TRUTH, True)
     result = fit(read_log(file, TRUTH), TRUTH, coefficients, 120.0)
     verdicts = {item.coefficient.name: item.verdict for item in result.estimates}
-    assert verdicts["xU"] == "told" and KEPT in (verdicts["yV"], verdicts["cross_flow"])
+    assert verdicts["xU"] == verdicts["lag"] == "told"
+    assert {verdicts[name] for name in ("yV", "cross_flow", "nR", "nRR", "nUV")} == {KEPT}
     for item in result.estimates:
         if item.verdict == KEPT:
             assert item.value == item.coefficient.preset

@@ -65,6 +65,13 @@ def test_what_can_be_repaired_is_said(tmp_path):
     assert "1 positions that no boat can jump to are not used" in log.notes
 
 
+def test_marks_of_windows_change_nothing(tmp_path):
+    rows = simple_rows()
+    plain = read(tmp_path, text_of(rows))
+    marked = read(tmp_path, "\ufeff" + text_of(rows).replace("\n", "\r\n"))
+    assert (marked.pose == plain.pose).all() and (marked.commands == plain.commands).all()
+
+
 def changed(column, function):
     def change(rows):
         rows = rows.copy()
@@ -136,6 +143,52 @@ ROWS = {
     "kilometers": (lambda rows: changed(X, lambda v: 1e-3 * v)(changed(Y, lambda v: 1e-3 * v)(rows)), "does not move"),
     "a teleport": (put(slice(200, None), X, 900.0), "must be without jumps: cut the log there"),
     "teleports": (changed(X, lambda v: v + 300.0 * (np.arange(len(v)) // 3 % 2)), "position"),
+    "deciseconds": (changed(TIME, lambda t: 10.0 * t), "time: 2 s apart; must be at most 1 s apart"),
+    "hours": (changed(TIME, lambda t: t / 3600.0), "must be at least 60 s"),
+    "days": (changed(TIME, lambda t: t / 86400.0), "must be later in every row"),
+    "unix milliseconds": (changed(TIME, lambda t: 1.7e12 + 1e3 * t), "it seems to be in milliseconds"),
+    "numbers of rows": (changed(TIME, lambda t: 5.0 * np.arange(len(t))), "must be at most 1 s apart"),
+    "a huge time": (put(10, TIME, 1e300), "cut the log where its clock was set"),
+    "a time of another clock": (put(200, TIME, 5e6), "cut the log where its clock was set"),
+    "two clocks": (changed(TIME, lambda t: t + 3.0 * (np.arange(len(t)) % 2)), "must be later in every row"),
+    "a swinging clock": (changed(TIME, lambda t: 100.0 * np.sin(t)), "must be"),
+    "kilonewtons": (lambda rows: changed(LEFT, lambda v: v / 1e3)(changed(RIGHT, lambda v: v / 1e3)(rows)),
+                    "must be in newtons"),
+    "pulse widths": (changed(LEFT, lambda v: 1500.0 + 4.0 * v), "the limits of otter"),
+    "revolutions": (changed(RIGHT, lambda v: 40.0 * v), "the limits of otter"),
+    "a huge thrust": (put(5, LEFT, 1e300), "the limits of otter"),
+    "thrusts negated": (lambda rows: changed(LEFT, lambda v: -v)(changed(RIGHT, lambda v: -v)(rows)), "the limits of"),
+    "tiny thrusts": (lambda rows: changed(LEFT, lambda v: 0 * v)(changed(RIGHT, lambda v: 1e-12 * v)(rows)),
+                     "must be commands that change"),
+    "commands a while later": (lambda rows: np.column_stack((rows[:, 0], np.roll(rows[:, 1:3], 100, 0), rows[:, 3:])),
+                               "against the thrusts"),
+    "a huge position": (put(100, X, 1e300), "x, y: up to 1e+300; must be in meters"),
+    "huge positions": (put(slice(100, None), Y, -1e300), "x, y: up to 1e+300; must be in meters"),
+    "leaping positions": (changed(X, lambda v: v + 1e8 * (np.arange(len(v)) % 2)), "in meters and seconds"),
+    "nautical miles": (lambda rows: changed(X, lambda v: v / 1852)(changed(Y, lambda v: v / 1852)(rows)),
+                       "the boat does not move"),
+    "at anchor": (put(slice(None), slice(X, YAW), 0.2 * np.random.default_rng(0).random((400, 2))),
+                  "the boat does not move"),
+    "x mirrored": (changed(X, lambda v: -v), "turning against the course"),
+    "y mirrored": (changed(Y, lambda v: -v), "turning against the course"),
+    "no fix at first": (put(slice(0, 100), slice(X, YAW), 0.0), "must be without jumps: cut the log there"),
+    "poses that stop": (lambda rows: put(slice(200, None), slice(X, None), rows[199, X:])(rows),
+                        "pose: the same from 40 s to 80 s, under thrust; must be measured"),
+    "coarse positions": (lambda rows: changed(X, lambda v: 20 * np.round(v / 20))(rows), "must be without jumps"),
+    "x where y is not": (lambda rows: put(slice(1, None, 2), Y, np.nan)(put(slice(0, None, 2), X, np.nan)(rows)),
+                         "x, y, yaw: together in 0% of the rows"),
+    "poses at the ends": (put(slice(20, 380), X, np.nan), "x: there in 10% of the rows"),
+    "one pose": (put(slice(1, None), X, np.nan), "x: there in 0% of the rows"),
+    "a huge yaw": (put(100, YAW, 1e300), "name the column yaw_deg for degrees"),
+    "gradians": (changed(YAW, lambda v: v * 200.0 / math.pi % 400.0), "name the column yaw_deg for degrees"),
+    "turns": (changed(YAW, lambda v: v / (2.0 * math.pi)), "not along the course"),
+    "yaw doubled": (changed(YAW, lambda v: 2.0 * v), "not along the course"),
+    "a drifting yaw": (changed(YAW, lambda v: v + np.linspace(0.0, 6.0, len(v))), "not along the course"),
+    "the yaw rate": (changed(YAW, lambda v: np.gradient(v, 0.2)), "not along the course"),
+    "poses shuffled": (lambda rows: np.column_stack((rows[:, :X], np.random.default_rng(0).permutation(rows[:, X:]))),
+                       "in meters and seconds"),
+    "poses backwards": (lambda rows: np.column_stack((rows[:, :X], rows[::-1, X:])), "degrees off the course"),
+    "columns moved": (lambda rows: rows[:, [TIME, YAW, LEFT, RIGHT, X, Y]], "must be without jumps"),
     "random positions": (changed(X, lambda v: np.random.default_rng(0).uniform(0, 1e3, len(v))), "meters and seconds"),
 }  # fmt: skip
 
@@ -144,6 +197,28 @@ ROWS = {
 def test_absurd_logs_are_refused_in_one_sentence(name, tmp_path):
     change, sentence = ROWS[name]
     refuse(tmp_path, text_of(change(simple_rows())), sentence)
+
+
+FERRY = read_vessel("milliampere")
+STEERED = "time,thrust,angle,x,y,yaw"
+STEERED_ROWS = {
+    "angle in degrees": (STEERED, lambda rows: changed(RIGHT, lambda v: v - 40.0)(rows), "from -1.0472 to 1.0472 rad"),
+    "thrusts of two": (HEADER, lambda rows: rows, "there is no column thrust and angle"),
+    "a rudder by name": ("time,thrust,rudder,x,y,yaw", lambda rows: rows, "there is no column angle"),
+    "shares in degrees": ("time,thrust_command,angle_command,x,y,yaw", changed(LEFT, lambda v: v / 100),
+                          "angle_command: 20 to 80; must be from -1 to 1"),
+    "too much": (STEERED, lambda rows: changed(LEFT, lambda v: 50 * v)(changed(RIGHT, lambda v: v / 100)(rows)),
+                 "the limits of milliampere"),
+    "all constant": (STEERED, lambda rows: put(slice(None), slice(1, 3), 0.5)(rows), "must be commands that change"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STEERED_ROWS)
+def test_absurd_logs_of_steered_boats_are_refused_in_one_sentence(name, tmp_path):
+    header, change, sentence = STEERED_ROWS[name]
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, text_of(change(simple_rows()), header), vessel=FERRY)
+    assert sentence in str(error.value) and "\n" not in str(error.value)
 
 
 def refuse(folder, text, sentence):
@@ -183,6 +258,42 @@ TEXTS = {
     "degrees beyond the earth": (GOOD.replace("x,y", "latitude,longitude", 1).replace(LINES[9], "1.6,20,20,95,0,0"),
                                  "latitude"),
     "radians as degrees": (GOOD.replace("yaw", "yaw_deg", 1), "name the column yaw for radians"),
+    "utf-16": (GOOD.encode("utf-16"), "cannot be read as a log"),
+    "gzip": (b"\x1f\x8b\x08\0\0\0\0\0", "cannot be read as a log"),
+    "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(200), "cannot be read as a log"),
+    "a bag": (b"#ROSBAG V2.0\nE\x00\x00\x00\xff", "cannot be read as a log"),
+    "latin-1": (GOOD.replace("yaw", "yaw,gr\xf6\xdfe", 1).encode("latin-1"), "cannot be read as a log"),
+    "half a letter": (GOOD.encode() + b"\xc3", "cannot be read as a log"),
+    "carriage returns": (GOOD.replace("\n", "\r"), "cannot be read as a table"),
+    "spaces": (GOOD.replace(",", " "), "time must be in the columns time"),
+    "pipes": (GOOD.replace(",", " | "), "time must be in the columns time"),
+    "a comment": ("# logger 1.2\n" + GOOD, "line 2: values=6: must be 1"),
+    "a title": ("boat log,,,,,\n" + GOOD, "time must be in the columns time"),
+    "a line of units": (GOOD.replace(LINES[1], "s,N,N,m,m,rad\n" + LINES[1]), "line 2: time='s': must be a number"),
+    "two logs": (GOOD + GOOD, "line 402: time='time': must be a number"),
+    "hexadecimal": (GOOD.replace(LINES[7], "0x10,20,20,0,0,0"), "line 8: time='0x10': must be a number"),
+    "underscores": (GOOD.replace(LINES[7], "1.2,2_0,20,0,0,0"), "line 8: left='2_0': must be a number"),
+    "a unit": (GOOD.replace(LINES[7], "1.2,20 N,20,0,0,0"), "line 8: left='20 N': must be a number"),
+    "a truth value": (GOOD.replace(LINES[7], "1.2,true,20,0,0,0"), "line 8: left='true': must be a number"),
+    "an error of a sheet": (GOOD.replace(LINES[7], "1.2,#DIV/0!,20,0,0,0"), "left='#DIV/0!': must be a number"),
+    "too large": (GOOD.replace(LINES[7], "1.2,20,20,1e400,0,0"), "line 8: x='1e400': must be a number"),
+    "a time of day": (GOOD.replace(LINES[7], "10:00:01,20,20,0,0,0"), "line 8: time='10:00:01': must be a number"),
+    "an open quote": (GOOD.replace(LINES[9], '"' + LINES[9]), "rows=9: must be at least 100"),
+    "a long cell": (GOOD.replace(LINES[9], "9" * 200_000), "cannot be read as a table"),
+    "thousands": (GOOD.replace(LINES[9], '"1,600.0",20,20,0,0,0'), "line 10: time='1,600.0': must be a number"),
+    "commas only": (",,,,,\n" * 200, "a table with the names of its columns"),
+    "xml": ("<?xml version='1.0'?>\n" + "<row t='0'/>\n" * 200, "time must be in the columns time"),
+    "json lines": ('{"time": 0.0, "left": 1.0}\n' * 200, "time must be in the columns time"),
+    "nothing but missing": (HEADER + "\n" + "nan,nan,nan,nan,nan,nan\n" * 200, "time='missing in 200 of 200 rows'"),
+    "nothing but zeros": (HEADER + "\n" + "0,0,0,0,0,0\n" * 200, "must be later in every row"),
+    "the same row": (HEADER + "\n" + (LINES[9] + "\n") * 200, "must be later in every row"),
+    "no longitude": (GOOD.replace("x,y", "latitude,y", 1), "there is no column x"),
+    "half in shares": (GOOD.replace("left,right", "left,right_command", 1), "there is no column right"),
+    "commands of a rudder": (GOOD.replace("left,right", "thrust,angle", 1), "there is no column left and right"),
+    "an unnamed column": (GOOD.replace("yaw", "", 1), "there is no column yaw"),
+    "a wide header": (GOOD.replace("yaw", "yaw,", 1), "line 2: values=6: must be 7"),
+    "degrees and minutes": (GOOD.replace("x,y", "latitude,longitude", 1).replace(LINES[9], "1.6,20,20,5930,1030,0"),
+                            "latitude"),
     "percent": (GOOD.replace("left,right", "left_command,right_command", 1), "divide percent by 100"),
 }  # fmt: skip
 

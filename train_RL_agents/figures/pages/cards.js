@@ -22,14 +22,18 @@ const cards = (() => {
     rows.flat().forEach((text, i) => write(element.children[i], text));
   }
 
+  // The angle of a steered vessel that a setpoint or its rate stands for, in degrees clockwise.
+  const angleOf = (setpoint, hull) => setpoint / hull.max_thrust * hull.actuators.angle_limit * 180 / Math.PI;
+
   function numbers(part, session, frame) {
-    const now = frame.state.vessels[session.chosen], rows = [
+    const now = frame.state.vessels[session.chosen], { hull } = session.k.of(now.kind);
+    const steered = actuators.isSteered(hull), rows = [
       [isAstern(now) ? "astern" : "speed", `${Math.hypot(now.gx, now.gy).toFixed(2)} m/s`],
       ["heading", course(now.theta)],
       ["to goal", `${Math.hypot(now.goal[0] - now.x, now.goal[1] - now.y).toFixed(1)} m`],
       ["position", `${now.x.toFixed(1)}, ${now.y.toFixed(1)} m`],
-      ["left", `${fixed(now.left, 0)} N`],
-      ["right", `${fixed(now.right, 0)} N`],
+      [steered ? "thrust" : "left", `${fixed(now.left, 0)} N`],
+      steered ? ["angle", `${fixed(angleOf(now.right, hull), 0)}°`] : ["right", `${fixed(now.right, 0)} N`],
     ];
     if (now.gap !== undefined) rows.push(["nearest", gap(now.gap)]);
     list(part("numbers"), rows);
@@ -137,7 +141,10 @@ const cards = (() => {
       if (told) told.hidden = !insight.doubtful;
       const [left, right] = insight.rates.map((rate) => signed(rate, 0));
       const helm = session.helm === null ? "" : "You have the helm. The policy would: ";
-      write(part("decision"), `${helm}left ${left}, right ${right} N/s`);
+      const { hull } = session.k.of(session.now().state.vessels[session.chosen].kind);
+      const change = actuators.isSteered(hull)
+        ? `thrust ${left} N/s, angle ${signed(angleOf(insight.rates[1], hull), 0)}°/s` : `left ${left}, right ${right} N/s`;
+      write(part("decision"), `${helm}${change}`);
       // Colours are spread over what is known.
       const values = insight.scores ?? [], known = values.filter((_, i) => !insight.doubtful?.[i]);
       const low = Math.min(...known), high = Math.max(...known), share = (value) =>

@@ -189,7 +189,9 @@
       return [limit(-vessel.left / most), limit(-vessel.right / most)];
     }
     const ahead = pressed.has("ahead") - pressed.has("astern");
-    const turn = pressed.has("starboard") - pressed.has("port");
+    const turn = pressed.has("starboard") - pressed.has("port"), { hull } = session.k.of(vessel.kind);
+    // An angle that pushes the stern to port turns the bow to starboard.
+    if (actuators.isSteered(hull)) return [limit(ahead), limit(hull.actuators.position > 0 ? turn : -turn)];
     return [limit(ahead + turn), limit(ahead - turn)];
   }
 

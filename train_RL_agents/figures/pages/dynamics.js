@@ -40,13 +40,6 @@ const dynamics = (() => {
       (m22 * yaw - m32 * sway) / determinant];
   }
 
-  function forces(left, right, [leftAngle, rightAngle], k) {
-    const leftAlong = left * Math.cos(leftAngle), rightAlong = right * Math.cos(rightAngle);
-    const sway = left * Math.sin(leftAngle) + right * Math.sin(rightAngle);
-    return [leftAlong + rightAlong, sway,
-      0.5 * k.width * (leftAlong - rightAlong) - 0.5 * k.length * sway];
-  }
-
   function wind({ theta, gx, gy }, { wind: speed, direction }, k, height) {
     const x = speed * Math.cos(direction) - gx, y = speed * Math.sin(direction) - gy;
     const cos = Math.cos(theta), sin = Math.sin(theta), pressure = 0.5 * AIR * height;
@@ -87,12 +80,10 @@ const dynamics = (() => {
   // A control step with a force from outside: what changes of the vessel, and its path [x, y, yaw]
   // after each substep.
   function move(vessel, rates, k, outer, cores, coreRadius, dt, substeps) {
-    const clip = (thrust) => Math.min(Math.max(thrust, k.min_thrust), k.max_thrust);
-    const left = clip(vessel.left + dt * substeps * rates[0]);
-    const right = clip(vessel.right + dt * substeps * rates[1]);
-    const own = forces(left, right, vessel.angles, k), path = [];
-    const tau = own.map((force, axis) => force + outer[axis]);
-    let { x, y, theta, wx, wy, r } = vessel, gx = 0, gy = 0, gr = 0;
+    const [left, right] = actuators.limited(
+      vessel.left + dt * substeps * rates[0], vessel.right + dt * substeps * rates[1], k);
+    const target = actuators.target([left, right], k), path = [];
+    let { x, y, theta, wx, wy, r, actuator } = vessel, gx = 0, gy = 0, gr = 0;
     for (let substep = 0; substep < substeps; substep++) {
       const [cx, cy] = current(x, y, cores, coreRadius);
       [gx, gy, gr] = [wx + cx, wy + cy, r];
@@ -100,12 +91,14 @@ const dynamics = (() => {
       const cos = Math.cos(theta), sin = Math.sin(theta);
       const u = cos * gx + sin * gy, v = cos * gy - sin * gx;
       let ur = cos * wx + sin * wy, vr = cos * wy - sin * wx;
+      actuator = actuators.follow(actuator, target, k, dt);
+      const tau = actuators.forces(actuator, vessel.angles, ur, vr, r, k, dt).map((force, axis) => force + outer[axis]);
       const [du, dv, dr] = acceleration(u, v, ur, vr, r, tau, k);
       [ur, vr, r] = [ur + dt * du, vr + dt * dv, r + dt * dr];
       [wx, wy] = [cos * ur - sin * vr, sin * ur + cos * vr];
       path.push([x, y, theta]);
     }
-    return { x, y, theta: wrap(theta), wx, wy, r, gx, gy, gr, left, right, path };
+    return { x, y, theta: wrap(theta), wx, wy, r, gx, gy, gr, left, right, actuator, path };
   }
 
   return { wrap, wrapToPi, current, weatherForce, move };

@@ -2,7 +2,7 @@
 // The map: to scale, north up. It draws a frame of a session, of the demo or of a recording, and
 // tells what lies under a pointer.
 const maps = (() => {
-  const MARGIN = 4, FOLLOWED = 22, CLOSEST = 6, AHEAD = 2, THRUST = 0.0025, REACH = 20, HANDLE = 5.5;
+  const MARGIN = 4, FOLLOWED = 22, CLOSEST = 6, AHEAD = 2, THRUST = 0.5, REACH = 20, HANDLE = 5.5;
   const DASHES = [[], [7, 4], [7, 3, 2, 3], [2, 3], [12, 3], [3, 2]];
 
   // Where a point of a body's frame is in the world.
@@ -235,10 +235,13 @@ const maps = (() => {
       const mark = now.collided ? "×" : now.arrived ? "✓" : "";
       text(`${vessel + 1}${mark}`, x, y);
       if (!now.active) return;
-      const side = hull.width / 2 + 0.5;
-      for (const [place, thrust] of [[-side, now.left], [side, now.right]]) {
-        arrow(...fromBody(x, y, yaw, 0, place), ...fromBody(x, y, yaw, thrust * THRUST, place),
-              theme.ink, { filled: true });
+      const side = hull.width / 2 + 0.1 * hull.length, scale = THRUST * hull.length / hull.max_thrust;
+      const thrusters = actuators.isSteered(hull)
+        ? [[hull.actuators.position || -hull.length / 2, 0, now.left, now.actuator[1]]]
+        : [[0, -side, now.left, 0], [0, side, now.right, 0]];
+      for (const [ahead, aside, thrust, angle] of thrusters) {
+        const to = [ahead + scale * thrust * Math.cos(angle), aside + scale * thrust * Math.sin(angle)];
+        arrow(...fromBody(x, y, yaw, ahead, aside), ...fromBody(x, y, yaw, ...to), theme.ink, { filled: true });
       }
     }
 

@@ -158,7 +158,7 @@ const sessions = (() => {
         const goal = [session.k.scenario.width - x, session.k.scenario.height - y];
         state.vessels.push({
           x, y, theta: dynamics.wrap(Math.atan2(goal[1] - y, goal[0] - x)), wx: 0, wy: 0, r: 0, gx: 0,
-          gy: 0, gr: 0, left: 0, right: 0, angles: [0, 0], goal, kind: 0, active: true, present: true,
+          gy: 0, gr: 0, left: 0, right: 0, actuator: [0, 0], angles: [0, 0], goal, kind: 0, active: true, present: true,
           collided: false, arrived: false,
         });
       },
@@ -182,13 +182,15 @@ const sessions = (() => {
           v.kind, flag(v.active), flag(v.present), flag(v.collided), flag(v.arrived)]),
         ...state.obstacles.flat(), ...state.cores.flat(),
         state.weather.wind, state.weather.direction, state.weather.waves,
+        ...state.vessels.flatMap((v) => v.actuator),
       ];
       const bytes = new Uint8Array(Float64Array.from(numbers).buffer);
       const text = btoa(String.fromCharCode(...bytes));
       return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
     }
 
-    // Go to the state of a link; false if the text is not one. The first pages' links have no weather.
+    // Go to the state of a link; false if the text is not one. The first pages' links have no weather,
+    // and later ones no actuators.
     function follow(text) {
       let numbers;
       try {
@@ -199,7 +201,7 @@ const sessions = (() => {
       const [vessels, obstacles, cores] = counts, rest = counts.slice(3);
       const further = rest.length - 20 * vessels - 3 * (obstacles + cores);
       if (version !== LINK_VERSION || !(scenario in data.scenarios) || !(vessels >= 1) ||
-          !numbers.every(Number.isFinite) || ![0, 3].includes(further)) {
+          !numbers.every(Number.isFinite) || ![0, 3, 3 + 2 * vessels].includes(further)) {
         return false;
       }
       const take = (count) => rest.splice(0, count);
@@ -213,7 +215,11 @@ const sessions = (() => {
       });
       state.obstacles = Array.from({ length: obstacles }, () => take(3));
       state.cores = Array.from({ length: cores }, () => take(3));
-      const [wind = 0, direction = 0, waves = 0] = rest;
+      const [wind = 0, direction = 0, waves = 0, ...actual] = rest;
+      const k = world.setting(data.config, data.scenarios[scenario].episode);
+      state.vessels.forEach((v, i) => {
+        v.actuator = actual.length ? actual.slice(2 * i, 2 * i + 2) : actuators.target([v.left, v.right], k.of(v.kind).hull);
+      });
       state.weather = { wind, direction, waves };
       session.risk = risk < 0 || !policy.supportsRisk ? null : risk;
       session.helm = null;

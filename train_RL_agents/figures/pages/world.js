@@ -8,8 +8,10 @@ const world = (() => {
   // Parameters of a vessel: its own where the configuration has a list with one for each.
   function ofVessel(section, kind) {
     const lists = ["left_thrust_change", "right_thrust_change", "entries"];
-    return Object.fromEntries(Object.entries(section).map(([name, value]) =>
-      [name, Array.isArray(value) && !lists.includes(name) ? value[kind % value.length] : value]));
+    return Object.fromEntries(Object.entries(section).map(([name, value]) => {
+      if (name === "actuators") return [name, ofVessel(value, kind)];
+      return [name, Array.isArray(value) && !lists.includes(name) ? value[kind % value.length] : value];
+    }));
   }
 
   // What is constant over an episode, from the configuration of a world and what the episode
@@ -36,7 +38,7 @@ const world = (() => {
       const [cx, cy] = dynamics.current(x, y, episode.cores, k.core_radius);
       return {
         x, y, theta: dynamics.wrap(episode.heading[i]), wx, wy, r, gx: wx + cx, gy: wy + cy, gr: r,
-        left, right, angles: [...episode.thruster_angle[i]], goal: [...episode.goal[i]], kind: i,
+        left, right, actuator: actuators.target([left, right], k.of(i).hull), angles: [...episode.thruster_angle[i]], goal: [...episode.goal[i]], kind: i,
         active: true, present: true, collided: false, arrived: false,
       };
     });
@@ -114,8 +116,8 @@ const world = (() => {
       rules: k.reward.COLREGs_penalty * phi,
       end: collided ? k.reward.collision_penalty : arrived ? k.reward.goal_reward : 0,
     };
-    const energy = hull.power_coefficient * (Math.abs(after.left) + Math.abs(after.right)) *
-      (k.dt * k.substeps);
+    const propelling = Math.abs(after.left) + (actuators.isSteered(hull) ? 0 : Math.abs(after.right));
+    const energy = hull.power_coefficient * propelling * (k.dt * k.substeps);
     const reward = terms.time + terms.progress + terms.rules + terms.end;
     return { collided, arrived, terms, reward, energy };
   }
