@@ -318,6 +318,32 @@ def _top_speed(k: Mapping[str, Any]) -> float:
     return 0.5 * (low + high)
 
 
+def stopping_distance(vessel: VesselConfig) -> float:
+    """Return the way (m) from the top speed to rest under full thrust astern; of several vessels the longest."""
+    robots = range(_count(vessel))
+    return max(_stopping_distance(_numbers_of(vessel, robot), _lag(vessel, robot)) for robot in robots)
+
+
+def _lag(vessel: VesselConfig, robot: int) -> float:
+    return float(_of_robot(vessel.actuators.lag, robot))
+
+
+def _stopping_distance(k: Mapping[str, Any], lag: float) -> float:
+    """Return the stopping distance of one robot (m), whose shafts have a lag (s), in small steps of time."""
+    top, sides = _top_speed(k), 2.0 if k["steering"] == "thrusters" else 1.0
+    mass, ahead, astern = k["m"] - k["xDotU"], sides * k["max_thrust"], -sides * k["min_thrust"]
+    step = 1e-3 * (mass * top / ahead + lag)
+    reached, speed, shaft, way = 1.0 - math.exp(-step / lag) if lag else 1.0, top, 1.0, 0.0
+    # A boat without thrust astern creeps on: it has stopped at a twentieth of its speed.
+    while speed > 0.05 * top and way < 1e3 * k["length"]:
+        shaft += reached * (-1.0 - shaft)
+        thrust = (astern if shaft < 0.0 else ahead) * shaft * abs(shaft)
+        drag = -(k["xU"] + (k["xUU"] + k["xUUU"] * speed) * speed) * speed
+        way += step * speed
+        speed += step * (thrust - drag) / mass
+    return way
+
+
 def scale_of(vessel: VesselConfig) -> Scale:
     """Return the ratios of a vessel to the published one."""
     usual = VesselConfig()
@@ -399,6 +425,9 @@ def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
     ratio of their top speeds. Times, among them the control step, are scaled by the ratio of both, so that a vessel
     crosses its map in as many control steps as the published one. (Froude's law would scale speeds by the root of the
     length; thrusters of small boats are stronger than that.) Rewards, noise, number of steps, wind and waves stay.
+
+    Sensors reach at least twice as far as two such boats travel that meet at full speed and stop, hulls included; for
+    that no farther than the map is wide.
     """
     usual, scale = WorldConfig(), scale_of(vessel)
     settings: dict[str, Any] = {"dt": _rounded(usual.dt * scale.time, 2)}
@@ -412,6 +441,9 @@ def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
                 return _rounded(number * factor)
 
             settings[name] = _each(changed, value)
+    needed = min(4.0 * (stopping_distance(vessel) + _single(vessel.radius)), settings["scenario.width"])
+    for name in ("sensor.range", "sensor.scan_range"):
+        settings[name] = max(settings[name], _rounded(needed))
     return settings
 
 

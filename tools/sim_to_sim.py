@@ -3,7 +3,8 @@
     python -m tools.sim_to_sim pretrained/ppo --json docs/results/sim_to_sim.json \\
         --figure docs/sim_to_sim.png
 
-The simulator is the scalar oracle of the tests, which shares no code with the world in which policies are trained.
+The simulator is the scalar oracle of the tests, which shares no code with the world in which policies are trained; with
+`--equations otter` vessels move by the source's equations of the Otter in six degrees of freedom instead.
 Every vessel has a node (train_RL_agents/boat), which alone controls its thrusters. Scenarios are those of
 `marinenav evaluate POLICY --episodes N --seed S`. Results are written after every condition; a second call continues
 with the next one. It needs the extras `export` and `plot`.
@@ -23,10 +24,14 @@ from typing import Any
 
 import torch
 
+from marinenav_env import WorldConfig
 from marinenav_env.scenarios.scenario_file import episodes_of, scenario_text
 from tests import ros_stand_in as ros_2
+from tests.oracle import actuators as driven
+from tests.oracle import otter
 from tests.oracle.angles import to_body, to_world, wrap_pi
 from tests.oracle.contact import touches
+from tests.oracle.current import current_at
 from tests.oracle.dynamics import control_step
 from tests.oracle.episode import World
 from tests.oracle.perception import reached, sightings
@@ -50,6 +55,46 @@ SWEEPS: dict[str, tuple[float, ...]] = {
 """Values by disturbance, with the others off: times (s), or lost share of the messages."""
 
 
+class Otter:
+    """Vessel that moves by the source's equations of the Otter, and that the current carries.
+
+    Args:
+        state: state of the oracle's vessel at the start.
+    """
+
+    def __init__(self, state: list[float]) -> None:
+        self.boat = otter.Otter(False)
+        x, y, theta, *water = state[:6]
+        self.boat.eta[[0, 1, 5]] = x, y, theta
+        self.boat.nu[[0, 1]], self.boat.nu[5] = to_body(theta, *water[:2]), water[2]
+        self.boat.n[:] = self._shafts(state[9:])
+
+    @staticmethod
+    def _shafts(thrust: list[float]) -> list[float]:
+        """Return the shaft speeds (rad/s) of thrusts (N)."""
+        curves = [otter.AHEAD if side > 0.0 else otter.ASTERN for side in thrust]
+        return [math.copysign(math.sqrt(abs(side) / k), side) for side, k in zip(thrust, curves, strict=True)]
+
+    def step(self, thrust: list[float], current: tuple[float, float], dt: float) -> list[float]:
+        """Return the oracle's state after a substep."""
+        before = self.boat.eta.copy()
+        self.boat.eta[:2] += dt * current[0], dt * current[1]
+        self.boat.step(self._shafts(thrust), dt)
+        through_water = (self.boat.eta - before)[:2] / dt - current
+        (x, y), theta, r = self.boat.eta[:2], self.boat.eta[5], self.boat.nu[5]
+        water = [float(through_water[0]), float(through_water[1]), float(r)]
+        return [
+            float(x),
+            float(y),
+            float(theta),
+            *water,
+            water[0] + current[0],
+            water[1] + current[1],
+            water[2],
+            *thrust,
+        ]
+
+
 class Fleet:
     """Episode of the second simulator with a node for every vessel.
 
@@ -59,9 +104,18 @@ class Fleet:
         folder: folder of the exported policy.
         disturbance: name and value in SWEEPS.
         seed: seed of measurements and messages.
+        equations: "oracle", or "otter" for the source's equations of the Otter.
     """
 
-    def __init__(self, config: Any, module: Any, folder: Path, disturbance: tuple[str, float], seed: int) -> None:
+    def __init__(
+        self,
+        config: Any,
+        module: Any,
+        folder: Path,
+        disturbance: tuple[str, float],
+        seed: int,
+        equations: str = "oracle",
+    ) -> None:
         self.world, self.rng = World(config), random.Random(seed)
         name, value = disturbance
         link = Link(**{name.partition(",")[0]: value} if name != "clock offset" else {})
@@ -72,13 +126,32 @@ class Fleet:
         # Vessels move one substep at a time, as thrusts may arrive between substeps.
         self.vessels = [replace(member.vessel, substeps=1) for member in self.world.members]
         self.wanted = [list(robot.state[9:]) for robot in self.world.robots]
+        self.actual = [self._steady(i) for i in range(len(self.world.robots))]
+        self.otters = [Otter(robot.state) for robot in self.world.robots] if equations == "otter" else []
         self.nodes = []
         for i, thrust in enumerate(self.wanted):
             self.nodes.append(ros_2.start(module, self.ros, f"{i}/", offset, **parameters))
-            for side, topic in enumerate(("left_thrust", "right_thrust")):
+            for side, topic, unit in self._topics(i):
                 self.ros.subscriptions[f"{i}/{topic}"].append(
-                    lambda message, thrust=thrust, side=side: thrust.__setitem__(side, message.data)
+                    lambda message, thrust=thrust, side=side, unit=unit: thrust.__setitem__(side, unit * message.data)
                 )
+
+    def _topics(self, i: int) -> list[tuple[int, str, float]]:
+        """Return the side, the topic and the newtons of a unit of the commands of a vessel."""
+        actuators = self.world.members[i].actuators
+        if actuators is None or actuators.steering == "thrusters":
+            return [(0, "left_thrust", 1.0), (1, "right_thrust", 1.0)]
+        # The angle of the topic is anticlockwise.
+        return [(0, "thrust", 1.0), (1, "angle", -self.vessels[i].max_thrust / actuators.angle_limit)]
+
+    def _steady(self, i: int) -> list[float]:
+        """Return the state of the actuators of a vessel that have followed its first setpoints."""
+        actuators, vessel, (left, right) = self.world.members[i].actuators, self.vessels[i], self.wanted[i]
+        if actuators is None:
+            return []
+        shafts = [driven.shaft_command(vessel, actuators, side) for side in (left, right)]
+        angle = right / vessel.max_thrust * actuators.angle_limit
+        return shafts if actuators.steering == "thrusters" else [shafts[0], angle]
 
     def run(self, seconds: float) -> str:
         """Run the episode and return its ending: success, collision or timeout."""
@@ -114,7 +187,16 @@ class Fleet:
         robot, vessel = self.world.robots[i], self.vessels[i]
         changes = [to - now for to, now in zip(self.wanted[i], robot.state[9:], strict=True)]
         rates = changes[0] / vessel.dt, changes[1] / vessel.dt
-        robot.state = control_step(robot.state, vessel, rates, self.world.cores, self.world.core_radius)
+        actuators, cores, radius = self.world.members[i].actuators, self.world.cores, self.world.core_radius
+        if self.otters:
+            current = current_at(*robot.state[:2], cores, radius)
+            robot.state = self.otters[i].step(self.wanted[i], current, vessel.dt)
+        elif actuators is None:
+            robot.state = control_step(robot.state, vessel, rates, cores, radius)
+        else:
+            robot.state, self.actual[i] = driven.control_step(
+                robot.state, self.actual[i], vessel, actuators, rates, cores, radius
+            )
 
     def _measure(self, i: int) -> None:
         """Publish odometry, tracks and goal of a vessel; east is y, north is x."""
@@ -147,7 +229,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--figure", type=Path, help="plot of the success over every disturbance")
     add("--episodes", type=int, default=17, help="episodes per level")
     add("--seed", type=int, default=777)
-    add("--seconds", type=float, default=120.0, help="time limit of an episode of the second simulator (s)")
+    add("--seconds", type=float, default=120.0, help="time limit of an episode (s), for the published control step")
+    add("--undisturbed", action="store_true", help="only the first condition, in which nothing is disturbed")
+    add("--equations", choices=("oracle", "otter"), default="oracle", help="equations of the vessels")
     return parser.parse_args(argv)
 
 
@@ -213,14 +297,18 @@ def main(argv: list[str] | None = None) -> None:
     entries = json.loads(scenario_text(episodes_of(scenario_set.parts[0].scenarios, world)))
     # All nodes share one session of the policy.
     runtime.load_network = cache(runtime.load_network)
-    sweeps = [("delay", 0.0), *((name, value) for name, values in SWEEPS.items() for value in values)]
+    sweeps = [("delay", 0.0)]
+    if not args.undisturbed:
+        sweeps += [(name, value) for name, values in SWEEPS.items() for value in values]
+    seconds = args.seconds * world.dt / WorldConfig().dt
     with tempfile.TemporaryDirectory() as folder, stood_in() as module:
         export(contender.trained, Path(folder), ["onnx"])
         for name, value in sweeps:
             key = f"{name} {value:g}" if value else "off"
+            key = key if args.equations == "oracle" else f"{key}, {args.equations}"
             if key not in results:
                 endings = [
-                    Fleet(entry, module, Path(folder), (name, value), n).run(args.seconds)
+                    Fleet(entry, module, Path(folder), (name, value), n, args.equations).run(seconds)
                     for n, entry in enumerate(entries)
                 ]
                 results[key] = outcome(endings)

@@ -18,6 +18,7 @@ from marinenav_env.vessels import (
     scale_of,
     scaled_level,
     scaled_settings,
+    stopping_distance,
     top_speed,
     vessel_files,
     vessel_lines,
@@ -107,7 +108,7 @@ def test_vessels_of_unequal_size_in_one_fleet(tmp_path):
     vessel = read_vessel(written(tmp_path, content(sizes)))
     assert vessel.radius == pytest.approx((1.118, 2.236)) and vessel.goal_distance == pytest.approx((0.8, 1.6))
     world = scaled_world(vessel)
-    assert world.sensor.range == 16.0  # that of the longest
+    assert world.sensor.range == world.scenario.width == 44.0  # those of the longest, which needs 170 m to stop
     assert vessel_lines(world)[0].startswith("boat: mine, 2 to 4 x 1 to 2 m")
 
 
@@ -124,7 +125,7 @@ def test_lengths_speeds_and_times_are_scaled():
     world = scaled_world("otter")
     scale = scale_of(world.vessel)
     assert scale.length == 0.4 and scale.speed == pytest.approx(3.0864 / (10.0 / 3.0), rel=1e-4)
-    assert (world.sensor.range, world.scenario.width, world.colregs.domain) == (8.0, 22.0, 3.2)
+    assert (world.scenario.width, world.colregs.domain) == (22.0, 3.2)
     assert world.colregs.crossing_x == (-3.6, 4.8) and world.scenario.obs_r_range == (0.4, 0.4)
     assert world.colregs.min_speed == pytest.approx(0.5 * scale.speed, rel=0.01)
     assert world.dt == pytest.approx(0.05 * scale.time, rel=0.05)
@@ -134,6 +135,20 @@ def test_lengths_speeds_and_times_are_scaled():
     # What does not follow from the boat stays.
     assert world.reward == WorldConfig().reward and world.sensor.pos_std == WorldConfig().sensor.pos_std
     assert scaled_world("otter", max_steps=7).max_steps == 7
+
+
+def test_sensors_reach_as_far_as_boats_need_to_stop():
+    """The distances are those of tools/manoeuvres.py, in docs/boats.md."""
+    stated = {"published": 1.12, "cybership2": 1.65, "milliampere": 6.84, "otter": 3.19, "roboboat": 2.12, "wamv": 0.74}
+    for name, way in stated.items():
+        assert stopping_distance(read_vessel(name)) == pytest.approx(way, rel=0.015), name
+    assert scaled_world("wamv").sensor.range == 19.6  # four lengths
+    ferry = scaled_world("milliampere")
+    assert ferry.sensor.range == pytest.approx(4.0 * (6.83 + 2.865), rel=0.01)
+    creeping = replace(read_vessel("otter"), min_thrust=0.0)
+    assert 3.0 < stopping_distance(creeping) < 10.0
+    both = replace(creeping, min_thrust=(0.0, -66.0))
+    assert stopping_distance(both) == stopping_distance(creeping)
 
 
 def test_every_scaled_setting_is_one():
@@ -157,7 +172,7 @@ def test_lines_name_what_follows_from_the_boat():
     assert vessel_lines(WorldConfig(), LEVELS) == []
     lines = dict(line.split(": ", 1) for line in vessel_lines(scaled_world("otter"), (Level(2, 0, 0, 12.0),)))
     assert lines["boat"] == "otter, 2 x 1.08 m, thrusters, top speed 3.09 m/s"
-    assert lines["sensor range"] == "8 m" and lines["start to goal"] == "at least 12 m"
+    assert lines["sensor range"] == "17.4 m" and lines["start to goal"] == "at least 12 m"
     assert lines["collision radius"] == lines["detected radius"] == "1.136 m"
 
 

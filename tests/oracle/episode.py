@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .actuators import Actuators
 from .angles import wrap_two_pi
 from .colregs import ColregsParams, turn_angle
 from .contact import touches
@@ -51,6 +52,7 @@ class Member:
     power_coefficient: float
     left_rates: list[float]
     right_rates: list[float]
+    actuators: Actuators | None = None
 
 
 def read_member(robots: Config, i: int) -> Member:
@@ -67,7 +69,11 @@ def read_member(robots: Config, i: int) -> Member:
         max_thrust=robots["max_thrust"][i],
         **hydrodynamics,
     )
-    seen = robots["perception"]
+    seen, actuators = robots["perception"], None
+    if "actuators" in robots:
+        terms = ("xUUU", "yVVV", "nRRR", "nUV", "cross_flow", "cross_flow_length", "single_rotation")
+        given = {name: values[i] for name, values in robots["actuators"].items()}
+        actuators = Actuators(**given, **{name: robots[name][i] for name in terms})
     sensor = Sensor(
         range=seen["range"][i],
         angle=seen["angle"][i],
@@ -87,6 +93,7 @@ def read_member(robots: Config, i: int) -> Member:
         power_coefficient=robots["power_coefficient"][i],
         left_rates=robots["left_thrust_change"][i],
         right_rates=robots["right_thrust_change"][i],
+        actuators=actuators,
     )
 
 

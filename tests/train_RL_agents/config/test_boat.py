@@ -28,7 +28,7 @@ def test_further_numbers_are_laid_over_those_of_the_boat_and_count_for_its_size(
     otter = read_vessel("otter")
     assert (world.vessel.m, world.vessel.actuators.lag, world.vessel.Izz) == (90.0, 0.5, otter.Izz)
     longer = world_of("world.vessel.length=4", "world.vessel=otter")
-    assert (longer.vessel.goal_distance, longer.sensor.range, longer.scenario.scale) == (1.6, 16.0, 0.8)
+    assert (longer.vessel.goal_distance, longer.sensor.range, longer.scenario.scale) == (1.6, 21.1, 0.8)
 
 
 def test_what_is_stated_is_not_derived():
