@@ -1,7 +1,9 @@
 """Small environments of others, and ways in which one may break the contract."""
 
+import time
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 from tensordict import TensorDict
@@ -32,7 +34,7 @@ class Chase(EnvBase):
         action: name in ACTIONS.
         ends: how episodes end: never, or agent by agent after 2, 3 and 4 steps.
         tells: what else is told: success, mask, tides (a mask that changes) or nothing.
-        breaks: what goes wrong in the third step: raise, nan, reward, shape or nothing.
+        breaks: what goes wrong in the third step: raise, hang, nan, reward, shape or nothing.
     """
 
     saves_state = True
@@ -109,6 +111,8 @@ class Chase(EnvBase):
         if self.breaks and int(self.age.max()) == 3:
             if self.breaks == "raise":
                 raise ValueError("the winch is jammed")
+            if self.breaks == "hang":
+                time.sleep(60.0)
             if self.breaks == "nan":
                 content["fleet", "place"][0, 0, 0] = torch.nan
             if self.breaks == "reward":
@@ -143,8 +147,9 @@ class Forgetful(Chase):
 class Alone(EnvBase):
     """A single agent in a single environment without a batch, of which one copy is rewarded for being still."""
 
-    def __init__(self, num_envs: int, device: torch.device, seed: int) -> None:
+    def __init__(self, num_envs: int, device: torch.device, seed: int, breaks: str = "") -> None:
         super().__init__(device=torch.device("cpu"), batch_size=[])
+        self.breaks, self.steps = breaks, 0
         self.observation_spec = Composite(speed=Unbounded(()), place=Unbounded((2,)))
         self.action_spec = Composite(action=Bounded(-1.0, 1.0, (1,)))
         self.reward_spec = Composite(reward=Unbounded((1,)))
@@ -158,6 +163,11 @@ class Alone(EnvBase):
         return TensorDict({"speed": self.speed, "place": torch.zeros(2)}, [])
 
     def _step(self, tensordict: Any) -> TensorDict:
+        self.steps += 1
+        if self.steps == 3 and self.breaks == "hang":
+            time.sleep(60.0)
+        if self.steps == 3 and self.breaks == "raise":
+            raise ValueError("the winch is jammed")
         self.speed = self.speed + tensordict["action"][0]
         done = torch.tensor([bool(self.speed.abs() > 3.0)])
         content = {"speed": self.speed, "place": self.speed.expand(2), "reward": -self.speed.abs()[None]}
@@ -180,6 +190,28 @@ def with_action_mask(num_envs: int, device: torch.device, seed: int) -> EnvBase:
     group = Composite(place=Unbounded((*shape, 2)), action_mask=Binary(4, (*shape, 4), dtype=torch.bool), shape=shape)
     env.observation_spec = Composite(fleet=group, shape=shape[:1])
     return env
+
+
+class Harbour(gymnasium.Env[Any, Any]):
+    """An environment of Gymnasium whose episodes of two steps are successes if the last action is 1.
+
+    Args:
+        key: name in the info by which it tells; empty if it does not.
+    """
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, key: str = "is_success") -> None:
+        self.key, self.age = key, 0
+
+    def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        self.age = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.age += 1
+        return np.zeros(2, np.float32), 1.0, self.age == 2, False, {self.key: bool(action == 1)} if self.key else {}
 
 
 def no_environment(num_envs: int, device: torch.device, seed: int) -> str:

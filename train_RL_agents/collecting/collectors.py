@@ -15,6 +15,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.support.validation import ConfigError
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.graphs import GraphCollector
@@ -83,7 +84,7 @@ class StepCollector:
             self._next = self._start()
         try:
             steps = self._next()
-        except StoppedWaitingError:
+        except (StoppedWaitingError, ConfigError):
             raise
         except Exception as error:  # of any type, as the run can continue without workers
             if self._workers is None:

@@ -32,6 +32,10 @@ class WorkersError(Exception):
     """Raised when workers ended or are idle."""
 
 
+class WorkersTimeoutError(WorkersError):
+    """Raised when workers did not answer in time."""
+
+
 class StoppedWaitingError(Exception):
     """Raised when the run was asked to stop while waiting for workers."""
 
@@ -59,7 +63,7 @@ class Watchdog:
             limit: longest time to wait (s).
 
         Raises:
-            WorkersError: when a worker ended, all are idle, or the limit is reached.
+            WorkersError: when a worker ended, the limit is reached, or all are idle and there is no limit.
             StoppedWaitingError: when the run was asked to stop.
         """
         answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
@@ -73,11 +77,12 @@ class Watchdog:
                 waited += _CHECK_INTERVAL
                 asked += _CHECK_INTERVAL * self._stopping()
                 self._check_running()
-                self._check_not_idle(times)
+                if limit == math.inf:
+                    self._check_not_idle(times)
                 if asked >= _STOP_SECONDS:
                     raise StoppedWaitingError from None
                 if waited >= limit:
-                    raise WorkersError(f"workers do not answer within {limit:g} s") from None
+                    raise WorkersTimeoutError(f"workers do not answer within {limit:g} s") from None
                 continue
             if error is not None:
                 self._check_running()

@@ -30,7 +30,7 @@ from marinenav_env.support import plugins
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.agents import Agent
-from train_RL_agents.collecting.waiting import Watchdog
+from train_RL_agents.collecting.waiting import Watchdog, WorkersTimeoutError
 from train_RL_agents.environments import Environment
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.compiling import shield_compilers
@@ -134,7 +134,7 @@ class Workers:
         self._sent = WorkerPolicy(policy, settings.num_envs // settings.collectors)
         worlds = _makers(environment, policy.agent, seed, noise, env_steps)
         frames = settings.num_envs * settings.vector_steps
-        self._watchdog = Watchdog(stopping)
+        self._watchdog, self._limit = Watchdog(stopping), environment.config.env.longest_wait
         if settings.collector == "ray":  # it sets signal handlers, which only the main thread may
             self._collector = _start_ray(worlds, self._sent, frames)
         else:
@@ -152,6 +152,7 @@ class Workers:
 
         Raises:
             WorkersError: when workers ended or are idle.
+            ConfigError: when environments of others do not answer in time.
             StoppedWaitingError: when the run was asked to stop, and the next batch takes long.
         """
         batches = iter(self._collector)
@@ -163,7 +164,10 @@ class Workers:
 
         while True:
             self._sent.copy_from(self._policy)
-            batch = self._watchdog.call(collected).flatten(0, 1).to(self._device)
+            try:
+                batch = self._watchdog.call(collected, self._limit).flatten(0, 1).to(self._device)
+            except WorkersTimeoutError as error:
+                raise ConfigError(f"env.timeout={self._limit:g}: {error}") from error
             active = batch.get((GROUP, "mask"))
             self.active = active.float().mean() * active.shape[-1]
             yield batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 from marinenav_env.support import plugins
@@ -29,6 +30,9 @@ class EnvConfig:
     parallel: bool = False
     """Run every single environment of a library without batches in a process of its own, instead of one after
     another."""
+    timeout: Whole = 300
+    """Seconds that environments in other processes may take for a step, or workers for a batch, before the run ends
+    with the last saved state; 0: any."""
 
     def __post_init__(self) -> None:
         check_fields(self, "env")
@@ -53,6 +57,11 @@ class EnvConfig:
             ConfigError: in another environment.
         """
         require(self.built_in, "env.name", self.name, f"{BUILT_IN} for {what}")
+
+    @property
+    def longest_wait(self) -> float:
+        """Return the longest time to wait for environments in other processes (s); the built-in one has no limit."""
+        return self.timeout if self.timeout and not self.built_in else math.inf
 
     @property
     def built_in(self) -> bool:

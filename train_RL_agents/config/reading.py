@@ -220,6 +220,11 @@ def from_dict(
         word = layers[2].get(key)
         hint = word.in_full(settings[key].annotation) if isinstance(word, Word) else ""
         raise ConfigError(f"{error}{hint}") from error
+    if not config.env.built_in:
+        ineffective = stated.keys() & {"draw_evaluations"}
+        ineffective |= {"agent.risk"} if stated.get("agent.risk") == "adaptive" else set()
+        for key in sorted(ineffective):
+            require(False, key, stated[key], f"left out: it has no effect in {config.env.name}")
     return _with_stated_rewards(config, stated, last)
 
 

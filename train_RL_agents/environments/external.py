@@ -25,6 +25,8 @@ from train_RL_agents.run.run_folder import RunFolder
 _CPU = torch.device("cpu")
 MOST_EVALUATED = 64
 """Most environments of an evaluation."""
+_PROCESS_BYTES = 250 * 2**20
+"""Memory of a process for an environment: Python with torch."""
 
 
 def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) -> GroupEnv:
@@ -101,5 +103,12 @@ class External(Environment):
 
     def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
         """See Environment."""
-        step, settings = self._example.fake_tensordict(), self.config.trainer
-        return step, {"collected steps": settings.num_envs * (settings.vector_steps + 2) * tree_bytes(step)}
+        step, settings, env = self._example.fake_tensordict(), self.config.trainer, self.config.env
+        count = settings.num_envs + min(env.eval_episodes, MOST_EVALUATED)
+        # The present step and the next one; what else an environment holds, its specs do not tell.
+        each = 2 * tree_bytes(self._example.base.fake_tensordict())
+        in_process = env.parallel and not self._example.is_batched
+        return step, {
+            "collected steps": settings.num_envs * (settings.vector_steps + 2) * tree_bytes(step),
+            "environments": count * (each + _PROCESS_BYTES * in_process),
+        }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -21,8 +22,10 @@ MOST_ACTIONS = 1024
 """Largest number of discrete actions, also of combinations of a multi-discrete action."""
 _NOT_OBSERVED = {"mask", "info", "state", "episode_reward", "step_count"}
 """Names in a group's observation that are no input of policies."""
-_SUCCESS = ("success", "is_success")
+SUCCESS = ("success", "is_success")
 """Names by which an environment tells whether an episode is a success."""
+_RESERVED = {"self_state", "objects_state"}
+"""Names of observations that networks encode as those of vessels."""
 _LARGEST_SCALE = 1e4
 """Bounds of observations above this are not taken for their typical magnitude."""
 Key = tuple[str, ...]
@@ -189,9 +192,11 @@ class GroupEnv(EnvBase):
         names = {
             key: "_".join(key[depth:])
             for key in keys
-            if key[:depth] == self._group and len(key) > depth and not {*key[depth:]} & {*_NOT_OBSERVED, *_SUCCESS}
+            if key[:depth] == self._group and len(key) > depth and not {*key[depth:]} & {*_NOT_OBSERVED, *SUCCESS}
         }
         self._require(bool(names), "observation", "nothing", "an observation of each agent")
+        reserved = sorted(_RESERVED & {*names.values()})
+        self._require(not reserved, "observation", ", ".join(reserved), "of another name, as this one is a vessel's")
         for key in keys:
             self._require(key[-1] != "action_mask", ".".join(key), "a mask of actions", "left out; it is not supported")
         shapes = {
@@ -227,7 +232,7 @@ class GroupEnv(EnvBase):
     def _find_success(self) -> Key | None:
         """Return the key by which the environment tells whether an episode is a success; None without one."""
         keys = [key if isinstance(key, tuple) else (key,) for key in self.base.full_observation_spec.keys(True, True)]
-        return next((key for key in keys if key[-1] in _SUCCESS), None)
+        return next((key for key in keys if key[-1] in SUCCESS), None)
 
     # Steps --------------------------------------------------------------------------------------
 
@@ -250,7 +255,14 @@ class GroupEnv(EnvBase):
         except ConfigError:
             raise
         except Exception as error:  # whatever the environment lacks
-            raise ConfigError(f"{self.name}: a reset gave no observation ({first_line(error)})") from error
+            raise self._failure("a reset gave no observation", error) from error
+
+    def _failure(self, what: str, error: Exception) -> ConfigError:
+        """Return the error of a run whose environment raises, or does not answer in its process."""
+        reason = first_line(error)
+        if "BATCHED_PIPE_TIMEOUT" in reason:  # TorchRL's name of its limit, which is no setting here
+            reason = f"no answer within env.timeout, {self.base.BATCHED_PIPE_TIMEOUT:g} s"
+        return ConfigError(f"{self.name}: {what} ({reason})")
 
     def _begin(self, over: Tensor | None) -> None:
         """Start new episodes in some environments [E], or in all."""
@@ -265,7 +277,7 @@ class GroupEnv(EnvBase):
                     request.set(key, over.to(like.device).view(-1, *[1] * (like.ndim - 1)).expand(like.shape).clone())
                 self._now = self.base.reset(request).exclude(*self.base.reset_keys)
         except Exception as error:  # whatever the environment raises
-            raise ConfigError(f"{self.name}: a reset failed ({first_line(error)})") from error
+            raise self._failure("a reset failed", error) from error
         there = self._there(self._now)
         present = torch.ones_like(self._flags[0]) if there is None else there
         begun = torch.stack((present, ~present, ~present, torch.zeros_like(present)))
@@ -290,7 +302,7 @@ class GroupEnv(EnvBase):
         except ConfigError:
             raise
         except Exception as error:  # whatever the environment raises
-            raise ConfigError(f"{self.name}: a step failed ({first_line(error)})") from error
+            raise self._failure("a step failed", error) from error
         self.env_steps += self.num_envs
         self._steps = self._steps + 1
         if self.max_steps:
@@ -399,9 +411,14 @@ class GroupEnv(EnvBase):
     # State --------------------------------------------------------------------------------------
 
     @property
+    def is_batched(self) -> bool:
+        """Return whether the environment has a batch of its own, rather than being one of several."""
+        return not isinstance(self.base, SerialEnv | ParallelEnv)
+
+    @property
     def saves_state(self) -> bool:
         """Return whether ``state_dict`` of a batched environment holds everything, which its ``saves_state`` tells."""
-        return not isinstance(self.base, SerialEnv | ParallelEnv) and getattr(self.base, "saves_state", False) is True
+        return self.is_batched and getattr(self.base, "saves_state", False) is True
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Return everything that the episodes depend on; None if the environment has no state to save."""
@@ -432,7 +449,8 @@ class GroupEnv(EnvBase):
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the environments."""
         if not self.base.is_closed:
-            self.base.close(raise_if_closed=False)
+            with suppress(RuntimeError):  # processes that had to be ended
+                self.base.close(raise_if_closed=False)
         super().close(raise_if_closed=raise_if_closed)
 
 

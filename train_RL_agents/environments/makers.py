@@ -11,12 +11,16 @@ from importlib import import_module
 from typing import Any
 
 import torch
+from tensordict import TensorDictBase
+from torchrl.data import Binary, Composite
 from torchrl.envs import EnvBase, ParallelEnv, SerialEnv
+from torchrl.envs.gym_like import BaseInfoDictReader
 
 from marinenav_env.support import plugins
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.environment import SHORT_NAMES, EnvConfig
+from train_RL_agents.environments.group_env import SUCCESS
 
 Make = Callable[..., EnvBase]
 _PETTINGZOO = ("pettingzoo", "mpe2")
@@ -30,8 +34,34 @@ def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **
     from torchrl.envs import GymWrapper
 
     require(":" not in task, "env.name", f"gymnasium:{task}", "an ID without a module")
+    env = gymnasium.make(task, **options)
+    env.action_space.seed(seed)
+    told = {**env.reset(seed=seed)[1], **env.step(env.action_space.sample())[4]}
+    key = next((name for name in SUCCESS if name in told), None)
     # Not GymEnv, one of whose options imports a module.
-    return GymWrapper(gymnasium.make(task, **options))
+    wrapped = GymWrapper(env)
+    return wrapped if key is None else wrapped.set_info_dict_reader(SuccessReader(key))
+
+
+class SuccessReader(BaseInfoDictReader):
+    """Reader of whether an episode is a success, which Gymnasium's ``info`` tells.
+
+    Args:
+        key: name in the info.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._info_spec = Composite({SUCCESS[0]: Binary(1, (1,), dtype=torch.bool)})
+
+    def __call__(self, info_dict: dict[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
+        """Add the success of a step to it; False where the info does not tell."""
+        return tensordict.set(SUCCESS[0], torch.tensor([bool(info_dict.get(self._key, False))]))
+
+    @property
+    def info_spec(self) -> Composite:
+        """Return the spec of what is added."""
+        return self._info_spec
 
 
 def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
@@ -129,6 +159,8 @@ def make_base(config: EnvConfig, num_envs: int, device: torch.device, seed: int)
     # One function for all, whose specs are read once; the seeds differ from then on.
     envs: EnvBase = kind(num_envs, partial(made, 1, cpu, seed))
     envs.set_seed(seed)
+    if isinstance(envs, ParallelEnv) and config.timeout:
+        envs.BATCHED_PIPE_TIMEOUT = config.timeout  # after the processes have started, which takes long
     return envs
 
 

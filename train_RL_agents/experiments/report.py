@@ -18,11 +18,12 @@ from train_RL_agents.experiments.study import Study, last_row, run_folders
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.figures.curves import Groups, Rows, Run
 from train_RL_agents.figures.page import fill, read_part
+from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import inside, write_atomically
 
 Evaluations = dict[tuple[str, int], dict[str, Any]]
-"""Success and group of each episode, by name and seed of the runs."""
+"""Success and group of each episode, or returns, by name and seed of the runs."""
 
 PAGE, TABLE = "study.html", "study.csv"
 _SCORES = ("iqm", "levels", "improvement", "differences", "profiles")
@@ -66,9 +67,13 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
                 | times[name, seed]
                 for group, (count, total) in run.levels.items()
             ]
+            if not run.levels:
+                figures = {"episodes": len(run.scores), "return": run.scores.mean()}
+                rows.append({**about, "group": OVERALL} | figures | times[name, seed])
         by_agent = curves.grouped(scored.values(), "agent")
         sentence, table = verdict({name: by_agent[name] for name in dict.fromkeys(name for name, _ in scored)})
-        verdicts += [f"<p><b>{escape(suite)}</b>: {escape(sentence)}</p>\n", table.html(f"Success on {suite}")]
+        measured = "Success" if "success" in table.rows[0] else "Return"
+        verdicts += [f"<p><b>{escape(suite)}</b>: {escape(sentence)}</p>\n", table.html(f"{measured} on {suite}")]
         tables = {name: plotting.FIGURES[name].table(by_agent) for name in _SCORES}
         sections.append(_section(f"Suite {suite}", out / "figures" / suite, tables, out))
     page = fill(
@@ -97,7 +102,9 @@ def _outputs(out: Path, suites: Iterable[str]) -> list[Path]:
 
 
 def scored_run(agent: str, evaluation: dict[str, Any]) -> Run:
-    """Return the rows of a run's policy on a suite: success and group of each episode."""
+    """Return the rows of a run's policy on a suite: success and group of each episode, or returns."""
+    if "returns" in evaluation:
+        return Run(agent, "", {}, {"return": np.array([evaluation["returns"]], np.float64)})
     return Run(agent, "", {}, {"success": np.array([evaluation["success"]], np.float64)}, evaluation["group"])
 
 
@@ -142,26 +149,28 @@ def _about(study: Study) -> str:
 
 
 def verdict(groups: Groups) -> tuple[str, Table]:
-    """Tell which group has the most success on a suite, and of which others it is better.
+    """Tell which group has the most success on a suite, or the highest return, and of which others it is better.
 
     Returns:
-        A sentence, and a row for each group, best first: success, and how far it is behind the
+        A sentence, and a row for each group, best first: success or return, and how far it is behind the
         best with the 95% paired bootstrap interval over seeds and scenarios.
     """
-    success = {name: float(np.mean([run.won for run in runs])) for name, runs in groups.items()}
-    best, *others = sorted(success, key=lambda name: -success[name])
-    rows: Rows = [{"agent": best, "success": success[best]}]
+    has_success = all("success" in run.episodes for runs in groups.values() for run in runs)
+    key, most = ("success", "most success") if has_success else ("return", "highest return")
+    score = {name: float(np.mean([run.scores for run in runs])) for name, runs in groups.items()}
+    best, *others = sorted(score, key=lambda name: -score[name])
+    rows: Rows = [{"agent": best, key: score[best]}]
     behind: list[str] = []
     unclear: list[str] = []
     for name in others:
         value, low, high = curves.difference(groups[best], groups[name])
         (behind if low > 0 else unclear).append(name)
-        rows.append({"agent": name, "success": success[name], "difference": value, _ENDS.name: (low, high)})
-    sentences = [f"{best} has the most success, {success[best]:.3f}."]
+        rows.append({"agent": name, key: score[name], "difference": value, _ENDS.name: (low, high)})
+    sentences = [f"{best} has the {most}, {score[best]:.3f}."]
     # Names may have commas.
     sentences += [f"It is better than {'; '.join(behind)}."] if behind else []
     sentences += [f"These runs do not tell it apart from {'; '.join(unclear)}."] if unclear else []
-    columns = (Column("agent"), Column("success", format=".3f"), Column("difference", "behind the best", ".3f"), _ENDS)
+    columns = (Column("agent"), Column(key, format=".3f"), Column("difference", "behind the best", ".3f"), _ENDS)
     return " ".join(sentences), Table(columns, rows)
 
 

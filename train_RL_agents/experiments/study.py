@@ -16,10 +16,12 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.support.files import read_text
-from marinenav_env.support.validation import LARGEST_NUMBER, ConfigError, is_count, require
+from marinenav_env.support.validation import LARGEST_NUMBER, ConfigError, is_count, is_number, require
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
+from train_RL_agents.environments.episodes import run_episodes
+from train_RL_agents.environments.external import MOST_EVALUATED, make_env
 from train_RL_agents.evaluation.contenders import (
     IN_COMMON,
     ActingOptions,
@@ -29,6 +31,8 @@ from train_RL_agents.evaluation.contenders import (
 )
 from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_set
 from train_RL_agents.experiments.run import Run, check_memory
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import CONFIG
 from train_RL_agents.run.resuming import RESUMABLE, changes
@@ -40,6 +44,8 @@ _KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 _COLUMNS = ("env_steps", "train_time", "wall_time")
 _FREE = [key for key in RESUMABLE if not key.startswith("trainer.")]
 """Settings that runs of a study may have otherwise than its file says: they change no result."""
+EPISODES = "episodes"
+"""Name of the seeded episodes that policies are evaluated on in environments of others, which have no suites."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,11 @@ class Study:
     which: str
     """Policy of a run that is evaluated: ``latest`` or ``best``."""
 
+    @property
+    def built_in(self) -> bool:
+        """Return whether the agents are trained in the built-in environment, rather than in another one."""
+        return next(iter(self.groups.values())).env.built_in
+
 
 def read_study(path: Path) -> Study:
     """Read a study's file.
@@ -92,16 +103,23 @@ def read_study(path: Path) -> Study:
         require(isinstance(varied, dict), f"{path}: settings.{name}", varied, "an object with settings")
         title = f"{Path(agent).stem}, {name}" if name else Path(agent).stem
         groups[title] = load_config(Path(agent), flatten(common) | flatten(varied))
-        groups[title].env.require_built_in("studies, which are judged on suites")
     are_distinct = len({_slug(title) for title in groups}) == len(agents) * len(settings)
     require(are_distinct, f"{path}: agents", agents, "of different names")
     first, *others = groups
     for name, key in product(others, IN_COMMON):
         is_same = getattr(groups[first].world, key) == getattr(groups[name].world, key)
         require(is_same, f"{path}: {name}", f"world.{key}", f"that of {first}, to be compared")
+        is_same = groups[first].env == groups[name].env
+        require(is_same, f"{path}: {name}", "env", f"that of {first}, to be compared")
     which = content.get("which", "latest")
     require(which in ("latest", "best"), f"{path}: which", which, "latest or best")
-    return Study(groups, tuple(seeds), _suites(path, content.get("suites", {"paper": {}})), which)
+    config = groups[first]
+    if config.env.built_in:
+        suites = _suites(path, content.get("suites", {"paper": {}}))
+    else:
+        require("suites" not in content, f"{path}: suites", content.get("suites"), f"left out with {config.env.name}")
+        suites = (Suite(EPISODES, config.env.eval_episodes, config.eval_schedule.seed),)
+    return Study(groups, tuple(seeds), suites, which)
 
 
 def _is_list_of(kind: type, value: Any) -> bool:
@@ -138,7 +156,7 @@ def check_suites(study: Study) -> None:
         ConfigError: for the first that cannot be drawn in the world of the first group.
     """
     world = next(iter(study.groups.values())).world
-    for suite in study.suites:
+    for suite in study.suites if study.built_in else ():
         make_set(suite.name, world, suite.episodes, suite.seed)
 
 
@@ -215,8 +233,8 @@ def evaluate_all(study: Study, out: Path, device: torch.device) -> dict[str, dic
     """Evaluate the policies of all runs that have come to their ends, unless that is done already.
 
     Returns:
-        By suite, and by group and seed: ``success`` of each episode, its ``group``, and ``name``,
-        ``policy`` and ``suite``.
+        By suite, and by group and seed: ``success`` of each episode and its ``group``, or ``returns`` in environments
+        of others that do not tell success, and ``name``, ``policy`` and ``suite``.
 
     Raises:
         ConfigError: when runs have other vessels, sensors or time steps than the first.
@@ -227,12 +245,12 @@ def evaluate_all(study: Study, out: Path, device: torch.device) -> dict[str, dic
         if env_steps(path) >= study.groups[key[0]].total_timesteps
     }
     policies = {key: load_policy(path, study.which, device) for key, path in done.items()}
-    world = common_world([*map(Contender.of, policies.values())], WorldConfig())
+    world = common_world([*map(Contender.of, policies.values())], WorldConfig()) if study.built_in else WorldConfig()
     folder = inside(out, "evaluations")
     make_folder(folder)
     evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
     for suite in study.suites:
-        scenarios = make_set(suite.name, world, suite.episodes, suite.seed)
+        scenarios = make_set(suite.name, world, suite.episodes, suite.seed) if study.built_in else None
         evaluations[suite.name] = {}
         for (name, seed), policy in policies.items():
             file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"
@@ -245,7 +263,9 @@ def evaluate_all(study: Study, out: Path, device: torch.device) -> dict[str, dic
                 "sha256": sha256_of(policy.path),
             }
             content = read_json(file) if file.exists() else {}
-            if not _is_evaluation(content, origin, scenarios):
+            if scenarios is None and not _is_seeded_evaluation(content, origin):
+                content = origin | _evaluate_seeded(policy, suite, device)
+            elif scenarios is not None and not _is_evaluation(content, origin, scenarios):
                 content = origin | _evaluate(policy, scenarios, world, device)
                 write_atomically(file, json.dumps(content) + "\n")
             evaluations[suite.name][name, seed] = content
@@ -274,3 +294,26 @@ def _evaluate(policy: LoadedPolicy, scenarios: ScenarioSet, world: WorldConfig, 
         "success": episodes.success.int().tolist(),
         "group": [scenarios.groups[level] for level in episodes.level.tolist()],
     }
+
+
+def _is_seeded_evaluation(content: dict[str, Any], origin: dict[str, Any]) -> bool:
+    """Return whether this is the complete evaluation of a policy on seeded episodes."""
+    scores = content.get("success", content.get("returns"))
+    is_complete = (
+        isinstance(scores, list) and len(scores) == origin["suite"]["episodes"] and all(map(is_number, scores))
+    )
+    return is_complete and all(content.get(key) == value for key, value in origin.items())
+
+
+def _evaluate_seeded(policy: LoadedPolicy, suite: Suite, device: torch.device) -> dict[str, Any]:
+    """Return the success of each seeded episode, or the returns if the environment does not tell success."""
+    assert suite.episodes is not None and suite.seed is not None
+    config = policy.config.env
+    env = make_env(config, min(suite.episodes, MOST_EVALUATED), device, suite.seed)
+    try:
+        table = run_episodes(PolicyWrapper(policy.agent), env, suite.episodes, suite.seed)
+    finally:
+        env.close(raise_if_closed=False)
+    if table.success is None:
+        return {"returns": table.returns.tolist()}
+    return {"success": table.success.int().tolist(), "group": [OVERALL] * suite.episodes}

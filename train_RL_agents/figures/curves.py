@@ -85,6 +85,11 @@ class Run:
         return (self.episodes["success"][-1] > 0.0).astype(np.float64) if "success" in self.episodes else np.empty(0)
 
     @property
+    def scores(self) -> Array:
+        """Return the success [K] of each episode of the last evaluation; where it is not known, the return."""
+        return self.episodes["return"][-1] if "success" not in self.episodes else self.won
+
+    @property
     def levels(self) -> dict[str, tuple[int, int]]:
         """Return the successes and episodes of the last evaluation, by level and overall."""
         won, groups = self.won, np.array(self.groups)
@@ -356,8 +361,8 @@ def improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
 
 
 def difference(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate:
-    """Estimate the difference of success rates of groups of runs on the same episodes, paired."""
-    return statistics.paired_difference([run.won for run in ours], [run.won for run in theirs])
+    """Estimate the difference of success rates, or of returns, of groups of runs on the same episodes, paired."""
+    return statistics.paired_difference([run.scores for run in ours], [run.scores for run in theirs])
 
 
 # Tables -----------------------------------------------------------------------------------------

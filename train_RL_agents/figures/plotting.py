@@ -227,15 +227,15 @@ FIGURES = {
     ),
     "differences": Figure(
         "Differences on the same scenarios",
-        "difference of success rates, with 95% bootstrap intervals over seeds and over "
-        "scenarios, which are the same for both",
+        "difference of success rates, or of returns where there are none, with 95% bootstrap "
+        "intervals over seeds and over scenarios, which are the same for both",
         curves.difference_table,
         partial(
             draw_estimates,
             key="difference",
             label=_pair,
             even=0.0,
-            xlabel="difference of success, 95% paired bootstrap",
+            xlabel="difference, 95% paired bootstrap",
         ),
     ),
 }

@@ -105,6 +105,41 @@ def test_numbers_that_are_not_finite_stop_the_run_with_a_sentence(breaks, says, 
         trainer.train()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("breaks", "says"), [("hang", r"no answer within env\.timeout, 3 s"), ("raise", "Alone: a step failed")]
+)
+def test_environments_in_processes_that_do_not_answer_or_raise_end_the_run_with_a_sentence(breaks, says, tmp_path):
+    words = (
+        "env.parallel=true",
+        "env.timeout=3",
+        "trainer.num_envs=2",
+        f"env.options=breaks={breaks}",
+        "on_divergence=rewind",
+    )
+    trainer = begun(tmp_path, "AC-IQN", *words, name="Alone")
+    with pytest.raises(ConfigError, match=says) as caught:
+        trainer.train()
+    assert "\n" not in str(caught.value)
+    assert (trainer.run.checkpoints / STATE).exists()
+
+
+def test_workers_whose_environments_hang_end_the_run_with_a_sentence(tmp_path):
+    words = ("trainer.collector=processes", "trainer.collectors=2", "env.options=breaks=hang", "env.timeout=4")
+    trainer = begun(tmp_path, "AC-IQN", *words, "env.max_steps=0", "on_divergence=rewind")
+    with pytest.raises(ConfigError, match="timeout=4: workers do not answer within 4 s"):
+        trainer.train()
+    assert (trainer.run.checkpoints / STATE).exists()
+
+
+def test_the_plan_of_memory_counts_environments_also_in_processes():
+    sizes = [
+        External(config_of("AC-IQN", *words, name="Alone")).memory(None)[1]["environments"]
+        for words in ((), ("trainer.num_envs=16",), ("env.parallel=true",))
+    ]
+    assert 0 < sizes[0] < sizes[1] < sizes[2]
+
+
 def test_an_environment_that_raises_ends_the_run_with_a_sentence_and_keeps_the_last_state(tmp_path):
     trainer = begun(tmp_path, "AC-IQN", "env.options=breaks=raise", "env.max_steps=0", "on_divergence=rewind")
     with pytest.raises(ConfigError, match=r"a step failed .*the winch is jammed"):
@@ -125,6 +160,8 @@ def test_an_environment_that_raises_ends_the_run_with_a_sentence_and_keeps_the_l
         ("DQN", ["execution.kernel=triton"], "execution.kernel"),
         ("DQN", ["agent.goal_reach=40"], "agent.goal_reach"),
         ("DQN", ["agent.features=raw"], "agent.features"),
+        ("DQN", ["draw_evaluations=true"], "draw_evaluations"),
+        ("IQN", ["agent.risk=adaptive"], "agent.risk"),
     ],
 )
 def test_settings_that_do_not_fit_the_environment_are_refused(agent, words, says):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torchrl.data import Composite, Unbounded
 from torchrl.envs import SerialEnv, check_env_specs
 
 from marinenav_env import GROUP, ConfigError
@@ -221,3 +222,11 @@ def test_an_environment_that_fails_in_a_step_gets_a_sentence(breaks, says):
     with pytest.raises(ConfigError, match=says) as caught:
         acting(env, torch.zeros(2, AGENTS, 2))
     assert str(caught.value).startswith("chase: ")
+
+
+def test_names_of_observations_that_networks_take_for_those_of_vessels_are_refused():
+    env = Chase(2, CPU, 0)
+    group = {"self_state": Unbounded((2, AGENTS, 6))}
+    env.observation_spec = Composite(fleet=Composite(group, shape=(2, AGENTS)), shape=(2,))
+    with pytest.raises(ConfigError, match="observation='self_state': must be of another name"):
+        GroupEnv(env, "chase")

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torchrl.envs import check_env_specs
 
+from tests.train_RL_agents.other_envs import Harbour
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.external import make_env
 
@@ -29,6 +30,24 @@ def test_an_evaluation_does_not_seed_a_training():
         starts.append(training.reset()["robots", "observation", "observation"])
     assert torch.equal(*starts)
     assert not torch.equal(starts[0], make_env(config, 2, cpu, 6).reset()["robots", "observation", "observation"])
+
+
+@pytest.mark.parametrize("key", ["is_success", "success", ""])
+def test_gymnasium_tells_success_in_its_info(key, monkeypatch):
+    gymnasium = pytest.importorskip("gymnasium")
+    monkeypatch.setitem(gymnasium.registry, "Harbour-v0", gymnasium.envs.registration.EnvSpec("Harbour-v0", Harbour))
+    env = make_env(EnvConfig("gymnasium:Harbour-v0", (f"key={key}",)), 2, torch.device("cpu"), 0)
+    assert env.statistics == ("return", "length", *(("success",) if key else ()))
+    step = env.reset()
+    for _ in range(2):
+        step["robots", "action"] = torch.tensor([[1], [0]])
+        step, following = env.step_and_maybe_reset(step)
+        last, step = step, following
+    assert last["next", "done"].all()
+    assert last["next", "episode_statistics"].tolist() == [
+        [2.0, 2.0, *[1.0][: len(key)]],
+        [2.0, 2.0, *[0.0][: len(key)]],
+    ]
 
 
 @pytest.mark.parametrize("name", CASES)

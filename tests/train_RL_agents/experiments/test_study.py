@@ -6,9 +6,12 @@ from dataclasses import replace
 import pytest
 
 from marinenav_env import ConfigError
+from marinenav_env.support import plugins
 from tests.train_RL_agents.tiny_runs import CPU, TINY, train
+from train_RL_agents.experiments.report import scored_run, verdict
 from train_RL_agents.experiments.study import (
     Suite,
+    check_suites,
     env_steps,
     evaluate_all,
     last_row,
@@ -17,6 +20,7 @@ from train_RL_agents.experiments.study import (
     run_folders,
 )
 from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 ROOM = {"world.scenario.width": 55.0, "world.scenario.height": 55.0}
 """For the published levels."""
@@ -165,3 +169,35 @@ def test_a_run_that_is_made_again_is_evaluated_again(file, tmp_path):
     )
     assert old["policy"] == new["policy"]
     assert old["sha256"] != new["sha256"]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("tells", ["", "success"])
+def test_agents_are_compared_on_seeded_episodes_of_environments_of_others(file, tmp_path, tells):
+    env = {"name": "tests.train_RL_agents.other_envs:Chase", "max_steps": 4, "eval_episodes": 3}
+    options = ["action=one_hot", *([f"tells={tells}"] if tells else [])]
+    content = {key: TINY[key] for key in ("eval_freq", "log_freq", "execution", "trainer")}
+    (tmp_path / "tiny.json").write_text(json.dumps(content | {"agent_type": "DQN"}))
+    settings = {"usual": {}, "short": {"trainer.gamma": 0.5}}
+    common = {"total_timesteps": 80, "env": env | {"options": options}}
+    whole = {"agents": [str(tmp_path / "tiny.json")], "settings": settings, "common": common}
+    file.write_text(json.dumps(whole | {"suites": {"paper": {}}}))
+    plugins.allow(env["name"])
+    with pytest.raises(ConfigError, match=r"suites=.*must be left out with"):
+        read_study(file)
+    file.write_text(json.dumps(whole))
+    study, out = read_study(file), tmp_path / "out"
+    assert study.suites == (Suite("episodes", 3, 0),)
+    check_suites(study)
+    for run in missing_runs(study, out, ["marinenav"]):
+        TorchRLTrainer(run.folder, quiet=True).train()
+    found = evaluate_all(study, out, CPU)
+    assert {key: len(content["success" if tells else "returns"]) for key, content in found["episodes"].items()} == {
+        ("tiny, usual", 0): 3,
+        ("tiny, short", 0): 3,
+    }
+    groups = {key[0]: [scored_run(key[0], content)] for key, content in found["episodes"].items()}
+    assert (" has the most success, " if tells else " has the highest return, ") in verdict(groups)[0]
+    for cached in (out / "evaluations").iterdir():
+        cached.write_text(cached.read_text().replace("[", "[7, ", 1))  # damaged
+    assert evaluate_all(study, out, CPU) == found
