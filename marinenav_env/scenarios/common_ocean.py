@@ -28,8 +28,8 @@ FASTEST, LONGEST_STEP, MOST_STEPS = 100.0, 1e4, 10**6
 """Largest speed (m/s), longest time step (s), and most time steps."""
 TURN = math.radians(5.0)
 """Largest deviation from the first course (rad) of a track that is straight."""
-GOAL_RADIUS, HULL = 2.0, (5.0, 2.5)
-"""Radius of the goal regions, and length and width of the vessels that are written (m)."""
+GOAL_RADIUS, HULL, AREA = 2.0, (5.0, 2.5), 100.0
+"""Radius of the goal regions, length and width of the vessels, and smallest side of the area that are written (m)."""
 
 
 def parse_common_ocean(text: str, name: str) -> Situation:
@@ -186,8 +186,13 @@ def write_common_ocean(path: str | Path, situation: Situation) -> None:
     Path(path).write_text(common_ocean_text(situation), encoding="utf-8")
 
 
-def common_ocean_text(situation: Situation) -> str:
-    """Return the content of such a file; see ``write_common_ocean``."""
+def common_ocean_text(situation: Situation, hull: tuple[float, float] = HULL) -> str:
+    """Return the content of such a file; see ``write_common_ocean``.
+
+    Args:
+        situation: situation that is to scale.
+        hull: length and width of vessels with a track (m).
+    """
     require(situation.to_scale, "situation.to_scale", False, "true: lengths and speeds must be those of this world")
     planned = [not ship.track for ship in situation.ships]
     require(planned == sorted(planned, reverse=True), "situation.ships", "...", "those without a track first")
@@ -198,6 +203,7 @@ def common_ocean_text(situation: Situation) -> str:
     for tag in ("geoNameId", "gpsLatitude", "gpsLongitude"):
         SubElement(location, tag).text = "999" if tag.startswith("gps") else "-999"
     SubElement(SubElement(root, "scenarioTags"), "open_sea")
+    _add_waters(root, situation)
     for identifier, (north, east, radius) in enumerate(situation.obstacles, 1):
         obstacle = SubElement(root, "staticObstacle", id=str(identifier))
         SubElement(obstacle, "type").text = "unknown"
@@ -206,7 +212,7 @@ def common_ocean_text(situation: Situation) -> str:
     first = len(situation.obstacles) + 1
     for identifier, ship in enumerate(situation.ships, first):
         if ship.track:
-            _add_dynamic(root, str(identifier), ship)
+            _add_dynamic(root, str(identifier), ship, hull)
     for identifier, ship in enumerate(situation.ships, first):
         if not ship.track:
             _add_problem(root, str(identifier), ship)
@@ -214,12 +220,23 @@ def common_ocean_text(situation: Situation) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
 
 
-def _add_dynamic(root: Element, identifier: str, ship: Ship) -> None:
+def _add_waters(root: Element, situation: Situation) -> None:
+    """Add the area in which vessels may sail, without which commonocean-io reads no file: a square around all of it."""
+    points = [(north, east) for north, east, _ in situation.obstacles]
+    for ship in situation.ships:
+        points += [ship.position, *([ship.goal] if ship.goal else []), *(state[1:3] for state in ship.track)]
+    rectangle = SubElement(SubElement(root, "navigationableArea"), "rectangle")
+    side = 4.0 * max((abs(value) for point in points for value in point), default=0.0) + AREA
+    _add_numbers(rectangle, length=side, width=side, orientation=0.0)
+    _add_point(SubElement(rectangle, "center"), (0.0, 0.0))
+
+
+def _add_dynamic(root: Element, identifier: str, ship: Ship, hull: tuple[float, float]) -> None:
     """Add a ship with its track."""
     obstacle = SubElement(root, "dynamicObstacle", id=identifier)
     SubElement(obstacle, "type").text = "motorvessel"
     rectangle = SubElement(SubElement(obstacle, "shape"), "rectangle")
-    _add_numbers(rectangle, length=HULL[0], width=HULL[1])
+    _add_numbers(rectangle, length=hull[0], width=hull[1])
     _add_state(obstacle, "initialState", (0, *ship.position, ship.course, ship.speed))
     trajectory = SubElement(obstacle, "trajectory")
     for state in ship.track:

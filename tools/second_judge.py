@@ -1,0 +1,365 @@
+"""Compare marks by the rules of the sea with those of a second judge, the package commonocean-rules.
+
+    python -m venv judge && judge/bin/pip install commonocean-rules "shapely<2.1"
+    python -m tools.second_judge --judge judge/bin/python --json second_judge.json
+
+The judge is a program of others (TU Munich; Krasowski and Althoff, Temporal Logic Formalization of Marine Traffic
+Rules, IV 2021; GPL) that runs in an environment of its own. What is exchanged are scenario files in, and the
+text that it prints out. It reads the recorded tracks of encounters of two vessels, with lengths and times multiplied by
+SCALE, which makes a control step its time step of 10 s and keeps speeds. Its formulas stay as they are; formulas that are added to its
+settings tell which duties it sees, and which part of a rule is broken. ``--ours`` replaces its parameters by the ones here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from marinenav_env import WorldConfig
+from marinenav_env.rules.roles import ROLES
+from marinenav_env.scenarios.common_ocean import HULL, common_ocean_text
+from marinenav_env.scenarios.situations import Ship, Situation
+from marinenav_env.support.validation import ConfigError
+from train_RL_agents.evaluation.contenders import ActingOptions, find, run_set
+from train_RL_agents.evaluation.encounter_suites import KINDS
+from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.seamanship import duties, tracks
+from train_RL_agents.evaluation.suites import make_set
+
+SCALE, STEP, AFTER = 20.0, 10.0, 18
+"""Factor on lengths and times, time step of the judge (s), and steps after the closest approach, which is as far as its
+formulas look ahead."""
+REDUCE = """from mtl import ast, evaluator
+
+whole = evaluator.pointwise_sat
+
+
+def changes(values):
+    return [pair for number, pair in enumerate(values) if number == 0 or pair[1] != values[number - 1][1]]
+
+
+def pointwise_sat(phi, dt=0.1):
+    evaluate = whole(phi, dt)
+    names = {node.id for node in phi.walk() if isinstance(node, ast.AtomicPred)}
+
+    def reduced(data, *options, **named):
+        return evaluate({name: changes(data[name]) for name in names}, *options, **named)
+
+    return reduced
+
+
+evaluator.pointwise_sat = pointwise_sat
+"""
+"""Code for its process: formulas get only the signals that they have, where these change, which makes it 20 times as fast
+(package metric-temporal-logic, MIT)."""
+POLICIES = ("ppo", "orca", "apf", "straight")
+"""Policies that steer all vessels: a judge that sees only vessels that keep the rules tells nothing."""
+SEED = 49
+"""Seed of the encounters and of the measurement noise."""
+CLASSES = ("none", "head-on", "give-way", "overtaking", "stand-on")
+"""Duties that both judges tell apart; the vessel that is overtaken stands on, too."""
+MARKS = ("no duty", "kept", "broken")
+"""Marks of a vessel towards the other one."""
+PREDICATES = {"head-on": ("R_G4", "head_on"), "give-way": ("R_G3", "crossing"), "overtaking": ("R_G5", "overtake")}
+"""Rule and predicate of the judge by duty; R_G6 is that of standing on."""
+OURS = {
+    "max_orientation_diff_head_on": "22.5",
+    "max_orientation_diff_no_change": "15",
+    "sig_orientation_diff": "15",
+    "t_horizon_collision_possible": "400",
+}
+"""Parameters of the judge as they are here: courses (degrees), turns (degrees), and the horizon (s)."""
+
+
+# The encounters, and their marks here -----------------------------------------------------------
+
+
+def record_encounters(policy: str, episodes: int) -> Recording:
+    """Return encounters of two vessels, all steered by a policy.
+
+    Args:
+        policy: name of a shipped policy or a baseline.
+        episodes: number of encounters of each kind.
+    """
+    device = torch.device("cpu")
+    contender = find(policy, "best", device)
+    world = WorldConfig() if contender.trained is None else contender.trained.config.world
+    chosen = make_set("encounters", world, episodes, SEED)
+    pairs = tuple(part for part in chosen.parts if part.scenarios.robot_mask.sum(-1).max() == 2)
+    _, recording = run_set(contender, replace(chosen, parts=pairs), world, ActingOptions(), device, policy)
+    if recording is None:
+        raise RuntimeError("nothing was recorded")
+    return recording
+
+
+def marks(recording: Recording) -> list[dict[str, str]]:
+    """Return duty, mark and the part of the duty that was not done, of both vessels of every encounter in turn."""
+    seen = tracks(recording)
+    did = duties(seen, recording.rules)
+    rows = []
+    for number in range(len(recording.steps)):
+        for vessel in (0, 1):
+            place = number, vessel, 1 - vessel
+            role = ROLES[int(did.role[place])]
+            duty = "stand-on" if role == "overtaken" else role
+            parts = {
+                "collision": bool(seen.collided[number, vessel]),
+                "no manoeuvre": duty != "stand-on" and not did.substantial[place],
+                "late": duty != "stand-on" and not did.early[place],
+                "wrong side": duty in ("head-on", "give-way") and not did.right_side[place],
+                "crossed ahead": duty == "give-way" and bool(did.crossed_ahead[place]),
+                "did not stand on": duty == "stand-on" and not did.stood_on[place],
+            }
+            broken = next((name for name, is_broken in parts.items() if is_broken), "")
+            mark = "no duty" if duty == "none" else "broken" if broken else "kept"
+            rows.append({"duty": duty, "mark": mark, "part": broken if duty != "none" else ""})
+    return rows
+
+
+def situation(recording: Recording, number: int, name: str) -> Situation:
+    """Return a recorded encounter of two vessels as the judge reads it, enlarged by SCALE.
+
+    Its formulas need the beginning and the end of an encounter. The tracks begin when the vessels are in range of a
+    sensor, after a state in which both are at rest, and end AFTER steps after the closest approach; where an episode
+    has ended before, vessels keep course and speed.
+    """
+    seen = tracks(recording)
+    position = recording.poses[:, number, :2, :2]
+    distance = torch.linalg.vector_norm(position[:, 0] - position[:, 1], dim=-1)
+    in_range = distance <= (seen.range + seen.radius.flip(-1))[number, :2].max()
+    both = seen.there[:, number, :2].all(-1)
+    first, closest = int(in_range.to(torch.int8).argmax()), int(torch.where(both, distance, torch.inf).argmin())
+    frames, ships = closest - first + AFTER + 1, []
+    for vessel in (0, 1):
+        there = seen.there[first : first + frames, number, vessel]
+        poses = recording.poses[first : first + int(there.sum()), number, vessel].double()
+        velocities = recording.velocities[first : first + len(poses), number, vessel].double()
+        course = poses[:, 2]
+        ahead = (course.cos() * velocities[:, 0] + course.sin() * velocities[:, 1]).clamp_min(0.0)
+        states = [(*pose, speed) for pose, speed in zip(poses.tolist(), ahead.tolist(), strict=True)]
+        for _ in range(frames - len(states)):
+            north, east, course_, speed = states[-1]
+            way = speed * recording.dt
+            states.append((north + way * math.cos(course_), east + way * math.sin(course_), course_, speed))
+        rows = [(SCALE * north, SCALE * east, heading, speed) for north, east, heading, speed in states]
+        (north, east, heading, _), *_ = rows
+        ships.append(Ship((north, east), heading, 0.0, track=tuple((step, *row) for step, row in enumerate(rows, 1))))
+    return Situation(name, tuple(ships), time_step=STEP, to_scale=True)
+
+
+# The judge --------------------------------------------------------------------------------------
+
+
+def settings(text: str, parameters: Mapping[str, str]) -> str:
+    """Return the judge's settings with formulas for the parts of its rules, and other parameters.
+
+    Args:
+        text: content of its file ``traffic_rules_ship.yaml``.
+        parameters: values by name.
+
+    Raises:
+        ConfigError: if the settings are not of the form that is expected.
+    """
+    formulas = {"R_G6_met": "G(~keep__x_ego_x_o)"}
+    for rule, predicate in PREDICATES.values():
+        held = f"{predicate}__x_ego_x_o"
+        begins = f"(~{held} & G[1,6]({held}))"
+        formulas[f"{rule}_met"] = f"G(~{begins})"
+        formulas[f"{rule}_act"] = f"G({begins} -> F[0,12](maneuver_{held}))"
+    names = ", ".join(("R_G3", "R_G4", "R_G5", "R_G6", *formulas))
+    lines = "".join(f"    {name}: {formula}\n" for name, formula in formulas.items())
+    changes = {
+        r"^traffic_rules_forward:\n": f"traffic_rules_forward:\n{lines}",
+        r"^    F_0: \[.*\]": f"    F_0: [{names}]",
+        r"^vehicle_dependent_rules: \[.*\]": f"vehicle_dependent_rules: [{names}]",
+    }
+    changes |= {rf"^    {name}: [0-9.]+": f"    {name}: {value}" for name, value in parameters.items()}
+    for pattern, line in changes.items():
+        text, count = re.subn(pattern, lambda _, line=line: line, text, flags=re.MULTILINE)
+        if count != 1:
+            raise ConfigError(f"traffic_rules_ship.yaml: {pattern!r} must be there once")
+    return text
+
+
+def read_verdicts(text: str) -> dict[tuple[str, int], dict[str, bool]]:
+    """Return the truth of the formulas by scenario and vessel, from what the judge prints.
+
+    Raises:
+        ConfigError: if it did not judge all vessels.
+    """
+    places = re.findall(r"^\* Scenario: (\S+) - evaluated obs-id: (\d+)", text, re.MULTILINE)
+    values = [pair for line in re.findall(r"^\[\(.*\)\]$", text, re.MULTILINE) for pair in ast.literal_eval(line)]
+    if not places or [int(vessel) for _, vessel in places] != [vessel for vessel, _ in values]:
+        raise ConfigError("the judge printed no list of verdicts")
+    verdicts = {}
+    for (scenario, vessel), (_, formulas) in zip(places, values, strict=True):
+        verdicts[scenario, int(vessel)] = {name.rpartition("_veh_")[0]: value for name, value in formulas.items()}
+    return verdicts
+
+
+def verdict(formulas: Mapping[str, bool], duty: str) -> dict[str, str]:
+    """Return the duty that the judge sees, its mark, and the part of the duty that was not done.
+
+    The judge sees duties at any time, here they are those of the beginning: of several duties the one that is seen here
+    counts, else the first in the order of CLASSES.
+
+    Args:
+        formulas: truth of the formulas.
+        duty: duty that is seen here.
+    """
+    rules = {name: rule for name, (rule, _) in PREDICATES.items()} | {"stand-on": "R_G6"}
+    seen = [name for name, rule in rules.items() if not formulas[f"{rule}_met"]]
+    if not seen:
+        return {"duty": "none", "mark": "no duty", "part": ""}
+    name = duty if duty in seen else seen[0]
+    if formulas[rules[name]]:
+        return {"duty": name, "mark": "kept", "part": ""}
+    if name == "stand-on":
+        return {"duty": name, "mark": "broken", "part": "did not stand on"}
+    acted = formulas[f"{rules[name]}_act"]
+    return {"duty": name, "mark": "broken", "part": "the encounter goes on" if acted else "no manoeuvre"}
+
+
+def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[str, str], processes: int = 1) -> str:
+    """Return what the judge prints about scenarios.
+
+    Args:
+        python: interpreter of the environment that it is installed in.
+        scenarios: content of the files by name.
+        parameters: values that replace parameters of the judge.
+        processes: number of processes that share the scenarios.
+    """
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip())
+    with tempfile.TemporaryDirectory() as folder:
+        # A copy, as the settings are a file within the package.
+        shutil.copytree(packages / "rules", Path(folder, "rules"))
+        file = Path(folder, "rules", "traffic_rules_ship.yaml")
+        file.write_text(settings(file.read_text(), parameters))
+        Path(folder, "sitecustomize.py").write_text(REDUCE)
+        started = []
+        for number in range(processes):
+            share = dict([*scenarios.items()][number::processes])
+            Path(folder, f"encounters_{number}").mkdir()
+            for name, content in share.items():
+                Path(folder, f"encounters_{number}", f"{name}.xml").write_text(content)
+            command = [str(python.absolute()), "-m", "rules.main", "--scenario_directories", f"/encounters_{number}"]
+            command += ["--max_num_scenarios", str(len(share)), "--num_vehicles", str(2 * len(share))]
+            with Path(folder, f"{number}.txt").open("w") as stream:
+                environment = os.environ | {"PYTHONPATH": folder}
+                started.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=stream, stderr=stream))
+        codes = [process.wait() for process in started]
+        texts = [Path(folder, f"{number}.txt").read_text() for number in range(processes)]
+    for code, text in zip(codes, texts, strict=True):
+        if code:
+            raise ConfigError(f"the judge failed: {text.strip().splitlines()[-1]}")
+    return "\n".join(texts)
+
+
+# Agreement --------------------------------------------------------------------------------------
+
+
+def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Return Cohen's kappa of two judges (Educational and Psychological Measurement 20, 1960); None of one class only."""
+    total = len(pairs)
+    if not pairs:
+        return None
+    agreed = sum(first == second for first, second in pairs) / total
+    firsts, seconds = (Counter(column) for column in zip(*pairs, strict=True))
+    expected = sum(firsts[name] * seconds[name] for name in firsts) / total**2
+    return (agreed - expected) / (1.0 - expected) if expected < 1.0 else None
+
+
+def compare(ours: Sequence[Mapping[str, str]], theirs: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Return kappas, confusion tables and the counts of disagreements of vessels in the same order."""
+    rows = [*zip(ours, theirs, strict=True)]
+    same_duty = [(our, their) for our, their in rows if our["duty"] == their["duty"] != "none"]
+    duty_pairs = [(our["duty"], their["duty"]) for our, their in rows]
+    mark_pairs = [(our["mark"], their["mark"]) for our, their in same_duty]
+    reasons: Counter[str] = Counter()
+    for our, their in rows:
+        if (our["duty"], our["mark"]) != (their["duty"], their["mark"]):
+            reasons[" | ".join(f"{row['duty']}, {row['mark']}, {row['part'] or '-'}" for row in (our, their))] += 1
+    by_duty = {
+        duty: [pair for (our, _), pair in zip(same_duty, mark_pairs, strict=True) if our["duty"] == duty]
+        for duty in CLASSES[1:]
+    }
+    return {
+        "vessels": len(rows),
+        "kappa_duties": kappa(duty_pairs),
+        "kappa_marks_all": kappa([(our["mark"], their["mark"]) for our, their in rows]),
+        "kappa_marks_same_duty": kappa(mark_pairs),
+        "kappa_marks_by_duty": {duty: kappa(pairs) for duty, pairs in by_duty.items()},
+        "duties": _confusion(duty_pairs, CLASSES),
+        "marks": _confusion([(our["mark"], their["mark"]) for our, their in rows], MARKS),
+        "marks_by_duty": {duty: _confusion(pairs, MARKS[1:]) for duty, pairs in by_duty.items()},
+        "disagreements": dict(reasons.most_common()),
+    }
+
+
+def _confusion(pairs: Sequence[tuple[str, str]], names: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return how often each pair of classes occurs: ours, then theirs."""
+    counts = Counter(pairs)
+    return {first: {second: counts[first, second] for second in names} for first in names}
+
+
+def _encounters(policies: Sequence[str], episodes: int) -> Iterator[tuple[str, str, list[dict[str, str]]]]:
+    """Yield name, content and our marks of every encounter."""
+    hull = SCALE * HULL[0], SCALE * HULL[1]
+    for index, policy in enumerate(policies):
+        recording = record_encounters(policy, episodes)
+        rows = marks(recording)
+        for number in range(len(recording.steps)):
+            name = f"ZAM_Encounter-{index * 10_000 + number + 1}_1_T-1"
+            yield name, common_ocean_text(situation(recording, number, name), hull), rows[2 * number : 2 * number + 2]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the comparison."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--judge", type=Path, required=True, metavar="PYTHON", help="interpreter with commonocean-rules")
+    parser.add_argument("--policies", nargs="*", default=POLICIES, help=f"by default {' '.join(POLICIES)}")
+    parser.add_argument(
+        "--episodes", type=int, default=50, help=f"encounters of each of {len(KINDS)} kinds and policy; 50 by default"
+    )
+    parser.add_argument("--ours", nargs="*", choices=[*OURS], help="use our values of these parameters; of all without")
+    parser.add_argument("--processes", type=int, default=2, help="processes of the judge; 2 by default")
+    parser.add_argument("--text", type=Path, help="what the judge prints; read from there if the file exists")
+    parser.add_argument("--json", type=Path, help="write figures there")
+    options = parser.parse_args(arguments)
+    encounters = [*_encounters(options.policies, options.episodes)]
+    chosen = () if options.ours is None else options.ours or OURS
+    parameters = {name: OURS[name] for name in chosen}
+    scenarios = {name: content for name, content, _ in encounters}
+    if options.text is not None and options.text.exists():
+        text = options.text.read_text()
+    else:
+        text = run_judge(options.judge, scenarios, parameters, options.processes)
+        if options.text is not None:
+            options.text.write_text(text)
+    verdicts = read_verdicts(text)
+    ours = [row for _, _, rows in encounters for row in rows]
+    places = [(name, vessel) for name, _, _ in encounters for vessel in (1, 2)]
+    theirs = [verdict(verdicts[place], row["duty"]) for place, row in zip(places, ours, strict=True)]
+    figures = compare(ours, theirs) | {"parameters": parameters}
+    print(json.dumps(figures, indent=1))
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
