@@ -4,10 +4,10 @@
     python -m tools.second_judge --judge judge/bin/python --json second_judge.json
 
 The judge is a program of others (TU Munich; Krasowski and Althoff, Temporal Logic Formalization of Marine Traffic
-Rules, IV 2021; GPL) that runs in an environment of its own. What is exchanged are scenario files in, and the
-text that it prints out. It reads the recorded tracks of encounters of two vessels, with lengths and times multiplied by
-SCALE, which makes a control step its time step of 10 s and keeps speeds. Its formulas stay as they are; formulas that are added to its
-settings tell which duties it sees, and which part of a rule is broken. ``--ours`` replaces its parameters by the ones here.
+Rules, IV 2021; GPL) that runs in an environment of its own: scenario files go in, and the text that it prints comes
+out. It reads the tracks of encounters of two vessels, with lengths and times multiplied by SCALE, which makes a control
+step its time step of 10 s and keeps speeds. Its formulas stay as they are; further formulas tell which duties it sees,
+and which part of a rule is broken. ``--ours`` replaces its parameters by those of this project.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def pointwise_sat(phi, dt=0.1):
 
 evaluator.pointwise_sat = pointwise_sat
 """
-"""Code for its process: formulas get only the signals that they have, where these change, which makes it 20 times as fast
-(package metric-temporal-logic, MIT)."""
+"""Code for its process: formulas get only their own signals, where these change, 20 times as fast (package
+metric-temporal-logic, MIT)."""
 POLICIES = ("ppo", "orca", "apf", "straight")
 """Policies that steer all vessels: a judge that sees only vessels that keep the rules tells nothing."""
 SEED = 49
@@ -274,7 +274,7 @@ def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[st
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Return Cohen's kappa of two judges (Educational and Psychological Measurement 20, 1960); None of one class only."""
+    """Return Cohen's kappa of two judges (Educ. Psychol. Meas. 20, 1960); None if there is one class only."""
     total = len(pairs)
     if not pairs:
         return None
@@ -331,7 +331,9 @@ def _encounters(policies: Sequence[str], episodes: int) -> Iterator[tuple[str, s
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--judge", type=Path, required=True, metavar="PYTHON", help="interpreter with commonocean-rules")
+    parser.add_argument(
+        "--judge", type=Path, required=True, metavar="PYTHON", help="interpreter with commonocean-rules"
+    )
     parser.add_argument("--policies", nargs="*", default=POLICIES, help=f"by default {' '.join(POLICIES)}")
     parser.add_argument(
         "--episodes", type=int, default=50, help=f"encounters of each of {len(KINDS)} kinds and policy; 50 by default"

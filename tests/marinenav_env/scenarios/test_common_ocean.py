@@ -53,6 +53,7 @@ def test_the_format_is_that_of_commonocean_io():
     assert [element.tag for element in root] == [
         "location",
         "scenarioTags",
+        "navigationableArea",  # which commonocean-io 2025.1 reads no file without
         "staticObstacle",
         "dynamicObstacle",
         "planningProblem",

@@ -1,0 +1,159 @@
+"""Agreement with a second judge, on what it printed about two encounters."""
+
+import json
+import math
+import stat
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError
+from marinenav_env.scenarios.common_ocean import common_ocean_text, parse_common_ocean
+from tools import second_judge
+from tools.second_judge import (
+    AFTER,
+    OURS,
+    SCALE,
+    compare,
+    kappa,
+    marks,
+    read_verdicts,
+    record_encounters,
+    run_judge,
+    settings,
+    situation,
+    verdict,
+)
+
+PRINTED = """\
+* Scenario: ZAM_Encounter-4_1_T-1 - evaluated obs-id: 1 - evaluation of rule R_G3: False
+* Scenario: ZAM_Encounter-4_1_T-1 - evaluated obs-id: 2 - evaluation of rule R_G3: True
+[(1, {'R_G3_veh_2': False, 'R_G4_veh_2': True, 'R_G5_veh_2': False, 'R_G6_veh_2': True, 'R_G6_met_veh_2': True, \
+'R_G4_met_veh_2': True, 'R_G4_act_veh_2': True, 'R_G3_met_veh_2': False, 'R_G3_act_veh_2': False, \
+'R_G5_met_veh_2': False, 'R_G5_act_veh_2': True}), (2, {'R_G3_veh_1': True, 'R_G4_veh_1': True, 'R_G5_veh_1': True, \
+'R_G6_veh_1': True, 'R_G6_met_veh_1': False, 'R_G4_met_veh_1': True, 'R_G4_act_veh_1': True, 'R_G3_met_veh_1': True, \
+'R_G3_act_veh_1': True, 'R_G5_met_veh_1': True, 'R_G5_act_veh_1': True})]
+-----------------------------------
+* Scenario: ZAM_Encounter-7_1_T-1 - evaluated obs-id: 1 - evaluation of rule R_G3: True
+[(1, {'R_G3_veh_2': True, 'R_G4_veh_2': True, 'R_G5_veh_2': True, 'R_G6_veh_2': False, 'R_G6_met_veh_2': False, \
+'R_G4_met_veh_2': True, 'R_G4_act_veh_2': True, 'R_G3_met_veh_2': True, 'R_G3_act_veh_2': True, \
+'R_G5_met_veh_2': True, 'R_G5_act_veh_2': True})]
+-----------------------------------
+{'R_G3': 2, 'R_G4': 3, 'R_G5': 2, 'R_G6': 2}
+Num. scenarios: 2
+"""
+SETTINGS = """\
+traffic_rules_forward:
+    R_G3: G(a)
+traffic_rules_param:
+    max_orientation_diff_head_on: 5
+    max_orientation_diff_no_change: 10
+    sig_orientation_diff: 20
+    t_horizon_collision_possible: 420 # 7 min
+traffic_rule_sets:
+    F_0: [R_G1, R_G2]
+activated_traffic_rule_sets: [F_0]
+vehicle_dependent_rules: [R_G1, R_G3]
+"""
+
+
+def test_kappa_of_published_example():
+    """Cohen's kappa is 0.4 of two raters that agree on 20 and 15 of 50, and differ on 5 and 10."""
+    pairs = [("yes", "yes")] * 20 + [("yes", "no")] * 5 + [("no", "yes")] * 10 + [("no", "no")] * 15
+    assert kappa(pairs) == pytest.approx(0.4)
+    assert kappa([("a", "b"), ("b", "a")]) == -1.0 and kappa([("a", "a"), ("b", "b")]) == 1.0
+    assert kappa([("a", "a")]) is None and kappa([]) is None
+
+
+def test_verdicts_of_what_the_judge_printed():
+    verdicts = read_verdicts(PRINTED)
+    assert [*verdicts] == [("ZAM_Encounter-4_1_T-1", 1), ("ZAM_Encounter-4_1_T-1", 2), ("ZAM_Encounter-7_1_T-1", 1)]
+    several, stands_on, other = verdicts.values()
+    # Of two duties, that which is seen here counts.
+    assert verdict(several, "overtaking") == {"duty": "overtaking", "mark": "broken", "part": "the encounter goes on"}
+    assert verdict(several, "stand-on") == {"duty": "give-way", "mark": "broken", "part": "no manoeuvre"}
+    assert verdict(stands_on, "none") == {"duty": "stand-on", "mark": "kept", "part": ""}
+    assert verdict(other, "none") == {"duty": "stand-on", "mark": "broken", "part": "did not stand on"}
+    nothing = dict.fromkeys(several, True)
+    assert verdict(nothing, "head-on") == {"duty": "none", "mark": "no duty", "part": ""}
+
+
+@pytest.mark.parametrize("text", ["", "Traceback", PRINTED.replace("obs-id: 2", "obs-id: 3")])
+def test_incomplete_verdicts_are_refused(text):
+    with pytest.raises(ConfigError, match="printed no list of verdicts"):
+        read_verdicts(text)
+
+
+def test_settings_get_formulas_and_parameters():
+    text = settings(SETTINGS, OURS)
+    assert "    R_G4_met: G(~(~head_on__x_ego_x_o & G[1,6](head_on__x_ego_x_o)))\n" in text
+    assert "    R_G3: G(a)\n" in text and "    F_0: [R_G3, R_G4, R_G5, R_G6, R_G6_met, " in text
+    assert "max_orientation_diff_head_on: 22.5\n" in text and "t_horizon_collision_possible: 400 # 7 min" in text
+    assert "sig_orientation_diff: 20\n" in settings(SETTINGS, {})
+    with pytest.raises(ConfigError, match="must be there once"):
+        settings("traffic_rules_param:\n", {})
+
+
+def test_disagreements_are_counted_with_both_marks():
+    def row(duty, mark, part=""):
+        return {"duty": duty, "mark": mark, "part": part}
+
+    ours = [row("give-way", "kept"), row("stand-on", "kept"), row("head-on", "broken", "late"), row("none", "no duty")]
+    theirs = [row("give-way", "broken", "no manoeuvre"), row("stand-on", "kept"), *[row("none", "no duty")] * 2]
+    figures = compare(ours, theirs)
+    assert figures["vessels"] == 4 and figures["duties"]["head-on"]["none"] == 1
+    assert figures["marks"]["kept"] == {"no duty": 0, "kept": 1, "broken": 1}
+    assert figures["marks_by_duty"]["give-way"]["kept"]["broken"] == 1
+    assert figures["disagreements"] == {
+        "give-way, kept, - | give-way, broken, no manoeuvre": 1,
+        "head-on, broken, late | none, no duty, -": 1,
+    }
+    assert figures["kappa_marks_same_duty"] == 0.0 and figures["kappa_marks_by_duty"]["overtaking"] is None
+
+
+def test_encounters_are_exported_with_beginning_and_end():
+    recording = record_encounters("straight", 1)
+    rows = marks(recording)
+    assert len(rows) == 10 and rows[0] == {"duty": "head-on", "mark": "broken", "part": "collision"} == rows[1]
+    assert [row["duty"] for row in rows[2:6]] == ["give-way", "stand-on", "stand-on", "give-way"]
+    read = parse_common_ocean(common_ocean_text(situation(recording, 0, "x")), "x")
+    own, other = read.ships
+    assert own.speed == 0.0 and own.track[0][1:3] == own.position and 2.0 < own.track[0][4] < 3.0
+    reach = float(recording.sensor_range[0, 0] + recording.vessel_radius[0, 1])
+    assert SCALE * (reach - 2.1) < math.dist(own.position, other.position) <= SCALE * reach
+    assert len(own.track) == len(other.track) > AFTER and own.track[-1][0] == len(own.track)
+    # Vessels go on after their collision, and pass through each other.
+    distances = [math.dist(*(state[1:3] for state in pair)) for pair in zip(own.track, other.track, strict=True)]
+    assert distances[-1] > distances[-AFTER] + SCALE * 20.0
+
+
+@pytest.mark.heavy
+def test_the_judge_is_run_as_a_program(tmp_path, monkeypatch, capsys):
+    """A stand-in that prints what the judge printed, of every encounter."""
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "traffic_rules_ship.yaml").write_text(SETTINGS)
+    program = tmp_path / "python"
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = -c ] && {{ echo {tmp_path}; exit; }}\n'
+        '[ -f encounters_0/ZAM_Encounter-1_1_T-1.xml ] || { echo "no file"; exit 1; }\n'
+        f"cat <<'END'\n{PRINTED}END\n"
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    assert read_verdicts(run_judge(program, {"ZAM_Encounter-1_1_T-1": "<x/>"}, {}))
+    with pytest.raises(ConfigError, match="the judge failed: no file"):
+        run_judge(program, {"other": "<x/>"}, {})
+
+    rows = [{"duty": "give-way", "mark": "kept", "part": ""}, {"duty": "stand-on", "mark": "kept", "part": ""}]
+    name = "ZAM_Encounter-4_1_T-1"
+    monkeypatch.setattr(second_judge, "_encounters", lambda *_: iter([(name, "<x/>", rows)]))
+    text, figures = tmp_path / "text.txt", tmp_path / "figures.json"
+    text.write_text(PRINTED)
+    second_judge.main(["--judge", str(program), "--text", str(text), "--json", str(figures)])
+    content = json.loads(figures.read_text())
+    assert content == json.loads(capsys.readouterr().out) and content["vessels"] == 2
+    assert content["marks_by_duty"]["stand-on"]["kept"]["kept"] == 1 and content["parameters"] == {}
+
+
+def test_only_encounters_of_two_vessels_are_recorded():
+    recording = record_encounters("straight", 1)
+    assert recording.robot_mask.sum(-1).tolist() == [2] * 5 and torch.equal(recording.steps > 0, torch.ones(5) > 0)
