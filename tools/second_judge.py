@@ -33,12 +33,13 @@ from marinenav_env import WorldConfig
 from marinenav_env.rules.roles import ROLES
 from marinenav_env.scenarios.common_ocean import HULL, common_ocean_text
 from marinenav_env.scenarios.situations import Ship, Situation
+from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.evaluation.contenders import ActingOptions, find, run_set
 from train_RL_agents.evaluation.encounter_suites import KINDS
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.seamanship import duties, tracks
-from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.evaluation.suites import Part, make_set
 
 SCALE, STEP, AFTER = 20.0, 10.0, 18
 """Factor on lengths and times, time step of the judge (s), and steps after the closest approach, which is as far as its
@@ -99,11 +100,16 @@ def record_encounters(policy: str, episodes: int) -> Recording:
     contender = find(policy, "best", device)
     world = WorldConfig() if contender.trained is None else contender.trained.config.world
     chosen = make_set("encounters", world, episodes, SEED)
-    pairs = tuple(part for part in chosen.parts if part.scenarios.robot_mask.sum(-1).max() == 2)
-    _, recording = run_set(contender, replace(chosen, parts=pairs), world, ActingOptions(), device, policy)
+    drawn = replace(chosen, parts=tuple(part for part in chosen.parts if _vessels(part) == 2))
+    _, recording = run_set(contender, drawn, world, ActingOptions(), device, policy)
     if recording is None:
         raise RuntimeError("nothing was recorded")
     return recording
+
+
+def _vessels(part: Part) -> int:
+    """Return the largest number of vessels in the scenarios of a part."""
+    return int(part.scenarios.robot_mask.sum(-1).max()) if isinstance(part.scenarios, Scenario) else 0
 
 
 def marks(recording: Recording) -> list[dict[str, str]]:
@@ -189,7 +195,7 @@ def settings(text: str, parameters: Mapping[str, str]) -> str:
     }
     changes |= {rf"^    {name}: [0-9.]+": f"    {name}: {value}" for name, value in parameters.items()}
     for pattern, line in changes.items():
-        text, count = re.subn(pattern, lambda _, line=line: line, text, flags=re.MULTILINE)
+        text, count = re.subn(pattern, line, text, flags=re.MULTILINE)
         if count != 1:
             raise ConfigError(f"traffic_rules_ship.yaml: {pattern!r} must be there once")
     return text

@@ -7,8 +7,11 @@ import stat
 import pytest
 import torch
 
-from marinenav_env import ConfigError
+from marinenav_env import ConfigError, WorldConfig
+from marinenav_env.rules.roles import ROLES, pairs, roles
 from marinenav_env.scenarios.common_ocean import common_ocean_text, parse_common_ocean
+from marinenav_env.scenarios.reading import packaged
+from marinenav_env.scenarios.situations import scaled_episode
 from tools import second_judge
 from tools.second_judge import (
     AFTER,
@@ -157,3 +160,20 @@ def test_the_judge_is_run_as_a_program(tmp_path, monkeypatch, capsys):
 def test_only_encounters_of_two_vessels_are_recorded():
     recording = record_encounters("straight", 1)
     assert recording.robot_mask.sum(-1).tolist() == [2] * 5 and torch.equal(recording.steps > 0, torch.ones(5) > 0)
+
+
+def test_roles_are_those_of_dnvs_titles():
+    """Of 140 ships in 55 situations all but two, whose courses are nearly reciprocal to the own one (158 degrees)."""
+    names = {"HO": "head-on", "CR-GW": "give-way", "CR-SO": "stand-on", "OT-GW": "overtaking", "OT-SO": "overtaken"}
+    labels = []
+    for published in packaged("dnv"):
+        episode = scaled_episode(published, WorldConfig())
+        pose = torch.tensor([[*start, course] for start, course in zip(episode.start, episode.heading, strict=True)])
+        seen = pairs(pose[None], torch.tensor(episode.velocity)[None])
+        found = [ROLES[number] for number in roles(seen)[0, 1:, 0].tolist()]
+        courses = seen.course[0, 1:, 0].abs().rad2deg().tolist()
+        labels += zip((names[title] for title in published.name.split(", ")), found, courses, strict=True)
+    differing = [label for label in labels if label[0] != label[1]]
+    assert len(labels) == 140 and kappa([label[:2] for label in labels]) == pytest.approx(0.982, abs=1e-3)
+    assert [(theirs, ours) for theirs, ours, _ in differing] == [("give-way", "head-on")] * 2
+    assert all(course > 157.5 for *_, course in differing), differing

@@ -30,11 +30,19 @@ def test_a_policy_is_run_and_gets_entry_and_page(monkeypatch, tmp_path, capsys):
     assert "a.json: scenarios of rules=" in sentence and "benchmark 2" in sentence
 
 
+def test_an_entry_may_have_the_suite_long(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(frozen, "FROZEN", {})
+    assert main(["submit", "straight", "--episodes", "1", "--long", "--out", "a.json"]) == 0
+    assert capsys.readouterr().out.startswith("long: 6 episodes, success ")
+    assert json.loads((tmp_path / "a.json").read_text())["suites"].keys() == {"long"}
+
+
 def test_a_folder_of_entries_makes_a_table(tmp_path, capsys):
     for name, outcome in (("one", "sscs"), ("two", "sscc")):
         (tmp_path / f"{name}.json").write_text(entry(outcome).content())
     assert main(["submit", "--table", ".", "--out", "table.md"]) == 0
     shown, table = capsys.readouterr().out, (tmp_path / "table.md").read_text()
+    assert "\nimazu: 1 to 2 tied; smallest difference" in shown
     assert "-0.250 [" in shown and "\n## currents\n" in table and "than the best:" in shown
 
 
