@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .checks import common_number, require
+
 HORIZON, SUBSTEPS = 28, 2
 """Control steps that are predicted, and integration steps of each."""
 SWITCHES = (2, 4)
@@ -187,6 +189,26 @@ class BoatShield:
     def __init__(self, vessel: Mapping[str, float], seconds: float) -> None:
         self._vessel, self._seconds = vessel, seconds
         self._plans = Escapes(*map(np.array, escapes((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))))
+
+    @classmethod
+    def of(cls, vessel: Mapping[str, Any], limits: tuple[float, float, float], seconds: float) -> BoatShield:
+        """Return the shield of the vessel of a contract.
+
+        Args:
+            vessel: settings below ``world.vessel``.
+            limits: lowest and highest thrust of a side (N), and largest change of it (N/s).
+            seconds: length of a control step (s).
+
+        Raises:
+            BoatError: when a parameter is missing, or differs between robots.
+        """
+        missing = ", ".join(name for name in ("radius", *COEFFICIENTS) if name not in vessel)
+        require(not missing, f"shield: the contract has no {missing} of the vessel")
+        numbers = {name: common_number(vessel[name], name) for name in ("radius", *COEFFICIENTS)}
+        spacing = common_number(vessel.get("actuators", {}).get("spacing", 0.0), "spacing")
+        lowest, highest, fastest = limits
+        numbers |= {"min_thrust": lowest, "max_thrust": highest, "max_thrust_rate": fastest}
+        return cls(numbers | {"width": spacing or numbers["width"]}, seconds)
 
     def __call__(self, rates: Any, own: Any, objects: Any, mask: Any) -> tuple[Any, bool]:
         """Return thrust rates after which an escape is left, and whether they are others.

@@ -135,8 +135,8 @@ class Shield:
         numbers = {name: getattr(parameters.vessel, name) for name in ("radius", *COEFFICIENTS) if name != ROTATION}
         numbers[ROTATION] = getattr(build_extras([self._world], robots, **options), ROTATION)
         numbers["ratio"] = parameters.sensor.r_mean_ratio.clamp_min(LEAST_RATIO)
-        *columns, stops = (torch.tensor(column, **options) for column in self._escapes)
-        return numbers, Escapes(*columns, stops > 0.0), self._pairs.to(**options)
+        first, second, switch, stops = (torch.tensor(column, **options) for column in self._escapes)
+        return numbers, Escapes(first, second, switch, stops > 0.0), self._pairs.to(**options)
 
 
 def safe_commands(
