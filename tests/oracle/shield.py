@@ -4,7 +4,7 @@ import math
 
 from .dynamics import VesselParams, control_step
 
-HORIZON, SUBSTEPS, MARGIN, GAIN, TOLERANCE = 28, 2, 0.4, 0.1, 1e-4
+HORIZON, SUBSTEPS, MARGIN, TOLERANCE = 28, 2, 0.4, 1e-4
 STOP = None
 """Command that brings the thrusts to zero."""
 
@@ -54,7 +54,7 @@ def guard(command, own, objects, contacts, radius, seconds, **vessel):
     everything = own, objects, contacts, margin
     after = [shortfall(*everything, [command, *plan], seconds, **vessel) for plan in plans()]
     now = [shortfall(*everything, plan, seconds, **vessel) for plan in plans()]
-    if min(after) - min(now) <= GAIN * radius:
+    if min(after) - min(now) <= TOLERANCE:
         return command, False
     far = [(plan[0][0] - command[0]) ** 2 + (plan[0][1] - command[1]) ** 2 for plan in plans()]
     safe = [number for number, short in enumerate(now) if short <= TOLERANCE]

@@ -3,7 +3,7 @@
 A command is kept if, after it, at least one of a few manoeuvres keeps clear of all observed objects for some seconds
 (a predictive safety filter: Wabersich and Zeilinger, Automatica 129, 2021). Otherwise it is replaced by the beginning
 of a manoeuvre that is safe from now on, that whose command is nearest; if none is, of the one that misses the margin
-by the least, if it gains enough. So the shield acts late, and how to keep clear before is left to the policy.
+by the least. So the shield acts late, and how to keep clear before is left to the policy.
 
 It has the model of the own boat and what the policy observes. Objects keep their velocity, and the water is at rest.
 The functions take arrays of numpy, or tensors of torch: the argument ``xp`` is the module of either.
@@ -22,13 +22,12 @@ HORIZON, SUBSTEPS = 28, 2
 """Control steps that are predicted, and integration steps of each."""
 SWITCHES = (2, 4)
 """Control steps of the first phase of a manoeuvre; the second lasts until the horizon."""
-MARGIN, GAIN = 0.4, 0.1
-"""Smallest predicted gap between the hulls' circles, and by how much it must be larger for a command to be replaced, as
-shares of the own radius."""
+MARGIN = 0.4
+"""Smallest predicted gap between the hulls' circles, as a share of the own radius."""
 OBSERVED = ("self_state", "objects_state", "objects_mask")
 """Entries of the observation that the shield reads."""
 TOLERANCE = 1e-4
-"""Shortfall that counts as none (m)."""
+"""Shortfall, or difference of shortfalls, that counts as none (m)."""
 COEFFICIENTS = (
     *("width", "min_thrust", "max_thrust", "max_thrust_rate", "m", "Izz"),
     *("xDotU", "yDotV", "yDotR", "nDotR", "nDotV", "xU", "xUU", "yV", "yVV", "yR", "yRV", "yVR", "yRR"),
@@ -140,9 +139,9 @@ def _move(xp: Any, pose: Any, velocity: Any, thrust: Any, k: Mapping[str, Any], 
     (x, y, yaw), (u, v, r) = pose, velocity
     cos, sin = xp.cos(yaw), xp.sin(yaw)
     x, y, yaw = x + dt * (cos * u - sin * v), y + dt * (sin * u + cos * v), yaw + dt * r
-    turn = (1.0 - k["single_rotation"]) * dt * r
-    cos, sin = xp.cos(turn), xp.sin(turn)
-    u, v = cos * u + sin * v, cos * v - sin * u
+    cos, sin = xp.cos(dt * r), xp.sin(dt * r)
+    before, (u, v) = (u, v), (cos * u + sin * v, cos * v - sin * u)
+    back = [k["single_rotation"] * (old - new) for old, new in zip(before, (u, v), strict=True)]
     abs_v, abs_r = abs(v), abs(r)
     surge = k["m"] * r * v - (k["yDotV"] * v + k["yDotR"] * r) * r + (k["xU"] + k["xUU"] * abs(u)) * u
     sway = (
@@ -160,7 +159,8 @@ def _move(xp: Any, pose: Any, velocity: Any, thrust: Any, k: Mapping[str, Any], 
     m22, m23, m32, m33 = k["m"] - k["yDotV"], -k["yDotR"], -k["nDotV"], k["Izz"] - k["nDotR"]
     determinant = m22 * m33 - m23 * m32
     du, dv = surge / (k["m"] - k["xDotU"]), (m33 * sway - m23 * spin) / determinant
-    return (x, y, yaw), (u + dt * du, v + dt * dv, r + dt * (m22 * spin - m32 * sway) / determinant)
+    dr = (m22 * spin - m32 * sway) / determinant
+    return (x, y, yaw), (u + back[0] + dt * du, v + back[1] + dt * dv, r + dt * dr)
 
 
 def nearest_escape(xp: Any, command: Any, short: Any, plans: Escapes) -> Any:
@@ -225,10 +225,10 @@ class BoatShield:
         scene, begin = Scene(own, objects, seen, objects[..., 4] + radius, radius), rates[None] / most
         for plans in (self._plans.part(0, 1), self._plans):
             left = self._short(scene, plans, begin).min()
-            if left <= GAIN * radius:
+            if left <= TOLERANCE:
                 return rates, False
         short = self._short(scene, self._plans)
-        if left - short.min() <= GAIN * radius:
+        if left - short.min() <= TOLERANCE:
             return rates, False
         return self._plans.first[nearest_escape(np, begin, short, self._plans)[0]] * most, True
 

@@ -18,8 +18,8 @@ from marinenav_env.stepping.actions import command_pairs
 from marinenav_env.support.validation import require
 from train_RL_agents.boat.shield import (
     COEFFICIENTS,
-    GAIN,
     OBSERVED,
+    TOLERANCE,
     Escapes,
     Scene,
     escapes,
@@ -166,13 +166,13 @@ def safe_commands(
     def best(rows: Any) -> Tensor:
         shorts = short(rows, plans, None)
         number = nearest_escape(torch, command[rows], shorts, plans)
-        return torch.where(left[rows] - shorts.amin(-1) > gain[rows], number, -1).to(left)
+        return torch.where(left[rows] - shorts.amin(-1) > TOLERANCE, number, -1).to(left)
 
     # Most commands leave the first manoeuvre, so that all others are tried in few rows.
-    gain = GAIN * scene.radius[:, 0]
-    left = _where(scene.seen.any(-1), after(plans.part(0, 1)), gain, 0.0)
-    left = _where(left > gain, after(plans), gain, 0.0)
-    number = _where(left > gain, best, gain, -1.0).long()
+    like = scene.radius[:, 0]
+    left = _where(scene.seen.any(-1), after(plans.part(0, 1)), like, 0.0)
+    left = _where(left > TOLERANCE, after(plans), like, 0.0)
+    number = _where(left > TOLERANCE, best, like, -1.0).long()
     replaced = number >= 0
     return torch.where(replaced[:, None], plans.first[number.clamp_min(0)], command), replaced
 
