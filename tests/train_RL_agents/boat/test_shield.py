@@ -17,6 +17,7 @@ from train_RL_agents.boat.shield import MARGIN, BoatShield, Escapes, Scene, esca
 ALL = escapes((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))
 
 
+@pytest.mark.heavy
 def test_shortfalls_equal_the_oracle_in_numpy_and_in_torch():
     own, objects, seen, command = random_scenes(6)
     radius = VESSEL["radius"]
@@ -41,8 +42,9 @@ def test_shortfalls_equal_the_oracle_in_numpy_and_in_torch():
     assert np.ptp(expected) > 1.0
 
 
+@pytest.mark.heavy
 def test_commands_on_board_equal_the_oracle():
-    own, objects, seen, command = random_scenes(40)
+    own, objects, seen, command = random_scenes(20)
     shield, replaced = BoatShield(VESSEL, SECONDS), 0
     for number in range(len(own)):
         there = objects[number][seen[number]]
@@ -53,7 +55,7 @@ def test_commands_on_board_equal_the_oracle():
         assert is_other == expected
         np.testing.assert_allclose(rates, 1000.0 * np.array(wanted), rtol=0.0, atol=1e-9)
         replaced += is_other
-    assert 5 < replaced < 35
+    assert 2 < replaced < 18
 
 
 def ahead(distance, speed=0.0, aside=0.0):
