@@ -74,6 +74,8 @@ class Choice(TypedDict, total=False):
     stochastic: bool
     """True to act as in training, but without added exploration: PPO, A2C and SAC sample, Rainbow keeps its noise, IQN
     samples its fractions if agent.random_fractions is set."""
+    shield: bool
+    """True to replace commands after which no escape manoeuvre would be left, see docs/evaluation.md."""
 
 
 _ALTERNATIVES = {"levels", "suite", "scenarios"}, {"seed", "fresh"}, {"risk", "stochastic"}
@@ -94,6 +96,7 @@ class _CheckedChoice:
     risk: float | str = 1.0
     others: str = ""
     stochastic: bool = False
+    shield: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -117,14 +117,18 @@ class PilotNode(Node):
         self._send(self._pilot.command(self._now(), self._odometry, self._tracks, self._goal))
 
     def stop(self) -> None:
-        """Publish a last command without thrust."""
+        """Publish a last command without thrust, and log how often the shield acted."""
+        pilot = self._pilot
+        if pilot.settings.shield:
+            self._log(f"the shield replaced {pilot.shielded} of {pilot.steered} commands")
         self._send(Command(0.0, 0.0, "the node ends"))
 
     def _send(self, command: Command) -> None:
         values = command.left, command.angle if self._steered else command.right
         for publisher, value in zip(self._commands, values, strict=True):
             publisher.publish(Float64(data=value))
-        self._status.publish(String(data=command.stopped or "steering"))
+        steering = "steering, replaced by the shield" if command.shielded else "steering"
+        self._status.publish(String(data=command.stopped or steering))
         self._log(command.stopped and f"stopped: {command.stopped}")
 
     def _log(self, sentence: str) -> None:

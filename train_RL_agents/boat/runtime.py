@@ -11,13 +11,15 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
-from numbers import Real
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .checks import BoatError, common_number, finite, require, within
+from .shield import OBSERVED, BoatShield
 
 Array = NDArray[np.float64]
 Network = Callable[[dict[str, Array]], NDArray[Any]]
@@ -32,10 +34,6 @@ NEAR = 10.0
 FARTHEST, FASTEST, MOST_TRACKS = 1e4, 1e2, 1000
 """Plausible limits of inputs: distances (m), speeds and yaw rates (m/s, rad/s), and the number of tracks, which bounds
 the time of a decision."""
-
-
-class BoatError(ValueError):
-    """Raised for a policy, setting or input that cannot be used; its text is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +90,8 @@ class Settings:
     """Longest time that a decision may take (s)."""
     extrapolate: bool = True
     """Extrapolate vessel and tracks to the present, at constant velocity."""
+    shield: bool = False
+    """Replace commands after which no escape manoeuvre would be left, see shield.py."""
     boat: str = ""
     """Name of this boat, or its vessel file (.json): a policy for another boat is refused; empty: any."""
 
@@ -108,6 +108,8 @@ class Command:
     """Reason why all are zero, one sentence; empty while the policy steers."""
     angle: float = 0.0
     """Angle of the azimuth thruster or rudder, anticlockwise as seen from above (rad); 0 with two thrusters."""
+    shielded: bool = False
+    """True if the shield replaced the policy's command."""
 
 
 class Pilot:
@@ -124,18 +126,20 @@ class Pilot:
     """
 
     def __init__(self, contract: dict[str, Any], network: Network, settings: Settings | None = None) -> None:
-        _require(contract.get("version") == VERSION, "the contract is of another version, export the policy again")
+        require(contract.get("version") == VERSION, "the contract is of another version, export the policy again")
         self._network, self.settings = network, settings or Settings()
         inputs = {description["name"]: description for description in contract["inputs"]}
         supported = {"self_state", "objects_state", "objects_mask", "taus"}
         unknown = ", ".join(set(inputs) - supported)
-        _require(not unknown, f"the policy needs inputs that a boat does not have here: {unknown}")
+        require(not unknown, f"the policy needs inputs that a boat does not have here: {unknown}")
         self._names = list(inputs)
         self._read_boat(contract)
         self._read_sensor(inputs)
         self._read_risk(inputs.get("taus"))
         self._read_limits(contract)
+        self._shield = self._make_shield(contract) if self.settings.shield else None
         self._setpoint, self._last = (0.0, 0.0), -math.inf
+        self.steered = self.shielded = 0  # commands of the policy, and those that the shield replaced
 
     @classmethod
     def load(cls, folder: str | Path, settings: Settings | None = None) -> Pilot:
@@ -161,7 +165,7 @@ class Pilot:
             raise
         except Exception as error:  # damaged text can lead anywhere
             raise BoatError(f"{path}: no contract of an ONNX policy ({error!r})") from error
-        _require(is_reproduced, f"{file}: the contract's examples lead to other actions")
+        require(is_reproduced, f"{file}: the contract's examples lead to other actions")
         return pilot
 
     # The contract -------------------------------------------------------------------------------
@@ -172,15 +176,15 @@ class Pilot:
         name, boat, actuators = str(vessel.get("name", "published")), self.settings.boat, vessel.get("actuators", {})
         if str(boat).endswith(".json"):
             file, boat = boat, _same_numbers(Path(boat), vessel)
-            _require(boat == name, f"the policy is for the boat {name}, not for {boat} of {file}")
-        _require(boat in ("", name), f"the policy is for the boat {name}, not for {boat}")
+            require(boat == name, f"the policy is for the boat {name}, not for {boat} of {file}")
+        require(boat in ("", name), f"the policy is for the boat {name}, not for {boat}")
         kinds = np.unique(actuators.get("steering", THRUSTERS)).tolist()
-        _require(len(kinds) == 1, "the contract has a steering of its own for every robot")
+        require(len(kinds) == 1, "the contract has a steering of its own for every robot")
         self.steering = str(kinds[0])
-        _require(self.steering in (THRUSTERS, *STEERED), f"the policy is for a boat with {self.steering}")
+        require(self.steering in (THRUSTERS, *STEERED), f"the policy is for a boat with {self.steering}")
         sides = ("left_limit", "right_limit")
-        self._shares = np.array([_common_number(actuators.get(side, 1.0), side) for side in sides])
-        self._angle_limit = _common_number(actuators.get("angle_limit", 0.0), "angle_limit")
+        self._shares = np.array([common_number(actuators.get(side, 1.0), side) for side in sides])
+        self._angle_limit = common_number(actuators.get("angle_limit", 0.0), "angle_limit")
 
     def _read_sensor(self, inputs: dict[str, Any]) -> None:
         """Read the number of observed objects and the sensor's limits."""
@@ -189,41 +193,49 @@ class Pilot:
         if objects is not None:
             sensor = objects["seen"]
             self._slots = int(objects["shape"][1])
-            self._kept = int(_common_number(sensor["max_objects"], "max_objects"))
-            self._range = _common_number(sensor["range"], "range")
-            self._angle = _common_number(sensor["angle"], "angle")
+            self._kept = int(common_number(sensor["max_objects"], "max_objects"))
+            self._range = common_number(sensor["range"], "range")
+            self._angle = common_number(sensor["angle"], "angle")
 
     def _read_risk(self, taus: dict[str, Any] | None) -> None:
         """Read the fractions that select the worst outcomes."""
         risk = self.settings.risk
-        is_valid = risk is None or (_finite(risk) and 0.0 < risk <= 1.0)
-        _require(is_valid, f"risk: must be in (0, 1], not {risk}")
-        _require(risk is None or taus is not None, "risk: this policy takes no risk level")
+        is_valid = risk is None or (finite(risk) and 0.0 < risk <= 1.0)
+        require(is_valid, f"risk: must be in (0, 1], not {risk}")
+        require(risk is None or taus is not None, "risk: this policy takes no risk level")
         self._taus = np.array(taus["usual"] if taus else [], float)
         self._adaptive = risk is None and taus is not None and taus["risk"] == "adaptive"
 
     def _read_limits(self, contract: dict[str, Any]) -> None:
         """Read the limits of thrust and the rates of the actions."""
         settings, action = self.settings, contract["action"]
-        self.control_step = _common_number(action["control_step"]["value"], "control_step")
-        lowest, highest = (_common_number(limit, "thrust") for limit in action["thrust_limits"]["value"])
-        self._full = _common_number(action["rate"]["value"], "rate") if "rate" in action else 0.0
+        self.control_step = common_number(action["control_step"]["value"], "control_step")
+        lowest, highest = (common_number(limit, "thrust") for limit in action["thrust_limits"]["value"])
+        self._full = common_number(action["rate"]["value"], "rate") if "rate" in action else 0.0
         rates = action["rates"]["value"] if "rates" in action else np.zeros((0, 2))
         self._rates = np.array(rates, float)
         are_pairs = self._rates.shape[1:] == (2,) and bool(np.isfinite(self._rates).all())
-        _require(are_pairs, "the contract's rates are not pairs of finite numbers")
+        require(are_pairs, "the contract's rates are not pairs of finite numbers")
         fastest = self._full or float(np.abs(self._rates).max())
-        self._lowest = _within("min_thrust", settings.min_thrust, lowest, lowest, 0.0) * self._shares
-        self._highest = _within("max_thrust", settings.max_thrust, highest, 0.0, highest) * self._shares
-        rate = _within("max_rate", settings.max_rate, fastest, 0.0, fastest)
+        self._lowest = within("min_thrust", settings.min_thrust, lowest, lowest, 0.0) * self._shares
+        self._highest = within("max_thrust", settings.max_thrust, highest, 0.0, highest) * self._shares
+        rate = within("max_rate", settings.max_rate, fastest, 0.0, fastest)
         self._fastest, self._most = np.array([rate, rate]), highest
         if self.steering in STEERED:
             # The right setpoint is the angle: from -max_thrust to max_thrust of the contract, whatever the settings.
             self._lowest[1], self._highest[1], self._fastest[1] = -highest, highest, fastest
-        goal = _common_number(contract["goal_distance"]["value"], "goal_distance")
-        self._arrival = _within("goal_distance", settings.goal_distance, goal, 0.0, FARTHEST)
+        goal = common_number(contract["goal_distance"]["value"], "goal_distance")
+        self._arrival = within("goal_distance", settings.goal_distance, goal, 0.0, FARTHEST)
         step = self.control_step
-        self._gaps = 0.5 * step, _within("max_gap", settings.max_gap, 2.0 * step, step, FARTHEST)
+        self._gaps = 0.5 * step, within("max_gap", settings.max_gap, 2.0 * step, step, FARTHEST)
+
+    def _make_shield(self, contract: dict[str, Any]) -> BoatShield:
+        """Return the shield of this boat, within the limits of the settings."""
+        is_possible = self._slots > 0 and self.steering == THRUSTERS
+        require(is_possible, "shield: it takes a policy that observes objects, and a boat with two thrusters")
+        vessel = contract.get("config", {}).get("world", {}).get("vessel", {})
+        limits = float(self._lowest.max()), float(self._highest.min()), float(self._fastest[0])
+        return BoatShield.of(vessel, limits, self.control_step)
 
     # Deciding -----------------------------------------------------------------------------------
 
@@ -250,14 +262,14 @@ class Pilot:
         try:
             command = self._decide(now, odometry, tracks, goal)
             spent, most = perf_counter() - began, self.settings.max_seconds
-            _require(spent <= most, f"the decision took {spent:.3f} s, more than {most:g} s")
+            require(spent <= most, f"the decision took {spent:.3f} s, more than {most:g} s")
         except BoatError as error:
             command = Command(0.0, 0.0, str(error))
         except Exception as error:  # after any error the thrusters must stop
             command = Command(0.0, 0.0, f"the decision failed: {error!r}")
         if command.stopped:
             self._setpoint = 0.0, 0.0
-        self._last = float(now) if _finite(now) else -math.inf
+        self._last = float(now) if finite(now) else -math.inf
         return command
 
     def _decide(
@@ -275,15 +287,20 @@ class Pilot:
         now = _seconds("the clock", now)
         gap, (low, high) = now - self._last, self._gaps
         # This also stops the vessel when the clock was set back.
-        _require(gap >= low, f"the last decision was {gap:.2f} s ago, less than {low:g} s")
-        _require(gap <= high or gap == math.inf, f"the last decision was {gap:.2f} s ago, more than {high:g} s")
+        require(gap >= low, f"the last decision was {gap:.2f} s ago, less than {low:g} s")
+        require(gap <= high or gap == math.inf, f"the last decision was {gap:.2f} s ago, more than {high:g} s")
         vessel, objects, target = self._check_inputs(now, odometry, tracks, goal)
         vessel, objects = self._extrapolate(now, vessel, objects)
-        _require(math.dist((vessel.x, vessel.y), target) > self._arrival, "the goal is reached")
-        action = np.asarray(self._network(self.inputs(vessel, objects, target))[0])
-        self._setpoint = left, right = self._apply(action)
+        require(math.dist((vessel.x, vessel.y), target) > self._arrival, "the goal is reached")
+        observed = self._observe(vessel, objects, target)
+        rates = self._rates_of(np.asarray(self._network({name: observed[name] for name in self._names})[0]))
+        is_shielded = False
+        if self._shield is not None:
+            rates, is_shielded = self._shield(rates, *(observed[name] for name in OBSERVED))
+        self.steered, self.shielded = self.steered + 1, self.shielded + is_shielded
+        self._setpoint = left, right = self._apply(rates)
         if self.steering == THRUSTERS:
-            return Command(left, right)
+            return Command(left, right, shielded=is_shielded)
         # The world's angle is clockwise from above.
         return Command(left, 0.0, angle=-right / self._most * self._angle_limit)
 
@@ -304,9 +321,9 @@ class Pilot:
             missing = " and no ".join(name for name, value in inputs.items() if value is None)
             raise BoatError(f"there is no {missing} yet")
         vessel, rows, target = odometry, _rows(tracks), np.asarray(goal, float)
-        _require(target.shape == (2,), f"the goal is of the shape {list(target.shape)}, not [2]")
-        _require(rows.ndim == 2 and rows.shape[1] == 5, f"tracks are of the shape {list(rows.shape)}, not [N, 5]")
-        _require(len(rows) <= MOST_TRACKS, f"{len(rows)} tracks are more than {MOST_TRACKS}")
+        require(target.shape == (2,), f"the goal is of the shape {list(target.shape)}, not [2]")
+        require(rows.ndim == 2 and rows.shape[1] == 5, f"tracks are of the shape {list(rows.shape)}, not [N, 5]")
+        require(len(rows) <= MOST_TRACKS, f"{len(rows)} tracks are more than {MOST_TRACKS}")
         _check("the goal", [target], [FARTHEST])
         _check(
             "odometry",
@@ -314,11 +331,11 @@ class Pilot:
             [FARTHEST, FASTEST, FARTHEST],
         )
         _check("tracks", [rows[:, :2], rows[:, 2:4], rows[:, 4]], [FARTHEST, FASTEST, FARTHEST])
-        _require(not (rows[:, 4] < 0.0).any(), "tracks have a negative radius")
+        require(not (rows[:, 4] < 0.0).any(), "tracks have a negative radius")
         for name, stamp in (("odometry", odometry.stamp), ("tracks", tracks.stamp)):
             age, settings = now - _seconds(f"the stamp of {name}", stamp), self.settings
-            _require(age <= settings.max_age, f"{name}: {age:.2f} s old, more than {settings.max_age:g} s")
-            _require(
+            require(age <= settings.max_age, f"{name}: {age:.2f} s old, more than {settings.max_age:g} s")
+            require(
                 age >= -settings.max_ahead,
                 f"{name}: {-age:.2f} s ahead of the clock, more than {settings.max_ahead:g} s",
             )
@@ -343,6 +360,11 @@ class Pilot:
 
     def inputs(self, odometry: Odometry, tracks: Tracks, goal: tuple[float, float]) -> dict[str, Array]:
         """Return the inputs of the network by name, [1, ...], in a body frame with y to starboard."""
+        observed = self._observe(odometry, tracks, goal)
+        return {name: observed[name] for name in self._names}
+
+    def _observe(self, odometry: Odometry, tracks: Tracks, goal: tuple[float, float]) -> dict[str, Array]:
+        """Return all inputs that networks have by name."""
         cos, sin = math.cos(odometry.yaw), math.sin(odometry.yaw)
 
         def to_body(east: Any, north: Any) -> tuple[Any, Any]:
@@ -353,13 +375,12 @@ class Pilot:
         x, y, vx, vy, radius = _rows(tracks).T
         rows = np.stack((*to_body(x - odometry.x, y - odometry.y), *to_body(vx, vy), radius), 1)
         objects, mask = self._nearest(rows)
-        inputs = {
+        return {
             "self_state": np.array([state]),
             "objects_state": objects[None],
             "objects_mask": mask[None],
             "taus": self._level(objects, mask) * self._taus[None],
         }
-        return {name: inputs[name] for name in self._names}
 
     def _nearest(self, rows: Array) -> tuple[Array, Array]:
         """Return slots [K, 5] and mask [K] of the objects in sight, in the order of distance minus radius."""
@@ -379,22 +400,25 @@ class Pilot:
         closest = np.hypot(objects[:, 0], objects[:, 1])[mask > 0.0].min(initial=NEAR)
         return float(closest / NEAR)
 
-    def _apply(self, action: Any) -> tuple[float, float]:
-        """Return the thrusts, or the setpoints of thrust and angle (N), after an action, within the limits.
+    def _rates_of(self, action: Any) -> Array:
+        """Return the rates [2] of the setpoints of an action (N/s), within the limits.
 
         Raises:
             BoatError: when the action is invalid.
         """
         shape, expected = np.shape(action), (2,) if self._full else ()
-        _require(shape == expected, f"the policy's action is of the shape {shape}, not {expected}")
-        _require(bool(np.isfinite(action).all()), "the policy's action is not finite")
+        require(shape == expected, f"the policy's action is of the shape {shape}, not {expected}")
+        require(bool(np.isfinite(action).all()), "the policy's action is not finite")
         if self._full:
             rates = np.clip(action, -1.0, 1.0) * self._full
         else:
-            _require(action in range(len(self._rates)), f"the policy has no action {action}")
+            require(action in range(len(self._rates)), f"the policy has no action {action}")
             rates = self._rates[int(action)]
-        change = np.clip(rates, -self._fastest, self._fastest) * self.control_step
-        left, right = np.clip(self._setpoint + change, self._lowest, self._highest)
+        return np.clip(rates, -self._fastest, self._fastest)
+
+    def _apply(self, rates: Array) -> tuple[float, float]:
+        """Return the thrusts, or the setpoints of thrust and angle (N), after rates [2] (N/s), within the limits."""
+        left, right = np.clip(self._setpoint + rates * self.control_step, self._lowest, self._highest)
         return float(left), float(right)
 
 
@@ -414,7 +438,7 @@ def load_network(file: Path) -> Network:
     except Exception as error:  # onnxruntime has an exception of its own for every reason
         raise BoatError(f"{file}: cannot be loaded ({str(error).splitlines()[0]})") from error
     outputs = [output.name for output in session.get_outputs()]
-    _require(SELECTED in outputs, f"{file}: has no output {SELECTED}, export the policy again")
+    require(SELECTED in outputs, f"{file}: has no output {SELECTED}, export the policy again")
     dtypes = {node.name: np.float32 if node.type == "tensor(float)" else np.float64 for node in session.get_inputs()}
 
     def network(inputs: dict[str, Array]) -> NDArray[Any]:
@@ -424,19 +448,9 @@ def load_network(file: Path) -> Network:
     return network
 
 
-def _require(condition: bool, sentence: str) -> None:
-    if not condition:
-        raise BoatError(sentence)
-
-
-def _finite(value: Any) -> bool:
-    value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
-    return isinstance(value, Real) and math.isfinite(value)
-
-
 def _seconds(name: str, value: Any) -> float:
     """Return a time as a float, as differences in single precision would be rounded to minutes."""
-    _require(_finite(value), f"{name} is {value!r}, not a finite number of seconds")
+    require(finite(value), f"{name} is {value!r}, not a finite number of seconds")
     return float(value)
 
 
@@ -450,9 +464,9 @@ def _check(name: str, groups: list[Any], limits: list[float]) -> None:
     """Reject numbers that are not finite, or exceed the limit of their group."""
     for values, limit in zip(groups, limits, strict=True):
         values = np.abs(np.asarray(values, float))
-        _require(bool(np.isfinite(values).all()), f"{name}: a value is not finite")
+        require(bool(np.isfinite(values).all()), f"{name}: a value is not finite")
         largest = float(values.max(initial=0.0))
-        _require(largest <= limit, f"{name}: {largest:g} is not plausible, the limit is {limit:g}")
+        require(largest <= limit, f"{name}: {largest:g} is not plausible, the limit is {limit:g}")
 
 
 def _same_numbers(file: Path, vessel: dict[str, Any]) -> str:
@@ -466,26 +480,9 @@ def _same_numbers(file: Path, vessel: dict[str, Any]) -> str:
                 if key != "actuators":
                     value = given["value"] if isinstance(given, dict) else given
                     same = own.get(key) == value
-                    _require(same, f"the policy is for a boat with {key}={own.get(key)}, not {value} as in {file}")
+                    require(same, f"the policy is for a boat with {key}={own.get(key)}, not {value} as in {file}")
         return str(content["name"])
     except BoatError:
         raise
     except Exception as error:  # damaged text can lead anywhere
         raise BoatError(f"{file}: no vessel file ({error!r})") from error
-
-
-def _common_number(value: Any, name: str) -> float:
-    """Return a number that a contract may state per robot; all must be equal."""
-    values = np.unique(np.asarray(value, float))
-    _require(len(values) == 1, f"the contract has a {name} of its own for every robot")
-    _require(bool(np.isfinite(values).all()), f"the contract's {name} is not finite")
-    return float(values[0])
-
-
-def _within(name: str, value: float | None, default: float, low: float, high: float) -> float:
-    """Return a setting within bounds, or its default."""
-    if value is None:
-        return default
-    is_valid = _finite(value) and low <= value <= high
-    _require(is_valid, f"{name}: must be from {low:g} to {high:g}, not {value}")
-    return float(value)

@@ -65,6 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "blind:POLICY for one that sees no objects",
         **plain,
     )
+    add(
+        "--shield",
+        action="store_true",
+        help="replace commands after which no escape manoeuvre would be left, and report in how many steps",
+        **plain,
+    )
     add("--json", metavar="OUT", type=Path, help="write setting and figures there", **plain)
     add("--csv", metavar="OUT", type=Path, help="write the figures there", **plain)
     add("--markdown", metavar="OUT", type=Path, help="write the tables there", **plain)

@@ -21,7 +21,7 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import OVERALL, finite
 from train_RL_agents.utils.provenance import versions
 
-_MARINE = ("suite", "scenarios", "levels", "strict", "record", "others")
+_MARINE = ("suite", "scenarios", "levels", "strict", "record", "others", "shield")
 """Options that only evaluations in the built-in environment have."""
 
 

@@ -28,6 +28,7 @@ from train_RL_agents.evaluation.others import (
     without_objects,
 )
 from train_RL_agents.evaluation.recording import DOUBTFUL, Recording, concatenate, record
+from train_RL_agents.evaluation.shield import Shield, ShieldCount
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback
 from train_RL_agents.networks.observation import OBSERVATION, Observation, observation_of
@@ -61,6 +62,8 @@ class ActingOptions:
     """True to record the returns that the agent estimates for its actions and for the alternatives."""
     others: Contender | None = None
     """Policy or baseline that steers the other vessels where the evaluated one controls robot 0 alone."""
+    shield: ShieldCount | None = None
+    """Count of the steps of the safety shield that the policy acts behind; None: it has no shield."""
 
 
 @dataclass(frozen=True)
@@ -350,6 +353,8 @@ def _steer_part(
 ) -> tuple[Policy, bool]:
     """Return the policy for all robots of a part, and whether its actions are continuous."""
     others, pairs = others_of(part, acting, device), None if contender.continuous else command_pairs(world.vessel)
+    if acting.shield is not None:
+        policy = Shield(policy, world, part.world, contender.continuous, part.only_own, acting.shield)
     if others is not None:
         return steer_others(continuous_actions(policy, pairs), others, world), True
     if part.only_own:

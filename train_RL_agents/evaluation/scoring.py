@@ -29,6 +29,7 @@ from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
 from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
 from train_RL_agents.evaluation.seamanship import broken_rates, compliance, sailed, summary, tracks
 from train_RL_agents.evaluation.selection import choose_set, defaults
+from train_RL_agents.evaluation.shield import ShieldCount
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, UNRULY, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback
@@ -64,7 +65,10 @@ def evaluate_all(
     others = options.get("others")
     is_alone = others is None or all(part.only_own for part in chosen.parts)
     require(is_alone, "--others", "...", "left out but for suites in which the policy controls one vessel (*_own)")
-    acting = ActingOptions(options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options, others)
+    shield = ShieldCount() if "shield" in options else None
+    acting = ActingOptions(
+        options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options, others, shield
+    )
     results, recording = _results(contenders, chosen, world, acting, device, progress)
     setting = {
         **(results[0].about if len(results) == 1 else {}),
@@ -76,6 +80,7 @@ def evaluate_all(
         "risk": options.get("risk"),
         "stochastic": "stochastic" in options,
         **({} if others is None else {"others": others.label}),
+        **({} if shield is None else {"shield": True}),
         "device": str(device),
         "world": to_dict(world),
         "versions": versions(),
@@ -97,13 +102,20 @@ def _results(
     recording = None
     for name, contender in contenders.items():
         report = None if progress is None else partial(progress, name)
+        acting = _with_new_count(acting)
         episodes, recording, compliance = run_scored(contender, chosen, world, acting, device, name, progress=report)
         first = first or episodes
         figures = episodes.figures(chosen.groups)
         compared = differences(first, episodes, chosen.groups) if results else None
         clear = clear_situations(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None
-        results.append(Result(name, contender.about(), figures, compared, compliance, clear))
+        shielded = None if acting.shield is None else acting.shield.share
+        results.append(Result(name, contender.about(), figures, compared, compliance, clear, shielded))
     return results, recording if acting.estimates else None
+
+
+def _with_new_count(acting: ActingOptions) -> ActingOptions:
+    """Return the options with a new count of the steps of the shield, if there is one."""
+    return acting if acting.shield is None else replace(acting, shield=ShieldCount())
 
 
 def clear_situations(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
@@ -179,7 +191,7 @@ def run_encounters(
     robots = recording.robot_mask.shape[-1]
     columns = []
     for slot in range(1 if only_own else robots):
-        _, alone = run_set(contender, _alone(chosen, slot), world, acting, device, **named)
+        _, alone = run_set(contender, _alone(chosen, slot), world, _with_new_count(acting), device, **named)
         assert alone is not None
         steps, path, _ = sailed(tracks(alone))
         columns.append((steps.sum(-1), path.sum(-1)))

@@ -159,6 +159,8 @@ class Result:
     """Compliance with the rules of the sea by encounter; None for other suites."""
     situations: dict[str, int] | None = None
     """Number of situations ``without_collision`` in all of their episodes, and of ``all``; None for other suites."""
+    shielded: float | None = None
+    """Share of the control steps in which the safety shield replaced the command; None without a shield."""
 
     def __repr__(self) -> str:
         return f"<Result of {self.short()}>"
@@ -235,7 +237,7 @@ class Evaluation:
     @property
     def acting(self) -> dict[str, Any]:
         """Return the options of acting that differ from the defaults."""
-        options = {name: self.setting.get(name) for name in ("risk", "stochastic", "others")}
+        options = {name: self.setting.get(name) for name in ("risk", "stochastic", "others", "shield")}
         return {name: value for name, value in options.items() if value}
 
     @property
@@ -260,6 +262,8 @@ class Evaluation:
             content |= {"conduct": first.compliance, "conduct_columns": first.compliance_columns}
         if alone and first.situations is not None:
             content["situations"] = first.situations
+        if alone and first.shielded is not None:
+            content["shielded"] = first.shielded
         return dict(finite(content))
 
     def show(self) -> None:
@@ -275,6 +279,9 @@ class Evaluation:
     def _lines(self) -> list[str]:
         """Return the lines below the tables."""
         lines = [line for result in self.results if (line := result.collisions_line) is not None]
+        for result in self.results:
+            if result.shielded is not None:
+                lines.append(f"{result.name}: the shield acted in {result.shielded:.1%} of the steps")
         return [*lines, *_tie_lines(self.results)]
 
     def markdown(self) -> str:

@@ -25,6 +25,7 @@ SCRIPTS = (
     "dynamics.js",
     "perception.js",
     "world.js",
+    "shields.js",
     "sessions.js",
     "contests.js",
     "items.js",

@@ -73,6 +73,38 @@ const checks = {
     return [session, other].map((each) => each.now().state.vessels.map((v) => [v.x, v.left, ...v.actuator]));
   },
 
+  // Commands behind the shield, without noise.
+  guarded({ scenes, hull, seconds }) {
+    const sides = [[-1, 0, 1], [-1, 0, 1]];
+    return scenes.map(({ command, self_state, objects, seen }) => shields.guard(command, {
+      self_state, objects_state: Float64Array.from(objects.flat()), seen,
+    }, hull, seconds, 1, sides));
+  },
+
+  // Two vessels that meet head-on, 18 m apart, under full thrust, with and without the shield: the
+  // first thrust of the first one, and how many commands were replaced.
+  shielded({ data, scenario }) {
+    const policy = { act: () => ({ action: data.continuous ? [1, 1] : [24] }) };
+    return [false, true].map((on) => {
+      const session = sessions.make(data, policy);
+      session.open(scenario);
+      session.edit((state) => {
+        state.noise = 0;
+        state.vessels.splice(2);
+        state.obstacles.splice(0);
+        state.cores.splice(0);
+        state.vessels.forEach((vessel, i) => Object.assign(vessel, {
+          x: 30, y: 21 + 18 * i, theta: Math.PI * (0.5 + i), wx: 0, wy: 2 - 4 * i, gx: 0, gy: 2 - 4 * i,
+          r: 0, left: 400, right: 400, goal: [30, 60 - 60 * i],
+        }));
+      });
+      session.shield = on;
+      session.advance();
+      const first = session.now().state.vessels[0], count = session.shieldCount();
+      return { thrust: [first.left, first.right], ...count };
+    });
+  },
+
   // Which scores critics differ on.
   doubted: ({ means, chosen, scores }) =>
     means.map((each) => sessions.differ(each, chosen, scores)),

@@ -22,7 +22,9 @@ from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.sensing.perception import von_mises_quantiles
 from marinenav_env.vessels import scaled_world, vessel_files
 from tests.marinenav_env.helpers import QUIET, recordings, simple_episode
+from tests.train_RL_agents.boat.shield_scenes import SECONDS, random_scenes
 from tests.train_RL_agents.figures.javascript import in_node, in_page, unreached
+from train_RL_agents.boat.shield import BoatShield
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.contenders import returns_scale
@@ -352,6 +354,33 @@ def test_a_page_has_a_boat_with_actuators(boat):
     page = write_page(boat, config.world, policy_graphs(agent), True, None, 1.0)
     first, second = np.array(in_node("linked", {"data": data_in(page), "steps": 8}))
     assert (first == second).all() and np.abs(first[..., 2:]).min() > 0.0
+
+
+@pytest.mark.parametrize("rotation", [0.0, 1.0])
+def test_the_shield_is_pythons(rotation):
+    own, objects, seen, command = random_scenes(60)
+    vessel = VesselConfig(single_rotation=rotation)
+    most = vessel.max_thrust_rate
+    board = BoatShield.of(asdict(vessel), (vessel.min_thrust, vessel.max_thrust, most), SECONDS)
+    scenes, expected = [], []
+    for number in range(len(own)):
+        there = objects[number][seen[number]]
+        slots = {"seen": list(range(len(there))), "objects": there.tolist()}
+        scenes.append({"command": command[number].tolist(), "self_state": own[number].tolist()} | slots)
+        rows = (own[number][None], objects[number][None], seen[number][None])
+        expected.append(board(most * command[number], *rows)[0] / most)
+    found = in_node("guarded", {"scenes": scenes, "hull": asdict(vessel), "seconds": SECONDS})
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
+    assert 5 < np.any(np.array(found) != command, 1).sum() < 55
+
+
+def test_the_shield_is_off_until_it_is_switched_on():
+    data = data_in(page_of("ppo"))
+    scenario = next(index for index, entry in enumerate(data["scenarios"]) if entry["suite"] == "rules")
+    off, on = in_node("shielded", {"data": data, "scenario": scenario})
+    assert off["steps"] == on["steps"] == 2
+    assert off["replaced"] == 0 and on["replaced"] > 0
+    assert on["thrust"] != off["thrust"] and on["thrust"][0] > on["thrust"][1]
 
 
 def test_critics_that_differ_are_told():

@@ -144,7 +144,9 @@ const cards = (() => {
       const { hull } = session.k.of(session.now().state.vessels[session.chosen].kind);
       const change = actuators.isSteered(hull)
         ? `thrust ${left} N/s, angle ${signed(angleOf(insight.rates[1], hull), 0)}°/s` : `left ${left}, right ${right} N/s`;
-      write(part("decision"), `${helm}${change}`);
+      const { steps, replaced } = session.shieldCount();
+      const shield = session.shield ? `; the shield replaced ${replaced} of ${steps} commands` : "";
+      write(part("decision"), `${helm}${change}${shield}`);
       // Colours are spread over what is known.
       const values = insight.scores ?? [], known = values.filter((_, i) => !insight.doubtful?.[i]);
       const low = Math.min(...known), high = Math.max(...known), share = (value) =>

@@ -29,6 +29,7 @@ const contests = (() => {
       session.seek(0);
       session.helm = null;
       rival.follow(session.link());
+      rival.shield = session.shield;
       session.helm = vessel;
       session.choose(vessel);
       contest.vessel = session.helm;

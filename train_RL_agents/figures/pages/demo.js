@@ -453,6 +453,10 @@
   ["wind", "waves", "direction"].forEach((id) => listen(id, "input", setWeather));
   listen("configured", "change", setRisk);
   listen("risk", "input", setRisk);
+  listen("shield", "change", ({ target }) => {
+    session.shield = target.checked;
+    changed();
+  });
   listen("item", "change", ({ target }) => {
     const [kind, index] = target.value.split(" ");
     chooseItem({ kind, index: Number(index) });

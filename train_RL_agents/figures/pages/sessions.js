@@ -19,7 +19,7 @@ const sessions = (() => {
   function make(data, policy = policies.load(data.policy)) {
     const session = {
       policy, scenarios: data.scenarios, scenario: 0, k: null, frames: [], at: 0, chosen: 0,
-      risk: null, helm: null, command: [0, 0], zones: data.zones,
+      risk: null, helm: null, command: [0, 0], shield: false, zones: data.zones,
       terms: ["progress", "rules", "time", "end"],
     };
     const now = () => session.frames[session.at];
@@ -73,6 +73,29 @@ const sessions = (() => {
       return data.continuous ? action.map((part) => limit(part) * most) : pairs(vessel)[action[0]];
     }
 
+    // The thrust rates of a decision behind the shield, if it is on (N/s).
+    function guarded(frame, i, rates) {
+      const vessel = frame.state.vessels[i], { hull, sensor } = session.k.of(vessel.kind);
+      if (!session.shield || actuators.isSteered(hull)) return rates;
+      const most = hull.max_thrust_rate, command = rates.map((rate) => limit(rate / most));
+      const spread = (1 - sensor.r_mean_ratio) * Math.min(frame.state.noise, 1);
+      const sides = [hull.left_thrust_change, hull.right_thrust_change].map((rates) => {
+        const side = rates.map((rate) => limit(rate / most));
+        const neutral = side.reduce((a, b) => (Math.abs(b) < Math.abs(a) ? b : a));
+        return data.continuous ? [-1, 0, 1] : [Math.min(...side), neutral, Math.max(...side)];
+      });
+      const seconds = session.k.dt * session.k.substeps;
+      const safe = shields.guard(command, frame.observations[i], hull, seconds, 1 - spread, sides);
+      frame.shielded[i] = safe !== command;
+      return frame.shielded[i] ? safe.map((part) => part * most) : rates;
+    }
+
+    // Commands of the policy up to the present step, and those of them that the shield replaced.
+    function shieldCount() {
+      const flags = session.frames.slice(0, session.at).flatMap(({ shielded }) => shielded ?? []);
+      return { steps: flags.length, replaced: flags.filter(Boolean).length };
+    }
+
     // What can be said about the decision of the chosen vessel: { rates, scores, quantiles }, in
     // rewards as they are, not as scaled for training; doubtful: whether critics differ on a score.
     function insight(frame = now()) {
@@ -104,11 +127,13 @@ const sessions = (() => {
     function advance() {
       const frame = now(), { vessels } = frame.state;
       if (isOver()) return false;
+      frame.shielded = [];
       const rates = decisions(frame).map((decision, i) => {
         if (!decision) return [0, 0];
         const { hull } = session.k.of(vessels[i].kind);
         if (i === session.helm) return session.command.map((part) => part * hull.max_thrust_rate);
-        return ratesOf(vessels[i], decision.action);
+        frame.shielded[i] = false;
+        return guarded(frame, i, ratesOf(vessels[i], decision.action));
       });
       const next = world.step(session.k, frame.state, rates, frame.random);
       session.frames.splice(session.at + 1, Infinity, next);
@@ -232,6 +257,7 @@ const sessions = (() => {
     open(data.first);
     return Object.assign(session, {
       now, open, choose, decisions, insight, advance, isOver, seek, edit, add, link, follow,
+      shieldCount,
     });
   }
 

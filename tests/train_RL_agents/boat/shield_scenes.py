@@ -1,0 +1,24 @@
+"""Scenes for tests of the shield."""
+
+import numpy as np
+
+from marinenav_env import WorldConfig
+from train_RL_agents.boat.shield import COEFFICIENTS
+
+SECONDS = 0.5
+VESSEL = {name: getattr(WorldConfig().vessel, name) for name in ("radius", *COEFFICIENTS)}
+
+
+def random_scenes(count, slots=3, seed=0):
+    """Own states [N, 7], objects [N, K, 5], mask [N, K] and commands [N, 2] of vessels that are near to others."""
+    rng = np.random.default_rng(seed)
+    own = rng.uniform(
+        [-40.0, -40.0, 0.0, -0.5, -0.5, -500.0, -500.0], [40.0, 40.0, 2.5, 0.5, 0.5, 1000.0, 1000.0], (count, 7)
+    )
+    bearing = rng.uniform(-np.pi, np.pi, (count, slots))
+    place = rng.uniform(6.0, 14.0, (count, slots)) * np.array([np.cos(bearing), np.sin(bearing)])
+    velocity = -0.2 * place + rng.normal(0.0, 0.3, (2, count, slots))
+    radius = rng.uniform(1.0, 2.8, (count, slots))
+    objects = np.stack((*place, *velocity, radius), -1)
+    seen = rng.random((count, slots)) < 0.5
+    return own, np.where(seen[..., None], objects, 0.0), seen, rng.uniform(-1.0, 1.0, (count, 2))

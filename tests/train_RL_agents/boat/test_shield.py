@@ -1,0 +1,122 @@
+"""The shield of one vessel on board, and the functions that it shares with evaluations, against the oracle."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from marinenav_env import WorldConfig
+from tests.oracle import shield as oracle
+from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, contract_of
+from tests.train_RL_agents.boat.shield_scenes import SECONDS, VESSEL, random_scenes
+from tests.train_RL_agents.exporting.test_export import make_policy
+from train_RL_agents.boat.runtime import BoatError, Pilot, Tracks
+from train_RL_agents.boat.shield import MARGIN, BoatShield, Escapes, Scene, escapes, shortfall
+
+ALL = escapes((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))
+
+
+@pytest.mark.heavy
+def test_shortfalls_equal_the_oracle_in_numpy_and_in_torch():
+    own, objects, seen, command = random_scenes(6)
+    radius = VESSEL["radius"]
+    results = []
+    for xp, convert in ((np, np.asarray), (torch, torch.tensor)):
+        arrays = [convert(column) for column in (own, objects, seen)]
+        scene = Scene(*arrays, arrays[1][..., 4] + radius, radius)
+        plans = Escapes(*(convert(np.array(column)) for column in ALL))
+        for begin in (None, convert(command)):
+            results.append(np.asarray(shortfall(xp, scene, VESSEL, SECONDS, plans, begin)))
+    expected = []
+    for first in ((), (0,)):
+        rows = []
+        for number in range(len(own)):
+            there = objects[number][seen[number]]
+            begin = [tuple(command[number]) for _ in first]
+            inputs = own[number], there, there[:, 4] + radius, MARGIN * radius
+            rows.append([oracle.shortfall(*inputs, [*begin, *plan], SECONDS) for plan in oracle.plans()])
+        expected.append(rows)
+    for result, wanted in zip(results, [*expected, *expected], strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=0.0, atol=1e-9)
+    assert np.ptp(expected) > 1.0
+
+
+@pytest.mark.heavy
+def test_commands_on_board_equal_the_oracle():
+    own, objects, seen, command = random_scenes(20)
+    shield, replaced = BoatShield(VESSEL, SECONDS), 0
+    for number in range(len(own)):
+        there = objects[number][seen[number]]
+        radius = VESSEL["radius"]
+        wanted, expected = oracle.guard(command[number], own[number], there, there[:, 4] + radius, radius, SECONDS)
+        rows = own[number][None], objects[number][None], seen[number][None]
+        rates, is_other = shield(1000.0 * command[number], *rows)
+        assert is_other == expected
+        np.testing.assert_allclose(rates, 1000.0 * np.array(wanted), rtol=0.0, atol=1e-9)
+        replaced += is_other
+    assert 2 < replaced < 18
+
+
+def ahead(distance, speed=0.0, aside=0.0):
+    """A vessel at 2 m/s under the thrust that keeps its speed, and one object."""
+    own = np.array([[100.0, 0.0, 2.0, 0.0, 0.0, 400.0, 400.0]])
+    objects = np.zeros((1, 5, 5))
+    objects[0, 0] = [distance, aside, speed, 0.0, VESSEL["radius"]]
+    return own, objects, np.array([[1.0, 0.0, 0.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize(("distance", "speed"), [(40.0, 0.0), (14.0, 2.0)])
+def test_a_command_is_kept_while_an_escape_is_left(distance, speed):
+    rates = np.array([250.0, 250.0])
+    kept, is_other = BoatShield(VESSEL, SECONDS)(rates, *ahead(distance, speed))
+    assert kept is rates and not is_other
+
+
+def test_it_turns_to_starboard_where_both_sides_are_equal():
+    own, objects, mask = ahead(13.0, -2.0)
+    rates, is_other = BoatShield(VESSEL, SECONDS)(np.array([0.0, 0.0]), own, objects, mask)
+    assert is_other and rates[0] > rates[1]
+
+
+def test_it_does_nothing_where_nothing_is_seen():
+    own, objects, mask = ahead(1.0)
+    assert not BoatShield(VESSEL, SECONDS)(np.array([1000.0, 1000.0]), own, objects, 0.0 * mask)[1]
+
+
+def test_from_within_the_margin_it_moves_apart():
+    """Hulls that nearly touch at the start leave no safe manoeuvre unless what counts is that they come no nearer."""
+    own, objects, mask = ahead(-(2.0 * VESSEL["radius"] + 0.1))
+    _, is_other = BoatShield(VESSEL, SECONDS)(np.array([0.0, 0.0]), own, objects, mask)
+    assert not is_other
+
+
+def test_vessels_have_all_parameters_that_the_prediction_needs():
+    assert WorldConfig().vessel.radius == VESSEL["radius"] and len(VESSEL) > 25
+
+
+AHEAD = Tracks(0.0, np.array([[10.0 + 12.0 * np.cos(0.3), 20.0 + 12.0 * np.sin(0.3), -2.0, -0.6, 2.8]]))
+
+
+def test_a_pilot_uses_it_if_it_is_asked_for(make_pilot):
+    """The network asks for full thrust of both sides, towards a vessel that comes from ahead."""
+    usual, shielded = make_pilot(), make_pilot(settings=replace(PATIENT, shield=True))
+    kept = usual.command(0.0, OWN, AHEAD, GOAL)
+    assert (kept.left, kept.right, kept.shielded) == (500.0, 500.0, False)
+    other = shielded.command(0.0, OWN, AHEAD, GOAL)
+    assert other.shielded and not other.stopped and other.left > other.right
+    far = shielded.command(0.5, replace(OWN, stamp=0.5), Tracks(0.5, np.zeros((0, 5))), GOAL)
+    assert not far.shielded and (shielded.steered, shielded.shielded) == (2, 1)
+
+
+def test_it_keeps_the_limits_of_the_settings(make_pilot):
+    pilot = make_pilot(settings=replace(PATIENT, shield=True, min_thrust=-400.0, max_thrust=450.0))
+    command = pilot.command(0.0, OWN, AHEAD, GOAL)
+    assert command.shielded and min(command.left, command.right) >= -400.0 and max(command.left, command.right) <= 450.0
+
+
+def test_a_contract_without_the_vessel_is_refused(tmp_path):
+    contract = contract_of(make_policy("DQN"), tmp_path)
+    del contract["config"]
+    with pytest.raises(BoatError, match=r"shield: the contract has no radius, width, .* of the vessel"):
+        Pilot(contract, lambda inputs: np.array([24]), replace(PATIENT, shield=True))

@@ -1,0 +1,42 @@
+"""Checks of contracts, settings and inputs of the runtime on board."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+
+class BoatError(ValueError):
+    """Raised for a policy, setting or input that cannot be used; its text is one sentence."""
+
+
+def require(condition: bool, sentence: str) -> None:
+    """Raise a BoatError with a sentence if a condition does not hold."""
+    if not condition:
+        raise BoatError(sentence)
+
+
+def finite(value: Any) -> bool:
+    """Return whether a value is one finite number."""
+    value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    return isinstance(value, Real) and math.isfinite(value)
+
+
+def common_number(value: Any, name: str) -> float:
+    """Return a number that a contract may state per robot; all must be equal."""
+    values = np.unique(np.asarray(value, float))
+    require(len(values) == 1, f"the contract has a {name} of its own for every robot")
+    require(bool(np.isfinite(values).all()), f"the contract's {name} is not finite")
+    return float(values[0])
+
+
+def within(name: str, value: float | None, default: float, low: float, high: float) -> float:
+    """Return a setting within bounds, or its default."""
+    if value is None:
+        return default
+    is_valid = finite(value) and low <= value <= high
+    require(is_valid, f"{name}: must be from {low:g} to {high:g}, not {value}")
+    return float(value)

@@ -1,0 +1,236 @@
+"""Safety shield: it replaces a command after which no escape manoeuvre would be left.
+
+A command is kept if, after it, at least one of a few manoeuvres keeps clear of all observed objects for some seconds
+(a predictive safety filter: Wabersich and Zeilinger, Automatica 129, 2021). Otherwise it is replaced by the beginning
+of a manoeuvre that is safe from now on, that whose command is nearest; if none is, of the one that misses the margin
+by the least. So the shield acts late, and how to keep clear before is left to the policy.
+
+It has the model of the own boat and what the policy observes. Objects keep their velocity, and the water is at rest.
+The functions take arrays of numpy, or tensors of torch: the argument ``xp`` is the module of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .checks import common_number, require
+
+HORIZON, SUBSTEPS = 28, 2
+"""Control steps that are predicted, and integration steps of each."""
+SWITCHES = (2, 4)
+"""Control steps of the first phase of a manoeuvre; the second lasts until the horizon."""
+MARGIN = 0.4
+"""Smallest predicted gap between the hulls' circles, as a share of the own radius."""
+OBSERVED = ("self_state", "objects_state", "objects_mask")
+"""Entries of the observation that the shield reads."""
+TOLERANCE = 1e-4
+"""Shortfall, or difference of shortfalls, that counts as none (m)."""
+COEFFICIENTS = (
+    *("width", "min_thrust", "max_thrust", "max_thrust_rate", "m", "Izz"),
+    *("xDotU", "yDotV", "yDotR", "nDotR", "nDotV", "xU", "xUU", "yV", "yVV", "yR", "yRV", "yVR", "yRR"),
+    *("nR", "nRR", "nV", "nVV", "nRV", "nVR", "single_rotation"),
+)
+"""Parameters of a vessel that the prediction has, see VesselConfig; further terms of the hull are left out."""
+
+
+class Scene(NamedTuple):
+    """N vessels with what each observes, in its body frame."""
+
+    own: Any
+    """[N, 7] ``self_state`` of the observation."""
+    objects: Any
+    """[N, K, 5] ``objects_state``: position (m), velocity (m/s), radius (m)."""
+    seen: Any
+    """[N, K] bool: slots with an object."""
+    contact: Any
+    """[N, K] distance of the centres at which hulls touch (m)."""
+    radius: Any
+    """[N, 1], or a number: radius of the own hull (m)."""
+
+
+class Escapes(NamedTuple):
+    """M manoeuvres of two phases of constant thrust rates; the first keeps the thrust."""
+
+    first: Any
+    """[M, 2] commands of the first phase, in [-1, 1]."""
+    second: Any
+    """[M, 2] commands of the second phase."""
+    switch: Any
+    """[M] control steps of the first phase."""
+    stops: Any
+    """[M] bool: the second phase brings the thrusts to zero instead."""
+
+    def part(self, begin: int, end: int | None) -> Escapes:
+        """Return some of the manoeuvres."""
+        return Escapes(*(column[begin:end] for column in self))
+
+
+def escapes(left: Sequence[float], right: Sequence[float]) -> list[list[Any]]:
+    """Return the columns of Escapes as lists: all first phases, then no change, full ahead or no thrust.
+
+    None goes astern for good, as that puts off a collision until only it is left.
+
+    Args:
+        left: lowest, neutral and highest command of the left side.
+        right: the same of the right side; where manoeuvres are equally good, those to starboard come first.
+    """
+    low, neutral, high = zip(left, right, strict=True)
+    seconds = ((neutral, False), (high, False), (neutral, True))
+    pairs = [(a, b) for a in (left[1], left[2], left[0]) for b in (right[1], right[0], right[2])]
+    rows = [
+        (first, second, steps, stops)
+        for steps in SWITCHES
+        for first in pairs
+        for second, stops in seconds
+        if stops or (first, second) != (low, neutral)
+    ]
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def shortfall(
+    xp: Any, scene: Scene, vessel: Mapping[str, Any], seconds: float, plans: Escapes, begin: Any = None
+) -> Any:
+    """Return by how much manoeuvres miss the margin, [N, M] (m); of nearer objects, by how much they approach.
+
+    Args:
+        xp: numpy or torch.
+        scene: the vessels and what they observe.
+        vessel: COEFFICIENTS by name, numbers or [N, 1].
+        seconds: length of a control step (s).
+        plans: the manoeuvres.
+        begin: [N, 2] commands of one control step before the manoeuvres begin; None: they begin at once.
+    """
+    u, v, r, *thrusts = (scene.own[:, column, None] + 0.0 * plans.switch for column in range(2, 7))
+    x, y, vx, vy = (scene.objects[:, :, column, None] for column in range(4))
+    start = xp.sqrt(x * x + y * y)
+    least, pose = start + 0.0 * u[:, None], (0.0 * u, 0.0 * u, 0.0 * u)
+    delay, most = 0 if begin is None else 1, seconds * vessel["max_thrust_rate"]
+    for step in range(HORIZON):
+        for side, thrust in enumerate(thrusts):
+            second = xp.where(plans.stops, xp.clip(-thrust / most, -1.0, 1.0), plans.second[:, side])
+            command = xp.where(plans.switch > step - delay, plans.first[:, side], second)
+            if step < delay:
+                command = begin[:, side, None]
+            thrusts[side] = xp.clip(thrust + most * command, vessel["min_thrust"], vessel["max_thrust"])
+        for _ in range(SUBSTEPS):
+            pose, (u, v, r) = _move(xp, pose, (u, v, r), thrusts, vessel, seconds / SUBSTEPS)
+        time = seconds * (step + 1)
+        dx, dy = x + time * vx - pose[0][:, None], y + time * vy - pose[1][:, None]
+        least = xp.minimum(least, xp.sqrt(dx * dx + dy * dy))
+    # Nearer objects than the margin must not come nearer still.
+    wanted = xp.minimum(start, (scene.contact + MARGIN * scene.radius)[:, :, None])
+    return xp.amax(xp.where(scene.seen[:, :, None], wanted - least, 0.0), 1)
+
+
+def _move(xp: Any, pose: Any, velocity: Any, thrust: Any, k: Mapping[str, Any], dt: float) -> tuple[Any, Any]:
+    """Return pose and velocity after an integration step of the world (physics/dynamics.py) in water at rest.
+
+    Args:
+        xp: numpy or torch.
+        pose: x, y (m) and yaw (rad), clockwise from the initial bow.
+        velocity: surge, sway (m/s) and yaw rate (rad/s).
+        thrust: left and right thrust (N).
+        k: parameters of the vessel.
+        dt: length of the step (s).
+    """
+    (x, y, yaw), (u, v, r) = pose, velocity
+    cos, sin = xp.cos(yaw), xp.sin(yaw)
+    x, y, yaw = x + dt * (cos * u - sin * v), y + dt * (sin * u + cos * v), yaw + dt * r
+    cos, sin = xp.cos(dt * r), xp.sin(dt * r)
+    before, (u, v) = (u, v), (cos * u + sin * v, cos * v - sin * u)
+    back = [k["single_rotation"] * (old - new) for old, new in zip(before, (u, v), strict=True)]
+    abs_v, abs_r = abs(v), abs(r)
+    surge = k["m"] * r * v - (k["yDotV"] * v + k["yDotR"] * r) * r + (k["xU"] + k["xUU"] * abs(u)) * u
+    sway = (
+        (k["xDotU"] - k["m"]) * r * u
+        + (k["yV"] + k["yVV"] * abs_v + k["yRV"] * abs_r) * v
+        + (k["yR"] + k["yVR"] * abs_v + k["yRR"] * abs_r) * r
+    )
+    spin = (
+        (k["yDotV"] * v + k["yDotR"] * r) * u
+        - k["xDotU"] * u * v
+        + (k["nV"] + k["nVV"] * abs_v + k["nRV"] * abs_r) * v
+        + (k["nR"] + k["nVR"] * abs_v + k["nRR"] * abs_r) * r
+    )
+    surge, spin = surge + thrust[0] + thrust[1], spin + 0.5 * k["width"] * (thrust[0] - thrust[1])
+    m22, m23, m32, m33 = k["m"] - k["yDotV"], -k["yDotR"], -k["nDotV"], k["Izz"] - k["nDotR"]
+    determinant = m22 * m33 - m23 * m32
+    du, dv = surge / (k["m"] - k["xDotU"]), (m33 * sway - m23 * spin) / determinant
+    dr = (m22 * spin - m32 * sway) / determinant
+    return (x, y, yaw), (u + back[0] + dt * du, v + back[1] + dt * dv, r + dt * dr)
+
+
+def nearest_escape(xp: Any, command: Any, short: Any, plans: Escapes) -> Any:
+    """Return the number [N] of the safe manoeuvre that begins nearest to commands, or of that with the least shortfall.
+
+    Args:
+        xp: numpy or torch.
+        command: [N, 2] commands.
+        short: [N, M] shortfalls.
+        plans: the manoeuvres.
+    """
+    is_safe = short <= TOLERANCE
+    change = ((plans.first - command[:, None]) ** 2).sum(-1)
+    none = ~is_safe.any(-1)[:, None]
+    return xp.argmin(xp.where(none, short, xp.where(is_safe, change, xp.inf)), -1)
+
+
+class BoatShield:
+    """Shield of one vessel, in numpy.
+
+    Args:
+        vessel: COEFFICIENTS and ``radius`` by name, one number each.
+        seconds: length of a control step (s).
+    """
+
+    def __init__(self, vessel: Mapping[str, float], seconds: float) -> None:
+        self._vessel, self._seconds = vessel, seconds
+        self._plans = Escapes(*map(np.array, escapes((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))))
+
+    @classmethod
+    def of(cls, vessel: Mapping[str, Any], limits: tuple[float, float, float], seconds: float) -> BoatShield:
+        """Return the shield of the vessel of a contract.
+
+        Args:
+            vessel: settings below ``world.vessel``.
+            limits: lowest and highest thrust of a side (N), and largest change of it (N/s).
+            seconds: length of a control step (s).
+
+        Raises:
+            BoatError: when a parameter is missing, or differs between robots.
+        """
+        missing = ", ".join(name for name in ("radius", *COEFFICIENTS) if name not in vessel)
+        require(not missing, f"shield: the contract has no {missing} of the vessel")
+        numbers = {name: common_number(vessel[name], name) for name in ("radius", *COEFFICIENTS)}
+        spacing = common_number(vessel.get("actuators", {}).get("spacing", 0.0), "spacing")
+        lowest, highest, fastest = limits
+        numbers |= {"min_thrust": lowest, "max_thrust": highest, "max_thrust_rate": fastest}
+        return cls(numbers | {"width": spacing or numbers["width"]}, seconds)
+
+    def __call__(self, rates: Any, own: Any, objects: Any, mask: Any) -> tuple[Any, bool]:
+        """Return thrust rates after which an escape is left, and whether they are others.
+
+        Args:
+            rates: [2] thrust rates of the policy (N/s).
+            own: [1, 7] ``self_state``.
+            objects: [1, K, 5] ``objects_state``; radii are those of the hulls.
+            mask: [1, K] slots with an object.
+        """
+        radius, most, seen = self._vessel["radius"], self._vessel["max_thrust_rate"], mask > 0.0
+        if not seen.any() or most <= 0.0:
+            return rates, False
+        scene, begin = Scene(own, objects, seen, objects[..., 4] + radius, radius), rates[None] / most
+        for plans in (self._plans.part(0, 1), self._plans):
+            left = self._short(scene, plans, begin).min()
+            if left <= TOLERANCE:
+                return rates, False
+        short = self._short(scene, self._plans)
+        if left - short.min() <= TOLERANCE:
+            return rates, False
+        return self._plans.first[nearest_escape(np, begin, short, self._plans)[0]] * most, True
+
+    def _short(self, scene: Scene, plans: Escapes, begin: Any = None) -> Any:
+        return shortfall(np, scene, self._vessel, self._seconds, plans, begin)
