@@ -55,13 +55,10 @@ def test_the_commands_lead_from_a_log_to_a_node(tmp_path, monkeypatch, capsys):
     assert contract["boat"] == {"name": "boat", "steering": "thrusters"}
     assert contract["action"]["control_step"]["value"] == pytest.approx(scaled_world(vessel).dt * 10)
     steer("boat_policy", [word.split(":=") for word in node if ":=" in word])
-    for other, sentence in (
-        ("otter", "the policy is for the boat boat, not for otter"),
-        ("other.json", "not 99.0 as in"),
-    ):
-        Path("other.json").write_text(
-            Path("boat.json").read_text().replace('"m": {"value": 80.0', '"m": {"value": 99.0')
-        )
+    content = json.loads(Path("boat.json").read_text())
+    content["vessel"]["m"] = 99.0
+    Path("other.json").write_text(json.dumps(content))
+    for other, sentence in (("otter", "for the boat boat, not for otter"), ("other.json", "m=80.0, not 99.0 as in")):
         with pytest.raises(BoatError, match=sentence):
             Pilot.load("boat_policy", Settings(boat=other))
 

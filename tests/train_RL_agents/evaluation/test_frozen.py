@@ -95,9 +95,10 @@ def test_the_world_is_the_published_one_with_the_policy_s_own_observation():
         benchmark_world(Contender.of(replace(policy, config=config)))
 
 
-def test_the_world_of_a_boat_is_scaled_to_it():
+def test_the_world_of_a_boat_is_scaled_to_it(tmp_path):
     policy = make_policy("DQN", **{"world.vessel": "milliampere", "world.sensor.max_objects": 3})
-    found = Contender.of(policy)
+    (tmp_path / "policy.pt").write_bytes(b"weights")
+    found = Contender.of(replace(policy, path=tmp_path / "policy.pt"))
     world = benchmark_world(found)
     scaled = scaled_world("milliampere")
     assert world == replace(scaled, sensor=replace(scaled.sensor, max_objects=3))
