@@ -21,6 +21,7 @@ from marinenav_env.scenarios.parameters import COMMANDS, build_parameters
 from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
+from marinenav_env.vessels import PUBLISHED, scaled_world
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender
 from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
 from train_RL_agents.evaluation.recording import Recording
@@ -67,7 +68,7 @@ _CHOSEN = {*COMMANDS, "max_objects", "table_row"}
 
 
 def benchmark_world(contender: Contender) -> WorldConfig:
-    """Return the published world with the sensor and the commands of a policy.
+    """Return the published world with the sensor and the commands of a policy, or that world scaled to its boat.
 
     Raises:
         ConfigError: if the commands are stronger than the published ones.
@@ -75,11 +76,15 @@ def benchmark_world(contender: Contender) -> WorldConfig:
     world = WorldConfig()
     if contender.trained is None:
         return world
-    own_world, limit = contender.trained.config.world, world.vessel.max_thrust_rate
+    own_world = contender.trained.config.world
+    if own_world.vessel.name != PUBLISHED:
+        world = scaled_world(own_world.vessel)
+    limit = world.vessel.max_thrust_rate
+    most = max(limit) if isinstance(limit, tuple) else limit
     commands = {name: getattr(own_world.vessel, name) for name in COMMANDS}
     for name, values in commands.items():
-        is_allowed = max(map(abs, values)) <= (max(limit) if isinstance(limit, tuple) else limit)
-        require(is_allowed, f"world.vessel.{name}", values, f"at most {limit:g} N/s in the benchmark")
+        is_allowed = max(map(abs, values)) <= most
+        require(is_allowed, f"world.vessel.{name}", values, f"at most {most:g} N/s in the benchmark")
     sensor = {name: getattr(own_world.sensor, name) for name in ("max_objects", "scan_beams", "scan_angle", "entries")}
     return replace(world, vessel=replace(world.vessel, **commands), sensor=replace(world.sensor, **sensor))
 
@@ -205,7 +210,7 @@ def describe(contender: Contender, name: str) -> dict[str, Any]:
     trained = contender.trained
     if trained is None:
         return {"name": name, "agent": contender.name, "env_steps": None, "file": None, "sha256": None}
-    sensor = trained.config.world.sensor
+    sensor, boat = trained.config.world.sensor, trained.config.world.vessel.name
     return {
         "name": name,
         "agent": contender.name,
@@ -215,6 +220,7 @@ def describe(contender: Contender, name: str) -> dict[str, Any]:
         "objects": sensor.slots,
         "scan_beams": sensor.scan_beams,
         "own_entries": ", ".join(sensor.entries),
+        **({} if boat == PUBLISHED else {"boat": boat}),
     }
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from marinenav_env import ConfigError, WorldConfig
+from marinenav_env import ConfigError, WorldConfig, scaled_world
 from marinenav_env.config import VesselConfig
 from tests.train_RL_agents.entries import by_role, entry, result
 from tests.train_RL_agents.exporting.test_export import make_policy
@@ -93,6 +93,16 @@ def test_the_world_is_the_published_one_with_the_policy_s_own_observation():
     with pytest.raises(ConfigError, match="at most 1000 N/s in the benchmark"):
         config = replace(policy.config, world=strong)
         benchmark_world(Contender.of(replace(policy, config=config)))
+
+
+def test_the_world_of_a_boat_is_scaled_to_it(tmp_path):
+    policy = make_policy("DQN", **{"world.vessel": "milliampere", "world.sensor.max_objects": 3})
+    (tmp_path / "policy.pt").write_bytes(b"weights")
+    found = Contender.of(replace(policy, path=tmp_path / "policy.pt"))
+    world = benchmark_world(found)
+    scaled = scaled_world("milliampere")
+    assert world == replace(scaled, sensor=replace(scaled.sensor, max_objects=3))
+    assert describe(found, "mine")["boat"] == "milliampere"
 
 
 def test_a_suite_is_run_and_scored():
