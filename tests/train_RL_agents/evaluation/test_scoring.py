@@ -10,8 +10,8 @@ from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender
-from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, RATE_COLUMNS, RULES_COLUMNS, Evaluation, Result
 from train_RL_agents.evaluation.scoring import evaluate_built_in
+from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, RATE_COLUMNS, RULES_COLUMNS, Evaluation, Result
 
 STRAIGHT = Contender("straight")
 CPU = torch.device("cpu")
