@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.files import check_folder
     from train_RL_agents.experiments.report import write_report
     from train_RL_agents.experiments.runner import Runner
-    from train_RL_agents.experiments.study import check_suites, evaluate_all, missing_runs, read_study, run_folders
+    from train_RL_agents.experiments.study import check_suites, evaluate_runs, missing_runs, read_study, run_folders
     from train_RL_agents.utils.device import resolve_device
 
     if arguments.jobs < 1:
@@ -45,6 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
     status = runner.report("stopped and saved; the same command continues")
     if runner.stopped:
         return status
-    for path in write_report(study, arguments.file.stem, out, evaluate_all(study, out, device)):
+    for path in write_report(study, arguments.file.stem, out, evaluate_runs(study, out, device)):
         print(path)
     return status

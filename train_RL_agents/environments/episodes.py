@@ -19,9 +19,7 @@ from train_RL_agents.evaluation.tally import ProgressCallback
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import finite
 from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
-from train_RL_agents.run.checkpoint import save_policy
-from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.run.tags import results
+from train_RL_agents.run.run_folder import RunFolder, record_policy
 
 PATIENCE = 20_000
 """Steps without the end of an episode after which an evaluation gives up."""
@@ -137,13 +135,7 @@ class EpisodeEvaluations:
         overall = finite(self.episodes[-1].report())
         self.rows.append({"env_steps": env_steps, **times, **overall})
         self._run.write_evaluations(self.rows, self._arrays())
-        self._run.log({f"eval/{name}": value for name, value in overall.items()} | results(overall), env_steps)
-        name = f"policy_{env_steps:012d}.pt"
-        save_policy(self._run.checkpoints / name, agent, self._run.config, env_steps, overall)
-        best = self._run.add_policy(name, env_steps, overall)
-        if last:
-            self._run.log_end(env_steps)
-        return overall, best
+        return overall, record_policy(self._run, agent, env_steps, overall, overall, last)
 
     def _arrays(self) -> dict[str, Any]:
         """Return the arrays of evaluations.npz."""

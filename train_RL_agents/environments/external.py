@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -15,11 +15,12 @@ from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.base import Environment
-from train_RL_agents.environments.episodes import EpisodeEvaluations, seed_for
+from train_RL_agents.environments.episodes import EpisodeEvaluations, EpisodeTable, run_episodes, seed_for
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_base
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.observation import ObservationSpec
+from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.run_folder import RunFolder
 
 _CPU = torch.device("cpu")
@@ -38,6 +39,34 @@ def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) 
     env = GroupEnv(make_base(config, num_envs, device, seed), config.name, config.max_steps, device)
     env.set_seed(seed)
     return env
+
+
+def run_seeded(
+    config: EnvConfig,
+    policies: Mapping[str, PolicyWrapper],
+    episodes: int,
+    seed: int,
+    device: torch.device,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> dict[str, EpisodeTable]:
+    """Run the same seeded episodes with every policy, and return their rows by its name.
+
+    Args:
+        config: the environment.
+        policies: policies in evaluation mode.
+        episodes: number of episodes.
+        seed: seed of the episodes.
+        device: device of the steps.
+        progress: callback with the policy whose episodes run, the number that have ended, and the number of all.
+    """
+    env = make_env(config, min(episodes, MOST_EVALUATED), device, seed)
+    try:
+        return {
+            name: run_episodes(policy, env, episodes, seed, None if progress is None else partial(progress, name))
+            for name, policy in policies.items()
+        }
+    finally:
+        env.close(raise_if_closed=False)
 
 
 class External(Environment):

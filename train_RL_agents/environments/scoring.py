@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,8 +11,7 @@ import torch
 from marinenav_env.support.validation import require
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.config.schema import LARGEST_SEED
-from train_RL_agents.environments.episodes import run_episodes
-from train_RL_agents.environments.external import MOST_EVALUATED, make_env
+from train_RL_agents.environments.external import run_seeded
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect, with_risk
 from train_RL_agents.evaluation.tables import Evaluation, Result
@@ -47,7 +45,7 @@ def evaluate_all(
     device: torch.device,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Evaluation:
-    """Run the same episodes with every policy; see evaluation.scoring.evaluate_all.
+    """Run the same episodes with every policy; see evaluation.scoring.evaluate_built_in.
 
     In environments of others, they are seeded episodes, of which there are as many as in training by default.
 
@@ -56,7 +54,7 @@ def evaluate_all(
     """
     env = environment_of_all(contenders)
     if env.built_in:
-        return scoring.evaluate_all(contenders, options, device, progress)
+        return scoring.evaluate_built_in(contenders, options, device, progress)
     for name in _MARINE:
         require(name not in options, f"--{name}", options.get(name), f"left out: {env.name} has none")
     require(options.get("risk") != "adaptive", "--risk", "adaptive", f"a number: {env.name} has no distances")
@@ -67,16 +65,11 @@ def evaluate_all(
     require(0 <= seed <= LARGEST_SEED, "--seed", seed, f"from 0 to {LARGEST_SEED}")
     episodes = int(options.get("episodes", env.eval_episodes))
     acting = ActingOptions(options.get("risk"), "stochastic" in options, seed + 1)
-    envs = make_env(env, min(episodes, MOST_EVALUATED), device, seed)
-    results = []
-    try:
-        for name, contender in contenders.items():
-            policy = acting_policy(contender, acting)
-            report = None if progress is None else partial(progress, name)
-            table = run_episodes(policy, envs, episodes, seed, report)
-            results.append(Result(name, contender.about(), {OVERALL: finite(table.report())}))
-    finally:
-        envs.close(raise_if_closed=False)
+    policies = {name: acting_policy(contender, acting) for name, contender in contenders.items()}
+    tables = run_seeded(env, policies, episodes, seed, device, progress)
+    results = [
+        Result(name, contenders[name].about(), {OVERALL: finite(table.report())}) for name, table in tables.items()
+    ]
     setting = {
         **(results[0].about if len(results) == 1 else {}),
         "suite": env.name,

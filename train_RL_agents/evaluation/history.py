@@ -21,9 +21,7 @@ from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, m
 from train_RL_agents.evaluation.tally import ProgressCallback, Transition
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import stored_arrays
-from train_RL_agents.run.checkpoint import save_policy
-from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.run.tags import results
+from train_RL_agents.run.run_folder import RunFolder, record_policy
 
 _DRAWING = 0.02
 """Share of the time of a run that drawing may take; the last evaluation is always drawn."""
@@ -147,14 +145,7 @@ class History:
         self.rows.append({"env_steps": env_steps, **times, **overall, **levels})
         steps = {"timesteps": [row["env_steps"] for row in self.rows]}
         self._run.write_evaluations(self.rows, steps | stored_arrays(self.episodes))
-        scalars = {f"eval/{name}": value for name, value in (overall | levels).items()}
-        self._run.log(scalars | results(overall), env_steps)
-        name = f"policy_{env_steps:012d}.pt"
-        save_policy(self._run.checkpoints / name, agent, self._config, env_steps, overall)
-        best = self._run.add_policy(name, env_steps, overall)
-        if last:
-            self._run.log_end(env_steps)
-        return overall, best
+        return overall, record_policy(self._run, agent, env_steps, overall, overall | levels, last)
 
     def _show(self, episodes: Episodes, probe: Probe, env_steps: int) -> None:
         """Log returns, return quantiles of the first actions, tracks, and success by level."""

@@ -41,7 +41,7 @@ Compliance = dict[str, dict[str, Any]]
 """Figures of how the rules of the sea were kept, by group."""
 
 
-def evaluate_all(
+def evaluate_built_in(
     contenders: Mapping[str, Contender],
     options: dict[str, Any],
     device: torch.device,

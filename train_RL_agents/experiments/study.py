@@ -20,8 +20,7 @@ from marinenav_env.support.validation import LARGEST_NUMBER, ConfigError, is_cou
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
-from train_RL_agents.environments.episodes import run_episodes
-from train_RL_agents.environments.external import MOST_EVALUATED, make_env
+from train_RL_agents.environments.external import run_seeded
 from train_RL_agents.evaluation.contenders import (
     IN_COMMON,
     ActingOptions,
@@ -229,7 +228,7 @@ def env_steps(run: Path) -> int:
 # Evaluation -------------------------------------------------------------------------------------
 
 
-def evaluate_all(study: Study, out: Path, device: torch.device) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
+def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
     """Evaluate the policies of all runs that have come to their ends, unless that is done already.
 
     Returns:
@@ -308,12 +307,8 @@ def _is_seeded_evaluation(content: dict[str, Any], origin: dict[str, Any]) -> bo
 def _evaluate_seeded(policy: LoadedPolicy, suite: Suite, device: torch.device) -> dict[str, Any]:
     """Return the success of each seeded episode, or the returns if the environment does not tell success."""
     assert suite.episodes is not None and suite.seed is not None
-    config = policy.config.env
-    env = make_env(config, min(suite.episodes, MOST_EVALUATED), device, suite.seed)
-    try:
-        table = run_episodes(PolicyWrapper(policy.agent), env, suite.episodes, suite.seed)
-    finally:
-        env.close(raise_if_closed=False)
+    policies = {"": PolicyWrapper(policy.agent)}
+    table = run_seeded(policy.config.env, policies, suite.episodes, suite.seed, device)[""]
     if table.success is None:
         return {"returns": table.returns.tolist()}
     return {"success": table.success.int().tolist(), "group": [OVERALL] * suite.episodes}

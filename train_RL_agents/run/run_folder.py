@@ -42,6 +42,7 @@ from train_RL_agents.run.finding import CONFIG
 from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
+from train_RL_agents.run.tags import results
 from train_RL_agents.run.teacher import find_teacher
 from train_RL_agents.utils.files import TEMPORARY, inside, read_json, write_atomically
 from train_RL_agents.utils.provenance import revision, versions
@@ -344,3 +345,28 @@ def _ignore_writers(error: threading.ExceptHookArgs) -> None:
 def runs_in(path: Path) -> list[Path]:
     """Return the run folders of the seeds in a training folder; else the path itself."""
     return sorted(file.parent for file in path.glob(f"seed_*/{CONFIG}")) or [path]
+
+
+def record_policy(
+    run: RunFolder, agent: Agent[Any], env_steps: int, metrics: dict[str, Any], scalars: dict[str, Any], last: bool
+) -> bool:
+    """Log an evaluation, and save its policy.
+
+    Args:
+        run: run folder.
+        agent: agent that was evaluated.
+        env_steps: env-steps of the run so far.
+        metrics: figures over all episodes.
+        scalars: these and further figures, for the log.
+        last: whether the run ends with this evaluation.
+
+    Returns:
+        Whether the policy is the best so far.
+    """
+    run.log({f"eval/{name}": value for name, value in scalars.items()} | results(metrics), env_steps)
+    name = f"policy_{env_steps:012d}.pt"
+    save_policy(run.checkpoints / name, agent, run.config, env_steps, metrics)
+    best = run.add_policy(name, env_steps, metrics)
+    if last:
+        run.log_end(env_steps)
+    return best

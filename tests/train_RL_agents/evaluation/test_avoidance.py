@@ -21,7 +21,7 @@ from train_RL_agents.evaluation.avoidance import (
 )
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.rules_suite import in_motion
-from train_RL_agents.evaluation.scoring import evaluate_all, run_scored
+from train_RL_agents.evaluation.scoring import evaluate_built_in, run_scored
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tables import UNRULY_COLUMNS
 
@@ -142,7 +142,7 @@ def test_figures_count_unavoidable_collisions_apart():
 @pytest.mark.heavy
 def test_the_suite_is_scored_by_behaviour():
     policies = {"straight": STRAIGHT, "orca": Contender("orca")}
-    evaluation = evaluate_all(policies, {"suite": "unruly", "episodes": 2}, CPU)
+    evaluation = evaluate_built_in(policies, {"suite": "unruly", "episodes": 2}, CPU)
     first = evaluation.results[0]
     assert first.compliance_columns == UNRULY_COLUMNS and set(first.compliance) == set(first.figures)
     for group, row in first.compliance.items():

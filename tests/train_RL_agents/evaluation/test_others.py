@@ -18,7 +18,7 @@ from train_RL_agents.evaluation.others import (
     with_slots,
     without_objects,
 )
-from train_RL_agents.evaluation.scoring import evaluate_all
+from train_RL_agents.evaluation.scoring import evaluate_built_in
 from train_RL_agents.evaluation.suites import Part, make_set
 
 WORLD = WorldConfig(max_steps=6)
@@ -137,12 +137,14 @@ def test_what_is_refused():
     with pytest.raises(ConfigError, match=r"--others='PPO': must be a policy that observes self_state"):
         steer_others(lambda given: given, scanning, WORLD)
     with pytest.raises(ConfigError, match=r"--others='\.\.\.': must be left out but for suites"):
-        evaluate_all({"a": Contender("straight")}, {"suite": "rules", "episodes": 1, "others": Contender("orca")}, CPU)
+        evaluate_built_in(
+            {"a": Contender("straight")}, {"suite": "rules", "episodes": 1, "others": Contender("orca")}, CPU
+        )
 
 
 def test_who_steers_the_others_is_reported():
     choice = {"suite": "imazu_own", "episodes": 1, "others": Contender("apf", is_blind=True)}
     short = {"straight": Contender("straight")}
-    evaluation = evaluate_all(short, choice, CPU)
+    evaluation = evaluate_built_in(short, choice, CPU)
     assert evaluation.setting["others"] == "blind:apf"
     assert evaluation.heading == "straight, on imazu_own, seed 0, others blind:apf"

@@ -10,7 +10,7 @@ from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender
-from train_RL_agents.evaluation.scoring import evaluate_all
+from train_RL_agents.evaluation.scoring import evaluate_built_in
 from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, RATE_COLUMNS, RULES_COLUMNS, Evaluation, Result
 
 STRAIGHT = Contender("straight")
@@ -19,8 +19,8 @@ CPU = torch.device("cpu")
 
 def test_policies_are_compared_to_the_first_on_the_same_scenarios():
     given = {"levels": [1], "episodes": 1, "seed": 3}
-    alone = evaluate_all({"straight": STRAIGHT}, given, CPU)
-    both = evaluate_all({"straight": STRAIGHT, "apf": Contender("apf")}, given, CPU)
+    alone = evaluate_built_in({"straight": STRAIGHT}, given, CPU)
+    both = evaluate_built_in({"straight": STRAIGHT, "apf": Contender("apf")}, given, CPU)
     first, second = both.results
     assert first.figures == alone.results[0].figures
     assert first.differences is None
@@ -38,8 +38,8 @@ def test_policies_are_compared_to_the_first_on_the_same_scenarios():
 
 def test_a_recording_is_kept_where_it_was_asked_for():
     given = {"levels": [1], "episodes": 1, "seed": 3}
-    assert evaluate_all({"straight": STRAIGHT}, given, CPU).recording is None
-    found = evaluate_all({"straight": STRAIGHT}, given | {"record": True}, CPU).recording
+    assert evaluate_built_in({"straight": STRAIGHT}, given, CPU).recording is None
+    found = evaluate_built_in({"straight": STRAIGHT}, given | {"record": True}, CPU).recording
     assert (found.policy, len(found.steps)) == ("straight", 1)
 
 
@@ -53,8 +53,8 @@ def short(monkeypatch):
 @pytest.mark.usefixtures("short")
 def test_the_setting_describes_a_policy_that_is_alone():
     given = {"levels": [1], "episodes": 1, "seed": 3}
-    alone = evaluate_all({"a": STRAIGHT}, given, CPU).setting
-    both = evaluate_all({"a": STRAIGHT, "b": STRAIGHT}, given, CPU).setting
+    alone = evaluate_built_in({"a": STRAIGHT}, given, CPU).setting
+    both = evaluate_built_in({"a": STRAIGHT, "b": STRAIGHT}, given, CPU).setting
     assert (alone["agent_type"], alone["checkpoint"]) == ("straight", None)
     assert alone.keys() - both.keys() == {"agent_type", "checkpoint", "env_steps"}
 
@@ -73,7 +73,7 @@ def test_the_heading_says_who_is_evaluated_and_where(suite, scenarios, where):
 @pytest.mark.usefixtures("short")
 def test_compliance_of_each_encounter_is_that_of_its_own_episodes():
     """After two seconds vessels that go straight are on their way to the meeting point."""
-    found = evaluate_all({"straight": STRAIGHT}, {"suite": "rules", "episodes": 2}, CPU)
+    found = evaluate_built_in({"straight": STRAIGHT}, {"suite": "rules", "episodes": 2}, CPU)
     gaps = {name: row["closest_approach"] for name, row in found.results[0].compliance.items()}
     crossing = 2.0**0.5 * (18.0 - 4.0)
     # Distance of the centres less two radii of half the diagonal of a hull.
@@ -103,8 +103,8 @@ def test_random_numbers_of_a_policy_are_not_those_of_the_noise(monkeypatch):
     monkeypatch.setattr(scoring, "run_set", lambda *args: given.append(args[3]) or run(*args))
     options = {"levels": [1], "episodes": 1, "seed": 3}
     sampling, quantiles = Contender.of(make_policy("PPO")), Contender.of(make_policy("IQN"))
-    found = evaluate_all({"a": sampling}, options | {"stochastic": True}, CPU)
-    evaluate_all({"b": quantiles}, options | {"risk": 0.5}, CPU)
+    found = evaluate_built_in({"a": sampling}, options | {"stochastic": True}, CPU)
+    evaluate_built_in({"b": quantiles}, options | {"risk": 0.5}, CPU)
     assert given == [ActingOptions(stochastic=True, seed=4), ActingOptions(risk=0.5, seed=4)]
     assert "conduct" not in found.content()
 
@@ -113,7 +113,7 @@ def test_random_numbers_of_a_policy_are_not_those_of_the_noise(monkeypatch):
 def test_progress_counts_the_episodes_of_every_policy(suite):
     told = []
     given = {"episodes": 2} | ({"suite": suite} if suite else {})
-    evaluation = evaluate_all({"a": STRAIGHT, "b": STRAIGHT}, given, CPU, lambda *given: told.append(given))
+    evaluation = evaluate_built_in({"a": STRAIGHT, "b": STRAIGHT}, given, CPU, lambda *given: told.append(given))
     episodes = evaluation.setting["episodes"]
     assert dict.fromkeys(name for name, _, _ in told) == {"a": None, "b": None}
     assert {total for _, _, total in told} == {episodes}

@@ -13,7 +13,7 @@ from train_RL_agents.experiments.study import (
     Suite,
     check_suites,
     env_steps,
-    evaluate_all,
+    evaluate_runs,
     last_row,
     missing_runs,
     read_study,
@@ -101,26 +101,26 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
     assert list(runs) == [f"tiny, {name}, seed {seed}" for name in ("usual", "short") for seed in (0, 1)]
     done = run_folders(study, out)["tiny, short", 1]
     assert runs["tiny, short, seed 1"].folder.path == done
-    assert evaluate_all(study, out, CPU) == {"fresh": {}}
+    assert evaluate_runs(study, out, CPU) == {"fresh": {}}
     (out / "evaluations").rmdir()
     (out / "evaluations").symlink_to(tmp_path)
     with pytest.raises(ConfigError, match="leads out of"):
-        evaluate_all(study, out, CPU)
+        evaluate_runs(study, out, CPU)
     (out / "evaluations").unlink()
     train(RunFolder.open(done))
     assert env_steps(done) == 80
     assert "tiny, short, seed 1" not in [run.name for run in missing_runs(study, out, ["marinenav"])]
-    found = evaluate_all(study, out, CPU)
+    found = evaluate_runs(study, out, CPU)
     ((key, content),) = found["fresh"].items()
     assert key == ("tiny, short", 1)
     assert len(content["success"]) == len(content["group"]) == 6
     monkeypatch.setattr("train_RL_agents.experiments.study.run_set", None)  # not again
-    assert evaluate_all(study, out, CPU) == found
+    assert evaluate_runs(study, out, CPU) == found
     (cache,) = (out / "evaluations").iterdir()
     for damage in ({"success": 1}, {"success": [{}] * 6}, {"group": ["x"] * 6}, {"group": []}):
         cache.write_text(json.dumps(content | damage))
         with pytest.raises(TypeError, match="not callable"):
-            evaluate_all(study, out, CPU)
+            evaluate_runs(study, out, CPU)
     longer = {name: replace(each, total_timesteps=160) for name, each in study.groups.items()}
     runs = {run.name: run for run in missing_runs(replace(study, groups=longer), out, ["marinenav"])}
     assert runs["tiny, short, seed 1"].overrides == ["total_timesteps=160"]
@@ -157,7 +157,7 @@ def test_a_run_that_is_made_again_is_evaluated_again(file, tmp_path):
     (path,) = run_folders(study, out).values()
     missing_runs(study, out, ["marinenav"])
     train(RunFolder.open(path))
-    before = evaluate_all(study, out, CPU)
+    before = evaluate_runs(study, out, CPU)
     path.rename(tmp_path / "moved")
     change(file, common={"total_timesteps": 80, **ROOM, "trainer.gamma": 0.5})
     study = read_study(file)
@@ -165,7 +165,7 @@ def test_a_run_that_is_made_again_is_evaluated_again(file, tmp_path):
     train(RunFolder.open(path))
     ((_, old),), ((_, new),) = (
         before["fresh"].items(),
-        evaluate_all(study, out, CPU)["fresh"].items(),
+        evaluate_runs(study, out, CPU)["fresh"].items(),
     )
     assert old["policy"] == new["policy"]
     assert old["sha256"] != new["sha256"]
@@ -191,7 +191,7 @@ def test_agents_are_compared_on_seeded_episodes_of_environments_of_others(file, 
     check_suites(study)
     for run in missing_runs(study, out, ["marinenav"]):
         TorchRLTrainer(run.folder, quiet=True).train()
-    found = evaluate_all(study, out, CPU)
+    found = evaluate_runs(study, out, CPU)
     assert {key: len(content["success" if tells else "returns"]) for key, content in found["episodes"].items()} == {
         ("tiny, usual", 0): 3,
         ("tiny, short", 0): 3,
@@ -200,4 +200,4 @@ def test_agents_are_compared_on_seeded_episodes_of_environments_of_others(file, 
     assert (" has the most success, " if tells else " has the highest return, ") in verdict(groups)[0]
     for cached in (out / "evaluations").iterdir():
         cached.write_text(cached.read_text().replace("[", "[7, ", 1))  # damaged
-    assert evaluate_all(study, out, CPU) == found
+    assert evaluate_runs(study, out, CPU) == found

@@ -8,7 +8,7 @@ import torch
 from marinenav_env import ConfigError, WorldConfig
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.scoring import evaluate_all
+from train_RL_agents.evaluation.scoring import evaluate_built_in
 from train_RL_agents.evaluation.suites import make_set
 from train_RL_agents.exporting.export import CONTRACT, export
 from train_RL_agents.exporting.exported import find
@@ -36,7 +36,7 @@ def test_a_file_steers_as_its_policy(name, tmp_path):
         ({"stochastic": True}, "acts the same while training"),
     ):
         with pytest.raises(ConfigError, match=f"left out: exported {message}"):
-            evaluate_all({"exported": found}, option, CPU)
+            evaluate_built_in({"exported": found}, option, CPU)
 
 
 def test_other_files_are_found_as_ever(tmp_path):
