@@ -323,7 +323,7 @@ def _confusion(pairs: Sequence[tuple[str, str]], names: Sequence[str]) -> dict[s
     return {first: {second: counts[first, second] for second in names} for first in names}
 
 
-def _encounters(policies: Sequence[str], episodes: int) -> Iterator[tuple[str, str, list[dict[str, str]]]]:
+def exported_encounters(policies: Sequence[str], episodes: int) -> Iterator[tuple[str, str, list[dict[str, str]]]]:
     """Yield name, content and our marks of every encounter."""
     hull = SCALE * HULL[0], SCALE * HULL[1]
     for index, policy in enumerate(policies):
@@ -349,7 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--text", type=Path, help="what the judge prints; read from there if the file exists")
     parser.add_argument("--json", type=Path, help="write figures there")
     options = parser.parse_args(arguments)
-    encounters = [*_encounters(options.policies, options.episodes)]
+    encounters = [*exported_encounters(options.policies, options.episodes)]
     chosen = () if options.ours is None else options.ours or OURS
     parameters = {name: OURS[name] for name in chosen}
     scenarios = {name: content for name, content, _ in encounters}

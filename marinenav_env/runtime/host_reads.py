@@ -68,7 +68,7 @@ def replaced_rows(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequ
 
 
 @torch.library.impl(_library, "replace_rows", "CPU")
-def _replace(mask: Tensor, index: Tensor, pool: Sequence[Tensor], new: Sequence[Tensor]) -> None:
+def _write_rows(mask: Tensor, index: Tensor, pool: Sequence[Tensor], new: Sequence[Tensor]) -> None:
     """Replace rows in place by gathering only these few, which generated code cannot do."""
     rows = mask.nonzero().squeeze(-1)
     if not len(rows):  # the pool may then have other shapes

@@ -148,7 +148,7 @@ def test_the_judge_is_run_as_a_program(tmp_path, monkeypatch, capsys):
 
     rows = [{"duty": "give-way", "mark": "kept", "part": ""}, {"duty": "stand-on", "mark": "kept", "part": ""}]
     name = "ZAM_Encounter-4_1_T-1"
-    monkeypatch.setattr(second_judge, "_encounters", lambda *_: iter([(name, "<x/>", rows)]))
+    monkeypatch.setattr(second_judge, "exported_encounters", lambda *_: iter([(name, "<x/>", rows)]))
     text, figures = tmp_path / "text.txt", tmp_path / "figures.json"
     text.write_text(PRINTED)
     second_judge.main(["--judge", str(program), "--text", str(text), "--json", str(figures)])
