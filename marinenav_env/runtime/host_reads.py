@@ -15,7 +15,7 @@ FREE_HOST_READS = frozenset({"cpu"})
 """Types of devices on which host reads do not synchronise."""
 _library = torch.library.Library("marinenav", "FRAGMENT")
 _library.define(
-    "replace_rows(Tensor mask, Tensor index, Tensor[] pool, Tensor(a!)[] new) -> ()",
+    "replaced_rows(Tensor mask, Tensor index, Tensor[] pool, Tensor[] old) -> Tensor[]",
     tags=(torch.Tag.flexible_layout, torch.Tag.pt2_compliant_tag),
 )
 
@@ -55,9 +55,7 @@ def replaced_rows(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequ
         New tensors of the shapes and layouts of the old ones.
     """
     if host_reads_are_free(mask.device):
-        # Copied here, since generated code writes a copy where it computes the tensor.
-        new = [tensor.clone() for tensor in old]
-        torch.ops.marinenav.replace_rows(mask, index, pool, new)
+        new: list[Tensor] = torch.ops.marinenav.replaced_rows(mask, index, pool, old)
         return new
     kept = ~mask
     # The old tensor comes first, since the first operand decides the layout of the result.
@@ -67,19 +65,22 @@ def replaced_rows(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequ
     ]
 
 
-@torch.library.impl(_library, "replace_rows", "CPU")
-def _write_rows(mask: Tensor, index: Tensor, pool: Sequence[Tensor], new: Sequence[Tensor]) -> None:
-    """Replace rows in place by gathering only these few, which generated code cannot do."""
+@torch.library.impl(_library, "replaced_rows", "CPU")
+def _replaced(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]) -> list[Tensor]:
+    """Replace rows by gathering only these few, which generated code cannot do."""
     rows = mask.nonzero().squeeze(-1)
     if not len(rows):  # the pool may then have other shapes
-        return
+        return [tensor.clone() for tensor in old]
     entries = index[rows]
-    for tensor, source in zip(new, pool, strict=True):
-        tensor.index_copy_(0, rows, source.index_select(0, entries))
+    return [
+        tensor.clone().index_copy_(0, rows, source.index_select(0, entries))
+        for source, tensor in zip(pool, old, strict=True)
+    ]
 
 
-def _nothing(mask: Tensor, index: Tensor, pool: Sequence[Tensor], new: Sequence[Tensor]) -> None:
-    """Return nothing, as the operator does."""
+def _shapes(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]) -> list[Tensor]:
+    """Return tensors with the shapes of ``replaced_rows``, without values."""
+    return [torch.empty_like(tensor) for tensor in old]
 
 
-torch.library.register_fake("marinenav::replace_rows", _nothing)
+torch.library.register_fake("marinenav::replaced_rows", _shapes)
