@@ -28,7 +28,7 @@ _USED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: torch 2.11 cannot compile the making of a frozen one
 class ThrustController:
     """Controller that turns the bow to the wanted velocity and keeps its speed with both thrusters.
 
