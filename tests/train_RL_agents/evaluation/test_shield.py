@@ -12,10 +12,10 @@ from marinenav_env.config import ActuatorConfig, SensorConfig
 from tests.train_RL_agents.boat.shield_scenes import SECONDS, VESSEL, random_scenes
 from tests.train_RL_agents.evaluation.test_contenders import CPU
 from train_RL_agents.boat.shield import BoatShield
+from train_RL_agents.environments.scoring import evaluate_all
 from train_RL_agents.evaluation import shield as module
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.others import ACTION
-from train_RL_agents.environments.scoring import evaluate_all
 from train_RL_agents.evaluation.shield import Shield, ShieldCount
 
 EXACT = WorldConfig(sensor=SensorConfig(r_mean_ratio=1.0))
