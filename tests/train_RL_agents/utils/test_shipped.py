@@ -26,7 +26,7 @@ def test_policies_that_a_shipped_configuration_names_are_found_too(tmp_path, mon
     monkeypatch.chdir(tmp_path)
     configs = [load_config(Path(name)) for name in shipped("configs")]
     named = [Path(name) for each in configs for name in (each.load_model, each.teacher) if name]
-    assert {path.name for path in named} == {"teacher.pt", "teacher_2.pt"}
+    assert {path.name for path in named} == {"teacher.pt", "teacher_2.pt", "policy.pt"}
     assert all(find_shipped("pretrained", path).exists() for path in named)
     assert find_shipped("pretrained", Path("iqn/nothing.pt")) == Path("iqn/nothing.pt")
 
