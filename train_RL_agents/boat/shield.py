@@ -69,8 +69,8 @@ class Escapes(NamedTuple):
 
     def part(self, begin: int, end: int | None) -> Escapes:
         """Return some of the manoeuvres."""
-        commands = (column[..., begin:end, :] for column in self[:2])
-        return Escapes(*commands, self.switch[begin:end], self.stops[begin:end])
+        first, second = (column[..., begin:end, :] for column in self[:2])
+        return Escapes(first, second, self.switch[begin:end], self.stops[begin:end])
 
 
 def escapes(xp: Any, sides: Any, **options: Any) -> Escapes:
