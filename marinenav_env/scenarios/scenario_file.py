@@ -536,11 +536,14 @@ def stack_episodes(
         batch_size=[len(episodes)],
     )
     robots = scenario.robot_mask.shape[1]
+    return scenario, *build_parameters(filled_worlds(episodes, robots), robots, device, dtype)
+
+
+def filled_worlds(episodes: Sequence[Episode], robots: int) -> list[WorldConfig]:
+    """Return the worlds of episodes with values of their last robot in the slots of robots that they lack."""
 
     @cache
     def filled(world: WorldConfig) -> WorldConfig:
-        # The values of the last robot fill the slots that an episode lacks.
         return map_per_robot(world, lambda value: value + value[-1:] * (robots - len(value)))
 
-    worlds = [filled(episode.world) for episode in episodes]
-    return scenario, *build_parameters(worlds, robots, device, dtype)
+    return [filled(episode.world) for episode in episodes]

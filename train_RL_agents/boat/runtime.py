@@ -216,9 +216,11 @@ class Pilot:
         self._rates = np.array(rates, float)
         are_pairs = self._rates.shape[1:] == (2,) and bool(np.isfinite(self._rates).all())
         require(are_pairs, "the contract's rates are not pairs of finite numbers")
+        require(highest > 0.0, "the contract's max_thrust is not above 0")
         fastest = self._full or float(np.abs(self._rates).max())
-        self._lowest = within("min_thrust", settings.min_thrust, lowest, lowest, 0.0) * self._shares
-        self._highest = within("max_thrust", settings.max_thrust, highest, 0.0, highest) * self._shares
+        low = within("min_thrust", settings.min_thrust, lowest, lowest, 0.0)
+        high = within("max_thrust", settings.max_thrust, highest, 0.0, highest)
+        self._limits, self._lowest, self._highest = (low, high), low * self._shares, high * self._shares
         rate = within("max_rate", settings.max_rate, fastest, 0.0, fastest)
         self._fastest, self._most = np.array([rate, rate]), highest
         if self.steering in STEERED:
@@ -234,8 +236,9 @@ class Pilot:
         is_possible = self._slots > 0 and self.steering == THRUSTERS
         require(is_possible, "shield: it takes a policy that observes objects, and a boat with two thrusters")
         vessel = contract.get("config", {}).get("world", {}).get("vessel", {})
-        limits = float(self._lowest.max()), float(self._highest.min()), float(self._fastest[0])
-        return BoatShield.of(vessel, limits, self.control_step)
+        bound = math.inf if self.settings.max_rate is None else self.settings.max_rate
+        rates = None if self._full else np.clip(self._rates, -self._fastest, self._fastest)
+        return BoatShield.of(vessel, (*self._limits, bound), self.control_step, rates)
 
     # Deciding -----------------------------------------------------------------------------------
 
@@ -263,6 +266,7 @@ class Pilot:
             command = self._decide(now, odometry, tracks, goal)
             spent, most = perf_counter() - began, self.settings.max_seconds
             require(spent <= most, f"the decision took {spent:.3f} s, more than {most:g} s")
+            self.steered, self.shielded = self.steered + 1, self.shielded + command.shielded
         except BoatError as error:
             command = Command(0.0, 0.0, str(error))
         except Exception as error:  # after any error the thrusters must stop
@@ -297,7 +301,6 @@ class Pilot:
         is_shielded = False
         if self._shield is not None:
             rates, is_shielded = self._shield(rates, *(observed[name] for name in OBSERVED))
-        self.steered, self.shielded = self.steered + 1, self.shielded + is_shielded
         self._setpoint = left, right = self._apply(rates)
         if self.steering == THRUSTERS:
             return Command(left, right, shielded=is_shielded)

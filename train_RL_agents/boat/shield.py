@@ -11,7 +11,7 @@ The functions take arrays of numpy, or tensors of torch: the argument ``xp`` is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,10 @@ COEFFICIENTS = (
     *("nR", "nRR", "nV", "nVV", "nRV", "nVR", "single_rotation"),
 )
 """Parameters of a vessel that the prediction has, see VesselConfig; further terms of the hull are left out."""
+LIMITS = ("left_limit", "right_limit")
+"""Parameters of the actuators that the prediction has, see ActuatorConfig; its ``width`` is their spacing."""
+SIDES = ((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))
+"""Lowest, neutral and highest command of the left and of the right side of a policy with continuous actions."""
 
 
 class Scene(NamedTuple):
@@ -55,9 +59,9 @@ class Escapes(NamedTuple):
     """M manoeuvres of two phases of constant thrust rates; the first keeps the thrust."""
 
     first: Any
-    """[M, 2] commands of the first phase, in [-1, 1]."""
+    """[M, 2] or [N, M, 2] commands of the first phase, in [-1, 1]."""
     second: Any
-    """[M, 2] commands of the second phase."""
+    """Commands of the second phase, of the same shape."""
     switch: Any
     """[M] control steps of the first phase."""
     stops: Any
@@ -65,29 +69,36 @@ class Escapes(NamedTuple):
 
     def part(self, begin: int, end: int | None) -> Escapes:
         """Return some of the manoeuvres."""
-        return Escapes(*(column[begin:end] for column in self))
+        first, second = (column[..., begin:end, :] for column in self[:2])
+        return Escapes(first, second, self.switch[begin:end], self.stops[begin:end])
 
 
-def escapes(left: Sequence[float], right: Sequence[float]) -> list[list[Any]]:
-    """Return the columns of Escapes as lists: all first phases, then no change, full ahead or no thrust.
+def escapes(xp: Any, sides: Any, **options: Any) -> Escapes:
+    """Return the manoeuvres: all first phases, then no change, full ahead or no thrust.
 
-    None goes astern for good, as that puts off a collision until only it is left.
+    None goes astern for good, as that puts off a collision until only it is left. Where manoeuvres are equally good,
+    those to starboard come first.
 
     Args:
-        left: lowest, neutral and highest command of the left side.
-        right: the same of the right side; where manoeuvres are equally good, those to starboard come first.
+        xp: numpy or torch.
+        sides: [2, 3] or [N, 2, 3], lowest, neutral and highest command of the left and of the right side.
+        **options: device of the tensors of torch.
     """
-    low, neutral, high = zip(left, right, strict=True)
-    seconds = ((neutral, False), (high, False), (neutral, True))
-    pairs = [(a, b) for a in (left[1], left[2], left[0]) for b in (right[1], right[0], right[2])]
+    low, neutral, high = range(3)
     rows = [
-        (first, second, steps, stops)
+        ((left, right), (second, second), steps, stops)
         for steps in SWITCHES
-        for first in pairs
-        for second, stops in seconds
-        if stops or (first, second) != (low, neutral)
+        for left in (neutral, high, low)
+        for right in (neutral, low, high)
+        for second, stops in ((neutral, False), (high, False), (neutral, True))
+        if stops or (left, right, second) != (low, low, neutral)
     ]
-    return [list(column) for column in zip(*rows, strict=True)]
+    first, second, switch, stops = zip(*rows, strict=True)
+
+    def commands(pairs: Any) -> Any:
+        return xp.stack([sides[..., side, [pair[side] for pair in pairs]] for side in range(2)], -1)
+
+    return Escapes(commands(first), commands(second), xp.asarray(switch, **options), xp.asarray(stops, **options))
 
 
 def shortfall(
@@ -98,23 +109,24 @@ def shortfall(
     Args:
         xp: numpy or torch.
         scene: the vessels and what they observe.
-        vessel: COEFFICIENTS by name, numbers or [N, 1].
+        vessel: COEFFICIENTS and LIMITS by name, numbers or [N, 1].
         seconds: length of a control step (s).
         plans: the manoeuvres.
         begin: [N, 2] commands of one control step before the manoeuvres begin; None: they begin at once.
     """
-    u, v, r, *thrusts = (scene.own[:, column, None] + 0.0 * plans.switch for column in range(2, 7))
+    u, v, r, *thrusts = (scene.own[:, column, None] + 0.0 * plans.first[..., 0] for column in range(2, 7))
     x, y, vx, vy = (scene.objects[:, :, column, None] for column in range(4))
     start = xp.sqrt(x * x + y * y)
     least, pose = start + 0.0 * u[:, None], (0.0 * u, 0.0 * u, 0.0 * u)
     delay, most = 0 if begin is None else 1, seconds * vessel["max_thrust_rate"]
+    limits = [(vessel[name] * vessel["min_thrust"], vessel[name] * vessel["max_thrust"]) for name in LIMITS]
     for step in range(HORIZON):
         for side, thrust in enumerate(thrusts):
-            second = xp.where(plans.stops, xp.clip(-thrust / most, -1.0, 1.0), plans.second[:, side])
-            command = xp.where(plans.switch > step - delay, plans.first[:, side], second)
+            second = xp.where(plans.stops, xp.clip(-thrust / most, -1.0, 1.0), plans.second[..., side])
+            command = xp.where(plans.switch > step - delay, plans.first[..., side], second)
             if step < delay:
                 command = begin[:, side, None]
-            thrusts[side] = xp.clip(thrust + most * command, vessel["min_thrust"], vessel["max_thrust"])
+            thrusts[side] = xp.clip(thrust + most * command, *limits[side])
         for _ in range(SUBSTEPS):
             pose, (u, v, r) = _move(xp, pose, (u, v, r), thrusts, vessel, seconds / SUBSTEPS)
         time = seconds * (step + 1)
@@ -182,22 +194,26 @@ class BoatShield:
     """Shield of one vessel, in numpy.
 
     Args:
-        vessel: COEFFICIENTS and ``radius`` by name, one number each.
+        vessel: ``radius``, COEFFICIENTS and LIMITS by name, one number each.
         seconds: length of a control step (s).
+        sides: [2, 3] lowest, neutral and highest command of the left and of the right side.
     """
 
-    def __init__(self, vessel: Mapping[str, float], seconds: float) -> None:
+    def __init__(self, vessel: Mapping[str, float], seconds: float, sides: Any = SIDES) -> None:
         self._vessel, self._seconds = vessel, seconds
-        self._plans = Escapes(*map(np.array, escapes((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))))
+        self._plans = escapes(np, np.asarray(sides))
 
     @classmethod
-    def of(cls, vessel: Mapping[str, Any], limits: tuple[float, float, float], seconds: float) -> BoatShield:
+    def of(
+        cls, vessel: Mapping[str, Any], limits: tuple[float, float, float], seconds: float, rates: Any = None
+    ) -> BoatShield:
         """Return the shield of the vessel of a contract.
 
         Args:
             vessel: settings below ``world.vessel``.
-            limits: lowest and highest thrust of a side (N), and largest change of it (N/s).
+            limits: lowest and highest thrust of a side without LIMITS (N), and bound of its change (N/s).
             seconds: length of a control step (s).
+            rates: [A, 2] thrust rates that the policy chooses from (N/s); None: any.
 
         Raises:
             BoatError: when a parameter is missing, or differs between robots.
@@ -205,10 +221,14 @@ class BoatShield:
         missing = ", ".join(name for name in ("radius", *COEFFICIENTS) if name not in vessel)
         require(not missing, f"shield: the contract has no {missing} of the vessel")
         numbers = {name: common_number(vessel[name], name) for name in ("radius", *COEFFICIENTS)}
-        spacing = common_number(vessel.get("actuators", {}).get("spacing", 0.0), "spacing")
+        actuators = vessel.get("actuators", {})
+        numbers |= {name: common_number(actuators.get(name, 1.0), name) for name in LIMITS}
+        spacing = common_number(actuators.get("spacing", 0.0), "spacing")
         lowest, highest, fastest = limits
-        numbers |= {"min_thrust": lowest, "max_thrust": highest, "max_thrust_rate": fastest}
-        return cls(numbers | {"width": spacing or numbers["width"]}, seconds)
+        most = min(fastest, numbers["max_thrust_rate"])
+        numbers |= {"min_thrust": lowest, "max_thrust": highest, "max_thrust_rate": most}
+        sides = SIDES if rates is None or most <= 0.0 else _sides_of(np.clip(rates / most, -1.0, 1.0))
+        return cls(numbers | {"width": spacing or numbers["width"]}, seconds, sides)
 
     def __call__(self, rates: Any, own: Any, objects: Any, mask: Any) -> tuple[Any, bool]:
         """Return thrust rates after which an escape is left, and whether they are others.
@@ -222,7 +242,8 @@ class BoatShield:
         radius, most, seen = self._vessel["radius"], self._vessel["max_thrust_rate"], mask > 0.0
         if not seen.any() or most <= 0.0:
             return rates, False
-        scene, begin = Scene(own, objects, seen, objects[..., 4] + radius, radius), rates[None] / most
+        begin = np.clip(rates[None] / most, -1.0, 1.0)
+        scene = Scene(own, objects, seen, objects[..., 4] + radius, radius)
         for plans in (self._plans.part(0, 1), self._plans):
             left = self._short(scene, plans, begin).min()
             if left <= TOLERANCE:
@@ -234,3 +255,8 @@ class BoatShield:
 
     def _short(self, scene: Scene, plans: Escapes, begin: Any = None) -> Any:
         return shortfall(np, scene, self._vessel, self._seconds, plans, begin)
+
+
+def _sides_of(pairs: Any) -> Any:
+    """Return the lowest, neutral and highest command [2, 3] of each side of pairs of commands [A, 2]."""
+    return [[side.min(), side[np.abs(side).argmin()], side.max()] for side in pairs.T]

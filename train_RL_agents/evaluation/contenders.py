@@ -354,7 +354,7 @@ def _steer_part(
     """Return the policy for all robots of a part, and whether its actions are continuous."""
     others, pairs = others_of(part, acting, device), None if contender.continuous else command_pairs(world.vessel)
     if acting.shield is not None:
-        policy = Shield(policy, world, part.world, contender.continuous, part.only_own, acting.shield)
+        policy = Shield(policy, world, part, contender.continuous, acting.shield)
     if others is not None:
         return steer_others(continuous_actions(policy, pairs), others, world), True
     if part.only_own:
@@ -399,11 +399,13 @@ def run_set(
     for part in chosen.parts:
         observed = contender.observing(part.world)
         steers, is_continuous = _steer_part(contender, policy, part, world, acting, device)
+        # The shield has parameters of every environment if episodes have a world of their own.
+        is_fixed = acting.stochastic or (acting.shield is not None and not isinstance(part.scenarios, Scenario))
         options: dict[str, Any] = {
             "continuous": is_continuous,
             "device": device,
             "seed": chosen.seed if part.seed is None else part.seed,
-            "drop_ended": not acting.stochastic,
+            "drop_ended": not is_fixed,
             "on_step": on_step,
             "progress": _count_all(progress, ended, len(chosen)),
         }

@@ -13,12 +13,15 @@ from torch import Tensor
 from marinenav_env import GROUP
 from marinenav_env.config import WorldConfig
 from marinenav_env.runtime.host_reads import rows_where
-from marinenav_env.scenarios.parameters import build_extras, build_parameters
-from marinenav_env.stepping.actions import command_pairs
+from marinenav_env.scenarios.parameters import COMMANDS, build_extras, build_parameters
+from marinenav_env.scenarios.scenario_file import filled_worlds
+from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.boat.shield import (
     COEFFICIENTS,
+    LIMITS,
     OBSERVED,
+    SIDES,
     TOLERANCE,
     Escapes,
     Scene,
@@ -26,12 +29,13 @@ from train_RL_agents.boat.shield import (
     nearest_escape,
     shortfall,
 )
+from train_RL_agents.evaluation.suites import Part
 from train_RL_agents.evaluation.tally import Policy
 from train_RL_agents.networks.observation import OBSERVATION
 
 ACTION, MASK = (GROUP, "action"), (GROUP, "mask")
-ROTATION = "single_rotation"
-"""Parameter that is no field of Vessel, but of Extras."""
+EXTRA = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMITS}
+"""Parameters that are fields of Extras, by name in the prediction; a spacing of 0 is the width there."""
 LEAST_RATIO = 0.1
 """Lower bound of the share that measured radii are divided by."""
 
@@ -67,35 +71,23 @@ class Shield:
 
     Args:
         policy: policy for all robots.
-        world: world that the policy acts in; the hulls have its radius.
-        own: world of the scenarios, which has the parameters of every robot.
+        world: world that the policy acts in.
+        part: scenarios, which have the parameters of every robot; of those in which the policy controls robot 0 alone,
+            only its steps count, and the hulls have the radius of ``world``.
         continuous: whether the policy's actions are continuous.
-        only_own: true to count the steps of robot 0 alone.
         count: count of the steps.
+
+    Raises:
+        ConfigError: when a vessel has no two thrusters.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        world: WorldConfig,
-        own: WorldConfig,
-        continuous: bool,
-        only_own: bool,
-        count: ShieldCount,
-    ) -> None:
-        steering = own.vessel.actuators.steering
-        require(steering == "thrusters", "world.vessel.actuators.steering", steering, "thrusters for --shield")
-        self._policy, self._continuous, self._only_own, self._count = policy, continuous, only_own, count
-        # Suites in which the policy controls one vessel enlarge its hull by those of the others.
-        width = own.vessel.actuators.spacing or own.vessel.width
-        self._world = replace(own, vessel=replace(own.vessel, radius=world.vessel.radius, width=width))
-        self._seconds = own.dt * own.substeps
-        self._pairs = command_pairs(own.vessel)
-        sides: list[list[float]] = [[-1.0, 0.0, 1.0]] * 2
-        if not continuous:
-            columns = self._pairs.unbind(-1)
-            sides = [[float(c.min()), float(c[c.abs().argmin()]), float(c.max())] for c in columns]
-        self._escapes = escapes(*sides)
+    def __init__(self, policy: Policy, world: WorldConfig, part: Part, continuous: bool, count: ShieldCount) -> None:
+        self._policy, self._part, self._continuous, self._count = policy, part, continuous, count
+        first, *_ = worlds = self._worlds(1)
+        for steering in {world.vessel.actuators.steering for world in worlds}:
+            kinds = {steering} if isinstance(steering, str) else {*steering}
+            require(kinds == {"thrusters"}, "world.vessel.actuators.steering", steering, "thrusters for --shield")
+        self._radius, self._seconds = world.vessel.radius, first.dt * first.substeps
         self._constants = cache(self._build)
 
     def __call__(self, step: Any) -> Any:
@@ -103,40 +95,64 @@ class Shield:
         acted = self._policy(step)
         action, active, observation = acted.get(ACTION), acted.get(MASK), acted.get(OBSERVATION)
         own, objects, seen = (observation.get(name) for name in OBSERVED)
+        if not seen.shape[-1]:
+            return acted
         numbers, plans, pairs = self._constants(active.shape[1], own.device, own.dtype)
         values = {name: value.expand(active.shape)[..., None] for name, value in numbers.items()}
         radius = values["radius"]
         scene = Scene(own, objects, seen & active[..., None], objects[..., 4] / values["ratio"] + radius, radius)
-        command = action.to(own) if self._continuous else pairs[action]
+        first, second = (column.expand(*active.shape, -1, 2).flatten(0, 1) for column in plans[:2])
+        pairs = pairs.expand(*active.shape, -1, 2)
+        chosen = action[..., None, None].long()
+        command = action.to(own) if self._continuous else pairs.take_along_dim(chosen, 2).squeeze(2)
         new, replaced = safe_commands(
             command.flatten(0, 1),
             Scene(*(column.flatten(0, 1) for column in scene)),
-            {name: values[name].flatten(0, 1) for name in COEFFICIENTS},
+            {name: values[name].flatten(0, 1) for name in (*COEFFICIENTS, *LIMITS)},
             self._seconds,
-            plans,
+            plans._replace(first=first, second=second),
         )
         replaced, new = replaced.view(active.shape), new.view(command.shape)
-        counted = slice(0, 1) if self._only_own else slice(None)
+        counted = slice(0, 1) if self._part.only_own else slice(None)
         self._count.add(replaced[:, counted], active[:, counted])
         if self._continuous:
             return acted.set(ACTION, torch.where(replaced[..., None], new.to(action), action))
         index = (new[..., None, :] - pairs).square().sum(-1).argmin(-1)
         return acted.set(ACTION, torch.where(replaced, index.to(action), action))
 
+    def _worlds(self, robots: int) -> list[WorldConfig]:
+        """Return the world of all scenarios, or of each."""
+        scenarios = self._part.scenarios
+        return [self._part.world] if isinstance(scenarios, Scenario) else filled_worlds(scenarios, robots)
+
     def _build(
         self, robots: int, device: torch.device, dtype: torch.dtype
     ) -> tuple[dict[str, Tensor], Escapes, Tensor]:
-        """Return parameters by name, [1, R] or [1, 1], manoeuvres, and the commands of discrete actions [A, 2].
+        """Return parameters by name, manoeuvres, and the commands of discrete actions.
 
-        Beside those of the vessels, ``ratio`` is the mean share of true radii in measured ones.
+        Parameters are [E or 1, R or 1]; before the dimensions of commands [..., 2] are the same two. Beside the
+        parameters of the vessels, ``ratio`` is the mean share of true radii in measured ones.
         """
-        options: dict[str, Any] = {"device": device, "dtype": dtype}
-        parameters, _ = build_parameters([self._world], robots, device, dtype)
-        numbers = {name: getattr(parameters.vessel, name) for name in ("radius", *COEFFICIENTS) if name != ROTATION}
-        numbers[ROTATION] = getattr(build_extras([self._world], robots, **options), ROTATION)
+        worlds = self._worlds(robots)
+        if self._part.only_own:
+            # The hull that the policy controls is enlarged by those of the others.
+            worlds = [replace(world, vessel=replace(world.vessel, radius=self._radius)) for world in worlds]
+        parameters, _ = build_parameters(worlds, robots, device, dtype)
+        vessel, extras = parameters.vessel, build_extras(worlds, robots, device=device, dtype=dtype)
+        numbers = {name: getattr(vessel, name) for name in ("radius", *COEFFICIENTS) if name not in EXTRA}
+        numbers |= {name: getattr(extras, field) for name, field in EXTRA.items()}
         numbers["ratio"] = parameters.sensor.r_mean_ratio.clamp_min(LEAST_RATIO)
-        first, second, switch, stops = (torch.tensor(column, **options) for column in self._escapes)
-        return numbers, Escapes(first, second, switch, stops > 0.0), self._pairs.to(**options)
+        most = vessel.max_thrust_rate[..., None]
+        left, right = ((getattr(vessel, name) / most).clamp(-1.0, 1.0) for name in COMMANDS)
+        pairs = torch.stack(torch.broadcast_tensors(left[..., :, None], right[..., None, :]), -1).flatten(-3, -2)
+        sides = left.new_tensor(SIDES) if self._continuous else torch.stack([_ends(left), _ends(right)], -2)
+        return numbers, escapes(torch, sides, device=device), pairs
+
+
+def _ends(commands: Tensor) -> Tensor:
+    """Return the lowest, neutral and highest [..., 3] of commands [..., n]."""
+    neutral = commands.take_along_dim(commands.abs().argmin(-1, True), -1)
+    return torch.cat((commands.amin(-1, True), neutral, commands.amax(-1, True)), -1)
 
 
 def safe_commands(
@@ -147,9 +163,9 @@ def safe_commands(
     Args:
         command: [N, 2] commands of the policy in [-1, 1].
         scene: N vessels and what they observe.
-        vessel: COEFFICIENTS by name, [N, 1].
+        vessel: COEFFICIENTS and LIMITS by name, [N, 1].
         seconds: length of a control step (s).
-        plans: M manoeuvres, the first of which keeps the thrust.
+        plans: M manoeuvres of each, the first of which keeps the thrust.
 
     Returns:
         [N, 2] commands, and [N] bool of those that were replaced.
@@ -158,14 +174,14 @@ def safe_commands(
     def short(rows: Any, some: Escapes, begin: Tensor | None) -> Tensor:
         chosen = Scene(*(column[rows] for column in scene))
         parameters = {name: value[rows] for name, value in vessel.items()}
-        return shortfall(torch, chosen, parameters, seconds, some, begin)
+        return shortfall(torch, chosen, parameters, seconds, _in_rows(some, rows), begin)
 
     def after(some: Escapes) -> Callable[[Any], Tensor]:
         return lambda rows: short(rows, some, command[rows]).amin(-1)
 
     def best(rows: Any) -> Tensor:
         shorts = short(rows, plans, None)
-        number = nearest_escape(torch, command[rows], shorts, plans)
+        number = nearest_escape(torch, command[rows], shorts, _in_rows(plans, rows))
         return torch.where(left[rows] - shorts.amin(-1) > TOLERANCE, number, -1).to(left)
 
     # Most commands leave the first manoeuvre, so that all others are tried in few rows.
@@ -174,7 +190,13 @@ def safe_commands(
     left = _where(left > TOLERANCE, after(plans), like, 0.0)
     number = _where(left > TOLERANCE, best, like, -1.0).long()
     replaced = number >= 0
-    return torch.where(replaced[:, None], plans.first[number.clamp_min(0)], command), replaced
+    first = plans.first.take_along_dim(number.clamp_min(0)[:, None, None], 1)[:, 0]
+    return torch.where(replaced[:, None], first, command), replaced
+
+
+def _in_rows(plans: Escapes, rows: Any) -> Escapes:
+    """Return the manoeuvres of some vessels."""
+    return plans._replace(first=plans.first[rows], second=plans.second[rows])
 
 
 def _where(mask: Tensor, function: Callable[[Any], Tensor], like: Tensor, other: float) -> Tensor:

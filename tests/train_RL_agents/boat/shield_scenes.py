@@ -3,10 +3,17 @@
 import numpy as np
 
 from marinenav_env import WorldConfig
-from train_RL_agents.boat.shield import COEFFICIENTS
+from marinenav_env.config import ActuatorConfig, VesselConfig
+from train_RL_agents.boat.shield import COEFFICIENTS, LIMITS
 
 SECONDS = 0.5
-VESSEL = {name: getattr(WorldConfig().vessel, name) for name in ("radius", *COEFFICIENTS)}
+VESSEL = {name: getattr(WorldConfig().vessel, name) for name in ("radius", *COEFFICIENTS)} | dict.fromkeys(LIMITS, 1.0)
+UNEVEN = VesselConfig(
+    left_thrust_change=(0.0, 1000.0, -250.0),
+    right_thrust_change=(200.0, -500.0, 100.0),
+    actuators=ActuatorConfig(left_limit=0.5, right_limit=0.9),
+)
+"""Vessel with other limits and commands to port than to starboard, none of which keeps the right thrust."""
 
 
 def random_scenes(count, slots=3, seed=0):

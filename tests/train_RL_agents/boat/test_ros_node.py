@@ -174,6 +174,17 @@ def test_one_thruster_has_a_thrust_and_an_angle(module, monkeypatch, steering):
     assert not sent["left_thrust"] and not sent["right_thrust"]
 
 
+def test_what_the_shield_does_is_published_and_logged(module):
+    ros, node, sent = boat(module, shield=True)
+    (pilot,) = Pilot.made
+    pilot.answer = Command(100.0, -50.0, shielded=True)
+    pilot.steered, pilot.shielded = 7, 3
+    tick(ros, node)
+    assert sent["status"] == ["steering, replaced by the shield"] and node.logged == []
+    node.stop()
+    assert node.logged == ["the shield replaced 3 of 7 commands", "stopped: the node ends"]
+
+
 def test_parameters_are_the_settings(module):
     given = {"policy": "here", "risk": 0.5, "max_age": 2.0, "extrapolate": False}
     _, node, _ = boat(module, **given)

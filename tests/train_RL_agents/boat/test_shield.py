@@ -1,6 +1,7 @@
 """The shield of one vessel on board, and the functions that it shares with evaluations, against the oracle."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -9,12 +10,10 @@ import torch
 from marinenav_env import WorldConfig
 from tests.oracle import shield as oracle
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, contract_of
-from tests.train_RL_agents.boat.shield_scenes import SECONDS, VESSEL, random_scenes
+from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, random_scenes
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.boat.runtime import BoatError, Pilot, Tracks
-from train_RL_agents.boat.shield import MARGIN, BoatShield, Escapes, Scene, escapes, shortfall
-
-ALL = escapes((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))
+from train_RL_agents.boat.shield import MARGIN, SIDES, BoatShield, Scene, escapes, shortfall
 
 
 @pytest.mark.heavy
@@ -25,7 +24,7 @@ def test_shortfalls_equal_the_oracle_in_numpy_and_in_torch():
     for xp, convert in ((np, np.asarray), (torch, torch.tensor)):
         arrays = [convert(column) for column in (own, objects, seen)]
         scene = Scene(*arrays, arrays[1][..., 4] + radius, radius)
-        plans = Escapes(*(convert(np.array(column)) for column in ALL))
+        plans = escapes(xp, convert(np.array(SIDES)))
         for begin in (None, convert(command)):
             results.append(np.asarray(shortfall(xp, scene, VESSEL, SECONDS, plans, begin)))
     expected = []
@@ -120,3 +119,34 @@ def test_a_contract_without_the_vessel_is_refused(tmp_path):
     del contract["config"]
     with pytest.raises(BoatError, match=r"shield: the contract has no radius, width, .* of the vessel"):
         Pilot(contract, lambda inputs: np.array([24]), replace(PATIENT, shield=True))
+
+
+def test_a_pilot_has_limits_and_commands_of_each_side(tmp_path):
+    config = WorldConfig(vessel=UNEVEN)
+    contract = contract_of(make_policy("DQN"), tmp_path)
+    contract["config"]["world"]["vessel"] = json.loads(json.dumps(asdict(UNEVEN)))
+    pairs = np.array([[a, b] for a in UNEVEN.left_thrust_change for b in UNEVEN.right_thrust_change])
+    contract["action"]["rates"]["value"] = pairs.tolist()
+    pilot = Pilot(contract, lambda inputs: np.array([3]), replace(PATIENT, shield=True))
+    board = BoatShield.of(
+        asdict(UNEVEN), (UNEVEN.min_thrust, UNEVEN.max_thrust, np.inf), config.dt * config.substeps, pairs
+    )
+    inputs = pilot.inputs(OWN, AHEAD, GOAL)
+    rates, is_other = board(pairs[3], inputs["self_state"], inputs["objects_state"], inputs["objects_mask"])
+    command = pilot.command(0.0, OWN, AHEAD, GOAL)
+    assert is_other and command.shielded and rates.tolist() in pairs.tolist()
+    wanted = np.clip(0.5 * rates, [-250.0, -450.0], [500.0, 900.0])
+    np.testing.assert_allclose([command.left, command.right], wanted)
+
+
+def test_commands_dropped_because_they_came_too_late_are_not_counted(make_pilot):
+    pilot = make_pilot(settings=replace(PATIENT, shield=True, max_seconds=0.0))
+    assert "the decision took" in pilot.command(0.0, OWN, AHEAD, GOAL).stopped
+    assert (pilot.steered, pilot.shielded) == (0, 0)
+
+
+def test_a_contract_without_thrust_is_refused(tmp_path):
+    contract = contract_of(make_policy("DQN"), tmp_path)
+    contract["action"]["thrust_limits"]["value"] = [-500.0, 0.0]
+    with pytest.raises(BoatError, match="the contract's max_thrust is not above 0"):
+        Pilot(contract, lambda inputs: np.array([24]), PATIENT)

@@ -1,25 +1,39 @@
 """The shield of all robots at once, and what evaluations report of it."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
 
-from marinenav_env import GROUP, ConfigError, WorldConfig
-from marinenav_env.config import ActuatorConfig, SensorConfig
-from tests.train_RL_agents.boat.shield_scenes import SECONDS, VESSEL, random_scenes
+from marinenav_env import GROUP, ConfigError, Level, WorldConfig
+from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig
+from marinenav_env.scenarios.scenario_file import episodes_of
+from marinenav_env.stepping.actions import command_pairs
+from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, random_scenes
 from tests.train_RL_agents.evaluation.test_contenders import CPU
 from train_RL_agents.boat.shield import BoatShield
 from train_RL_agents.environments.scoring import evaluate_all
+from train_RL_agents.evaluation import episodes as batches
 from train_RL_agents.evaluation import shield as module
-from train_RL_agents.evaluation.contenders import Contender
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
+from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.others import ACTION
 from train_RL_agents.evaluation.shield import Shield, ShieldCount
+from train_RL_agents.evaluation.suites import Part, ScenarioSet
 
 EXACT = WorldConfig(sensor=SensorConfig(r_mean_ratio=1.0))
 ENVS, ROBOTS = 20, 3
+LIMITS = (VesselConfig().min_thrust, VesselConfig().max_thrust, np.inf)
+
+
+def part_of(world, **options):
+    """A part with scenarios of a world."""
+    return Part(world, draw_scenarios(world, (Level(ROBOTS, 0, 0, 20.0),), (1,), 0), **options)
+
+
+DRAWN = part_of(EXACT)
 
 
 def step_of(seed=1):
@@ -41,7 +55,7 @@ def acting(action):
 def test_it_equals_the_shield_on_board():
     step, command = step_of()
     count = ShieldCount()
-    found = Shield(acting(command), EXACT, EXACT, True, False, count)(step).get(ACTION)
+    found = Shield(acting(command), EXACT, DRAWN, True, count)(step).get(ACTION)
     board, replaced = BoatShield(VESSEL, SECONDS), 0
     entries = [step[GROUP, "observation", name].numpy() for name in ("self_state", "objects_state", "objects_mask")]
     for e in range(ENVS):
@@ -55,17 +69,17 @@ def test_it_equals_the_shield_on_board():
 
 def test_it_computes_the_same_without_host_reads(monkeypatch):
     step, command = step_of()
-    usual = Shield(acting(command), EXACT, EXACT, True, False, ShieldCount())(step.clone()).get(ACTION)
+    usual = Shield(acting(command), EXACT, DRAWN, True, ShieldCount())(step.clone()).get(ACTION)
     monkeypatch.setattr(module, "rows_where", lambda mask: None)
-    assert Shield(acting(command), EXACT, EXACT, True, False, ShieldCount())(step.clone()).get(ACTION).equal(usual)
+    assert Shield(acting(command), EXACT, DRAWN, True, ShieldCount())(step.clone()).get(ACTION).equal(usual)
 
 
 def test_discrete_actions_become_indices_of_the_safe_commands():
     step, _ = step_of()
     index = torch.arange(ENVS * ROBOTS).view(ENVS, ROBOTS) % 25
-    pairs = module.command_pairs(EXACT.vessel)
-    found = Shield(acting(index), EXACT, EXACT, False, False, ShieldCount())(step.clone()).get(ACTION)
-    commands = Shield(acting(pairs[index].double()), EXACT, EXACT, True, False, ShieldCount())(step).get(ACTION)
+    pairs = command_pairs(EXACT.vessel)
+    found = Shield(acting(index), EXACT, DRAWN, False, ShieldCount())(step.clone()).get(ACTION)
+    commands = Shield(acting(pairs[index].double()), EXACT, DRAWN, True, ShieldCount())(step).get(ACTION)
     assert pairs[found].double().equal(commands)
     assert 0 < (found != index).sum() < ENVS * ROBOTS
 
@@ -74,7 +88,7 @@ def test_only_steps_of_the_own_vessel_count_where_it_alone_is_controlled():
     step, command = step_of()
     all_robots, own = ShieldCount(), ShieldCount()
     for only_own, count in ((False, all_robots), (True, own)):
-        Shield(acting(command), EXACT, EXACT, True, only_own, count)(step.clone())
+        Shield(acting(command), EXACT, replace(DRAWN, only_own=only_own), True, count)(step.clone())
     assert own.share * ENVS == round(own.share * ENVS) and own.share != all_robots.share
     assert ShieldCount().share == 0.0
 
@@ -84,16 +98,106 @@ def test_the_hull_is_that_of_the_policys_world():
     step, command = step_of()
     larger = replace(EXACT, vessel=replace(EXACT.vessel, radius=(5.6, 0.01, 0.01)))
     results = [
-        Shield(acting(command), EXACT, own, True, False, ShieldCount())(step.clone()).get(ACTION)
-        for own in (EXACT, larger)
+        Shield(acting(command), EXACT, part_of(world, only_own=True), True, ShieldCount())(step.clone()).get(ACTION)
+        for world in (EXACT, larger)
     ]
     assert results[0].equal(results[1])
 
 
-def test_boats_that_are_not_steered_by_two_thrusters_are_refused():
-    steered = replace(EXACT, vessel=replace(EXACT.vessel, actuators=ActuatorConfig(steering="rudder")))
-    with pytest.raises(ConfigError, match="steering='rudder': must be thrusters for --shield"):
-        Shield(acting(None), steered, steered, True, False, ShieldCount())
+@pytest.mark.parametrize("steering", ["rudder", ("thrusters", "rudder", "thrusters")])
+@pytest.mark.parametrize("in_file", [False, True])
+def test_boats_that_are_not_steered_by_two_thrusters_are_refused(steering, in_file):
+    steered = replace(EXACT, vessel=replace(EXACT.vessel, actuators=ActuatorConfig(steering=steering)))
+    part = Part(EXACT, episodes_of(DRAWN.scenarios, steered)) if in_file else part_of(steered)
+    with pytest.raises(ConfigError, match=r"steering=.*: must be thrusters for --shield"):
+        Shield(acting(None), EXACT, part, True, ShieldCount())
+
+
+def test_thrusters_of_every_robot_are_thrusters():
+    listed = replace(EXACT, vessel=replace(EXACT.vessel, actuators=ActuatorConfig(steering=("thrusters",) * ROBOTS)))
+    step, command = step_of()
+    results = [
+        Shield(acting(command), EXACT, part_of(world), True, ShieldCount())(step.clone()).get(ACTION)
+        for world in (EXACT, listed)
+    ]
+    assert results[0].equal(results[1])
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_episodes_have_vessels_commands_and_a_control_step_of_their_own(continuous):
+    light, heavy = (
+        replace(
+            EXACT,
+            dt=0.1,
+            vessel=replace(
+                EXACT.vessel, m=(300.0 * factor, 400.0), max_thrust=500.0 * factor, right_thrust_change=rates
+            ),
+        )
+        for factor, rates in ((1.0, (0.0, 100.0, -700.0)), (3.0, (0.0, 900.0, -200.0)))
+    )
+    scenarios = draw_scenarios(EXACT, (Level(2, 0, 0, 20.0),), (ENVS,), 0)
+    episodes = [
+        replace(episode, world=heavy if number % 2 else light)
+        for number, episode in enumerate(episodes_of(scenarios, EXACT))
+    ]
+    step, command = step_of()
+    action = command if continuous else torch.arange(ENVS * ROBOTS).view(ENVS, ROBOTS) % 15
+
+    def commands(part):
+        acted = Shield(acting(action), EXACT, part, continuous, ShieldCount())(step.clone())
+        return acted.get(ACTION)[:, :2]
+
+    together = commands(Part(EXACT, episodes))
+    for number, world in enumerate((light, heavy)):
+        world = replace(world, vessel=replace(world.vessel, m=(*world.vessel.m, 400.0)))
+        alone = commands(part_of(world))
+        assert together[number::2].equal(alone[number::2])
+        assert not together.equal(alone)
+
+
+def test_episodes_with_a_world_of_their_own_stay_in_the_batch(monkeypatch):
+    """Those that have ended would otherwise leave it, and the rows of the parameters be others."""
+    monkeypatch.setattr(batches, "SMALLEST_BATCH", 1)
+    world = WorldConfig(max_steps=3)
+    episodes = episodes_of(draw_scenarios(world, (Level(1, 0, 0, 20.0),), (3,), 0), world)
+    episodes[0] = replace(episodes[0], goal=[[x + 0.5 for x in episodes[0].start[0]]])
+    chosen = ScenarioSet("file", (), (Part(world, episodes),), 0)
+    seen, _ = run_set(Contender("straight"), chosen, world, ActingOptions(shield=ShieldCount()), CPU)
+    assert seen.success.tolist() == [True, False, False]
+
+
+UNEVEN_CASES = [
+    (continuous, VesselConfig(actuators=UNEVEN.actuators) if continuous else UNEVEN) for continuous in (True, False)
+]
+
+
+@pytest.mark.parametrize(("continuous", "vessel"), UNEVEN_CASES)
+def test_sides_that_differ_equal_those_on_board(continuous, vessel):
+    step, command = step_of()
+    pairs = np.array([[a, b] for a in vessel.left_thrust_change for b in vessel.right_thrust_change])
+    index = torch.arange(ENVS * ROBOTS).view(ENVS, ROBOTS) % len(pairs)
+    world = replace(EXACT, vessel=vessel)
+    part, action = part_of(world), command if continuous else index
+    found = Shield(acting(action), world, part, continuous, ShieldCount())(step).get(ACTION)
+    board, replaced = BoatShield.of(asdict(vessel), LIMITS, SECONDS, None if continuous else pairs), 0
+    entries = [step[GROUP, "observation", name].numpy() for name in ("self_state", "objects_state", "objects_mask")]
+    for e in range(ENVS // 2):
+        for r in range(2):
+            rates = 1000.0 * command[e, r].numpy() if continuous else pairs[index[e, r]]
+            rates, is_other = board(rates, *(entry[e, r][None] for entry in entries))
+            new = 1000.0 * found[e, r].numpy() if continuous else pairs[found[e, r]]
+            np.testing.assert_allclose(new, rates, rtol=0.0, atol=1e-9)
+            replaced += is_other
+    assert 0 < replaced < ENVS
+
+
+def test_policies_that_observe_no_objects_are_left_alone(monkeypatch):
+    step, command = step_of()
+    group = step[GROUP, "observation"]
+    for name in ("objects_state", "objects_mask"):
+        group[name] = group[name][:, :, :0]
+    monkeypatch.setattr(module, "rows_where", lambda mask: None)
+    assert Shield(acting(command), EXACT, DRAWN, True, ShieldCount())(step).get(ACTION) is command
 
 
 @pytest.mark.heavy

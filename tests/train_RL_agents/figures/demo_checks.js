@@ -81,6 +81,39 @@ const checks = {
     }, hull, seconds, 1, sides));
   },
 
+  // Vessels at places [x, y, theta, speed] with measured radii, the numbers of whose actions are given:
+  // what they observe, and the thrust rates behind the shield of a session.
+  guardedInSession({ data, scenario, scenes, actions }) {
+    const session = sessions.make(data, { act: () => ({ action: [0] }) });
+    session.open(scenario);
+    session.shield = true;
+    const { hull } = session.k.of(0);
+    const pairs = hull.left_thrust_change.flatMap((left) => hull.right_thrust_change.map((right) => [left, right]));
+    return scenes.map((places, scene) => {
+      session.edit((state) => places.forEach(([x, y, theta, speed], i) => Object.assign(state.vessels[i],
+        { x, y, theta, wx: speed * Math.cos(theta), wy: speed * Math.sin(theta), r: 0, left: 200, right: 200 })));
+      const frame = session.now();
+      frame.shielded = [];
+      return places.map((_, i) => {
+        const { self_state, objects_state, objects_mask } = frame.observations[i];
+        const [state, objects, mask] = [self_state, objects_state, objects_mask].map((row) => Array.from(row));
+        return { state, objects, mask, rates: session.guarded(frame, i, pairs[actions[scene][i]]) };
+      });
+    });
+  },
+
+  // A link of a session with the shield on or off, followed by another one: its shield, and that of an earlier link.
+  linkedShield({ data, on }) {
+    const [session, other] = [1, 2].map(() => sessions.make(data));
+    session.shield = on;
+    const link = session.link(), bytes = atob(link.replaceAll("-", "+").replaceAll("_", "/")).slice(0, -8);
+    other.shield = !on;
+    if (!other.follow(link)) return null;
+    const shields = [other.shield];
+    if (!other.follow(btoa(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", ""))) return null;
+    return [...shields, other.shield];
+  },
+
   // Two vessels that meet head-on, 18 m apart, under full thrust, with and without the shield: the
   // first thrust of the first one, and how many commands were replaced.
   shielded({ data, scenario }) {

@@ -16,7 +16,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
+from marinenav_env import ConfigError, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig, WeatherConfig
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.sensing.perception import von_mises_quantiles
@@ -28,6 +28,9 @@ from train_RL_agents.boat.shield import BoatShield
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.contenders import returns_scale
+from train_RL_agents.evaluation.episodes import draw_scenarios
+from train_RL_agents.evaluation.shield import Shield, ShieldCount
+from train_RL_agents.evaluation.suites import Part
 from train_RL_agents.exporting.export import Deployed
 from train_RL_agents.exporting.graph import policy_graphs
 from train_RL_agents.figures.demo import write_page
@@ -372,6 +375,48 @@ def test_the_shield_is_pythons(rotation):
     found = in_node("guarded", {"scenes": scenes, "hull": asdict(vessel), "seconds": SECONDS})
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
     assert 5 < np.any(np.array(found) != command, 1).sum() < 55
+
+
+def test_the_shield_of_a_session_is_that_of_evaluations():
+    """With measured radii, and discrete commands that differ between the sides."""
+    vessel = {"left_thrust_change": [0.0, 1000.0, -250.0], "right_thrust_change": [200.0, -500.0, 100.0]}
+    vessel["actuators"] = {"left_limit": 0.5, "right_limit": 0.9}
+    config = from_dict({"agent_type": "DQN", "world": {"vessel": vessel, "sensor": {"r_mean_ratio": 0.8}}})
+    torch.manual_seed(0)
+    agent = make_agent(config, 9, torch.device("cpu"))
+    data = data_in(write_page("uneven", config.world, policy_graphs(agent), False, None, 1.0))
+    rng = np.random.default_rng(0)
+    scenes = rng.uniform([20.0, 20.0, 0.0, 0.5], [42.0, 42.0, 6.28, 2.5], (8, 5, 4))
+    actions = torch.from_numpy(rng.integers(9, size=(8, 5)))
+    given = {"data": data, "scenario": 50, "scenes": scenes.tolist(), "actions": actions.tolist()}
+    found = in_node("guardedInSession", given)
+    names = {"state": "self_state", "objects": "objects_state", "mask": "objects_mask"}
+    columns = {
+        entry: torch.tensor([[row[name] for row in scene] for scene in found], dtype=torch.float64)
+        for name, entry in names.items()
+    }
+    columns["objects_state"] = columns["objects_state"].unflatten(-1, (-1, 5))
+    columns["objects_mask"] = columns["objects_mask"] > 0.0
+    active = torch.ones(8, 5, dtype=torch.bool)
+    group = TensorDict({"observation": TensorDict(columns, [8, 5]), "mask": active}, [8, 5])
+    step = TensorDict({"robots": group}, [8])
+    drawn = draw_scenarios(config.world, (Level(5, 0, 0, 20.0),), (1,), 0)
+    shield = Shield(
+        lambda step: step.set(("robots", "action"), actions),
+        config.world,
+        Part(config.world, drawn),
+        False,
+        ShieldCount(),
+    )
+    index = shield(step)["robots", "action"]
+    pairs = np.array([[a, b] for a in vessel["left_thrust_change"] for b in vessel["right_thrust_change"]])
+    np.testing.assert_allclose([[row["rates"] for row in scene] for scene in found], pairs[index.numpy()], atol=1e-9)
+    assert 3 < (index != actions).sum() < 37
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_links_have_the_shield_and_earlier_ones_are_without(on):
+    assert in_node("linkedShield", {"data": data_in(page_of("ppo")), "on": on}) == [on, False]
 
 
 def test_the_shield_is_off_until_it_is_switched_on():

@@ -374,6 +374,7 @@
     write(byId("waves-text"), weather.waves ? `${weather.waves} m` : "none");
     byId("direction").value = goesTo;
     write(byId("direction-text"), `${String(goesTo).padStart(3, "0")}°`);
+    byId("shield").checked = session.shield;
     byId("configured").checked = session.risk === null;
     byId("risk").disabled = session.risk === null;
     byId("risk").value = session.risk ?? 1;

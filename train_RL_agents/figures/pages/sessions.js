@@ -73,7 +73,7 @@ const sessions = (() => {
       return data.continuous ? action.map((part) => limit(part) * most) : pairs(vessel)[action[0]];
     }
 
-    // The thrust rates of a decision behind the shield, if it is on (N/s).
+    // The thrust rates of a decision behind the shield, if it is on (N/s); noted in the frame.
     function guarded(frame, i, rates) {
       const vessel = frame.state.vessels[i], { hull, sensor } = session.k.of(vessel.kind);
       if (!session.shield || actuators.isSteered(hull)) return rates;
@@ -207,7 +207,7 @@ const sessions = (() => {
           v.kind, flag(v.active), flag(v.present), flag(v.collided), flag(v.arrived)]),
         ...state.obstacles.flat(), ...state.cores.flat(),
         state.weather.wind, state.weather.direction, state.weather.waves,
-        ...state.vessels.flatMap((v) => v.actuator),
+        ...state.vessels.flatMap((v) => v.actuator), flag(session.shield),
       ];
       const bytes = new Uint8Array(Float64Array.from(numbers).buffer);
       const text = btoa(String.fromCharCode(...bytes));
@@ -215,7 +215,7 @@ const sessions = (() => {
     }
 
     // Go to the state of a link; false if the text is not one. The first pages' links have no weather,
-    // and later ones no actuators.
+    // later ones no actuators, and then no shield.
     function follow(text) {
       let numbers;
       try {
@@ -226,7 +226,7 @@ const sessions = (() => {
       const [vessels, obstacles, cores] = counts, rest = counts.slice(3);
       const further = rest.length - 20 * vessels - 3 * (obstacles + cores);
       if (version !== LINK_VERSION || !(scenario in data.scenarios) || !(vessels >= 1) ||
-          !numbers.every(Number.isFinite) || ![0, 3, 3 + 2 * vessels].includes(further)) {
+          !numbers.every(Number.isFinite) || ![0, 3, 3 + 2 * vessels, 4 + 2 * vessels].includes(further)) {
         return false;
       }
       const take = (count) => rest.splice(0, count);
@@ -248,6 +248,7 @@ const sessions = (() => {
       state.weather = { wind, direction, waves };
       session.risk = risk < 0 || !policy.supportsRisk ? null : risk;
       session.helm = null;
+      session.shield = Boolean(actual[2 * vessels]);
       setTo(scenario, state);
       session.helm = helm ? chosen : null;
       choose(chosen);
@@ -257,7 +258,7 @@ const sessions = (() => {
     open(data.first);
     return Object.assign(session, {
       now, open, choose, decisions, insight, advance, isOver, seek, edit, add, link, follow,
-      shieldCount,
+      guarded, shieldCount,
     });
   }
 

@@ -7,19 +7,18 @@ const shields = (() => {
   // instead (null); left and right: the lowest, the neutral and the highest command of a side. The
   // first manoeuvre keeps the thrust, and none goes astern for good.
   function escapes(left, right) {
-    const [low, neutral, high] = left.map((command, i) => [command, right[i]]);
-    const firsts = [1, 2, 0].flatMap((i) => [1, 0, 2].map((j) => [left[i], right[j]]));
-    return SWITCHES.flatMap((steps) => firsts.flatMap((first) =>
-      [neutral, high, null].map((second) => ({ first, second, steps })))).filter(({ first, second }) =>
-      first[0] !== low[0] || first[1] !== low[1] || second !== neutral);
+    const [low, neutral, high] = [0, 1, 2], pair = (i, j) => [left[i], right[j]];
+    const firsts = [neutral, high, low].flatMap((i) => [neutral, low, high].map((j) => [i, j]));
+    return SWITCHES.flatMap((steps) => firsts.flatMap(([i, j]) => [neutral, high, null]
+      .filter((second) => i !== low || j !== low || second !== neutral)
+      .map((second) => ({ first: pair(i, j), second: second && pair(second, second), steps }))));
   }
 
   // The hull without the terms that the prediction leaves out.
   const simplified = (hull) => ({
     ...hull, xUUU: 0, yVVV: 0, nRRR: 0, nUV: 0, cross_flow: 0,
     actuators: {
-      ...hull.actuators, lag: 0, speed_exponent: 0.5, dead_band: 0, left_limit: 1, right_limit: 1, left_strength: 1,
-      right_strength: 1,
+      ...hull.actuators, lag: 0, speed_exponent: 0.5, dead_band: 0, left_strength: 1, right_strength: 1,
     },
   });
 
