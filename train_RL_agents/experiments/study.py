@@ -305,10 +305,11 @@ def _is_seeded_evaluation(content: dict[str, Any], origin: dict[str, Any]) -> bo
     """Return whether this is the complete evaluation of a policy on seeded episodes."""
     episodes = origin["suite"]["episodes"]
     scores = content.get("success", content.get("returns"))
-    is_complete = isinstance(scores, list) and len(scores) == episodes and all(map(is_number, scores))
-    if is_complete and "success" in content:
-        is_complete = all(score in (0, 1) for score in scores) and content.get("group") == [OVERALL] * episodes
-    return is_complete and all(content.get(key) == value for key, value in origin.items())
+    if not (isinstance(scores, list) and len(scores) == episodes and all(map(is_number, scores))):
+        return False
+    if "success" in content and not (set(scores) <= {0, 1} and content.get("group") == [OVERALL] * episodes):
+        return False
+    return all(content.get(key) == value for key, value in origin.items())
 
 
 def _evaluate_seeded(policy: LoadedPolicy, suite: Suite, device: torch.device) -> dict[str, Any]:
