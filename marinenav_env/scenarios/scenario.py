@@ -411,7 +411,8 @@ class ScenarioSampler:
         """
         velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
         drawn = draws.uniform(DELAYS, (), speed.shape[1:]) * self._time_spread[level][:, None] * time
-        drawn = torch.cat((torch.zeros_like(time), drawn[:, 1:]), -1)
+        # Vessels that are absent, which only other levels have, must not delay the last meeting.
+        drawn = torch.cat((torch.zeros_like(time), drawn[:, 1:]), -1) * both.any(-1)
         delays = torch.stack([share * drawn for share in DELAY_SHARES])
         starts = (time + delays)[..., None] * (velocity[:, :1] - velocity)
         distance = (starts[..., :, None, :] - starts[..., None, :, :]).norm(dim=-1)

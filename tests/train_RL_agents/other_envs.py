@@ -197,20 +197,25 @@ class Harbour(gymnasium.Env[Any, Any]):
 
     Args:
         key: name in the info by which it tells; empty if it does not.
+        breaks: number of the reset that fails, or step for the first step; empty if all is well.
     """
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
     action_space = gymnasium.spaces.Discrete(2)
 
-    def __init__(self, key: str = "is_success") -> None:
-        self.key, self.age = key, 0
+    def __init__(self, key: str = "is_success", breaks: str = "") -> None:
+        self.key, self.breaks, self.age, self.resets = key, breaks, 0, 0
 
     def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict[str, Any]]:
-        self.age = 0
+        self.age, self.resets = 0, self.resets + 1
+        if str(self.resets) == self.breaks:
+            raise ValueError("the winch is jammed")
         return np.zeros(2, np.float32), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         self.age += 1
+        if self.breaks == "step":
+            raise ValueError("the winch is jammed")
         return np.zeros(2, np.float32), 1.0, self.age == 2, False, {self.key: bool(action == 1)} if self.key else {}
 
 

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--long",
         action="store_true",
-        help="run the suite long as well: 10,000 vessel-hours, about a quarter of an hour; the entry has 12 MB",
+        help="run the suite long as well, 10,000 vessel-hours for rare collisions",
         **plain,
     )
     add("-D", "--device", metavar="DEV", help="auto (default), cpu, cuda, cuda:N", **plain)

@@ -40,7 +40,12 @@ def require_same_world(config: TrainConfig[Any], teacher: TrainConfig[Any], name
     Raises:
         ConfigError: when it was trained for others.
     """
-    require(teacher.env == config.env, f"{name}: env.name", teacher.env.name, f"that of the run, {config.env.name}")
+    require(
+        teacher.env.task == config.env.task,
+        f"{name}: env.name",
+        teacher.env.name,
+        f"that of the run, {config.env.name}",
+    )
     own, its = config.world, teacher.world
     require(
         spec_of(its) == spec_of(own),

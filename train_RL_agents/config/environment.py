@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import Count, Whole, check_fields, require
@@ -31,8 +31,9 @@ class EnvConfig:
     """Run every single environment of a library without batches in a process of its own, instead of one after
     another."""
     timeout: Whole = 300
-    """Seconds that environments in other processes may take for a step, or workers for a batch, before the run ends
-    with the last saved state; 0: any."""
+    """Seconds that environments in other processes may take, before the run ends with the last saved state; 0: any.
+    With env.parallel this is the limit of one step, with trainer.collectors that of a whole batch: of
+    trainer.vector_steps steps in every environment of a worker."""
 
     def __post_init__(self) -> None:
         check_fields(self, "env")
@@ -57,6 +58,12 @@ class EnvConfig:
             ConfigError: in another environment.
         """
         require(self.built_in, "env.name", self.name, f"{BUILT_IN} for {what}")
+
+    @property
+    def task(self) -> EnvConfig:
+        """Return the settings that its episodes depend on; the others, which change no episode, are the defaults."""
+        usual = EnvConfig()
+        return replace(self, eval_episodes=usual.eval_episodes, parallel=usual.parallel, timeout=usual.timeout)
 
     @property
     def longest_wait(self) -> float:

@@ -135,9 +135,9 @@ class External(Environment):
         step, settings, env = self._example.fake_tensordict(), self.config.trainer, self.config.env
         count = settings.num_envs + min(env.eval_episodes, MOST_EVALUATED)
         # The present step and the next one; what else an environment holds, its specs do not tell.
-        each = 2 * tree_bytes(self._example.base.fake_tensordict())
+        tensors = 2 * tree_bytes(self._example.base.fake_tensordict())
         in_process = env.parallel and not self._example.is_batched
         return step, {
             "collected steps": settings.num_envs * (settings.vector_steps + 2) * tree_bytes(step),
-            "environments": count * (each + _PROCESS_BYTES * in_process),
+            "environments": count * (tensors + _PROCESS_BYTES * in_process),
         }

@@ -242,7 +242,10 @@ class GroupEnv(EnvBase):
         return self._flags[0]
 
     def _set_seed(self, seed: int | None) -> None:
-        self.base.set_seed(seed)
+        try:
+            self.base.set_seed(seed)
+        except Exception as error:  # whatever the environment raises
+            raise self._failure("seeding failed", error) from error
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         over = None if tensordict is None else tensordict.get("_reset", None)
@@ -260,8 +263,11 @@ class GroupEnv(EnvBase):
     def _failure(self, what: str, error: Exception) -> ConfigError:
         """Return the error of a run whose environment raises, or does not answer in its process."""
         reason = first_line(error)
-        if "BATCHED_PIPE_TIMEOUT" in reason:  # TorchRL's name of its limit, which is no setting here
-            reason = f"no answer within env.timeout, {self.base.BATCHED_PIPE_TIMEOUT:g} s"
+        if isinstance(self.base, ParallelEnv):  # whose messages name no setting, and no reason
+            if "BATCHED_PIPE_TIMEOUT" in reason:
+                reason = f"no answer within env.timeout, {self.base.BATCHED_PIPE_TIMEOUT:g} s"
+            if reason.endswith("dead."):
+                reason = f"{reason.removesuffix('.')}; its own error, if it raised one, is printed above"
         return ConfigError(f"{self.name}: {what} ({reason})")
 
     def _begin(self, over: Tensor | None) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -157,8 +158,9 @@ def make_base(config: EnvConfig, num_envs: int, device: torch.device, seed: int)
     kind = ParallelEnv if config.parallel and num_envs > 1 else SerialEnv
     cpu = torch.device("cpu")
     # One function for all, whose specs are read once; the seeds differ from then on.
-    envs: EnvBase = kind(num_envs, partial(made, 1, cpu, seed))
-    envs.set_seed(seed)
+    with _one_sentence(config.name):
+        envs: EnvBase = kind(num_envs, partial(made, 1, cpu, seed))
+        envs.set_seed(seed)
     if isinstance(envs, ParallelEnv) and config.timeout:
         envs.BATCHED_PIPE_TIMEOUT = config.timeout  # after the processes have started, which takes long
     return envs
@@ -166,11 +168,18 @@ def make_base(config: EnvConfig, num_envs: int, device: torch.device, seed: int)
 
 def _made(make: Make, name: str, options: dict[str, Any], num_envs: int, device: torch.device, seed: int) -> EnvBase:
     """Call a maker; its errors become one sentence."""
-    try:
+    with _one_sentence(name):
         env = make(num_envs=num_envs, device=device, seed=seed, **options)
-    except ConfigError:
-        raise
-    except Exception as error:  # whatever the user's code raises
-        raise ConfigError(f"env.name={name}: it cannot be made ({plugins.first_line(error)})") from error
     require(isinstance(env, EnvBase), "env.name", name, f"a function that returns an EnvBase, not {type(env).__name__}")
     return env
+
+
+@contextmanager
+def _one_sentence(name: str) -> Iterator[None]:
+    """Raise the errors of an environment that is made, whatever its code raises, as one sentence."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"env.name={name}: it cannot be made ({plugins.first_line(error)})") from error

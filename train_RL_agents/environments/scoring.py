@@ -35,7 +35,7 @@ def environment_of_all(contenders: Mapping[str, Contender]) -> EnvConfig:
     }
     (first, env), *others = names.items()
     for name, other in others:
-        require(other == env, f"{name}: env", f"that of {other.name}", f"that of {first}, to be compared")
+        require(other.task == env.task, f"{name}: env", f"that of {other.name}", f"that of {first}, to be compared")
     return env
 
 

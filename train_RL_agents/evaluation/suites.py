@@ -324,7 +324,7 @@ LONG = "long"
 SUITES: dict[str, Suite] = {
     "paper": Suite("the fixed 60: ten scenarios of each published level", _levels, 10, fixed=True),
     "fresh": Suite("the published levels, scenarios never seen before", _levels, 100, None),
-    LONG: Suite("fresh for 10,000 vessel-hours, about a quarter of an hour", _long, 66_000, None),
+    LONG: Suite("fresh for 10,000 vessel-hours, for rare collisions", _long, 66_000, None),
     "currents": Suite("6 robots among 8 obstacles and 8 vortex cores", _currents, 60),
     "crowd": Suite("10 to 50 robots on maps that grow with their number", _crowd, 10),
     "noise": Suite("the published levels with sensor noise x 0, 1, 2 and 4", _noise, 10),

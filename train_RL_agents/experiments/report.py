@@ -191,7 +191,9 @@ def _settings(study: Study) -> str:
 
 
 def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:
-    """Make the figures of a heading, and the tables of those that have few rows."""
+    """Make the figures of a heading, and the tables of those that have few rows; nothing where there are none."""
+    if not any(tables.values()):
+        return ""
     plotting.write(inside(out, str(folder.relative_to(out))), tables)
     parts = [f"<h2>{escape(title)}</h2>\n"]
     for name, rows in tables.items():

@@ -108,7 +108,7 @@ def read_study(path: Path) -> Study:
     for name, key in product(others, IN_COMMON):
         is_same = getattr(groups[first].world, key) == getattr(groups[name].world, key)
         require(is_same, f"{path}: {name}", f"world.{key}", f"that of {first}, to be compared")
-        is_same = groups[first].env == groups[name].env
+        is_same = groups[first].env.task == groups[name].env.task
         require(is_same, f"{path}: {name}", "env", f"that of {first}, to be compared")
     which = content.get("which", "latest")
     require(which in ("latest", "best"), f"{path}: which", which, "latest or best")
@@ -262,10 +262,16 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
                 "sha256": sha256_of(policy.path),
             }
             content = read_json(file) if file.exists() else {}
-            if scenarios is None and not _is_seeded_evaluation(content, origin):
-                content = origin | _evaluate_seeded(policy, suite, device)
-            elif scenarios is not None and not _is_evaluation(content, origin, scenarios):
-                content = origin | _evaluate(policy, scenarios, world, device)
+            if scenarios is None:
+                is_done = _is_seeded_evaluation(content, origin)
+            else:
+                is_done = _is_evaluation(content, origin, scenarios)
+            if not is_done:
+                if scenarios is None:
+                    scores = _evaluate_seeded(policy, suite, device)
+                else:
+                    scores = _evaluate(policy, scenarios, world, device)
+                content = origin | scores
                 write_atomically(file, json.dumps(content) + "\n")
             evaluations[suite.name][name, seed] = content
     return evaluations
@@ -297,11 +303,13 @@ def _evaluate(policy: LoadedPolicy, scenarios: ScenarioSet, world: WorldConfig, 
 
 def _is_seeded_evaluation(content: dict[str, Any], origin: dict[str, Any]) -> bool:
     """Return whether this is the complete evaluation of a policy on seeded episodes."""
+    episodes = origin["suite"]["episodes"]
     scores = content.get("success", content.get("returns"))
-    is_complete = (
-        isinstance(scores, list) and len(scores) == origin["suite"]["episodes"] and all(map(is_number, scores))
-    )
-    return is_complete and all(content.get(key) == value for key, value in origin.items())
+    if not (isinstance(scores, list) and len(scores) == episodes and all(map(is_number, scores))):
+        return False
+    if "success" in content and not (set(scores) <= {0, 1} and content.get("group") == [OVERALL] * episodes):
+        return False
+    return all(content.get(key) == value for key, value in origin.items())
 
 
 def _evaluate_seeded(policy: LoadedPolicy, suite: Suite, device: torch.device) -> dict[str, Any]:

@@ -9,6 +9,7 @@ RESUMABLE = (
     "total_timesteps",
     "eval_freq",
     "log_freq",
+    "env.timeout",
     "execution.threads",
     "execution.compile",
     "execution.capture",

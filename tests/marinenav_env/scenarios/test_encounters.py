@@ -252,6 +252,17 @@ def test_speeds_and_meeting_times_vary_as_a_level_says() -> None:
     assert distance.amin((1, 2))[level == 1].quantile(0.1) > 10.0
 
 
+def test_a_level_does_not_depend_on_the_vessels_of_another_beside_it() -> None:
+    few = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0, time_spread=1.0)
+    ways = []
+    for levels in ((few,), (few, replace(few, num_robots=6))):
+        level = torch.zeros(4000, dtype=torch.int64)
+        drawn = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE).sample(level, seeded())
+        assert torch.equal(drawn.robot_mask.sum(-1), torch.full_like(level, 2))
+        ways.append((drawn.goal - drawn.start)[:, 0].norm(dim=-1).mean().item())
+    assert ways[1] == pytest.approx(ways[0], rel=0.02)
+
+
 def test_only_vessels_in_motion_have_other_speeds() -> None:
     for name in ("speed_spread", "time_spread"):
         with pytest.raises(ConfigError, match=f"level.{name}=0.5: must be .* where no vessel starts in motion"):

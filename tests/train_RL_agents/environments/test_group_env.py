@@ -224,6 +224,17 @@ def test_an_environment_that_fails_in_a_step_gets_a_sentence(breaks, says):
     assert str(caught.value).startswith("chase: ")
 
 
+def test_a_limit_of_an_environments_own_processes_is_not_taken_for_the_setting():
+    env = begun(chase())
+
+    def late(*_):
+        raise RuntimeError("within the 7 sec time limit, see BATCHED_PIPE_TIMEOUT")
+
+    env.base.step = late
+    with pytest.raises(ConfigError, match=r"chase: a step failed \(RuntimeError: within the 7 sec"):
+        acting(env, torch.zeros(2, AGENTS, 2))
+
+
 def test_names_of_observations_that_networks_take_for_those_of_vessels_are_refused():
     env = Chase(2, CPU, 0)
     group = {"self_state": Unbounded((2, AGENTS, 6))}

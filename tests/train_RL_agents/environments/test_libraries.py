@@ -4,6 +4,7 @@ import pytest
 import torch
 from torchrl.envs import check_env_specs
 
+from marinenav_env import ConfigError
 from tests.train_RL_agents.other_envs import Harbour
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.external import make_env
@@ -64,3 +65,14 @@ def test_an_environment_of_a_library_is_adapted(name):
         ended += int(step["next", "done"].sum())
         step = following
     assert ended > 0 or name == "gymnasium:Pendulum-v1"
+
+
+@pytest.mark.parametrize("breaks", ["1", "2", "3", "step"])
+def test_an_environment_of_gymnasium_that_fails_while_it_is_made_gets_a_sentence(monkeypatch, breaks):
+    gymnasium = pytest.importorskip("gymnasium")
+    spec = gymnasium.envs.registration.EnvSpec("Harbour-v0", Harbour)
+    monkeypatch.setitem(gymnasium.registry, "Harbour-v0", spec)
+    config = EnvConfig("gymnasium:Harbour-v0", (f'breaks="{breaks}"',))
+    with pytest.raises(ConfigError, match=r"Harbour-v0: .* failed|it cannot be made \(ValueError: the winch") as caught:
+        make_env(config, 2, torch.device("cpu"), 0)
+    assert "\n" not in str(caught.value)

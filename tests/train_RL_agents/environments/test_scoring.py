@@ -11,7 +11,7 @@ from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments.episodes import run_episodes
 from train_RL_agents.environments.external import External
 from train_RL_agents.environments.group_env import GroupEnv
-from train_RL_agents.environments.scoring import evaluate_all
+from train_RL_agents.environments.scoring import environment_of_all, evaluate_all
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -83,6 +83,12 @@ def test_policies_of_different_environments_are_not_compared(tmp_path):
         evaluate_all({"a": contender(tmp_path), "b": other}, {}, CPU)
     with pytest.raises(ConfigError, match="to be compared"):
         evaluate_all({"a": contender(tmp_path), "orca": Contender("orca")}, {}, CPU)
+
+
+def test_policies_may_have_been_trained_with_other_limits_and_processes(tmp_path):
+    words = ("env.timeout=9", "env.parallel=true", "env.eval_episodes=3")
+    contenders = {"a": contender(tmp_path), "b": contender(tmp_path, "AC-IQN", 0, *words)}
+    assert environment_of_all(contenders).eval_episodes == 100
 
 
 def test_an_evaluation_whose_episodes_never_end_gives_up(monkeypatch):

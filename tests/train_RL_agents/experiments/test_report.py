@@ -58,6 +58,25 @@ def test_page_and_table_have_all_runs(tmp_path):
         assert {row["group"]: row["runs"] for row in csv.DictReader(file)} == {"A": "2", "<B>": "1"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_page_of_returns_has_no_figures_of_success(tmp_path, number):
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    study, found = made_up(tmp_path)
+    study = replace(study, groups=dict([*study.groups.items()][:number]), suites=(Suite("episodes", 12, 0),))
+    returns = {
+        key: {"returns": [float(value) for value in content["success"]]}
+        for key, content in found["paper"].items()
+        if key[0] in study.groups
+    }
+    write_report(study, "A", tmp_path, {"episodes": returns})
+    page, figures = (tmp_path / PAGE).read_text(), tmp_path / "figures" / "episodes"
+    assert "A has the highest return, " in page
+    assert [title in page for title in ("Interquartile mean", "Performance profiles")] == [False, False]
+    assert ("<h2>Suite episodes" in page) == ("<h3>Differences" in page) == (number == 2)
+    assert {path.stem for path in figures.glob("*.*")} == ({"differences"} if number == 2 else set())
+
+
 @pytest.mark.parametrize("name", [PAGE, "figures/curves.pdf", "figures/paper/profiles.csv"])
 def test_nothing_is_written_where_one_file_cannot_be(tmp_path, name):
     study, found = made_up(tmp_path)

@@ -173,7 +173,7 @@ def test_a_run_that_is_made_again_is_evaluated_again(file, tmp_path):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("tells", ["", "success"])
-def test_agents_are_compared_on_seeded_episodes_of_environments_of_others(file, tmp_path, tells):
+def test_agents_are_compared_on_seeded_episodes_of_environments_of_others(file, tmp_path, monkeypatch, tells):
     env = {"name": "tests.train_RL_agents.other_envs:Chase", "max_steps": 4, "eval_episodes": 3}
     options = ["action=one_hot", *([f"tells={tells}"] if tells else [])]
     content = {key: TINY[key] for key in ("eval_freq", "log_freq", "execution", "trainer")}
@@ -198,6 +198,28 @@ def test_agents_are_compared_on_seeded_episodes_of_environments_of_others(file, 
     }
     groups = {key[0]: [scored_run(key[0], content)] for key, content in found["episodes"].items()}
     assert (" has the most success, " if tells else " has the highest return, ") in verdict(groups)[0]
-    for cached in (out / "evaluations").iterdir():
-        cached.write_text(cached.read_text().replace("[", "[7, ", 1))  # damaged
+    files = sorted((out / "evaluations").iterdir())
+    assert len(files) == 2
+    for file in files:
+        file.write_text(file.read_text().replace("[", "[7, ", 1))  # damaged
     assert evaluate_runs(study, out, CPU) == found
+    monkeypatch.setattr("train_RL_agents.experiments.study.run_seeded", None)  # not again
+    assert evaluate_runs(study, out, CPU) == found
+    whole = files[0].read_text()
+    damages = ({"success": [2, 0, 0]}, {"group": ["x"] * 3}) if tells else ({"returns": ["1.0"] * 3}, {"returns": None})
+    for damage in damages:
+        files[0].write_text(json.dumps(json.loads(whole) | damage))
+        with pytest.raises(TypeError, match="not callable"):
+            evaluate_runs(study, out, CPU)
+
+
+def test_settings_that_change_no_episode_may_differ_between_agents(file, tmp_path):
+    (tmp_path / "tiny.json").write_text(json.dumps({"agent_type": "DQN"}))
+    env = {"env.name": "tests.train_RL_agents.other_envs:Chase", "env.max_steps": 4}
+    usual = {"agents": [str(tmp_path / "tiny.json")], "common": env, "settings": {"a": {}}}
+    others = {"env.timeout": 9, "env.parallel": True, "env.eval_episodes": 3}
+    file.write_text(json.dumps(usual | {"settings": {"a": {}, "b": others}}))
+    assert len(read_study(file).groups) == 2
+    file.write_text(json.dumps(usual | {"settings": {"a": {}, "b": {"env.max_steps": 5}}}))
+    with pytest.raises(ConfigError, match=r"env'.*that of"):
+        read_study(file)

@@ -33,6 +33,12 @@ def test_some_settings_may_change(key):
     assert changes(before, before | {key: object()}) == []
 
 
+def test_the_limit_of_waiting_for_an_environment_may_change():
+    before = settings()
+    assert changes(before, before | {"env.timeout": 9}) == []
+    assert changes(before, before | {"env.max_steps": 9}) == ["env.max_steps=9 (was 0)"]
+
+
 def test_all_others_may_not():
     before = settings()
     free = {*RESUMABLE, "save_dir", "load_model"}
