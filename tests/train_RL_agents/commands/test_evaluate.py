@@ -196,7 +196,8 @@ def test_a_policy_is_compared_to_baselines_on_the_same_scenarios(capsys, tmp_pat
     assert rows[0]["avg_time"] == ""
     lines = files["markdown"].read_text().splitlines()
     assert lines[2].startswith("|  | policy | episodes | success |")
-    assert len(lines) == 4 + 9
+    assert len(lines) == 4 + 9 + 2
+    assert lines[-1].startswith(f"tied with {policy}: straight")
     # Alone it has the same figures.
     _, alone = evaluated(capsys, tmp_path / "alone.json", policy, "--levels", "1", "2")
     assert alone["figures"] == first["figures"]
@@ -221,7 +222,8 @@ def test_rules_are_scored(capsys, tmp_path, policy):
     content = json.loads(path.read_text())
     conduct = content["policies"][1]["conduct"]
     assert list(conduct) == ["head-on", "crossing from starboard", "crossing from port", "overtaking"]
-    assert set(conduct["head-on"]) == set(RULES_COLUMNS)
+    rates = {"broken_rules", *(f"hours_per_broken_rule{end}" for end in ("", "_low", "_high"))}
+    assert set(conduct["head-on"]) == {*RULES_COLUMNS, *rates}
     assert "compliance" in (tmp_path / "out.csv").read_text().splitlines()[0]
 
 
@@ -245,7 +247,7 @@ def test_episodes_are_recorded(capsys, tmp_path):
     [
         ("--policy x", "x: neither a checkpoint nor a baseline (straight, apf, orca, mppi"),
         ("nobody", "nobody: neither a checkpoint nor a baseline (straight, apf, orca, mppi"),
-        ("apf --suite x", "--suite='x': must be one of paper, fresh, currents"),
+        ("apf --suite x", "--suite='x': must be one of paper, fresh, long, currents"),
         ("apf --suite paper --episodes 3", "--episodes=3: must be left out"),
         ("apf --suite paper --levels 1", "argument --levels: not allowed with argument --suite"),
         (

@@ -64,7 +64,7 @@ def test_the_report_is_written_unless_it_is_stopped(tmp_path, monkeypatch, capsy
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     runner = type("Runner", (FakeRunner,), {"made": [], "stopped": stopped, "status": status})
     monkeypatch.setattr("train_RL_agents.experiments.runner.Runner", runner)
-    monkeypatch.setattr("train_RL_agents.experiments.study.evaluate_all", lambda *given: {})
+    monkeypatch.setattr("train_RL_agents.experiments.study.evaluate_runs", lambda *given: {})
     monkeypatch.setattr("train_RL_agents.experiments.report.write_report", lambda *given: given[1:3])
     assert main(study(tmp_path, "--jobs", "3", "--quiet")) == status
     ((runs, count, quiet),) = runner.made
