@@ -90,7 +90,7 @@ OURS = {
 
 
 def record_encounters(policy: str, episodes: int) -> Recording:
-    """Return encounters of two vessels, all steered by a policy.
+    """Return encounters of two vessels, all controlled by a policy.
 
     Args:
         policy: name of a shipped policy or a baseline.

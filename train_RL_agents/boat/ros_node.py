@@ -44,8 +44,8 @@ class PilotNode(Node):
         self.create_subscription(OdometryMessage, "odometry", self._on_odometry, 1)
         self.create_subscription(ObjectArray, "tracks", self._on_tracks, 1)
         self.create_subscription(PoseStamped, "goal", self._on_goal, 1)
-        self._steered = self._pilot.steering != THRUSTERS
-        topics = ("thrust", "angle") if self._steered else ("left_thrust", "right_thrust")
+        self._has_angle = self._pilot.steering != THRUSTERS
+        topics = ("thrust", "angle") if self._has_angle else ("left_thrust", "right_thrust")
         self._commands = [self.create_publisher(Float64, topic, 1) for topic in topics]
         self._status = self.create_publisher(String, "status", 1)
         self.create_timer(self._pilot.control_step, self._on_timer)
@@ -120,11 +120,11 @@ class PilotNode(Node):
         """Publish a last command without thrust, and log how often the shield acted."""
         pilot = self._pilot
         if pilot.settings.shield:
-            self._log(f"the shield replaced {pilot.shielded} of {pilot.steered} commands")
+            self._log(f"the shield replaced {pilot.shielded} of {pilot.commands} commands")
         self._send(Command(0.0, 0.0, "the node ends"))
 
     def _send(self, command: Command) -> None:
-        values = command.left, command.angle if self._steered else command.right
+        values = command.left, command.angle if self._has_angle else command.right
         for publisher, value in zip(self._commands, values, strict=True):
             publisher.publish(Float64(data=value))
         steering = "steering, replaced by the shield" if command.shielded else "steering"

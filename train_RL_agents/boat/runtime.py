@@ -139,7 +139,7 @@ class Pilot:
         self._read_limits(contract)
         self._shield = self._make_shield(contract) if self.settings.shield else None
         self._setpoint, self._last = (0.0, 0.0), -math.inf
-        self.steered = self.shielded = 0  # commands of the policy, and those that the shield replaced
+        self.commands = self.shielded = 0  # counts of the policy's commands, and of those that the shield replaced
 
     @classmethod
     def load(cls, folder: str | Path, settings: Settings | None = None) -> Pilot:
@@ -266,7 +266,7 @@ class Pilot:
             command = self._decide(now, odometry, tracks, goal)
             spent, most = perf_counter() - began, self.settings.max_seconds
             require(spent <= most, f"the decision took {spent:.3f} s, more than {most:g} s")
-            self.steered, self.shielded = self.steered + 1, self.shielded + command.shielded
+            self.commands, self.shielded = self.commands + 1, self.shielded + command.shielded
         except BoatError as error:
             command = Command(0.0, 0.0, str(error))
         except Exception as error:  # after any error the thrusters must stop

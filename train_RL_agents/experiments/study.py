@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -28,7 +28,7 @@ from train_RL_agents.evaluation.contenders import (
     common_world,
     run_set,
 )
-from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_set
+from train_RL_agents.evaluation.suites import SUITES, make_set
 from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import OVERALL
@@ -45,6 +45,10 @@ _FREE = [key for key in RESUMABLE if not key.startswith("trainer.")]
 """Settings that runs of a study may have otherwise than its file says: they change no result."""
 EPISODES = "episodes"
 """Name of the seeded episodes that policies are evaluated on in environments of others, which have no suites."""
+Evaluate = Callable[[LoadedPolicy], dict[str, Any]]
+"""Function that evaluates a policy and returns what is saved of it."""
+IsComplete = Callable[[dict[str, Any]], bool]
+"""Function that returns whether what was read is a whole evaluation."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +253,7 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
     make_folder(folder)
     evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
     for suite in study.suites:
-        scenarios = make_set(suite.name, world, suite.episodes, suite.seed) if study.built_in else None
+        is_complete, evaluate = _on_suite(suite, world, device) if study.built_in else _on_seeded(suite, device)
         evaluations[suite.name] = {}
         for (name, seed), policy in policies.items():
             file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"
@@ -262,61 +266,54 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
                 "sha256": sha256_of(policy.path),
             }
             content = read_json(file) if file.exists() else {}
-            if scenarios is None:
-                is_done = _is_seeded_evaluation(content, origin)
-            else:
-                is_done = _is_evaluation(content, origin, scenarios)
-            if not is_done:
-                if scenarios is None:
-                    scores = _evaluate_seeded(policy, suite, device)
-                else:
-                    scores = _evaluate(policy, scenarios, world, device)
-                content = origin | scores
+            is_same = all(content.get(key) == value for key, value in origin.items())
+            if not (is_same and is_complete(content)):
+                content = origin | evaluate(policy)
                 write_atomically(file, json.dumps(content) + "\n")
             evaluations[suite.name][name, seed] = content
     return evaluations
 
 
-def _is_evaluation(content: dict[str, Any], origin: dict[str, Any], scenarios: ScenarioSet) -> bool:
-    """Return whether this is the complete evaluation of a policy on scenarios."""
-    success, groups = content.get("success"), content.get("group")
-    count = sum(len(part.scenarios) for part in scenarios.parts)
-    return (
-        all(content.get(key) == value for key, value in origin.items())
-        and isinstance(success, list)
-        and isinstance(groups, list)
-        and len(success) == len(groups) == count
-        and all(value in (0, 1) for value in success)
-        and all(group in groups for group in scenarios.groups)
-        and all(group in scenarios.groups for group in groups)
-    )
+def _on_suite(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[IsComplete, Evaluate]:
+    """Return functions for the scenarios of a suite: whether an evaluation is complete, and one that makes it."""
+    scenarios = make_set(suite.name, world, suite.episodes, suite.seed)
+
+    def is_complete(content: dict[str, Any]) -> bool:
+        success, groups = content.get("success"), content.get("group")
+        return (
+            isinstance(success, list)
+            and isinstance(groups, list)
+            and len(success) == len(groups) == len(scenarios)
+            and all(value in (0, 1) for value in success)
+            and all(group in groups for group in scenarios.groups)
+            and all(group in scenarios.groups for group in groups)
+        )
+
+    def evaluate(policy: LoadedPolicy) -> dict[str, Any]:
+        episodes, _ = run_set(Contender.of(policy), scenarios, world, ActingOptions(), device)
+        return {
+            "success": episodes.success.int().tolist(),
+            "group": [scenarios.groups[level] for level in episodes.level.tolist()],
+        }
+
+    return is_complete, evaluate
 
 
-def _evaluate(policy: LoadedPolicy, scenarios: ScenarioSet, world: WorldConfig, device: torch.device) -> dict[str, Any]:
-    """Return success and group of each episode."""
-    episodes, _ = run_set(Contender.of(policy), scenarios, world, ActingOptions(), device)
-    return {
-        "success": episodes.success.int().tolist(),
-        "group": [scenarios.groups[level] for level in episodes.level.tolist()],
-    }
-
-
-def _is_seeded_evaluation(content: dict[str, Any], origin: dict[str, Any]) -> bool:
-    """Return whether this is the complete evaluation of a policy on seeded episodes."""
-    episodes = origin["suite"]["episodes"]
-    scores = content.get("success", content.get("returns"))
-    if not (isinstance(scores, list) and len(scores) == episodes and all(map(is_number, scores))):
-        return False
-    if "success" in content and not (set(scores) <= {0, 1} and content.get("group") == [OVERALL] * episodes):
-        return False
-    return all(content.get(key) == value for key, value in origin.items())
-
-
-def _evaluate_seeded(policy: LoadedPolicy, suite: Suite, device: torch.device) -> dict[str, Any]:
-    """Return the success of each seeded episode, or the returns if the environment does not tell success."""
+def _on_seeded(suite: Suite, device: torch.device) -> tuple[IsComplete, Evaluate]:
+    """Return the same functions for seeded episodes; of an environment that tells no success, returns are saved."""
     assert suite.episodes is not None and suite.seed is not None
-    policies = {"": PolicyWrapper(policy.agent)}
-    table = run_seeded(policy.config.env, policies, suite.episodes, suite.seed, device)[""]
-    if table.success is None:
-        return {"returns": table.returns.tolist()}
-    return {"success": table.success.int().tolist(), "group": [OVERALL] * suite.episodes}
+    count, seed = suite.episodes, suite.seed
+
+    def is_complete(content: dict[str, Any]) -> bool:
+        scores = content.get("success", content.get("returns"))
+        if not (isinstance(scores, list) and len(scores) == count and all(map(is_number, scores))):
+            return False
+        return "success" not in content or (set(scores) <= {0, 1} and content.get("group") == [OVERALL] * count)
+
+    def evaluate(policy: LoadedPolicy) -> dict[str, Any]:
+        table = run_seeded(policy.config.env, {"": PolicyWrapper(policy.agent)}, count, seed, device)[""]
+        if table.success is None:
+            return {"returns": table.returns.tolist()}
+        return {"success": table.success.int().tolist(), "group": [OVERALL] * count}
+
+    return is_complete, evaluate

@@ -178,7 +178,7 @@ def test_what_the_shield_does_is_published_and_logged(module):
     ros, node, sent = boat(module, shield=True)
     (pilot,) = Pilot.made
     pilot.answer = Command(100.0, -50.0, shielded=True)
-    pilot.steered, pilot.shielded = 7, 3
+    pilot.commands, pilot.shielded = 7, 3
     tick(ros, node)
     assert sent["status"] == ["steering, replaced by the shield"] and node.logged == []
     node.stop()

@@ -105,7 +105,7 @@ def test_a_pilot_uses_it_if_it_is_asked_for(make_pilot):
     other = shielded.command(0.0, OWN, AHEAD, GOAL)
     assert other.shielded and not other.stopped and other.left > other.right
     far = shielded.command(0.5, replace(OWN, stamp=0.5), Tracks(0.5, np.zeros((0, 5))), GOAL)
-    assert not far.shielded and (shielded.steered, shielded.shielded) == (2, 1)
+    assert not far.shielded and (shielded.commands, shielded.shielded) == (2, 1)
 
 
 def test_it_keeps_the_limits_of_the_settings(make_pilot):
@@ -142,7 +142,7 @@ def test_a_pilot_has_limits_and_commands_of_each_side(tmp_path):
 def test_commands_dropped_because_they_came_too_late_are_not_counted(make_pilot):
     pilot = make_pilot(settings=replace(PATIENT, shield=True, max_seconds=0.0))
     assert "the decision took" in pilot.command(0.0, OWN, AHEAD, GOAL).stopped
-    assert (pilot.steered, pilot.shielded) == (0, 0)
+    assert (pilot.commands, pilot.shielded) == (0, 0)
 
 
 def test_a_contract_without_thrust_is_refused(tmp_path):

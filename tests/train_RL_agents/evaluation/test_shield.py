@@ -106,9 +106,9 @@ def test_the_hull_is_that_of_the_policys_world():
 
 @pytest.mark.parametrize("steering", ["rudder", ("thrusters", "rudder", "thrusters")])
 @pytest.mark.parametrize("in_file", [False, True])
-def test_boats_that_are_not_steered_by_two_thrusters_are_refused(steering, in_file):
-    steered = replace(EXACT, vessel=replace(EXACT.vessel, actuators=ActuatorConfig(steering=steering)))
-    part = Part(EXACT, episodes_of(DRAWN.scenarios, steered)) if in_file else part_of(steered)
+def test_boats_without_two_thrusters_are_refused(steering, in_file):
+    other = replace(EXACT, vessel=replace(EXACT.vessel, actuators=ActuatorConfig(steering=steering)))
+    part = Part(EXACT, episodes_of(DRAWN.scenarios, other)) if in_file else part_of(other)
     with pytest.raises(ConfigError, match=r"steering=.*: must be thrusters for --shield"):
         Shield(acting(None), EXACT, part, True, ShieldCount())
 

@@ -205,12 +205,18 @@ STEERED_ROWS = {
     "angle in degrees": (STEERED, lambda rows: changed(RIGHT, lambda v: v - 40.0)(rows), "from -1.0472 to 1.0472 rad"),
     "thrusts of two": (HEADER, lambda rows: rows, "there is no column thrust and angle"),
     "a rudder by name": ("time,thrust,rudder,x,y,yaw", lambda rows: rows, "there is no column angle"),
-    "shares in degrees": ("time,thrust_command,angle_command,x,y,yaw", changed(LEFT, lambda v: v / 100),
-                          "angle_command: 20 to 80; must be from -1 to 1"),
-    "too much": (STEERED, lambda rows: changed(LEFT, lambda v: 50 * v)(changed(RIGHT, lambda v: v / 100)(rows)),
-                 "the limits of milliampere"),
+    "shares in degrees": (
+        "time,thrust_command,angle_command,x,y,yaw",
+        changed(LEFT, lambda v: v / 100),
+        "angle_command: 20 to 80; must be from -1 to 1",
+    ),
+    "too much": (
+        STEERED,
+        lambda rows: changed(LEFT, lambda v: 50 * v)(changed(RIGHT, lambda v: v / 100)(rows)),
+        "the limits of milliampere",
+    ),
     "all constant": (STEERED, lambda rows: put(slice(None), slice(1, 3), 0.5)(rows), "must be commands that change"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STEERED_ROWS)
