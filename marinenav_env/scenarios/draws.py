@@ -31,6 +31,12 @@ Examine = Callable[["Draws", Tensor | slice, int], tuple[tuple[Tensor, ...], Ten
 all [P, ...], and [P] bool: whether these candidates were enough."""
 
 
+def between(unit: Tensor, ends: tuple[float, float]) -> Tensor:
+    """Scale numbers on [0, 1) to a range."""
+    low, high = ends
+    return low + (high - low) * unit
+
+
 class Draws(Protocol):
     """Random numbers of P scenarios."""
 

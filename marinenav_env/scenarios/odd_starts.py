@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from marinenav_env.scenarios.scenario import ENCOUNTER_OFFSET
+from marinenav_env.scenarios.encounter_sampler import ENCOUNTER_OFFSET
 
 Points = Sequence[Sequence[float]]
 

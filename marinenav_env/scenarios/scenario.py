@@ -11,65 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from marinenav_env.config import BEHAVIOURS, Level, ScenarioConfig
+from marinenav_env.config import Level, ScenarioConfig
 from marinenav_env.runtime.host_reads import may_hold
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.draws import (
-    BEHAVIOUR,
-    CORES,
-    DELAYS,
-    HEADINGS,
-    MOTION,
-    OBSTACLES,
-    OFFSETS,
-    REACH,
-    ROBOTS,
-    Draws,
-    first_enough,
-    make_draws,
-)
-from marinenav_env.scenarios.encounters import SEPARATION, draw_courses, meeting, smallest_angle
+from marinenav_env.scenarios.draws import CORES, HEADINGS, OBSTACLES, ROBOTS, Draws, between, first_enough, make_draws
+from marinenav_env.scenarios.encounter_sampler import EncounterSampler
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
-
-ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
-"""Range of the distance from a start, and from a goal, to the point where the courses of an encounter
-meet, and largest deviation of both along either axis (m)."""
-SPEED = 2.0
-"""Usual speed of vessels that start in motion (m/s)."""
-SLOW_SHARE, SLOW_CHANCE, SLOW_COURSE = 0.4, 0.25, math.radians(20.0)
-"""Share of the speed of a second vessel that is overtaken, probability that there is one, and largest
-difference of its course from that of the first (rad); it keeps course and speed."""
-BEHIND = 22.0
-"""Initial distance of a vessel that comes up from behind, out of sight of a usual sensor (m)."""
-DELAY_SHARES = (1.0, 0.6, 0.3, 0.0)
-"""Shares of the drawn delays that are tried until no two vessels start too close."""
-LONGEST = 30.0
-"""Longest time until vessels that start in motion meet (s)."""
-ONSET = (2.0, 8.0)
-"""Range of the time from the onset of a behaviour until the vessels would meet (s)."""
-
-
-class _Meeting(NamedTuple):
-    """Encounters of P scenarios."""
-
-    ends: Tensor
-    """[4, P, R] x and y of starts and goals (m)."""
-    course: Tensor
-    """[P, R] initial course (rad)."""
-    speed: Tensor
-    """[P, R] initial speed (m/s)."""
-    scripted: Tensor
-    """[P, R] bool: the robot is not controlled by actions."""
-    behaviour: Tensor | None
-    """[P, R] int64: what scripted robots do; None if all keep course and speed."""
-    onset: Tensor | None
-    """[P, R] time at which the behaviour begins (s)."""
 
 
 def blank_scenarios(
@@ -132,12 +85,6 @@ def _to_nearest(points: Tensor, others: Tensor, present: Tensor) -> Tensor:
     return dx.square_().add_(dy.square_()).amin(1).sqrt_()
 
 
-def _between(unit: Tensor, ends: tuple[float, float]) -> Tensor:
-    """Scale numbers on [0, 1) to a range."""
-    low, high = ends
-    return low + (high - low) * unit
-
-
 def _choose(
     candidates: Tensor,
     open_: Tensor,
@@ -169,20 +116,6 @@ def _choose(
         open_ = open_ & (number > first) & ~(clash(candidate) & exists)
         accepted[..., slot : slot + 1], mask[:, slot : slot + 1] = candidate * exists, exists
     return accepted, mask
-
-
-def _closing(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
-    """Return the smallest relative speed of two present vessels (m/s), [P, 1].
-
-    Args:
-        course: [P, R] courses (rad).
-        speed: [P, R] speeds (m/s).
-        both: [P, R, R] bool: both vessels are present.
-    """
-    velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
-    relative = (velocity[:, :, None] - velocity[:, None]).norm(dim=-1)
-    same = torch.eye(course.shape[-1], dtype=torch.bool, device=course.device)
-    return torch.where(both & ~same, relative, torch.inf).amin((-1, -2))[:, None]
 
 
 def _check_room(config: ScenarioConfig, level: Level) -> None:
@@ -235,24 +168,7 @@ class ScenarioSampler:
         )
         self._encounter = torch.tensor([level.encounter for level in levels], device=device)
         self._has_encounters = any(level.encounter for level in levels)
-        apart = [level.separation or SEPARATION for level in levels]
-        self._separation = torch.tensor(apart, **self._options)
-        self._traffic = torch.tensor([level.traffic for level in levels], **self._options)
-        self._slow = torch.tensor([level.slow_vessel for level in levels], device=device)
-        self._unruly = torch.tensor([level.unruly for level in levels], **self._options)
-        codes = [[BEHAVIOURS.index(name) for name in level.behaviours] for level in levels]
-        self._num_behaviours = torch.tensor([len(row) for row in codes], device=device)
-        rows = [torch.tensor(row) for row in codes]
-        self._behaviours = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(device)
-        self._overtaken = torch.tensor([level.overtaken for level in levels], device=device)
-        self._has_overtaken = any(level.overtaken for level in levels)
-        self._speed_spread, self._time_spread = (
-            torch.tensor([getattr(level, name) for level in levels], **self._options)
-            for name in ("speed_spread", "time_spread")
-        )
-        self._has_delays = any(level.time_spread for level in levels)
-        self._has_unruly = any(level.unruly for level in levels)
-        self._has_motion = self._has_unruly or any(level.traffic or level.overtaken for level in levels)
+        self._encounters = EncounterSampler(config, levels, self._sides, self._options)
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
@@ -272,9 +188,11 @@ class ScenarioSampler:
         ends, robot_mask = self._robots(level, draws)
         encounters = None
         if self._has_encounters:
-            encounters, is_encounter = self._encounters(level, draws), self._encounter[level][:, None]
+            present = torch.arange(self.max_robots, device=level.device) < self._counts[level][:, :1]
+            encounters = self._encounters.draw(level, present, self._encounter[level], draws)
+            is_encounter = self._encounter[level][:, None]
             ends = torch.where(is_encounter, encounters.ends, ends)
-            robot_mask = torch.where(is_encounter, self._present(level), robot_mask)
+            robot_mask = torch.where(is_encounter, present, robot_mask)
         # [2, P, 2 R]: starts and goals, from which cores and obstacles stay away.
         taken = torch.cat((ends[:2], ends[2:]), -1), torch.cat((robot_mask, robot_mask), -1)
         cores = self._cores(level, *taken, draws)
@@ -284,7 +202,7 @@ class ScenarioSampler:
         velocity, scripted, behaviour, onset = start.new_zeros(*robot_mask.shape, 3), None, None, None
         if encounters is not None:
             heading = torch.where(is_encounter, encounters.course, heading)
-        if encounters is not None and self._has_motion:
+        if encounters is not None and self._encounters.has_motion:
             ahead = torch.stack((heading.cos(), heading.sin(), torch.zeros_like(heading)), -1)
             velocity, scripted = encounters.speed[..., None] * ahead, encounters.scripted & robot_mask
             behaviour, onset = encounters.behaviour, encounters.onset
@@ -337,142 +255,6 @@ class ScenarioSampler:
         near = _to_nearest(points, ends, present) < radius + self.config.clear_r
         return ~(beyond[0] | beyond[1] | near)
 
-    def _present(self, level: Tensor) -> Tensor:
-        """Return which robots are present in an encounter, [P, R] bool."""
-        return torch.arange(self.max_robots, device=level.device) < self._counts[level][:, :1]
-
-    def _encounters(self, level: Tensor, draws: Draws) -> _Meeting:
-        """Draw robots whose courses meet at the centre of the map, for every scenario."""
-        present = self._present(level)
-        robots = present.shape[-1]
-        # Courses of scenarios without an encounter are not used, so they need no separation.
-        separation = self._separation[level] * self._encounter[level]
-        course = draw_courses(present, draws, separation)
-        scale, usual_speed = self.config.scale, SPEED * self.config.speed_scale
-        near, far = (scale * distance for distance in ENCOUNTER_DISTANCE)
-        offset, longest = scale * ENCOUNTER_OFFSET, LONGEST * scale / self.config.speed_scale
-        before, beyond = near + (far - near) * draws.uniform(REACH, (2,), (1,))
-        # On nearly parallel courses they start farther off, to keep apart.
-        chord = 2.0 * torch.sin(0.5 * smallest_angle(course, present))[:, None]
-        apart = self.config.clear_r + 2.0 * offset
-        reach = torch.maximum(before, apart / chord).expand(present.shape)
-        speed, scripted = torch.zeros_like(course), torch.zeros_like(present)
-        behaviour, onset, delay = None, None, None
-        if self._has_motion:
-            traffic = self._traffic[level][:, None]
-            overtaken = self._overtaken[level][:, None] if self._has_overtaken else None
-            moving = (traffic > 0.0) | (self._unruly[level][:, None] > 0.0)
-            moving = moving if overtaken is None else moving | overtaken
-            slow = self._slow[level][:, None]
-            spread = self._speed_spread[level][:, None]
-            course, speed, scripted = self._in_motion(moving, traffic, slow, overtaken, spread, course, draws)
-            both = present[:, :, None] & present[:, None]
-            gap = apart if overtaken is None else torch.where(overtaken, scale * BEHIND, apart)
-            time = torch.maximum(before / usual_speed, (gap / _closing(course, speed, both))).clamp_max(longest)
-            if self._has_delays:
-                delay = self._delays(level, course, speed, time, gap, both, draws) * moving
-                time = time + delay
-            reach = torch.where(moving, speed * time, reach)
-            if self._has_unruly:
-                scripted, behaviour, onset = self._misbehaving(level, scripted, time, slow, draws)
-        jitter = 2.0 * draws.uniform(OFFSETS, (2,), (robots, 2)) - 1.0
-        centre = 0.5 * self._sides[:, level].T[:, None]
-        beyond = beyond.expand(present.shape)
-        if delay is not None:
-            # The first vessel meets the others where it is at their times, and its goal is behind the last of them.
-            way = speed[:, :1] * delay
-            ahead = torch.stack((course[:, :1].cos(), course[:, :1].sin()), -1)
-            centre = centre + way[..., None] * ahead
-            beyond = torch.cat((beyond[:, :1] + way.amax(-1, keepdim=True), beyond[:, 1:]), -1)
-        start, goal = meeting(course, reach, beyond, centre)
-        ends = (torch.stack((start, goal)) + offset * jitter).movedim(-1, 1).flatten(0, 1)
-        return _Meeting(ends, course, speed, scripted, behaviour, onset)
-
-    def _delays(
-        self,
-        level: Tensor,
-        course: Tensor,
-        speed: Tensor,
-        time: Tensor,
-        gap: Tensor | float,
-        both: Tensor,
-        draws: Draws,
-    ) -> Tensor:
-        """Return the delays with which vessels meet the first (s), [P, R]; 0 for the first.
-
-        Args:
-            level: [P] int64.
-            course: [P, R] courses (rad).
-            speed: [P, R] speeds (m/s).
-            time: [P, 1] time until all vessels meet without delays (s).
-            gap: smallest distance of two starts (m), a number or [P, 1].
-            both: [P, R, R] bool: both vessels are present.
-            draws: random numbers of the scenarios.
-        """
-        velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
-        drawn = draws.uniform(DELAYS, (), speed.shape[1:]) * self._time_spread[level][:, None] * time
-        # Vessels that are absent, which only other levels have, must not delay the last meeting.
-        drawn = torch.cat((torch.zeros_like(time), drawn[:, 1:]), -1) * both.any(-1)
-        delays = torch.stack([share * drawn for share in DELAY_SHARES])
-        starts = (time + delays)[..., None] * (velocity[:, :1] - velocity)
-        distance = (starts[..., :, None, :] - starts[..., None, :, :]).norm(dim=-1)
-        same = torch.eye(speed.shape[-1], dtype=torch.bool, device=speed.device)
-        closest = torch.where(both & ~same, distance, torch.inf).amin((-1, -2))[..., None]
-        # Without delays the distance may be the gap up to rounding.
-        has_room = (closest >= gap) | (delays.amax(-1, keepdim=True) == 0.0)
-        first = has_room.to(torch.int8).argmax(0, keepdim=True)
-        return delays.gather(0, first.expand(1, *speed.shape))[0]
-
-    def _misbehaving(
-        self, level: Tensor, scripted: Tensor, time: Tensor, controlled: Tensor, draws: Draws
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the mask of scripted robots, their behaviours and the onsets of these, all [P, R].
-
-        Args:
-            level: [P] int64.
-            scripted: [P, R] bool, robots that keep course and speed unless they misbehave.
-            time: [P, 1 or R] time until the vessels would meet (s).
-            controlled: [P, 1] bool, the second vessel is slow and not scripted.
-            draws: random numbers of the scenarios.
-        """
-        chance, choice, lead = draws.uniform(BEHAVIOUR, (3,), scripted.shape[1:])
-        slot = torch.arange(scripted.shape[-1], device=level.device)
-        unruly = (chance < self._unruly[level][:, None]) & (slot > 0) & ~(controlled & (slot == 1))
-        count = self._num_behaviours[level][:, None]
-        index = (choice * count).to(torch.int64).minimum(count - 1)
-        behaviour = torch.where(unruly, self._behaviours[level].gather(-1, index), 0)
-        onset = torch.where(unruly, (time - _between(lead, ONSET)).clamp_min(0.0), 0.0)
-        return scripted | unruly, behaviour, onset
-
-    def _in_motion(
-        self,
-        moving: Tensor,
-        traffic: Tensor,
-        controlled: Tensor,
-        overtaken: Tensor | None,
-        spread: Tensor,
-        course: Tensor,
-        draws: Draws,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return courses, speeds and the mask of scripted robots, all [P, R], where ``moving`` [P, 1] holds.
-
-        The share ``traffic`` [P, 1] of them is scripted. Where ``controlled`` [P, 1] holds, the second vessel
-        is slow and not scripted; where ``overtaken`` [P, 1] holds, the first is slow and the second scripted. The
-        other speeds vary by the share ``spread`` [P, 1].
-        """
-        chance, vary, turn = draws.uniform(MOTION, (3,), course.shape[1:])
-        slot = torch.arange(course.shape[-1], device=course.device)
-        slow = ((chance[:, :1] < SLOW_CHANCE) | controlled) & (slot == 1) & moving
-        nearly_ahead = slow
-        if overtaken is not None:
-            slow, nearly_ahead = (torch.where(overtaken, slot == first, slow) for first in (0, 1))
-        course = torch.where(nearly_ahead, SLOW_COURSE * (2.0 * turn - 1.0), course)
-        share = torch.where(slow, SLOW_SHARE, 1.0 + spread * (2.0 * vary - 1.0))
-        scripted = torch.where(slow, ~controlled, (chance < traffic) & (slot > 0))
-        if overtaken is not None:
-            scripted = torch.where(overtaken & (slot < 2), slot == 1, scripted)
-        return course, torch.where(moving, SPEED * self.config.speed_scale * share, 0.0), scripted
-
     def _robots(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """Draw starts and goals of the robots, x and y [4, P, R], and their mask [P, R]."""
         margin, clear_r = self.config.start_margin, self.config.clear_r
@@ -488,7 +270,7 @@ class ScenarioSampler:
             far = _distance(starts, goals) >= self._distances[level[rows]][:, None]
             return _choose(torch.cat((starts, goals)), far, wanted, self.max_robots, clash)
 
-        # Robots of an encounter are drawn by _encounters.
+        # Robots of an encounter are drawn by EncounterSampler.
         wanted = self._counts[level, 0] * ~self._encounter[level]
         return self._accept(draws, wanted, choose)
 
@@ -502,7 +284,7 @@ class ScenarioSampler:
             unit, side, speed = draws.candidates(CORES, count, (2, 1, 1))
             points, clockwise = self._points(unit, level[rows], 0.0), side[0] < 0.5
             level_speed = self._core_speeds[level[rows]][:, None]
-            speed = torch.where(level_speed > 0.0, level_speed, _between(speed[0], config.v_range))
+            speed = torch.where(level_speed > 0.0, level_speed, between(speed[0], config.v_range))
             strength = turn * config.core_radius * speed
 
             def clash(accepted: Tensor) -> Tensor:
@@ -533,7 +315,7 @@ class ScenarioSampler:
         def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
             unit, size = draws.candidates(OBSTACLES, count, (2, 1))
             points = self._points(unit, level[rows], config.obstacle_margin)
-            radii = _between(size[0], config.obs_r_range)
+            radii = between(size[0], config.obs_r_range)
             free = self._is_free(points, radii, level[rows], ends[:, rows], present[rows])
             if self._max_cores:
                 near = _to_nearest(points, cores[:2, rows], cores[2, rows] != 0.0)

@@ -15,8 +15,8 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.config import BEHAVIOURS
 from marinenav_env.scenarios.draws import GeneratorDraws
+from marinenav_env.scenarios.encounter_sampler import ONSET
 from marinenav_env.scenarios.encounters import draw_courses
-from marinenav_env.scenarios.scenario import ONSET
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
 from train_RL_agents.evaluation.encounter_suites import KINDS, SIDE, SLOW_SLOT, scenarios_of

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import BEHAVIOURS, PerRobot, WorldConfig
-from marinenav_env.scenarios.scenario import ONSET
+from marinenav_env.scenarios.encounter_sampler import ONSET
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
 from marinenav_env.support.validation import require

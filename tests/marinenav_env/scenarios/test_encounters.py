@@ -11,14 +11,9 @@ from torch import Tensor
 from marinenav_env import ConfigError, Curriculum, MarineNavEnv
 from marinenav_env.config import Level, ScenarioConfig
 from marinenav_env.scenarios.draws import GeneratorDraws
+from marinenav_env.scenarios.encounter_sampler import ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET, SLOW_COURSE, SPEED
 from marinenav_env.scenarios.encounters import SEPARATION, draw_courses, meeting, smallest_angle
-from marinenav_env.scenarios.scenario import (
-    ENCOUNTER_DISTANCE,
-    ENCOUNTER_OFFSET,
-    SLOW_COURSE,
-    SPEED,
-    ScenarioSampler,
-)
+from marinenav_env.scenarios.scenario import ScenarioSampler
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64
 TURN = 2.0 * math.pi
@@ -137,7 +132,7 @@ def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, drawn_num
     courses = draw_courses(torch.tensor(present)[level], draws(120))
     # Nearly parallel ones too, which start farther off or have to wait for long.
     courses[::5, 1] = torch.linspace(0.002, 0.3, len(courses[::5]), dtype=DOUBLE)
-    monkeypatch.setattr("marinenav_env.scenarios.scenario.draw_courses", lambda *given: courses)
+    monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.draw_courses", lambda *given: courses)
     drawn_numbers.clear()
     drawn = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE).sample(level, seeded())
     assert drawn.scripted is not None

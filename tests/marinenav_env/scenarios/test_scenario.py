@@ -319,7 +319,7 @@ def met(monkeypatch: pytest.MonkeyPatch, courses: list[list[float]], *levels: Le
     """Encounters of vessels on given courses, without random offsets."""
     given = torch.tensor(courses, dtype=torch.float64)
     monkeypatch.setattr("marinenav_env.scenarios.scenario.draw_courses", lambda *_: given)
-    monkeypatch.setattr("marinenav_env.scenarios.scenario.ENCOUNTER_OFFSET", 0.0)
+    monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.ENCOUNTER_OFFSET", 0.0)
     return draw(ScenarioConfig(**sides), levels, len(courses))
 
 
@@ -347,7 +347,7 @@ def test_starts_and_goals_deviate_evenly_along_either_axis(
 ) -> None:
     courses = [[0.0, math.pi / 2]] * 400
     exact = met(monkeypatch, courses, encounter(2))
-    monkeypatch.setattr("marinenav_env.scenarios.scenario.ENCOUNTER_OFFSET", 1.5)
+    monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.ENCOUNTER_OFFSET", 1.5)
     drawn = draw(ScenarioConfig(), (encounter(2),), 400)
     off = torch.cat((drawn.start - exact.start, drawn.goal - exact.goal), -1).flatten(1)
     assert off.abs().max() <= 1.5 + 1e-9
@@ -369,7 +369,7 @@ def test_starts_keep_apart_on_nearly_parallel_courses(monkeypatch: pytest.Monkey
 
 def test_starts_keep_apart_in_spite_of_their_deviations(monkeypatch: pytest.MonkeyPatch) -> None:
     met(monkeypatch, [[0.0, 0.1]] * 400, encounter(2))
-    monkeypatch.setattr("marinenav_env.scenarios.scenario.ENCOUNTER_OFFSET", 1.5)
+    monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.ENCOUNTER_OFFSET", 1.5)
     drawn = draw(ScenarioConfig(), (encounter(2),), 400)
     apart = (drawn.start[:, 0] - drawn.start[:, 1]).norm(dim=-1)
     # 10 m and both deviations along one axis, less both along both axes.
