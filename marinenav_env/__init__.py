@@ -2,8 +2,9 @@
 
 import gymnasium
 
-from marinenav_env.config import LEVELS, Level, WorldConfig
+from marinenav_env.config import WorldConfig
 from marinenav_env.env import MarineNavEnv
+from marinenav_env.levels import LEVELS, Level
 from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.scenario_file import Episode, write_scenarios
 from marinenav_env.sensing.entries import Entry, EntrySensor, Scene

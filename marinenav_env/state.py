@@ -76,7 +76,7 @@ class Scenario(TensorClass):
     """[E, R] bool: the robot is not controlled by actions, never collides itself and yields no training
     data; None: there is no such robot."""
     behaviour: Tensor | None = None
-    """[E, R] int64: what a scripted robot does, an index into config.BEHAVIOURS; None: all of them keep
+    """[E, R] int64: what a scripted robot does, an index into levels.BEHAVIOURS; None: all of them keep
     course and speed."""
     onset: Tensor | None = None
     """[E, R] time at which the behaviour begins (s); None without behaviours."""

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from marinenav_env.config import ActuatorConfig, Level, PerRobot, VesselConfig, WorldConfig
+from marinenav_env.config import ActuatorConfig, PerRobot, VesselConfig, WorldConfig
+from marinenav_env.levels import Level
 from marinenav_env.support.files import read_json
 from marinenav_env.support.validation import ConfigError, is_number, is_text, require
 

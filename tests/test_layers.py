@@ -13,6 +13,7 @@ WORLD = (
     "support",
     "runtime",
     "config",
+    "levels",
     "vessels",
     "state",
     "physics",

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from marinenav_env.config import Level, WorldConfig
+from marinenav_env.config import WorldConfig
+from marinenav_env.levels import Level
 from marinenav_env.pictures.drawing import (
     Stage,
     Voyage,

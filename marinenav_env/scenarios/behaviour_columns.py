@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from marinenav_env.config import BEHAVIOURS
+from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 

@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.config import ScenarioConfig
+from marinenav_env.levels import Level
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import make_draws

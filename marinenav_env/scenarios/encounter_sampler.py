@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from marinenav_env.config import BEHAVIOURS, Level, ScenarioConfig
+from marinenav_env.config import ScenarioConfig
+from marinenav_env.levels import BEHAVIOURS, Level
 from marinenav_env.scenarios.draws import BEHAVIOUR, DELAYS, MOTION, OFFSETS, REACH, Draws, between
 from marinenav_env.scenarios.encounters import SEPARATION, draw_courses, meeting, smallest_angle
 

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.config import ScenarioConfig
+from marinenav_env.levels import Level
 from marinenav_env.runtime.host_reads import may_hold
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import CORES, HEADINGS, OBSTACLES, ROBOTS, Draws, between, first_enough, make_draws

@@ -113,7 +113,7 @@ class Episode:
     seed: int = 0
     """Seed that the scenario was drawn from, for the record."""
     behaviour: list[str] = field(default_factory=list)
-    """Per robot one of config.BEHAVIOURS, or an empty text if actions control it; empty: they control all."""
+    """Per robot one of levels.BEHAVIOURS, or an empty text if actions control it; empty: they control all."""
     onset: list[float] = field(default_factory=list)
     """Per robot the time at which its behaviour begins (s); empty without behaviours."""
     states_penalty: bool = field(default=True, compare=False)

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.config import MODERATE, MOST_DELAY, Level, WorldConfig
+from marinenav_env.config import MODERATE, MOST_DELAY, WorldConfig
+from marinenav_env.levels import Level
 from marinenav_env.physics.weather import RATIOS, make_weather
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import FAULTS, VESSELS, WEATHER, CounterDraws, Draws

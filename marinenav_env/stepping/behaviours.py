@@ -1,6 +1,6 @@
 """Behaviours of vessels that no policy controls (``Scenario.scripted``), by their codes.
 
-A code is the index of a name in ``config.BEHAVIOURS``. Until its onset, a vessel keeps course and speed,
+A code is the index of a name in ``levels.BEHAVIOURS``. Until its onset, a vessel keeps course and speed,
 and so does one of the behaviour ``keep`` for ever. From the onset on
 
 - ``act_late`` steers TURN to starboard of its first course for TURN_SECONDS, then for its goal;
@@ -20,7 +20,8 @@ import math
 import torch
 from torch import Tensor
 
-from marinenav_env.config import BEHAVIOURS, STEERING
+from marinenav_env.config import STEERING
+from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.physics.dynamics import continuous_rates
 from marinenav_env.physics.thrust import ThrustController, to_the_goal
 from marinenav_env.sensing.perception import own_state

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Protocol
 import torch
 from torch import Tensor
 
-from marinenav_env.config import LEVELS, Level, ScenarioConfig
+from marinenav_env.config import ScenarioConfig
+from marinenav_env.levels import LEVELS, Level
 from marinenav_env.runtime.host_reads import launches_dominate, rows_where
 from marinenav_env.runtime.layout import environments_innermost
 from marinenav_env.runtime.philox import RandomSource

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from marinenav_env import config as ours
+from marinenav_env import levels
 from marinenav_env.stepping.reset_pool import Curriculum
 from marinenav_env.support.validation import ConfigError
 from tests.oracle import colregs, dynamics, perception, reward, scenario
@@ -63,11 +64,13 @@ def test_more_defaults() -> None:
 
 
 def test_levels_are_the_published_ones() -> None:
-    got = [(level.num_robots, level.num_cores, level.num_obstacles, level.min_start_goal_dis) for level in ours.LEVELS]
+    got = [
+        (level.num_robots, level.num_cores, level.num_obstacles, level.min_start_goal_dis) for level in levels.LEVELS
+    ]
     assert got == [
         (level.robots, level.cores, level.obstacles, level.min_start_goal_dis) for level in scenario.LEVELS.values()
     ]
-    assert Curriculum().levels == ours.LEVELS
+    assert Curriculum().levels == levels.LEVELS
 
 
 NAN, INF = math.nan, math.inf
@@ -154,11 +157,11 @@ REFUSED: list[tuple[type, str, str, Any]] = [
     (ours.WorldConfig, "world", "substeps", 0),
     (ours.WorldConfig, "world", "substeps", 10.5),
     (ours.WorldConfig, "world", "max_steps", 0),
-    (ours.Level, "level", "num_robots", 0),
-    (ours.Level, "level", "num_robots", 2.5),
-    (ours.Level, "level", "num_cores", -1),
-    (ours.Level, "level", "num_obstacles", 1001),
-    (ours.Level, "level", "min_start_goal_dis", -1.0),
+    (levels.Level, "level", "num_robots", 0),
+    (levels.Level, "level", "num_robots", 2.5),
+    (levels.Level, "level", "num_cores", -1),
+    (levels.Level, "level", "num_obstacles", 1001),
+    (levels.Level, "level", "min_start_goal_dis", -1.0),
     (Curriculum, "curriculum", "levels", ()),
     (Curriculum, "curriculum", "weights", (1.0,)),
     (Curriculum, "curriculum", "weights", (0.0,) * 6),
@@ -197,5 +200,5 @@ def test_the_bounds_themselves_are_allowed() -> None:
     ours.SensorConfig(r_kappa=0.0, r_mean_ratio=0.0, max_objects=1)
     ours.ScenarioConfig(clear_r=0.0, obs_r_range=(0.0, 0.0), draws=1)
     ours.WorldConfig(dt=1.0, substeps=1, max_steps=1)
-    ours.Level(1, 0, 0, 0.0)
-    Curriculum(levels=(ours.Level(),), pool_size=1, refresh_size=1, refresh_interval=1)
+    levels.Level(1, 0, 0, 0.0)
+    Curriculum(levels=(levels.Level(),), pool_size=1, refresh_size=1, refresh_interval=1)

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from marinenav_env.config import BEHAVIOURS
+    from marinenav_env.levels import BEHAVIOURS
     from marinenav_env.support.files import check_folder
     from marinenav_env.support.validation import require
     from train_RL_agents.config.schema import LARGEST_SEED

@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from typing import Any, Literal, NamedTuple, get_origin
 
 from marinenav_env import Level
-from marinenav_env.config import NAMED_LEVELS
+from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.support.validation import describe, words_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from marinenav_env import Level
-from marinenav_env.config import NAMED_LEVELS
+from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.support.validation import (
     ConfigError,
     NonNegative,

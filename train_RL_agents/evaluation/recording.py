@@ -129,7 +129,7 @@ class Recording:
     """Weights of the published reward for a control step, and for a radian of the turn that is asked for; None for
     rewards of the user's own."""
     behaviour: Annotated[Tensor | None, int, "E, R"] = None
-    """Index into config.BEHAVIOURS of robots that the policy does not control, -1 of others; None if there are none."""
+    """Index into levels.BEHAVIOURS of robots that the policy does not control, -1 of others; None if there are none."""
     onset: Annotated[Tensor | None, float, "E, R"] = None
     """Time at which the behaviour begins (s)."""
     rules: ColregsConfig = field(default_factory=ColregsConfig)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from marinenav_env.config import BEHAVIOURS
+from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.draws import GeneratorDraws
 from marinenav_env.scenarios.encounter_sampler import ONSET
 from marinenav_env.scenarios.encounters import draw_courses

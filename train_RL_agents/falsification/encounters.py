@@ -17,7 +17,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from marinenav_env.config import BEHAVIOURS, PerRobot, WorldConfig
+from marinenav_env.config import PerRobot, WorldConfig
+from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.encounter_sampler import ONSET
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
@@ -96,7 +97,7 @@ class Space:
     vessels: int = 3
     """Largest number of vessels, the own one included."""
     behaviours: tuple[str, ...] = BEHAVIOURS
-    """Behaviours of the others, of config.BEHAVIOURS."""
+    """Behaviours of the others, of levels.BEHAVIOURS."""
 
     def __post_init__(self) -> None:
         require(2 <= self.vessels <= MOST_VESSELS, "--vessels", self.vessels, f"from 2 to {MOST_VESSELS}")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import Episode, WorldConfig
-from marinenav_env.config import BEHAVIOURS
+from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.scenario_file import episodes_of
 from train_RL_agents.config.schema import LARGEST_SEED
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from marinenav_env import Curriculum, MarineNavEnv
-from marinenav_env.config import MODERATE, Level, RewardConfig, WorldConfig
+from marinenav_env.config import MODERATE, RewardConfig, WorldConfig
+from marinenav_env.levels import Level
 
 BY_ROLE = RewardConfig(give_way_penalty=-1.0)
 TRAFFIC = Curriculum((Level(4, 0, 0, encounter=True, traffic=0.5, weather=1.0),), pool_size=64, refresh_size=64)

@@ -13,7 +13,8 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env import GROUP, Curriculum, MarineNavEnv
-from marinenav_env.config import Level, RewardConfig, SensorConfig, WeatherConfig, WorldConfig
+from marinenav_env.config import RewardConfig, SensorConfig, WeatherConfig, WorldConfig
+from marinenav_env.levels import Level
 from marinenav_env.rules.reward import RewardInputs, reward_by_role, role_terms
 from marinenav_env.rules.roles import ROLES, pairs, roles
 from marinenav_env.runtime.layout import env_last

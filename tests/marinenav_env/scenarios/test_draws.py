@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from marinenav_env.config import LEVELS, Level, ScenarioConfig
+from marinenav_env.config import ScenarioConfig
+from marinenav_env.levels import LEVELS, Level
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios import draws
 from marinenav_env.scenarios.scenario import ScenarioSampler

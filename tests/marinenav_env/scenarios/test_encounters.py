@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, MarineNavEnv
-from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.config import ScenarioConfig
+from marinenav_env.levels import Level
 from marinenav_env.scenarios.draws import GeneratorDraws
 from marinenav_env.scenarios.encounter_sampler import ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET, SLOW_COURSE, SPEED
 from marinenav_env.scenarios.encounters import SEPARATION, draw_courses, meeting, smallest_angle

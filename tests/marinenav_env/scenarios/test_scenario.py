@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env.config import BEHAVIOURS, LEVELS, Level, ScenarioConfig
+from marinenav_env.config import ScenarioConfig
+from marinenav_env.levels import BEHAVIOURS, LEVELS, Level
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.encounters import SEPARATION
 from marinenav_env.scenarios.scenario import ScenarioSampler, blank_scenarios

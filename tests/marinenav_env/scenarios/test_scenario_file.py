@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, read_scenarios, write_scenarios
-from marinenav_env.config import ActuatorConfig, Level, ScenarioConfig, SensorConfig, VesselConfig, WorldConfig
+from marinenav_env.config import ActuatorConfig, ScenarioConfig, SensorConfig, VesselConfig, WorldConfig
+from marinenav_env.levels import Level
 from marinenav_env.scenarios import scenario_file
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.scenarios.scenario_file import (

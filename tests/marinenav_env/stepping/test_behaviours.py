@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Episode, Level, MarineNavEnv
-from marinenav_env.config import BEHAVIOURS, MODERATE, ActuatorConfig, VesselConfig, WorldConfig
+from marinenav_env.config import MODERATE, ActuatorConfig, VesselConfig, WorldConfig
+from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import State

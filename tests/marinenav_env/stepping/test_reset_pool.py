@@ -11,7 +11,8 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
-from marinenav_env.config import Level, ScenarioConfig
+from marinenav_env.config import ScenarioConfig
+from marinenav_env.levels import Level
 from marinenav_env.runtime.layout import env_last
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario import ScenarioSampler, blank_scenarios

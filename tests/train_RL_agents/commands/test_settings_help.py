@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 import pytest
 
-from marinenav_env.config import LEVELS, NAMED_LEVELS, Level
+from marinenav_env.levels import LEVELS, NAMED_LEVELS, Level
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.commands.settings_help import (
     Section,

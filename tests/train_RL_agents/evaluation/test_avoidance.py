@@ -7,7 +7,8 @@ import torch
 from tensordict import TensorDict
 
 from marinenav_env import GROUP, WorldConfig
-from marinenav_env.config import BEHAVIOURS, VesselConfig
+from marinenav_env.config import VesselConfig
+from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.evaluation import avoidance
 from train_RL_agents.evaluation.avoidance import (
     FIRST_BLOCK,

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from marinenav_env import GROUP, ConfigError, MarineNavEnv
-from marinenav_env.config import ColregsConfig, Level, ScenarioConfig
+from marinenav_env.config import ColregsConfig, ScenarioConfig
+from marinenav_env.levels import Level
 from tests.train_RL_agents.evaluation.test_episodes import EPISODES, WORLD, to_the_goal
 from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation import recording as recording_module

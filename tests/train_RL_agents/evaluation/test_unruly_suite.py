@@ -3,7 +3,7 @@
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.config import BEHAVIOURS
+from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.evaluation.suites import make_set
 from train_RL_agents.evaluation.unruly_suite import (
     BEHAVIOUR_GROUPS,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, WorldConfig
-from marinenav_env.config import BEHAVIOURS
+from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.evaluation.encounter_suites import KINDS, SLOW_SHARE, SLOW_THRUST, SPEED
 from train_RL_agents.falsification.encounters import (
     COURSE,

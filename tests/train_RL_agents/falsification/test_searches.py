@@ -2,7 +2,7 @@
 
 import torch
 
-from marinenav_env.config import BEHAVIOURS
+from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.evaluation.encounter_suites import KINDS
 from train_RL_agents.falsification.encounters import COURSE, PACE, PASSING_SIDE, Space
 from train_RL_agents.falsification.failures import POPULATION, search
