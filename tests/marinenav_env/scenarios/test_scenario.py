@@ -319,7 +319,7 @@ def test_an_encounter_has_at_most_six_robots() -> None:
 def met(monkeypatch: pytest.MonkeyPatch, courses: list[list[float]], *levels: Level, **sides: float) -> Scenario:
     """Encounters of vessels on given courses, without random offsets."""
     given = torch.tensor(courses, dtype=torch.float64)
-    monkeypatch.setattr("marinenav_env.scenarios.scenario.draw_courses", lambda *_: given)
+    monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.draw_courses", lambda *_: given)
     monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.ENCOUNTER_OFFSET", 0.0)
     return draw(ScenarioConfig(**sides), levels, len(courses))
 
