@@ -17,7 +17,7 @@ from train_RL_agents.exporting.torchscript import file_name
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("name", ["IQN", "PPO"])
+@pytest.mark.parametrize("name", ["IQN", pytest.param("PPO", marks=pytest.mark.slow)])
 def test_a_file_steers_as_its_policy(name, tmp_path):
     policy = make_policy(name)
     export(policy, tmp_path, ["torchscript"])

@@ -63,7 +63,7 @@ def inside(result, truth):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", ["otter", "published"])
+@pytest.mark.parametrize("name", [pytest.param("otter", marks=pytest.mark.slow), "published"])
 def test_a_boat_is_identified_from_wrong_coefficients(name, tmp_path):
     truth = read_vessel(name)
     result, (error, path) = identified(name, tmp_path, 0, wrong(truth))
@@ -112,7 +112,7 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys):
     assert html.count("<figure>") == 8 and "http" not in html.replace("http://www.w3.org", "")
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_what_a_log_of_straight_runs_cannot_tell_is_kept_at_the_presets_value(tmp_path):
     generator, boat, rows = np.random.default_rng(0), Otter(), []
     for step in range(round(120.0 / boat.dt)):

@@ -108,6 +108,7 @@ def test_arrays_are_recognised_too(capsys, tmp_path, probe, suffix):
     assert f"{tmp_path / 'made' / 'policy.pt'}: SAC, imported from" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_published_file_is_taken_wherever_a_policy_is(capsys, tmp_path):
     made = tmp_path / "made"
     assert main(["import", str(REAL), "--out", str(made)]) == 0
