@@ -70,8 +70,8 @@ def _pair(pose, cos, sin, ground, ahead, least, result, other, stride):
     wx = (vx + other_lacking * other_cos) - (ground[0] + lacking * cos)
     wy = (vy + other_lacking * other_sin) - (ground[1] + lacking * sin)
     speed = tl.maximum(length(wx, wy), 1e-6)
-    time, miss = -(px * wx + py * wy) / (speed * speed), (py * wx - px * wy) / speed
-    return role, length(px, py), time, miss
+    time = tl.where(speed > 1e-6, -(px * wx + py * wy) / (speed * speed), 0.0)
+    return role, length(px, py), time, (py * wx - px * wy) / speed
 
 
 @triton.jit

@@ -23,6 +23,8 @@ STERN = math.radians(112.5)
 """A vessel that bears farther aft than this is astern (rad): 22.5 degrees abaft the beam."""
 RECIPROCAL = math.radians(157.5)
 """Courses that differ by more than this are nearly reciprocal (rad)."""
+STILL = 1e-6
+"""Relative speed up to which vessels are at rest towards each other (m/s): rounding would decide the sign."""
 
 
 class Pairs(NamedTuple):
@@ -31,7 +33,8 @@ class Pairs(NamedTuple):
     distance: Tensor
     """Distance between the centres (m)."""
     time: Tensor
-    """Time until the closest approach if both keep course and speed (s); at most 0: moving apart."""
+    """Time until the closest approach if both keep course and speed (s); at most 0: moving apart. It is 0 if
+    they do not move relative to each other, below STILL."""
     miss: Tensor
     """Distance at the closest approach (m), the same for both: above 0 if the line of sight turns to
     port, as when vessels meet port to port, or when one from starboard passes ahead."""
@@ -57,12 +60,12 @@ def pairs(pose: Tensor, velocity: Tensor) -> Pairs:
     x, y, heading = env_last(pose)
     px, py = difference(x), difference(y)
     wx, wy = (difference(component) for component in env_last(velocity)[:2])
-    speed = torch.sqrt(wx * wx + wy * wy).clamp_min(1e-6)
+    speed = torch.sqrt(wx * wx + wy * wy).clamp_min(STILL)
     direction = torch.atan2(py, px)
     bearing = wrap_to_pi(direction - heading[:, None])
     return Pairs(
         distance=torch.sqrt(px * px + py * py),
-        time=-(px * wx + py * wy) / speed.square(),
+        time=torch.where(speed > STILL, -(px * wx + py * wy) / speed.square(), 0.0),
         miss=(py * wx - px * wy) / speed,
         bearing=bearing,
         aspect=bearing.transpose(0, 1),

@@ -64,6 +64,13 @@ def test_closest_approach(other: list[float], time: float, miss: float) -> None:
         assert float(seen.miss[one, two, 0]) == pytest.approx(miss, abs=1e-9)
 
 
+@pytest.mark.parametrize("drift", [0.0, 1e-17, -1e-17, 1e-9, -1e-9])
+def test_vessels_at_rest_do_not_approach_each_other(drift: float) -> None:
+    """What is left of their speeds is rounding: its sign would decide whether there is a risk of collision."""
+    seen = pairs(*tensors([vessel(0.0, 0.0, 0.0, 0.0), vessel(20.0, 3.0, 90.0, drift)]))
+    assert torch.equal(seen.time, torch.zeros_like(seen.time))
+
+
 def test_equals_the_oracle() -> None:
     generator = torch.Generator().manual_seed(0)
     pose, velocity = torch.randn(2, 50, 4, 3, generator=generator, dtype=torch.float64)
