@@ -15,7 +15,7 @@ FREE_HOST_READS = frozenset({"cpu"})
 """Types of devices on which host reads do not synchronise."""
 _library = torch.library.Library("marinenav", "FRAGMENT")
 _library.define(
-    "replaced_rows(Tensor mask, Tensor index, Tensor[] pool, Tensor[] old) -> Tensor[]",
+    "write_rows(Tensor mask, Tensor index, Tensor[] pool, Tensor(a!)[] new, Tensor[] finished) -> ()",
     tags=(torch.Tag.flexible_layout, torch.Tag.pt2_compliant_tag),
 )
 
@@ -42,7 +42,9 @@ def may_hold(flags: Tensor) -> bool:
     return not host_reads_are_free(flags.device) or bool(flags.any())  # host: free
 
 
-def replaced_rows(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]) -> list[Tensor]:
+def replaced_rows(
+    mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor], finished: Sequence[Tensor] = ()
+) -> list[Tensor]:
     """Take rows from a pool where a mask is true and keep the old ones elsewhere.
 
     Args:
@@ -50,12 +52,16 @@ def replaced_rows(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequ
         index: [E] int64, rows of the pool.
         pool: tensors [P, ...].
         old: tensors [E, ...]; they are not changed.
+        finished: all other results of the function that is compiled with this one. Generated code computes them
+            before it writes rows: it would else compute a result late, from a tensor that has new rows by then.
 
     Returns:
         New tensors of the shapes and layouts of the old ones.
     """
     if host_reads_are_free(mask.device):
-        new: list[Tensor] = torch.ops.marinenav.replaced_rows(mask, index, pool, old)
+        # Copied here, since generated code writes the copy where it computes the tensor.
+        new = [tensor.clone() for tensor in old]
+        torch.ops.marinenav.write_rows(mask, index, pool, new, list(finished))
         return new
     kept = ~mask
     # The old tensor comes first, since the first operand decides the layout of the result.
@@ -65,22 +71,23 @@ def replaced_rows(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequ
     ]
 
 
-@torch.library.impl(_library, "replaced_rows", "CPU")
-def _replaced(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]) -> list[Tensor]:
-    """Replace rows by gathering only these few, which generated code cannot do."""
+@torch.library.impl(_library, "write_rows", "CPU")
+def _write_rows(
+    mask: Tensor, index: Tensor, pool: Sequence[Tensor], new: Sequence[Tensor], finished: Sequence[Tensor]
+) -> None:
+    """Write rows of a pool in place by gathering only these few, which generated code cannot do."""
     rows = mask.nonzero().squeeze(-1)
     if not len(rows):  # the pool may then have other shapes
-        return [tensor.clone() for tensor in old]
+        return
     entries = index[rows]
-    return [
-        tensor.clone().index_copy_(0, rows, source.index_select(0, entries))
-        for source, tensor in zip(pool, old, strict=True)
-    ]
+    for tensor, source in zip(new, pool, strict=True):
+        tensor.index_copy_(0, rows, source.index_select(0, entries))
 
 
-def _shapes(mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor]) -> list[Tensor]:
-    """Return tensors with the shapes of ``replaced_rows``, without values."""
-    return [torch.empty_like(tensor) for tensor in old]
+def _no_result(
+    mask: Tensor, index: Tensor, pool: Sequence[Tensor], new: Sequence[Tensor], finished: Sequence[Tensor]
+) -> None:
+    """Return nothing, as the operator does."""
 
 
-torch.library.register_fake("marinenav::replaced_rows", _shapes)
+torch.library.register_fake("marinenav::write_rows", _no_result)

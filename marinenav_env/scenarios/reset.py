@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -43,13 +44,16 @@ def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
     return new.apply(pick, old)
 
 
-def reset_environments(done: Tensor, episodes: NewEpisodes, world: WorldState) -> WorldState:
+def reset_environments(
+    done: Tensor, episodes: NewEpisodes, world: WorldState, finished: Sequence[Tensor] = ()
+) -> WorldState:
     """Start new episodes in some environments.
 
     Args:
         done: [E] bool, environments whose episode is over.
         episodes: states that they are reset to.
         world: state of the world, batch [E]; it is not changed.
+        finished: all other results of a function that is compiled, see ``replaced_rows``.
 
     Returns:
         The world in new tensors, except for parameters that all environments share.
@@ -67,7 +71,7 @@ def reset_environments(done: Tensor, episodes: NewEpisodes, world: WorldState) -
             value = initial.get(name, None)
             # The pool lacks a tensor of the world only if no environment may start an episode.
             new.append(old[-1] if value is None else value)
-    replaced = iter(replaced_rows(done, episodes.entries(), new, old))
+    replaced = iter(replaced_rows(done, episodes.entries(), new, old, finished))
     parts = [current.apply(lambda _: next(replaced)) for current, _ in pairs]
     return WorldState(parts[0], parts[-1] if len(parts) > 1 else world.parameters)
 

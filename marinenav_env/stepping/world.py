@@ -266,8 +266,9 @@ class World:
         if pool is None:
             return after, None, observation, acting, outcome
         starts = WorldState(pool, parameters if others is None else others)
+        finished = [*observation.values(True, True), acting, *outcome.values(True, True)]
         following = reset_environments(
-            outcome.episode_done, NewEpisodes(starts, entry, allowed), WorldState(after, parameters)
+            outcome.episode_done, NewEpisodes(starts, entry, allowed), WorldState(after, parameters), finished
         )
         next_parameters = None if others is None else following.parameters
         return following.now, next_parameters, observation, acting, outcome

@@ -54,7 +54,8 @@ def test_gathering_few_rows_equals_choosing_everywhere(share: float, monkeypatch
 
 def test_it_is_an_operator_as_torch_expects() -> None:
     index, pool, old = some_rows()
-    given = torch.arange(20) % 3 == 0, index, pool, old
-    operator = torch.ops.marinenav.replaced_rows.default
+    new = [tensor.clone() for tensor in old]
+    given = torch.arange(20) % 3 == 0, index, pool, new, [index]
+    operator = torch.ops.marinenav.write_rows.default
     found = torch.library.opcheck(operator, given, test_utils=("test_schema", "test_faketensor"))
     assert set(found.values()) == {"SUCCESS"}

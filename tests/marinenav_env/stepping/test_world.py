@@ -16,6 +16,7 @@ from marinenav_env import ConfigError, Curriculum, Level
 from marinenav_env.config import (
     MODERATE,
     MOST_DELAY,
+    RewardConfig,
     SensorConfig,
     WorldConfig,
 )
@@ -29,6 +30,7 @@ from marinenav_env.scenarios.scenario_file import parse_scenarios, write_scenari
 from marinenav_env.sensing import perception
 from marinenav_env.state import Observation, ResetState, WorldState
 from marinenav_env.stepping import world
+from tests.marinenav_env.env_helpers import actions_of, advance
 from tests.marinenav_env.helpers import (
     CPU,
     QUIET,
@@ -453,3 +455,47 @@ def test_new_episodes_take_their_parameters_from_the_pool(busy: World, shared: b
     else:
         assert torch.equal(second.parameters.vessel.m, parameters.vessel.m[taken])
         assert torch.equal(first.parameters.vessel.m, parameters.vessel.m)
+
+
+MIXTURES = {
+    "vessels that misbehave": (Level(3, 0, 0, 0.0, encounter=True, unruly=0.6),),
+    "overtaken, in traffic": (
+        Level(2, 0, 0, 0.0, encounter=True, overtaken=True),
+        Level(3, 0, 0, 0.0, encounter=True, traffic=1.0, speed_spread=0.6, time_spread=1.0),
+    ),
+    "currents, weather and faults": (
+        Level(3, 2, 2, 30.0, weather=1.0, thruster_fault=0.5, vessel_spread=2.0),
+        Level(4, 0, 3, 30.0, noise=2.0),
+    ),
+}
+"""Levels whose scenarios have all that a step may have."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("continuous", [True, False])
+@pytest.mark.parametrize("levels", MIXTURES.values(), ids=MIXTURES.keys())
+def test_a_compiled_step_has_all_results_of_an_eager_one(levels: tuple[Level, ...], continuous: bool) -> None:
+    """In double precision, with new episodes in many steps, so that no difference is one of rounding."""
+    reward = RewardConfig(give_way_penalty=-2.0, stand_on_penalty=-2.0, astern_penalty=-0.5, off_course_penalty=-1.0)
+    eager, compiled = (
+        MarineNavEnv(
+            WorldConfig(max_steps=25, reward=reward),
+            24,
+            continuous=continuous,
+            scenarios=Curriculum(levels, pool_size=48, refresh_size=24),
+            dtype=torch.float64,
+            episode_statistics=True,
+            compile_step=compile_step,
+            seed=3,
+        )
+        for compile_step in (False, True)
+    )
+    actions = actions_of(eager, 60)
+    (rows, last), (theirs, their_last) = (advance(env, env.reset(), actions) for env in (eager, compiled))
+    assert sum(int(row["next", "done"].sum()) for row in rows) > 40
+    for ours, other in zip([*rows, last], [*theirs, their_last], strict=True):
+        for key in ours.keys(True, True):
+            torch.testing.assert_close(other[key], ours[key], atol=1e-6, rtol=1e-6)
+    for ours, other in zip(eager.world_state, compiled.world_state, strict=True):
+        for key in ours.keys(True, True):
+            torch.testing.assert_close(other.get(key), ours.get(key), atol=1e-6, rtol=1e-6)
