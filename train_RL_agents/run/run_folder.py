@@ -292,21 +292,13 @@ class RunFolder:
         """Add a policy to the manifest, as the latest and perhaps the best.
 
         Returns:
-            Whether it is the best so far: by success rate, then by return.
+            Whether it is the best so far, see ``best_policy``.
         """
-
-        def rank(entry: dict[str, Any]) -> tuple[float, float]:
-            figures = entry["metrics"]
-            # There is no return when the weights are no longer finite.
-            values = (figures.get(name) for name in ("success_rate", "avg_return"))
-            success, average = (-math.inf if value is None else value for value in values)
-            return success, average
-
         manifest = read_manifest(self.checkpoints)
         entry = {"file": name, "env_steps": env_steps, "metrics": metrics}
         # A resumed run repeats what came after its checkpoint.
         kept = [old for old in manifest["policies"] if old["env_steps"] < env_steps and old["file"] != STOPPED]
-        best = max([*kept, entry], key=rank)
+        best = best_policy([*kept, entry])
         content = {"latest": name, "best": best["file"], "policies": [*kept, entry]}
         self._write_json(f"{self.checkpoints.name}/{MANIFEST}", content)
         if name != STOPPED:
@@ -345,6 +337,30 @@ def _ignore_writers(error: threading.ExceptHookArgs) -> None:
 def runs_in(path: Path) -> list[Path]:
     """Return the run folders of the seeds in a training folder; else the path itself."""
     return sorted(file.parent for file in path.glob(f"seed_*/{CONFIG}")) or [path]
+
+
+def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the best of the policies of a manifest, which are not empty.
+
+    Of the policies whose success rate is below the highest by at most its standard error, or by one episode, it is the
+    one with the highest return: the highest of many success rates of few episodes is mostly luck (the rule of one
+    standard error, Breiman et al. 1984).
+    """
+
+    def figure(entry: dict[str, Any], name: str) -> float:
+        # There is no return when the weights are no longer finite.
+        value = entry["metrics"].get(name)
+        return -math.inf if value is None else float(value)
+
+    def success(entry: dict[str, Any]) -> float:
+        return figure(entry, "success_rate")
+
+    highest = max(entries, key=success)
+    top, episodes = success(highest), highest["metrics"].get("episodes")
+    error = max(math.sqrt(top * (1.0 - top) / episodes), 1.0 / episodes) if episodes and top >= 0.0 else 0.0
+    # The bound is lowered by what rounding may take from a share of the episodes.
+    near = [entry for entry in entries if not success(entry) < top - error - 1e-9]
+    return max(near, key=lambda entry: (figure(entry, "avg_return"), success(entry)))
 
 
 def record_policy(

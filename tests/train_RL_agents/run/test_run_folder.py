@@ -39,7 +39,7 @@ from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run import loggers, run_folder
 from train_RL_agents.run.checkpoint import load_policy, read_manifest
-from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.run.run_folder import RunFolder, best_policy
 from train_RL_agents.torchrl_trainer import resume
 from train_RL_agents.utils.provenance import versions
 
@@ -380,6 +380,24 @@ def test_the_manifest_knows_the_latest_and_the_best(finished):
     assert ranks[manifest["best"]] == max(ranks.values())
     for entry in manifest["policies"]:
         assert load_policy(finished.checkpoints / entry["file"]).metrics == entry["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("figures", "best"),
+    [
+        ([(1.0, 3.0), (59 / 60, 3.3)], 1),  # one episode of 60 less
+        ([(1.0, 3.0), (58 / 60, 3.3)], 0),  # two
+        ([(54 / 60, 3.0), (52 / 60, 3.3), (51 / 60, 3.5)], 1),  # a standard error is 0.039
+        ([(0.983, 3.0), (0.983, 3.0)], 0),
+        ([(None, 3.0), (None, 3.3)], 1),  # of an environment without success
+        ([(0.9, None), (0.9, 3.3)], 1),
+    ],
+)
+def test_the_best_policy_has_the_highest_return_of_those_near_the_highest_success(figures, best) -> None:
+    entries = [
+        {"metrics": {"success_rate": success, "avg_return": average, "episodes": 60}} for success, average in figures
+    ]
+    assert best_policy(entries) is entries[best]
 
 
 def test_the_best_has_the_highest_success_rate_then_return(tmp_path):
