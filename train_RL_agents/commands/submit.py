@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from train_RL_agents.commands.choosing import episode_count, refuse_beside
 
 if TYPE_CHECKING:
-    from train_RL_agents.evaluation.entry import Entry
+    import torch
+
+    from train_RL_agents.evaluation.contenders import Contender
+    from train_RL_agents.evaluation.entry import Entry, SuiteResult
 
 IMPORTS = ("train_RL_agents.api",)
 _RUNNING = ("which", "episodes", "long", "device")
@@ -96,17 +100,28 @@ def _entry(arguments: argparse.Namespace) -> Entry:
     device = resolve_device(given.get("device", "auto"))
     found = find(arguments.policy, given.get("which", "best"), device)
     require_which([found], given)
+    names = (*frozen.FROZEN, *(frozen.OPTIONAL if "long" in given else ()))
+    suites = run_suites(found, names, device, given.get("episodes"))
+    return frozen.make_entry(frozen.describe(found, arguments.policy), suites)
+
+
+def run_suites(
+    contender: Contender, names: Iterable[str], device: torch.device, episodes: int | None = None
+) -> dict[str, SuiteResult]:
+    """Return the results of suites of the benchmark by name, and print a line for each; see ``frozen.run_suite``."""
+    from train_RL_agents.evaluation import frozen
+
     suites = {}
-    for name in (*frozen.FROZEN, *(frozen.OPTIONAL if "long" in given else ())):
+    for name in names:
         began = time.perf_counter()
-        result = suites[name] = frozen.run_suite(found, name, device, given.get("episodes"))
+        result = suites[name] = frozen.run_suite(contender, name, device, episodes)
         report = result.table["overall"]
         print(
             f"{name}: {report['episodes']:,} episodes, success {report['success_rate']:.3f}, "
             f"{time.perf_counter() - began:.0f} s",
             flush=True,
         )
-    return frozen.make_entry(frozen.describe(found, arguments.policy), suites)
+    return suites
 
 
 def _rank(folder: Path, out: Path | None) -> None:
@@ -114,7 +129,7 @@ def _rank(folder: Path, out: Path | None) -> None:
     from marinenav_env.support.validation import require
     from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
     from train_RL_agents.evaluation.frozen import require_frozen
-    from train_RL_agents.evaluation.ranking import page, rank, suites_of, tie_line
+    from train_RL_agents.evaluation.ranking import leading_tables, page, rank, suites_of, tie_line
     from train_RL_agents.utils.files import write_atomically
 
     paths = sorted(folder.glob("*.json"))
@@ -123,6 +138,9 @@ def _rank(folder: Path, out: Path | None) -> None:
     for path in paths:
         require_frozen(entries[path.stem], path)
     heading = f"Benchmark {BENCHMARK}"
+    for title, table in leading_tables(entries).items():
+        table.print(title)
+        print()
     rank(entries).print(heading)
     for suite in suites_of(entries):
         print(f"{suite}: {tie_line(entries, suite)}")

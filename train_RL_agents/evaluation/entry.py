@@ -28,11 +28,11 @@ from marinenav_env.support.validation import (
     is_text,
     require,
 )
-from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS
-from train_RL_agents.results.rows import OVERALL, Episodes
+from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS, UNRULY_COLUMNS
+from train_RL_agents.results.rows import OVERALL, Episodes, count_clear
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 
-FORMAT, BENCHMARK = "marinenav entry", 2
+FORMAT, BENCHMARK = "marinenav entry", 3
 """Kind of file, and version of the suites, sizes and seeds (see evaluation.frozen)."""
 SUCCESS, COLLISION, TIMEOUT = "sct"
 _NO_SHARES = {"closest_approach", "delay", "detour", "broken_rules"}
@@ -77,12 +77,14 @@ class SuiteResult:
     astern: Fraction
     """Share of the steps in which vessels go astern."""
     compliance: dict[str, dict[str, float | None]]
-    """Figures of RULES_COLUMNS or ENCOUNTER_COLUMNS by group; empty for suites that have none."""
+    """Figures of RULES_COLUMNS, ENCOUNTER_COLUMNS or UNRULY_COLUMNS by group; empty for suites that have none."""
     duties: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Duties kept, and all, by role; empty for suites that have none."""
     tracks: tuple[tuple[Numbers, ...], ...] = ()
     """Track of each vessel in the first episode of each group: x, y (m) of each second, in one row; empty for
     suites that are not drawn."""
+    situations: Counts = ()
+    """[N] number of the situation that each episode repeats; empty for suites whose episodes all differ."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -93,6 +95,7 @@ class SuiteResult:
         has_all = set(self.level) == set(range(len(self.groups)))
         require(has_all, "level", set(self.level), "the numbers of all groups")
         require(set(self.outcome) <= {*"sct"}, "outcome", self.outcome, "letters of sct")
+        require(len(self.situations) in (0, count), "situations", len(self.situations), f"none, or {count}")
         pairs = zip(self.arrived, self.robots, strict=True)
         require(
             all(0 <= some <= robots > 0 for some, robots in pairs), "arrived", "...", "at most the number of robots"
@@ -113,7 +116,8 @@ class SuiteResult:
         rows = [*self.compliance.values()]
         is_whole = self.compliance.keys() - {OVERALL} in (set(), {*self.groups}) and all(map(_is_compliance, rows))
         is_whole = is_whole and any(
-            all(names.keys() <= row.keys() for row in rows) for names in (RULES_COLUMNS, ENCOUNTER_COLUMNS)
+            all(names.keys() <= row.keys() for row in rows)
+            for names in (RULES_COLUMNS, ENCOUNTER_COLUMNS, UNRULY_COLUMNS)
         )
         require(is_whole, "conduct", "...", "the figures of all groups, finite numbers or null")
         are_pairs = self.duties.keys() <= {*ROLES} and all(
@@ -155,6 +159,14 @@ class SuiteResult:
         """Return the reports by group and overall."""
         return self.episodes.figures(self.groups)
 
+    @property
+    def clear_situations(self) -> tuple[int, int] | None:
+        """Return the number of situations without a collision in any of their episodes, and of all.
+
+        None for suites whose episodes all differ.
+        """
+        return count_clear(self.situations, self.episodes.collision.tolist()) if self.situations else None
+
     def estimates(self, group: str = OVERALL) -> dict[str, Estimate]:
         """Estimate all figures of a group: those of ``Episodes.estimates``, of compliance, and of these two.
 
@@ -183,7 +195,7 @@ def _is_compliance(row: Any) -> bool:
     """Return whether these are figures, shares among them, each with both ends of an interval or none."""
     if not isinstance(row, dict) or not all(value is None or is_number(value) for value in row.values()):
         return False
-    shares = (row[name] for name in row.keys() & {*RULES_COLUMNS, *ENCOUNTER_COLUMNS} - _NO_SHARES)
+    shares = (row[name] for name in row.keys() & {*RULES_COLUMNS, *ENCOUNTER_COLUMNS, *UNRULY_COLUMNS} - _NO_SHARES)
     stems = {name.removesuffix("_low").removesuffix("_high") for name in row if name.endswith(("_low", "_high"))}
     parts = ([row.get(f"{stem}{end}") for end in ("", "_low", "_high")] for stem in stems)
     return all(share is None or 0.0 <= share <= 1.0 for share in shares) and all(
@@ -232,12 +244,26 @@ def read_entry(path: Path) -> Entry:
     Raises:
         ConfigError: when it cannot be read, is damaged, or is of another version of the benchmark.
     """
+    version, entry = read_any_version(path)
+    expected = f"{BENCHMARK}, which this program runs; run `marinenav submit` with the policy again"
+    require(version == BENCHMARK, f"{path}: benchmark", version, expected)
+    return entry
+
+
+def read_any_version(path: Path) -> tuple[int, Entry]:
+    """Read an entry of any version of the benchmark whose file has the present form.
+
+    Returns:
+        The version and the entry.
+
+    Raises:
+        ConfigError: when it cannot be read, or is damaged.
+    """
     content = files.read_json(path, "an entry of the benchmark")
     is_entry = isinstance(content, dict) and content.get("format") == FORMAT
     require(is_entry, str(path), type(content).__name__, f"a {FORMAT}")
     version = content.pop("benchmark", None)
-    is_current = is_count(version) and version == BENCHMARK
-    require(is_current, f"{path}: benchmark", version, f"{BENCHMARK}, which this program runs; submit the policy again")
+    require(is_count(version), f"{path}: benchmark", version, "a version")
     try:
         names = {stored: name for name, stored in _IN_FILES.items()}
         suites = {
@@ -245,7 +271,7 @@ def read_entry(path: Path) -> Entry:
             for suite, result in content.pop("suites").items()
         }
         del content["format"]
-        return Entry(suites=suites, **content)
+        return version, Entry(suites=suites, **content)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     except (KeyError, TypeError, AttributeError, ValueError) as error:

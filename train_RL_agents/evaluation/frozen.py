@@ -22,7 +22,7 @@ from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import PUBLISHED, scaled_world
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find
 from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.scoring import run_scored
@@ -47,6 +47,11 @@ class Frozen(NamedTuple):
 
 
 FROZEN: dict[str, Frozen] = {
+    "dnv": Frozen(10, "2afd41341b57d5a13afecf3f267829e7"),
+    "dnv_own": Frozen(10, "64ebb7dea3bf877b9b751d42d4550510"),
+    "imazu_ntnu": Frozen(10, "56a586e2157078746bb75a193151f002"),
+    "imazu_ntnu_own": Frozen(10, "602f0a691212e0716585834fc154f3ba"),
+    "unruly": Frozen(25, "c9a2638ed79790acc3825f677cc18c47"),
     "fresh": Frozen(500, "84489a30e440c4a26970b329ee35068f"),
     "currents": Frozen(300, "cd55624001f601aa47ed3c97f50053b0"),
     "crowd": Frozen(100, "606aeedc53b0b9986f251f20090b9bda"),
@@ -60,7 +65,7 @@ FROZEN: dict[str, Frozen] = {
     "encounters_own": Frozen(25, "8bd83129b263325d780a3578acd281d1"),
     "imazu_own": Frozen(20, "f696bb4fef4500db8560b4012ee4cda0"),
 }
-"""Suites in the order of reports."""
+"""Suites in the order of reports: those with situations or behaviours that are not of this project lead."""
 OPTIONAL: dict[str, Frozen] = {LONG: Frozen(66_000, "e5c61d5bae5ccf9a55d1f7d7010f95c8")}
 """Suites that an entry may have beside them."""
 _CHOSEN = {*COMMANDS, "max_objects", "table_row"}
@@ -96,17 +101,23 @@ def hash_of(scenario_set: ScenarioSet) -> str:
     """Return the hash (half of SHA-256) of everything that episodes depend on except the policy.
 
     Numbers are rounded to 1e-6, so that machines agree. Tensors of zeros are left out, so that a new setting that is
-    off does not change hashes.
+    off does not change hashes. Of policies that steer others, the file counts.
     """
     digest = hashlib.sha256(repr(scenario_set.groups).encode())
     for part in scenario_set.parts:
         digest.update(repr((part.only_own, part.world.dt, part.world.substeps, part.world.max_steps)).encode())
-        digest.update((part.others + ("" if part.seed is None else f" {part.seed}")).encode())
+        digest.update((_whose(part.others) + ("" if part.seed is None else f" {part.seed}")).encode())
         for name, tensor in sorted(_tensors(part)):
             if tensor.any():
                 rounded = (tensor.double() * 1e6).round().to(torch.int64)
                 digest.update(f"{name} {list(rounded.shape)}".encode() + rounded.numpy().tobytes())
     return digest.hexdigest()[:32]
+
+
+def _whose(others: str) -> str:
+    """Return a name with the SHA-256 of the policy's file; baselines have none."""
+    trained = find(others, "best", torch.device("cpu")).trained if others else None
+    return others if trained is None else f"{others} {sha256_of(trained.path)}"
 
 
 def _tensors(part: Part) -> Iterator[tuple[str, Tensor]]:
@@ -172,6 +183,7 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
         groups=scenario_set.groups,
         astern=round(counter.value, 4),
         compliance=figures,
+        situations=scenario_set.situations,
     )
     if recording is None or name not in ENCOUNTER_SUITES:
         return result

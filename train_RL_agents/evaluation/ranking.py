@@ -7,6 +7,8 @@ from typing import Any
 
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.entry import SUCCESS, Entry, SuiteResult
+from train_RL_agents.evaluation.leading import COLUMNS as LEADING_COLUMNS
+from train_RL_agents.evaluation.leading import others_table, rates_table
 from train_RL_agents.evaluation.suites import SUITES
 from train_RL_agents.evaluation.tables import (
     ENCOUNTER_COLUMNS,
@@ -14,6 +16,7 @@ from train_RL_agents.evaluation.tables import (
     RATE_COLUMNS,
     RULES_COLUMNS,
     TIED,
+    UNRULY_COLUMNS,
     difference_column,
     smallest_text,
 )
@@ -29,7 +32,7 @@ _MEANT = (
     BEST,
     Column("astern", format=".3f", meaning="share of the steps in which vessels go astern"),
     Column("rules_kept", "rules kept", ".2f", meaning="vessels with a duty that kept the rules"),
-    Column(_RATE, _RATE.replace("_", " "), ".2f", (f"{_RATE}_low", f"{_RATE}_high"), meaning=RATE_COLUMNS[_RATE]),
+    Column(_RATE, _RATE.replace("_", " "), ".3f", (f"{_RATE}_low", f"{_RATE}_high"), meaning=RATE_COLUMNS[_RATE]),
 )
 _COLUMNS = (Column("entry"), Column("episodes"), *_MEANT)
 MEANINGS = {column.title: column.meaning for column in _MEANT}
@@ -109,8 +112,19 @@ def _suite_rows(entries: Mapping[str, Entry], suite: str) -> list[dict[str, Any]
     return rows
 
 
+def leading_tables(entries: Mapping[str, Entry]) -> dict[str, Table]:
+    """Return the tables that stand before those of the suites, by title; see ``leading``."""
+    tables = {
+        "Vessel-hours per collision and per broken rule, with exact 95% Poisson intervals": rates_table(entries),
+        "Situations that others wrote, vessels that misbehave, and the weakest kind of random encounters": others_table(
+            entries
+        ),
+    }
+    return {title: table for title, table in tables.items() if len(table.columns) > 1}
+
+
 def page(entries: Mapping[str, Entry], heading: str) -> str:
-    """Return the entries in Markdown: success of all suites, then each suite with its groups.
+    """Return the entries in Markdown: rates, others' situations, success by suite, then each suite with its groups.
 
     Args:
         entries: as for ``rank``.
@@ -120,14 +134,18 @@ def page(entries: Mapping[str, Entry], heading: str) -> str:
         name: {suite: result.table[OVERALL]["success_rate"] for suite, result in entry.suites.items()}
         for name, entry in entries.items()
     }
-    introduction = "All met the same scenarios. Written by `marinenav submit --table`; success by suite:"
-    parts = [f"# {heading}", introduction, _table_by_policy(suites_of(entries), rates, ".3f")]
+    introduction = "All met the same scenarios. Written by `marinenav submit --table`."
+    parts = [f"# {heading}", introduction]
+    for title, table in leading_tables(entries).items():
+        parts += [f"{title}:", table.markdown()]
+    parts += ["Success by suite:", _table_by_policy(suites_of(entries), rates, ".3f")]
     for suite in suites_of(entries):
         description = SUITES[suite].about
         ties = tie_line(entries, suite)
         parts += [f"## {suite}", f"{description[0].upper()}{description[1:]}.", f"{ties[0].upper()}{ties[1:]}."]
         parts += [Table(_COLUMNS, _suite_rows(entries, suite)).markdown(), *_by_group(entries, suite)]
-    columns = "\n".join(f"- {name}: {meaning}." for name, meaning in MEANINGS.items())
+    meanings = {column.title: column.meaning for column in LEADING_COLUMNS} | MEANINGS
+    columns = "\n".join(f"- {name}: {meaning}." for name, meaning in meanings.items())
     return "\n\n".join(part.rstrip("\n") for part in [*parts, "## Columns", columns]) + "\n"
 
 
@@ -148,10 +166,11 @@ def _by_group(entries: Mapping[str, Entry], suite: str) -> list[str]:
     scored = {name: result.compliance for name, result in results.items() if result.compliance}
     if scored:
         columns = next(iter(next(iter(scored.values())).values()))
-        key = "rules_kept" if "rules_kept" in columns else "compliance"
+        key = next(name for name in ("rules_kept", "compliance", "avoided") if name in columns)
         kept = {name: {group: rows.get(group, {}).get(key) for group in groups} for name, rows in scored.items()}
-        meaning = (ENCOUNTER_COLUMNS | RULES_COLUMNS)[key].partition(";")[0]
-        parts += [f"Rules kept ({meaning}):", _table_by_policy(groups, kept, ".2f")]
+        title = "Avoided" if key == "avoided" else "Rules kept"
+        meaning = (ENCOUNTER_COLUMNS | RULES_COLUMNS | UNRULY_COLUMNS)[key].partition(";")[0]
+        parts += [f"{title} ({meaning}):", _table_by_policy(groups, kept, ".2f")]
     return parts
 
 

@@ -33,7 +33,7 @@ from train_RL_agents.evaluation.shield import ShieldCount
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, UNRULY, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback
-from train_RL_agents.results.rows import differences
+from train_RL_agents.results.rows import count_clear, differences
 from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import versions
 
@@ -125,13 +125,8 @@ def clear_situations(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
         chosen: set of scenarios.
         episodes: its rows.
     """
-    numbers = [
-        (index, number)
-        for index, part in enumerate(chosen.parts)
-        for number in part.situations or range(len(part.scenarios))
-    ]
-    hit = {number for number, collided in zip(numbers, episodes.collision.tolist(), strict=True) if collided}
-    return {"without_collision": len({*numbers} - hit), "all": len({*numbers})}
+    clear, total = count_clear(chosen.situations or range(len(chosen)), episodes.collision.tolist())
+    return {"without_collision": clear, "all": total}
 
 
 def run_scored(

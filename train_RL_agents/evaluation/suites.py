@@ -70,6 +70,13 @@ class ScenarioSet:
     def __len__(self) -> int:
         return sum(len(part.scenarios) for part in self.parts)
 
+    @property
+    def situations(self) -> tuple[int, ...]:
+        """Return the number of the situation that each episode repeats; empty if all episodes differ."""
+        keys = [(index, number) for index, part in enumerate(self.parts) for number in part.situations or ()]
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        return tuple(numbers[key] for key in keys)
+
 
 GroupsAndParts = tuple[tuple[str, ...], tuple[Part, ...]]
 """Names of the groups, and scenarios."""

@@ -9,8 +9,16 @@ import numpy as np
 
 from train_RL_agents.evaluation.entry import BENCHMARK, COLLISION, Entry, SuiteResult
 from train_RL_agents.evaluation.frozen import FROZEN, OPTIONAL
+from train_RL_agents.evaluation.leading import COLUMNS as LEADING_COLUMNS
+from train_RL_agents.evaluation.leading import leading_row, leading_table
 from train_RL_agents.evaluation.suites import SUITES
-from train_RL_agents.evaluation.tables import COLUMNS, ENCOUNTER_COLUMNS, RATE_COLUMNS, RULES_COLUMNS
+from train_RL_agents.evaluation.tables import (
+    COLUMNS,
+    ENCOUNTER_COLUMNS,
+    RATE_COLUMNS,
+    RULES_COLUMNS,
+    UNRULY_COLUMNS,
+)
 from train_RL_agents.evaluation.thresholds import THRESHOLDS
 from train_RL_agents.figures.page import assemble
 from train_RL_agents.results.rows import OVERALL
@@ -26,6 +34,9 @@ _SHOWN = {
     "right_side": "right side",
     "not_ahead": "not ahead",
     "stood_on": "stood on",
+    "avoided": "avoided",
+    "unavoidable": "unavoidable",
+    "unavoidable_at_sight": "unavoidable at sight",
     "safety": "safety",
     "delay": "delay (s)",
     "detour": "detour",
@@ -34,8 +45,10 @@ _SHOWN = {
     "hours_per_broken_rule": "hours per broken rule",
 }
 """Figures of compliance that are shown, with their titles."""
-_WITH_INTERVAL = ("rules_kept", "all_kept", "hours_per_broken_rule")
+_WITH_INTERVAL = ("rules_kept", "all_kept", "avoided", "hours_per_broken_rule")
 """Those that are shown with their intervals."""
+_MEANINGS = RULES_COLUMNS | ENCOUNTER_COLUMNS | UNRULY_COLUMNS | RATE_COLUMNS
+"""Meanings of figures of compliance."""
 _MOST_ROWS = 12
 """Groups of a suite that have a row each."""
 _TEN = 10
@@ -64,6 +77,7 @@ def write_page(entry: Entry) -> str:
         NAME=escape(policy["name"]),
         WHOM=escape(f"{policy['agent']}{trained}, benchmark {BENCHMARK}, {entry.made}"),
         TILES="".join(_tiles(entry, values)),
+        RATES=_leading(entry),
         THRESHOLDS=Table.of([*_threshold_rows(values)]).html("Thresholds"),
         SUITES="".join(_suite(name, result) for name, result in entry.suites.items()),
         SOURCES=_sources(entry),
@@ -101,12 +115,39 @@ def _threshold_rows(values: Iterable[Estimate | None]) -> Iterator[dict[str, str
         }
 
 
+_LEADING_TILES = (
+    ("fresh", 0, "vessel-hours per collision, published levels"),
+    ("dnv_own", 1, "vessel-hours per broken rule, DNV's situations, own vessel alone"),
+    ("dnv_own", 2, "DNV's situations without a collision, own vessel alone"),
+    ("imazu_ntnu_own", 2, "Imazu's problems (NTNU) without a collision, own vessel alone"),
+    ("encounters_own", 6, "random encounters, own vessel alone, weakest kind"),
+)
+"""Suites and numbers of the leading columns that have tiles, with the titles of these."""
+
+
+def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
+    """Yield title, value and interval of the rates and of the others' suites that an entry has."""
+    for suite, number, title in _LEADING_TILES:
+        if suite in entry.suites:
+            value, _, ends = LEADING_COLUMNS[number].text(leading_row(entry.suites[suite])).partition(" [")
+            yield title, value, ends.rstrip("]").replace(", ", " to ")
+
+
+def _leading(entry: Entry) -> str:
+    """Make the table of the leading figures and a list of what its columns mean."""
+    items = "".join(f"<dt>{escape(c.title)}</dt><dd>{escape(c.meaning)}</dd>" for c in LEADING_COLUMNS)
+    meanings = f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n"
+    return leading_table(entry).html("Rates and situations of others") + meanings
+
+
 def _tiles(entry: Entry, values: Sequence[Estimate | None]) -> Iterator[str]:
-    """Make large figures: passes, success on the published levels, the weakest groups, Imazu's problems."""
+    """Make large figures: rates, others' situations, passes, success on the published levels, the weakest groups."""
 
     def tile(title: str, value: str, ends: str = "") -> str:
         return f"<div><dt>{title}</dt><dd>{value}<small>{ends}</small></dd></div>"
 
+    for title, value, ends in _leading_tiles(entry):
+        yield tile(escape(title), escape(value), escape(ends))
     measured = [*zip(THRESHOLDS, values, strict=True)]
     passed = sum(value is not None and threshold.passed(value.value) for threshold, value in measured)
     yield tile("thresholds passed", f"{passed} of {len(THRESHOLDS)}")
@@ -193,9 +234,7 @@ def _broken_rate(result: SuiteResult, role: str) -> dict[str, float | None]:
 def _meanings(result: SuiteResult) -> str:
     """List what the columns mean, folded."""
     compliance = next(iter(result.compliance.values()), {})
-    meanings = COLUMNS | {
-        _SHOWN[name]: (RULES_COLUMNS | ENCOUNTER_COLUMNS | RATE_COLUMNS)[name] for name in compliance if name in _SHOWN
-    }
+    meanings = COLUMNS | {_SHOWN[name]: _MEANINGS[name] for name in compliance if name in _SHOWN}
     items = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
         for name, text in meanings.items()

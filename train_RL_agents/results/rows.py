@@ -180,6 +180,17 @@ def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:
     }
 
 
+def count_clear(situations: Sequence[int], collisions: Sequence[bool]) -> tuple[int, int]:
+    """Return the number of situations without a collision in any of their episodes, and of all.
+
+    Args:
+        situations: number of the situation that each episode repeats.
+        collisions: whether each episode had a collision.
+    """
+    hit = {number for number, collided in zip(situations, collisions, strict=True) if collided}
+    return len({*situations} - hit), len({*situations})
+
+
 # Pairs on the same episodes ---------------------------------------------------------------------
 
 

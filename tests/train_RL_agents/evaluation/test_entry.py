@@ -9,7 +9,7 @@ import torch
 from marinenav_env import ConfigError
 from tests.train_RL_agents.entries import by_role, entry, result
 from train_RL_agents.evaluation.entry import BENCHMARK, SuiteResult, read_entry
-from train_RL_agents.evaluation.tables import RULES_COLUMNS
+from train_RL_agents.evaluation.tables import RULES_COLUMNS, UNRULY_COLUMNS
 
 
 def written(path, change=lambda content: None):
@@ -56,6 +56,16 @@ def test_extreme_results_are_entries_too():
     assert replace(found, compliance={"overall": row}).compliance["overall"] == row
 
 
+def test_a_situation_is_clear_if_no_episode_of_it_has_a_collision():
+    assert replace(result("sstcss"), situations=(0, 0, 1, 2, 2, 3)).clear_situations == (3, 4)
+    assert result("c").clear_situations is None
+
+
+def test_suites_of_vessels_that_misbehave_have_figures_of_their_own():
+    row = dict.fromkeys(UNRULY_COLUMNS, 0.5) | {"avoided_low": 0.25, "avoided_high": 0.75}
+    assert replace(result("c"), compliance={"overall": row}).estimates()["avoided"] == (0.5, 0.25, 0.75)
+
+
 def test_baselines_have_no_file():
     own = entry()
     policy = own.policy | {"sha256": None, "env_steps": None}
@@ -89,7 +99,7 @@ def change(*keys, value):
     ("damage", "sentence"),
     [
         (change("format", value="other"), "must be a marinenav entry"),
-        (change("benchmark", value=BENCHMARK - 1), "benchmark=1: must be 2"),
+        (change("benchmark", value=BENCHMARK - 1), "benchmark=2: must be 3.*run `marinenav submit`"),
         (change("suites", "currents", "outcome", value="ssc"), "level=4: must be as long as"),
         (change("suites", "currents", "outcome", value="ssc?"), "must be letters of sct"),
         (change("suites", "currents", "level", value=[0, 0, 0, 1]), "numbers of all groups"),
@@ -112,6 +122,7 @@ def change(*keys, value):
             change("suites", "currents", value=asdict(result("s")) | EMPTY | {"outcome": ""}),
             "level=0: must be as long",
         ),
+        (change("suites", "currents", "situations", value=[0]), "situations=1: must be none, or 4"),
         (change("suites", "currents", "robots", value=[2, 2, 2, 0]), "at most the number"),
         (without, "conduct"),
         (change("suites", "imazu", "conduct", "case 1", value=7), "figures of all groups"),

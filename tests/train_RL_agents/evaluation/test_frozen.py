@@ -45,6 +45,11 @@ def test_scenarios_are_those_of_the_benchmark(name):
 def test_numbers_of_episodes_are_those_of_the_benchmark():
     """Of each level or group."""
     assert {name: each.episodes for name, each in FROZEN.items()} == {
+        "dnv": 10,
+        "dnv_own": 10,
+        "imazu_ntnu": 10,
+        "imazu_ntnu_own": 10,
+        "unruly": 25,
         "fresh": 500,
         "currents": 300,
         "crowd": 100,
@@ -76,6 +81,14 @@ def test_a_hash_depends_on_the_world_but_not_on_who_steers():
         hash_of(make_set("rules", other, 2, SEED)),
     }
     assert len(hashes | {own}) == 4
+
+
+def test_a_hash_depends_on_the_policies_that_steer_others(monkeypatch):
+    chosen = make_set("unruly", WorldConfig(), 1, SEED)
+    chosen = replace(chosen, parts=[part for part in chosen.parts if part.others == "ppo"])
+    own = hash_of(chosen)
+    monkeypatch.setattr(frozen, "sha256_of", lambda path: "another file")
+    assert hash_of(chosen) != own
 
 
 def test_the_world_is_the_published_one_with_the_policy_s_own_observation():
@@ -168,7 +181,7 @@ def test_tracks_have_the_positions_of_every_second_and_the_last(monkeypatch, dt,
     ended = result("sct", groups).episodes
     monkeypatch.setattr(frozen, "run_scored", lambda *given: (ended, recording, by_role(groups)))
     monkeypatch.setattr(frozen, "kept_by_role", lambda *given: {})
-    chosen = replace(make_set("imazu", WorldConfig(), 1, SEED), groups=groups)
+    chosen = replace(make_set("encounters", WorldConfig(), 1, SEED), groups=groups)
     monkeypatch.setattr(frozen, "make_set", lambda *given: chosen)
     first, other = run_suite(Contender("straight"), "imazu", CPU).tracks
     own = [each for t in kept for each in (t, t + 20.1)]
@@ -191,9 +204,10 @@ def test_imazu_is_drawn_and_told_by_role():
 def test_others_have_no_duties_where_only_the_own_vessel_is_steered(monkeypatch):
     whole = make_set("imazu_own", WorldConfig(), 1, SEED)
     part = whole.parts[0]
-    few = replace(whole, parts=(replace(part, scenarios=part.scenarios[:2]),))
+    few = replace(whole, parts=(replace(part, scenarios=part.scenarios[:2], situations=(0, 1)),))
     monkeypatch.setattr(frozen, "make_set", lambda *given: replace(few, groups=whole.groups[:2]))
     own = run_suite(Contender("straight"), "imazu_own", CPU, 1)
+    assert own.situations == (0, 1) and own.clear_situations == (0, 2)
     # Each of the two meets one other vessel, which is not scored.
     assert sum(asked for _, asked in own.duties.values()) == 2
 
@@ -214,9 +228,9 @@ def test_entries_on_other_scenarios_are_refused(monkeypatch):
     require_frozen(entry(long=hashed), Path("a.json"))  # which need not be there
     with pytest.raises(ConfigError, match=r"a\.json: scenarios of long='0123"):
         require_frozen(entry(long=result("s", suite="x")), Path("a.json"))
-    with pytest.raises(ConfigError, match=r"a\.json: scenarios of currents='0123.*benchmark 2"):
+    with pytest.raises(ConfigError, match=r"a\.json: scenarios of currents='0123.*benchmark 3"):
         require_frozen(entry(currents=result("s", suite="x")), Path("a.json"))
-    with pytest.raises(ConfigError, match="suites='paper': must be those of benchmark 2"):
+    with pytest.raises(ConfigError, match="suites='paper': must be those of benchmark 3"):
         require_frozen(entry(paper=result("s")), Path("a.json"))
     with pytest.raises(ConfigError, match="scenarios of rules='missing'"):
         require_frozen(make_entry(entry().policy, {"currents": result("s")}), Path("a.json"))

@@ -1,0 +1,135 @@
+"""Make the stored entries of the benchmark, the page of their table, and the tables of the policies' cards.
+
+    python -m tools.make_entries                 # of all shipped policies, and of the baselines that have an entry
+    python -m tools.make_entries iqn dqn orca    # of these, where the other entries are current
+    python -m tools.make_entries --again ppo     # keep no stored result
+
+Results of a stored entry are kept where the policy's file, the hash of the scenarios and the seed are the same; those
+of suites with figures of compliance only where the version of the benchmark is the same, too. ``program.kept`` of the
+entry names the suites that were kept, with the revision that made them. ``--again`` runs everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from marinenav_env.support.validation import ConfigError
+from train_RL_agents.commands.submit import run_suites
+from train_RL_agents.evaluation import frozen
+from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult, read_any_version, read_entry
+from train_RL_agents.evaluation.ranking import page
+from train_RL_agents.exporting.exported import find
+from train_RL_agents.results.rows import OVERALL
+from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.shipped import shipped
+
+ROOT = Path(__file__).parents[1]
+ENTRIES = Path("docs/results/entries")
+PAGE = Path("docs/benchmark.md")
+COLUMNS = ("suite", "episodes", "success", "vessels that arrive", "time (s)", "astern", "rules kept")
+HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
+
+
+def kept_suites(path: Path, policy: dict[str, Any]) -> tuple[dict[str, SuiteResult], str]:
+    """Return the results of a stored entry that need not be run again, and where they are from.
+
+    Args:
+        path: file of the entry, which need not exist.
+        policy: description of the policy, see ``frozen.describe``.
+    """
+    if not path.exists():
+        return {}, ""
+    version, entry = read_any_version(path)
+    same = ("agent", "sha256")
+    if any(entry.policy.get(name) != policy[name] for name in same):
+        return {}, ""
+    suites = {
+        name: entry.suites[name]
+        for name, fixed in frozen.FROZEN.items()
+        if name in entry.suites
+        and (entry.suites[name].scenarios, entry.suites[name].seed) == (fixed.scenarios, frozen.SEED)
+        and (version == BENCHMARK or not entry.suites[name].compliance)
+    }
+    earlier = entry.program.get("kept")
+    source = f"{', '.join(suites)} of revision {entry.program.get('revision')}, {entry.made}"
+    return suites, f"{source}; {earlier}" if earlier else source
+
+
+def make(name: str, path: Path, again: bool) -> None:
+    """Write the entry of a policy or baseline."""
+    contender = find(name, "best", torch.device("cpu"))
+    policy = frozen.describe(contender, name)
+    kept, source = ({}, "") if again else kept_suites(path, policy)
+    missing = [suite for suite in frozen.FROZEN if suite not in kept]
+    print(f"{name}: {len(kept)} results are kept, {len(missing)} suites are run", flush=True)
+    if not missing:
+        return
+    suites = kept | run_suites(contender, missing, torch.device("cpu"))
+    entry = frozen.make_entry(policy, {suite: suites[suite] for suite in frozen.FROZEN})
+    if kept:
+        entry.program["kept"] = source
+    write_atomically(path, entry.content())
+
+
+def write_card(path: Path, entry: Entry) -> None:
+    """Replace the table of a card by that of an entry."""
+    before, header, rest = path.read_text().partition(HEADER)
+    if header:
+        _, gap, after = rest.partition("\n\n")
+        write_atomically(path, before + header + "\n".join(card_rows(entry)) + gap + after)
+
+
+def card_rows(entry: Entry) -> list[str]:
+    """Return the rows of a card's table, one for each suite."""
+    rows = []
+    for name, result in entry.suites.items():
+        row, kept = result.table[OVERALL], result.compliance.get(OVERALL, {}).get("rules_kept")
+        shares = [group["compliance"] for group in result.compliance.values() if "compliance" in group]
+        kinds = {f"{share:.2f} each kind" for share in shares}
+        cells = (
+            f"`{name}`",
+            f"{row['episodes']:,}",
+            f"{row['success_rate']:.3f} ({row['success_low']:.3f} to {row['success_high']:.3f})",
+            f"{row['robot_success_rate']:.3f}",
+            "-" if row["avg_time"] is None else f"{row['avg_time']:.1f}",
+            f"{result.astern:.3f}",
+            " / ".join(sorted(kinds)) or ("-" if kept is None else f"{kept:.2f}"),
+        )
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Make entries, the page and the cards."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", metavar="NAME", nargs="*", help="shipped policy or baseline; all that are shipped")
+    parser.add_argument("--again", action="store_true", help="run all suites, and keep no stored result")
+    parser.add_argument("--root", type=Path, default=ROOT, help="checkout whose files are written")
+    arguments = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    folder = arguments.root / ENTRIES
+    names = arguments.names or sorted({*shipped("pretrained"), *(path.stem for path in folder.glob("*.json"))})
+    try:
+        for name in names:
+            make(name, folder / f"{name}.json", arguments.again)
+        entries = {path.stem: read_entry(path) for path in sorted(folder.glob("*.json"))}
+        for name, entry in entries.items():
+            frozen.require_frozen(entry, folder / f"{name}.json")
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    write_atomically(arguments.root / PAGE, page(entries, f"Benchmark {BENCHMARK}"))
+    for name, entry in entries.items():
+        card = arguments.root / "pretrained" / name / "README.md"
+        if card.exists():
+            write_card(card, entry)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Figures that lead certificates and tables: rates of collisions and broken rules, and the suites that others wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from train_RL_agents.evaluation.entry import Entry, SuiteResult
+from train_RL_agents.evaluation.suites import LONG, UNRULY
+from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, FIGURES, RATE_COLUMNS, UNRULY_COLUMNS
+from train_RL_agents.results.rows import OVERALL
+from train_RL_agents.results.table import Column, Table
+
+OTHERS = ("dnv", "dnv_own", "imazu_ntnu", "imazu_ntnu_own")
+"""Suites of situations that others wrote."""
+WEAKEST = "encounters_own"
+"""Suite of random encounters whose weakest kind leads."""
+LEADING = (LONG, "fresh", *OTHERS, UNRULY, WEAKEST)
+"""Suites whose figures lead."""
+
+_COLLISION, _BROKEN = "hours_per_collision", "hours_per_broken_rule"
+_PER_COLLISION = next(column for column in FIGURES if column.name == _COLLISION)
+_PER_BROKEN = Column(
+    _BROKEN, "hours per broken rule", ".3f", (f"{_BROKEN}_low", f"{_BROKEN}_high"), meaning=RATE_COLUMNS[_BROKEN]
+)
+_SITUATIONS = Column(
+    "situations",
+    "situations without collision",
+    meaning="situations without a collision in any of their episodes, which differ in the measurement noise",
+)
+_KEPT = Column(
+    "rules_kept",
+    "rules kept",
+    ".2f",
+    ("rules_kept_low", "rules_kept_high"),
+    meaning=ENCOUNTER_COLUMNS["rules_kept"].partition(";")[0],
+)
+_AVOIDED = Column(
+    "avoided",
+    "avoided",
+    ".2f",
+    ("avoided_low", "avoided_high"),
+    meaning="encounters without a collision of those whose collision was not unavoidable",
+)
+_UNAVOIDABLE = Column("unavoidable", "unavoidable", ".3f", meaning=UNRULY_COLUMNS["unavoidable"])
+_WEAKEST_GROUP = Column(
+    "weakest", "weakest group", meaning="group with the most collisions, and its share of episodes without one"
+)
+COLUMNS = (_PER_COLLISION, _PER_BROKEN, _SITUATIONS, _KEPT, _AVOIDED, _UNAVOIDABLE, _WEAKEST_GROUP)
+"""Columns of the leading figures of a suite."""
+
+
+def leading_row(result: SuiteResult) -> dict[str, Any]:
+    """Return the leading figures of a suite by name; see COLUMNS."""
+    row = {**result.compliance.get(OVERALL, {}), **result.table[OVERALL]}
+    if result.clear_situations is not None:
+        row["situations"] = "{} of {}".format(*result.clear_situations)
+    clear = {group: 1.0 - result.table[group]["collision_rate"] for group in result.groups}
+    weakest = min(clear, key=lambda group: clear[group])
+    return row | ({"weakest": f"{weakest}: {clear[weakest]:.2f}"} if len(clear) > 1 and clear[weakest] < 1.0 else {})
+
+
+def leading_table(entry: Entry) -> Table:
+    """Return the leading figures of an entry, a row for each suite."""
+    suites = {name: entry.suites[name] for name in LEADING if name in entry.suites}
+    return Table([Column("suite"), *COLUMNS], [{"suite": name} | leading_row(r) for name, r in suites.items()])
+
+
+def rates_table(entries: Mapping[str, Entry]) -> Table:
+    """Return vessel-hours per collision, and per broken rule, by suite, a row for each entry."""
+    return _by_entry(entries, [(suite, column) for column in (_PER_COLLISION, _PER_BROKEN) for suite in LEADING])
+
+
+def others_table(entries: Mapping[str, Entry]) -> Table:
+    """Return results in others' situations, among vessels that misbehave, and in the weakest kind of encounters.
+
+    There is a row for each entry.
+    """
+    shown = [(suite, column) for suite in OTHERS for column in (_SITUATIONS, _KEPT)]
+    return _by_entry(entries, [*shown, (UNRULY, _AVOIDED), (WEAKEST, _WEAKEST_GROUP)])
+
+
+def _by_entry(entries: Mapping[str, Entry], shown: Sequence[tuple[str, Column]]) -> Table:
+    """Return a table with a row for each entry and a column for each suite and figure that some entry has."""
+    rows: list[dict[str, Any]] = []
+    for name, entry in entries.items():
+        figures = {suite: leading_row(entry.suites[suite]) for suite in LEADING if suite in entry.suites}
+        rows.append({f"{suite} {key}": value for suite, row in figures.items() for key, value in row.items()})
+        rows[-1]["entry"] = name
+    columns, explained = [Column("entry", "")], set()
+    for suite, column in shown:
+        key = f"{suite} {column.name}"
+        if any(key in row for row in rows):
+            ends = None if column.ends is None else (f"{suite} {column.ends[0]}", f"{suite} {column.ends[1]}")
+            meaning = "" if column.name in explained else column.meaning
+            explained.add(column.name)
+            columns.append(Column(key, f"{suite}: {column.title}", column.format, ends, meaning=meaning))
+    return Table(columns, rows)
