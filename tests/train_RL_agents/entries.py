@@ -4,7 +4,7 @@ import torch
 
 from train_RL_agents.evaluation.entry import Entry, SuiteResult
 from train_RL_agents.evaluation.frozen import FROZEN, SEED
-from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS
+from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS, UNRULY_COLUMNS
 from train_RL_agents.results.rows import Episodes
 
 HASH = "0123456789abcdef" * 2
@@ -39,6 +39,19 @@ def by_role(groups):
     """Compliance of groups, by role."""
     row = dict.fromkeys(ENCOUNTER_COLUMNS, 0.75) | {"all_kept_low": 0.5, "all_kept_high": 0.9}
     return {name: dict(row) for name in (*groups, "overall")}
+
+
+def leading_entry():
+    """An entry that has suites whose figures lead."""
+    rates = {"hours_per_broken_rule": 0.125, "hours_per_broken_rule_low": 0.1, "hours_per_broken_rule_high": 0.25}
+    compliance = {"overall": by_role(())["overall"] | rates}
+    rare = dict.fromkeys(UNRULY_COLUMNS, 0.5) | {"avoided_low": 0.25, "avoided_high": 0.75}
+    return entry(
+        fresh=result("sssc", suite="fresh"),
+        dnv_own=result("sscs", ("a", "b"), "dnv_own", compliance=compliance, situations=(0, 0, 1, 1)),
+        unruly=result("sscs", ("a", "b"), "unruly", compliance=dict.fromkeys(("a", "b", "overall"), rare)),
+        encounters_own=result("sssc", ("a", "b"), "encounters_own", compliance=compliance),
+    )
 
 
 def entry(outcome="ssct", name="mine", **other):

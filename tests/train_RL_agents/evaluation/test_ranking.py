@@ -3,7 +3,7 @@
 import pytest
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.entries import entry, result
+from tests.train_RL_agents.entries import entry, leading_entry, result
 from train_RL_agents.evaluation.ranking import MEANINGS, page, rank, suites_of, tie_line
 
 
@@ -41,6 +41,13 @@ def test_the_page_has_every_suite_with_its_groups():
     assert "| b | 0.00 (" in rules and rules.count("\n| b | ") == 2 and "Rules kept (encounters" in rules
     assert "Rules kept (vessels with a duty" in imazu
     assert all(f"- {name}: {about}" in columns for name, about in MEANINGS.items())
+
+
+def test_the_page_begins_with_rates_and_the_situations_of_others():
+    text = page({"a": leading_entry()}, "Benchmark 9")
+    tables = ("|  | fresh: hours", "|  | dnv_own: situations", "|  | currents |", "\n## currents")
+    places = [text.index(words) for words in tables]
+    assert places == sorted(places) and "Avoided (" in text.partition("\n## unruly")[2].partition("\n## ")[0]
 
 
 def test_entries_that_the_episodes_do_not_separate_share_their_places():

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.train_RL_agents.entries import entry, result
+from tests.train_RL_agents.entries import entry, leading_entry, result
 from train_RL_agents.evaluation.thresholds import THRESHOLDS
 from train_RL_agents.figures.certificate import write_page
 
@@ -14,7 +14,7 @@ def test_page_has_thresholds_suites_and_sources():
     for threshold in THRESHOLDS:
         assert threshold.about.replace("'", "&#x27;") in page
     assert page.count("✗ miss") == len(THRESHOLDS) and f"0 of {len(THRESHOLDS)}" in page
-    assert page.count("<h2>") == 5 and page.count('class="tracks') == 2
+    assert page.count("<h2>") == 6 and page.count('class="tracks') == 2
     assert "0.500 [0.150, 0.850]" in page and "3 of 4" in page and "0.75 [0.50, 0.90]" in page
     assert entry().suites["imazu"].scenarios in page and "ab" * 32 in page
     assert "✓ pass" in write_page(entry(currents=result("s" * 500)))
@@ -27,8 +27,20 @@ def test_tiles_have_the_weakest_groups_with_intervals():
     assert ("weakest: noise, noise x 4", "0.000", "0.000 to 0.278") in tiles
     weak = [(about, value) for about, value, _ in tiles if about.startswith("weakest: ")]
     assert len(weak) == 3 and [value for _, value in weak] == sorted(value for _, value in weak)
-    assert all(ends for _, _, ends in tiles[1:])
+    assert all(ends for title, _, ends in tiles if title != "thresholds passed")
     assert "set by the developers" in page
+
+
+def test_rates_and_the_situations_of_others_lead():
+    page = write_page(leading_entry())
+    tiles = re.findall(r"<dt>(.*?)</dt><dd>(.*?)<small>(.*?)</small>", page)
+    assert [(value, ends) for _, value, ends in tiles[:4]] == [
+        ("0.04", "0.01 to 1.78"),
+        ("0.125", "0.100 to 0.250"),
+        ("1 of 2", ""),
+        ("b: 0.50", ""),
+    ]
+    assert tiles[4][0] == "thresholds passed" and page.index("54.0 [") < page.index("What counts as a pass")
 
 
 def test_page_needs_nothing_else_and_holds_no_markup_of_names():
