@@ -57,7 +57,8 @@ def leading_row(result: SuiteResult) -> dict[str, Any]:
         row["situations"] = "{} of {}".format(*result.clear_situations)
     clear = {group: 1.0 - result.table[group]["collision_rate"] for group in result.groups}
     weakest = min(clear, key=lambda group: clear[group])
-    return row | ({"weakest": f"{weakest}: {clear[weakest]:.2f}"} if len(clear) > 1 and clear[weakest] < 1.0 else {})
+    name = weakest if clear[weakest] < 1.0 else "all groups"
+    return row | ({"weakest": f"{name}: {clear[weakest]:.2f}"} if len(clear) > 1 else {})
 
 
 def leading_table(entry: Entry) -> Table:

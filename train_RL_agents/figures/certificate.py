@@ -116,20 +116,21 @@ def _threshold_rows(values: Iterable[Estimate | None]) -> Iterator[dict[str, str
 
 
 _LEADING_TILES = (
-    ("fresh", 0, "vessel-hours per collision, published levels"),
-    ("dnv_own", 1, "vessel-hours per broken rule, DNV's situations, own vessel alone"),
-    ("dnv_own", 2, "DNV's situations without a collision, own vessel alone"),
-    ("imazu_ntnu_own", 2, "Imazu's problems (NTNU) without a collision, own vessel alone"),
-    ("encounters_own", 6, "random encounters, own vessel alone, weakest kind"),
+    ("fresh", "hours_per_collision", "vessel-hours per collision, published levels"),
+    ("dnv_own", "hours_per_broken_rule", "vessel-hours per broken rule, DNV's situations, own vessel alone"),
+    ("dnv_own", "situations", "DNV's situations without a collision, own vessel alone"),
+    ("imazu_ntnu_own", "situations", "Imazu's problems (NTNU) without a collision, own vessel alone"),
+    ("encounters_own", "weakest", "random encounters, own vessel alone, weakest kind"),
 )
-"""Suites and numbers of the leading columns that have tiles, with the titles of these."""
+"""Suites and names of the leading columns that have tiles, with the titles of these."""
 
 
 def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
     """Yield title, value and interval of the rates and of the others' suites that an entry has."""
-    for suite, number, title in _LEADING_TILES:
+    columns = {column.name: column for column in LEADING_COLUMNS}
+    for suite, name, title in _LEADING_TILES:
         if suite in entry.suites:
-            value, _, ends = LEADING_COLUMNS[number].text(leading_row(entry.suites[suite])).partition(" [")
+            value, _, ends = columns[name].text(leading_row(entry.suites[suite])).partition(" [")
             yield title, value, ends.rstrip("]").replace(", ", " to ")
 
 
