@@ -19,12 +19,19 @@ from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_
 from train_RL_agents.evaluation.encounter_suites import KINDS
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.falsification.encounters import Encounters, Space, describe, joined, place, signatures
-from train_RL_agents.falsification.searches import METHODS, NICHES, Trials
+from train_RL_agents.falsification.encounters import (
+    Encounters,
+    Space,
+    describe,
+    joined,
+    place,
+    signatures,
+)
+from train_RL_agents.falsification.searches import METHODS, Trials
 from train_RL_agents.falsification.trials import NAME, run_encounters
-from train_RL_agents.results.statistics import Estimate, ratio_estimate, wilson_interval
+from train_RL_agents.results.statistics import Estimate, wilson_interval
 
-POPULATION = 20 * NICHES
+POPULATION = 200
 """Encounters that are run at a time."""
 
 Progress = Callable[[str, int, int], None]
@@ -48,23 +55,12 @@ class Result:
 
     @property
     def rate(self) -> Estimate:
-        """Return the failures per 1,000 episodes.
+        """Return the failures per 1,000 episodes, with Wilson's interval.
 
-        The interval of random encounters is Wilson's. Those of a niche of a fitted search depend on each other, and the
-        interval is that of a ratio over niches, which are independent.
+        That of a fitted search is for the mean of its populations' rates, each given those before.
         """
-        failed = self.trials.failed
-        count, total = int(failed.sum()), len(failed)
-        if self.method == "random" or total < 2 * NICHES:
-            low, high = wilson_interval(count, total)
-            estimate = Estimate(count / total, low, high)
-        else:
-            niche = torch.arange(total) % NICHES
-            sums = torch.zeros(2, NICHES, dtype=torch.float64)
-            sums.index_add_(1, niche, torch.stack((failed.double(), torch.ones(total, dtype=torch.float64))))
-            failures, episodes = sums.numpy()
-            estimate = ratio_estimate(failures, episodes)
-        return Estimate(*(1000.0 * min(max(value, 0.0), 1.0) for value in estimate))
+        count, total = int(self.trials.failed.sum()), len(self.trials.failed)
+        return Estimate(*(1000.0 * value for value in (count / total, *wilson_interval(count, total))))
 
     @property
     def distinct(self) -> Tensor:
