@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 from pathlib import Path
 
@@ -63,6 +64,35 @@ def test_the_table_of_the_readme_is_made_of_the_entries():
     others = [share for agent, share in shares.items() if agent != "PPO"]
     assert f"{shares['PPO']:.0%} of PPO's vessels" in text
     assert f"{100 * min(others):.0f} to {max(others):.0%} of the others'" in text
+
+
+@pytest.mark.heavy
+def test_the_first_table_of_the_readme_is_made_of_the_entries():
+    rows = rows_of("README.md", "policy | hours per collision | per broken rule")
+    assert len(rows) >= 3
+    for policy, *cells in rows:
+        suites = read_entry(RESULTS / f"entries/{policy.split('`')[1]}.json").suites
+        rate = suites["fresh"].table["overall"]
+        ends = f"{rate['hours_per_collision_low']:.0f} to {rate['hours_per_collision_high'] or math.inf:.0f}"
+        hours_per_collision = (
+            f"{rate['hours_per_collision']:.0f} ({ends})"
+            if rate["collisions"]
+            else f"> {rate['hours_per_collision_low']:.0f}"
+        )
+        dnv, ntnu = (
+            "{} of {}; {:.2f}".format(*suites[name].clear_situations, suites[name].compliance["overall"]["rules_kept"])
+            for name in ("dnv_own", "imazu_ntnu_own")
+        )
+        kinds = suites["encounters_own"].table
+        assert cells == [
+            hours_per_collision,
+            f"{suites['dnv_own'].compliance['overall']['hours_per_broken_rule']:.3f}",
+            dnv,
+            ntnu,
+            f"{min(1.0 - kinds[kind]['collision_rate'] for kind in kinds if kind != 'overall'):.2f}",
+            f"{suites['unruly'].compliance['overall']['avoided']:.2f}",
+            f"{suites['crowd'].table['overall']['success_rate']:.2f}",
+        ], policy
 
 
 MEASURED = {
