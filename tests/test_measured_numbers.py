@@ -209,7 +209,7 @@ def test_the_card_of_a_policy_has_the_figures_of_its_entry(card):
             f"{row['robot_success_rate']:.3f}",
             f"{row['avg_time']:.1f}",
             f"{result.astern:.3f}",
-            *(kinds or {"-" if kept is None else f"{kept:.2f}"}),
+            " / ".join(sorted(kinds)) or ("-" if kept is None else f"{kept:.2f}"),
         ], name
     crowd = suites["crowd"].table.values()
     text = card.read_text().replace("\n", " ")

@@ -40,7 +40,9 @@ def test_rates_and_the_situations_of_others_lead():
         ("1 of 2", ""),
         ("b: 0.50", ""),
     ]
-    assert tiles[4][0] == "thresholds passed" and page.index("<td>0.125 [0.100, 0.250]<") < page.index("What counts as a pass")
+    assert tiles[4][0] == "thresholds passed" and page.index("<td>0.125 [0.100, 0.250]<") < page.index(
+        "What counts as a pass"
+    )
 
 
 def test_page_needs_nothing_else_and_holds_no_markup_of_names():
