@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.make_entries import of_kinds
 from train_RL_agents.evaluation.entry import read_entry
 
 ROOT = Path(__file__).parents[1]
@@ -200,16 +201,14 @@ def test_the_card_of_a_policy_has_the_figures_of_its_entry(card):
     assert [name.strip("`") for name, *_ in rows] == list(suites)
     for (name, *cells), result in zip(rows, suites.values(), strict=True):
         row, kept = result.table["overall"], result.compliance.get("overall", {}).get("rules_kept")
-        kinds = {
-            f"{group['compliance']:.2f} each kind" for group in result.compliance.values() if "compliance" in group
-        }
+        kinds = {kind: group["compliance"] for kind, group in result.compliance.items() if "compliance" in group}
         assert cells == [
             f"{row['episodes']:,}",
             f"{row['success_rate']:.3f} ({row['success_low']:.3f} to {row['success_high']:.3f})",
             f"{row['robot_success_rate']:.3f}",
             f"{row['avg_time']:.1f}",
             f"{result.astern:.3f}",
-            " / ".join(sorted(kinds)) or ("-" if kept is None else f"{kept:.2f}"),
+            of_kinds(kinds) if kinds else "-" if kept is None else f"{kept:.2f}",
         ], name
     crowd = suites["crowd"].table.values()
     text = card.read_text().replace("\n", " ")

@@ -12,6 +12,7 @@ entry names the suites that were kept, with the revision that made them. ``--aga
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,9 +56,13 @@ def kept_suites(path: Path, policy: dict[str, Any]) -> tuple[dict[str, SuiteResu
         and (entry.suites[name].scenarios, entry.suites[name].seed) == (fixed.scenarios, frozen.SEED)
         and (version == BENCHMARK or not entry.suites[name].compliance)
     }
-    earlier = entry.program.get("kept")
-    source = f"{', '.join(suites)} of revision {entry.program.get('revision')}, {entry.made}"
-    return suites, f"{source}; {earlier}" if earlier else source
+    earlier = str(entry.program.get("kept", ""))
+    before = {*re.split(r"[ ,;]+", earlier)} & frozen.FROZEN.keys()
+    if before - suites.keys():  # the text would name a suite that is run again
+        suites, earlier = {name: result for name, result in suites.items() if name not in before}, ""
+    made = [name for name in suites if name not in before]
+    source = f"{', '.join(made)} of revision {entry.program.get('revision')}, {entry.made}" if made else ""
+    return suites, "; ".join(filter(None, (source, earlier)))
 
 
 def make(name: str, path: Path, again: bool) -> None:
@@ -89,8 +94,7 @@ def card_rows(entry: Entry) -> list[str]:
     rows = []
     for name, result in entry.suites.items():
         row, kept = result.table[OVERALL], result.compliance.get(OVERALL, {}).get("rules_kept")
-        shares = [group["compliance"] for group in result.compliance.values() if "compliance" in group]
-        kinds = {f"{share:.2f} each kind" for share in shares}
+        shares = {name: group["compliance"] for name, group in result.compliance.items() if "compliance" in group}
         cells = (
             f"`{name}`",
             f"{row['episodes']:,}",
@@ -98,10 +102,17 @@ def card_rows(entry: Entry) -> list[str]:
             f"{row['robot_success_rate']:.3f}",
             "-" if row["avg_time"] is None else f"{row['avg_time']:.1f}",
             f"{result.astern:.3f}",
-            " / ".join(sorted(kinds)) or ("-" if kept is None else f"{kept:.2f}"),
+            of_kinds(shares) if shares else "-" if kept is None else f"{kept:.2f}",
         )
         rows.append(f"| {' | '.join(cells)} |")
     return rows
+
+
+def of_kinds(shares: dict[str, float]) -> str:
+    """Return the shares of the kinds of encounters as text: the largest is that of all kinds that are not named."""
+    most = f"{max(shares.values()):.2f}"
+    others = [f"{share:.2f} {kind}" for kind, share in shares.items() if f"{share:.2f}" != most]
+    return f"{', '.join(others)}, else {most}" if others else f"{most} each kind"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -61,6 +61,20 @@ def test_entries_that_are_not_current_are_named(tmp_path, monkeypatch, capsys):
     assert "other.json: benchmark=" in capsys.readouterr().err
 
 
+def test_what_was_kept_before_is_named_once(tmp_path):
+    path = tmp_path / "a.json"
+    stored(path, BENCHMARK)
+    content = json.loads(path.read_text())
+    content["program"]["kept"] = "currents of revision old, 2025-01-01"
+    path.write_text(json.dumps(content))
+    suites, source = kept_suites(path, entry().policy)
+    assert suites.keys() == {"currents", "rules", "imazu"}
+    assert source == "rules, imazu of revision abc, 2026-01-01; currents of revision old, 2025-01-01"
+    content["suites"]["currents"]["scenarios"] = "0" * 32
+    path.write_text(json.dumps(content))
+    assert kept_suites(path, entry().policy)[1] == "rules, imazu of revision abc, 2026-01-01"
+
+
 def test_the_table_of_a_card_is_replaced(tmp_path):
     card, end = tmp_path / "README.md", "\n\nLimits: many.\n"
     card.write_text(f"# Mine\n\n{HEADER}| old | 1 |\n| older | 2 |{end}")

@@ -244,10 +244,10 @@ def read_entry(path: Path) -> Entry:
     Raises:
         ConfigError: when it cannot be read, is damaged, or is of another version of the benchmark.
     """
-    version, entry = read_any_version(path)
+    content, version = _read(path)
     expected = f"{BENCHMARK}, which this program runs; run `marinenav submit` with the policy again"
     require(version == BENCHMARK, f"{path}: benchmark", version, expected)
-    return entry
+    return _entry_of(path, content)
 
 
 def read_any_version(path: Path) -> tuple[int, Entry]:
@@ -259,11 +259,22 @@ def read_any_version(path: Path) -> tuple[int, Entry]:
     Raises:
         ConfigError: when it cannot be read, or is damaged.
     """
+    content, version = _read(path)
+    return version, _entry_of(path, content)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], int]:
+    """Return the content of a file without the version of the benchmark, and the version."""
     content = files.read_json(path, "an entry of the benchmark")
     is_entry = isinstance(content, dict) and content.get("format") == FORMAT
     require(is_entry, str(path), type(content).__name__, f"a {FORMAT}")
     version = content.pop("benchmark", None)
     require(is_count(version), f"{path}: benchmark", version, "a version")
+    return content, version
+
+
+def _entry_of(path: Path, content: dict[str, Any]) -> Entry:
+    """Return the entry that a content holds."""
     try:
         names = {stored: name for name, stored in _IN_FILES.items()}
         suites = {
@@ -271,7 +282,7 @@ def read_any_version(path: Path) -> tuple[int, Entry]:
             for suite, result in content.pop("suites").items()
         }
         del content["format"]
-        return version, Entry(suites=suites, **content)
+        return Entry(suites=suites, **content)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     except (KeyError, TypeError, AttributeError, ValueError) as error:

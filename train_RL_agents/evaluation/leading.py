@@ -15,6 +15,8 @@ OTHERS = ("dnv", "dnv_own", "imazu_ntnu", "imazu_ntnu_own")
 """Suites of situations that others wrote."""
 WEAKEST = "encounters_own"
 """Suite of random encounters whose weakest kind leads."""
+FLEETS = (LONG, "fresh", "dnv", "imazu_ntnu")
+"""Suites in which the policy controls all vessels."""
 LEADING = (LONG, "fresh", *OTHERS, UNRULY, WEAKEST)
 """Suites whose figures lead."""
 
@@ -50,21 +52,26 @@ COLUMNS = (_PER_COLLISION, _PER_BROKEN, _SITUATIONS, _KEPT, _AVOIDED, _UNAVOIDAB
 """Columns of the leading figures of a suite."""
 
 
-def leading_row(result: SuiteResult) -> dict[str, Any]:
-    """Return the leading figures of a suite by name; see COLUMNS."""
-    row = {**result.compliance.get(OVERALL, {}), **result.table[OVERALL]}
+def leading_row(name: str, result: SuiteResult) -> dict[str, Any]:
+    """Return the leading figures of a suite by name; see COLUMNS.
+
+    Hours per collision are those of fleets: in other suites most vessels are scripted, and only one can collide.
+    """
+    row: dict[str, Any] = {**result.compliance.get(OVERALL, {}), **result.table[OVERALL]}
+    if name not in FLEETS:
+        del row[_COLLISION]
     if result.clear_situations is not None:
         row["situations"] = "{} of {}".format(*result.clear_situations)
     clear = {group: 1.0 - result.table[group]["collision_rate"] for group in result.groups}
     weakest = min(clear, key=lambda group: clear[group])
-    name = weakest if clear[weakest] < 1.0 else "all groups"
-    return row | ({"weakest": f"{name}: {clear[weakest]:.2f}"} if len(clear) > 1 else {})
+    group = weakest if clear[weakest] < 1.0 else "all groups"
+    return row | ({"weakest": f"{group}: {clear[weakest]:.2f}"} if len(clear) > 1 else {})
 
 
 def leading_table(entry: Entry) -> Table:
     """Return the leading figures of an entry, a row for each suite."""
     suites = {name: entry.suites[name] for name in LEADING if name in entry.suites}
-    return Table([Column("suite"), *COLUMNS], [{"suite": name} | leading_row(r) for name, r in suites.items()])
+    return Table([Column("suite"), *COLUMNS], [{"suite": name} | leading_row(name, r) for name, r in suites.items()])
 
 
 def rates_table(entries: Mapping[str, Entry]) -> Table:
@@ -85,7 +92,7 @@ def _by_entry(entries: Mapping[str, Entry], shown: Sequence[tuple[str, Column]])
     """Return a table with a row for each entry and a column for each suite and figure that some entry has."""
     rows: list[dict[str, Any]] = []
     for name, entry in entries.items():
-        figures = {suite: leading_row(entry.suites[suite]) for suite in LEADING if suite in entry.suites}
+        figures = {suite: leading_row(suite, entry.suites[suite]) for suite in LEADING if suite in entry.suites}
         rows.append({f"{suite} {key}": value for suite, row in figures.items() for key, value in row.items()})
         rows[-1]["entry"] = name
     columns, explained = [Column("entry", "")], set()

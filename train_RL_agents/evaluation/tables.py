@@ -43,7 +43,8 @@ FIGURES = (
         "hours per collision",
         ".2f",
         ("hours_per_collision_low", "hours_per_collision_high"),
-        meaning="vessel-hours per collision, with the exact 95% Poisson interval; without a collision its lower end",
+        meaning="hours of all vessels, scripted ones too, per collision, with the exact 95% Poisson interval; without "
+        "a collision its lower end",
     ),
 )
 """The figures of a report that tables have."""

@@ -57,7 +57,7 @@ class Result:
     def rate(self) -> Estimate:
         """Return the failures per 1,000 episodes, with Wilson's interval.
 
-        That of a fitted search is for the mean of its populations' rates, each given those before.
+        For the cross-entropy method it leaves out how much seeds differ: later encounters depend on earlier outcomes.
         """
         count, total = int(self.trials.failed.sum()), len(self.trials.failed)
         return Estimate(*(1000.0 * value for value in (count / total, *wilson_interval(count, total))))

@@ -21,7 +21,7 @@ SPREAD = 0.06
 CHANGE, EXPLORE = 0.03, 0.05
 """Probability that a behaviour is drawn anew, and share of random encounters."""
 POWER = 4
-"""Exponent of the share of failures of a signature in its weight."""
+"""Exponent of the share of failures, of encounters that count as one (see encounters.signatures), in their weight."""
 UNAVOIDABLE = 10.0
 """Score of unavoidable collisions, which are not searched for (m)."""
 
@@ -84,9 +84,9 @@ class CrossEntropy:
 
     The elite are all failures; if they are few, the encounters with the smallest clearance beside them. Encounters are
     drawn around one of the elite: continuous parameters from normal distributions, reflected at the ends of the ranges,
-    and now and then another behaviour. A signature weighs as much as the share of its encounters that fail, to the
-    power of POWER, however many failures it has, so that not one failure is found a thousand times. The first
-    population is random, and so is a share of others.
+    and now and then another behaviour. Encounters that count as one (see encounters.signatures) weigh as much as the
+    share of them that fail, to the power of POWER, however many fail, so that not one failure is found a thousand
+    times. The first population is random, and so is a share of others.
 
     Args:
         space: encounters to choose from.

@@ -120,7 +120,7 @@ _LEADING_TILES = (
     ("dnv_own", "hours_per_broken_rule", "vessel-hours per broken rule, DNV's situations, own vessel alone"),
     ("dnv_own", "situations", "DNV's situations without a collision, own vessel alone"),
     ("imazu_ntnu_own", "situations", "Imazu's problems (NTNU) without a collision, own vessel alone"),
-    ("encounters_own", "weakest", "random encounters, own vessel alone, weakest kind"),
+    ("encounters_own", "weakest", "random encounters without a collision, own vessel alone, weakest kind"),
 )
 """Suites and names of the leading columns that have tiles, with the titles of these."""
 
@@ -130,7 +130,7 @@ def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
     columns = {column.name: column for column in LEADING_COLUMNS}
     for suite, name, title in _LEADING_TILES:
         if suite in entry.suites:
-            value, _, ends = columns[name].text(leading_row(entry.suites[suite])).partition(" [")
+            value, _, ends = columns[name].text(leading_row(suite, entry.suites[suite])).partition(" [")
             yield title, value, ends.rstrip("]").replace(", ", " to ")
 
 

@@ -373,11 +373,7 @@ def test_policies_are_named_so_that_they_sort(finished):
 def test_the_manifest_knows_the_latest_and_the_best(finished):
     manifest = strict(finished.checkpoints / "manifest.json")
     assert manifest["latest"] == "policy_000000000160.pt"
-    ranks = {
-        entry["file"]: (entry["metrics"]["success_rate"], entry["metrics"]["avg_return"])
-        for entry in manifest["policies"]
-    }
-    assert ranks[manifest["best"]] == max(ranks.values())
+    assert manifest["best"] == best_policy(manifest["policies"])["file"]
     for entry in manifest["policies"]:
         assert load_policy(finished.checkpoints / entry["file"]).metrics == entry["metrics"]
 
@@ -400,7 +396,7 @@ def test_the_best_policy_has_the_highest_return_of_those_near_the_highest_succes
     assert best_policy(entries) is entries[best]
 
 
-def test_the_best_has_the_highest_success_rate_then_return(tmp_path):
+def test_a_policy_is_added_as_the_latest_and_perhaps_the_best(tmp_path):
     run = new_run(tmp_path)
     bests = []
     for step, success, gained, best in (
@@ -409,15 +405,15 @@ def test_the_best_has_the_highest_success_rate_then_return(tmp_path):
         (24, 0.5, -9.0, True),
         (32, 0.4, 9.0, False),
         (40, 0.5, -8.0, True),
-        (48, 0.5, -8.0, False),
+        (48, 0.46, -7.0, True),  # within a standard error
         (56, 0.5, None, False),
     ):
-        metrics = {"success_rate": success, "avg_return": gained}
+        metrics = {"success_rate": success, "avg_return": gained, "episodes": 100}
         assert run.add_policy(f"policy_{step}.pt", step, metrics) == best, step
         manifest = read_manifest(run.checkpoints)
         assert manifest["latest"] == f"policy_{step}.pt"
         bests.append(manifest["best"])
-    assert bests == [f"policy_{step}.pt" for step in (8, 16, 24, 24, 40, 40, 40)]
+    assert bests == [f"policy_{step}.pt" for step in (8, 16, 24, 24, 40, 48, 48)]
     # A resumed run repeats what came after its checkpoint.
     assert run.add_policy("policy_40.pt", 40, {"success_rate": 0.1, "avg_return": 0.0}) is False
     manifest = read_manifest(run.checkpoints)
