@@ -64,7 +64,7 @@ def test_the_table_of_the_readme_is_made_of_the_entries():
     text = (ROOT / "README.md").read_text().replace("\n", " ")
     others = [share for agent, share in shares.items() if agent != "PPO"]
     assert f"{shares['PPO']:.0%} of PPO's vessels" in text
-    assert f"{100 * min(others):.0f} to {max(others):.0%} of the others'" in text
+    assert f"{100 * min(others):.0f} to {max(others):.0%} of the other seven agents'" in text
 
 
 @pytest.mark.heavy

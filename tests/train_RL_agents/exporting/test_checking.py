@@ -23,9 +23,8 @@ def exported(tmp_path_factory):
     return policy, folder / file_name("DQN"), export(policy, folder, ["torchscript"])
 
 
-@pytest.mark.parametrize(
-    "name", ["IQN", pytest.param("SAC", marks=pytest.mark.slow), pytest.param("PPO", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["IQN", "SAC", "PPO"])
 def test_exported_files_reproduce_the_examples(name, tmp_path):
     export(make_policy(name), tmp_path, ["torchscript"])
     count, difference = check_file(tmp_path / file_name(name))

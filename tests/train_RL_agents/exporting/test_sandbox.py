@@ -90,6 +90,7 @@ class Constant(torch.nn.Module):
         return torch.ones(1, 25, dtype=torch.float64)
 
 
+@pytest.mark.slow
 def test_outputs_of_other_sizes_are_refused(network, tmp_path):
     path = tmp_path / file_name("DQN")
     path.write_bytes(traced(Constant(), network.inputs(1), 3))
@@ -99,6 +100,7 @@ def test_outputs_of_other_sizes_are_refused(network, tmp_path):
         call(*network.inputs(2))
 
 
+@pytest.mark.slow
 def test_an_answer_is_not_taken_for_another(file, network, monkeypatch):
     def interrupted(*given, **options):
         raise KeyboardInterrupt
@@ -111,6 +113,7 @@ def test_an_answer_is_not_taken_for_another(file, network, monkeypatch):
         call(*network.inputs(1, seed=2))
 
 
+@pytest.mark.slow
 def test_threads_get_the_answers_to_their_own_questions(file, network):
     call, inputs = Sandbox(file, 3), [network.inputs(300, seed=each) for each in range(16)]
     with ThreadPoolExecutor(4) as threads:
@@ -119,6 +122,7 @@ def test_threads_get_the_answers_to_their_own_questions(file, network):
         torch.testing.assert_close(outputs, network.outputs(*own))
 
 
+@pytest.mark.slow
 def test_answers_that_are_no_tensors_are_a_sentence(file, network, monkeypatch):
     call = Sandbox(file, 3)
     load = torch.load

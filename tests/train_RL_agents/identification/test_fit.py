@@ -62,8 +62,8 @@ def inside(result, truth):
     }
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", [pytest.param("otter", marks=pytest.mark.slow), "published"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["otter", "published"])
 def test_a_boat_is_identified_from_wrong_coefficients(name, tmp_path):
     truth = read_vessel(name)
     result, (error, path) = identified(name, tmp_path, 0, wrong(truth))
