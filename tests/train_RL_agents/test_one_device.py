@@ -24,8 +24,10 @@ CAPTURED, PLAIN = "execution.capture=true", "execution.capture=false"
 KINDS = [
     *((name, CAPTURED) for name in AGENTS),
     ("DQN", PLAIN),
-    ("DQN", "trainer.train_freq=4", "trainer.steps_per_batch=2", CAPTURED),
     ("PPO", PLAIN),
+]
+VARIANTS = [
+    ("DQN", "trainer.train_freq=4", "trainer.steps_per_batch=2", CAPTURED),
     ("AC-IQN", "execution.precision=bf16", CAPTURED),
     ("Rainbow", "trainer.prioritized=true", "trainer.n_steps=3", CAPTURED),
     ("SAC", "trainer.exploration=uniform", "trainer.steps_per_batch=2", PLAIN),
@@ -36,7 +38,9 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("words", KINDS, ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [*KINDS, *(pytest.param(words, marks=pytest.mark.slow) for words in VARIANTS)], ids=" ".join
+)
 def test_nothing_leaves_the_device(words):
     with small_pool(RARELY), fake_gpu() as mode:
         loop = Loop(mode, *words)
