@@ -24,6 +24,7 @@ _HEAD_ON, _GIVE_WAY, _STAND_ON, _OVERTAKING, _OVERTAKEN = (
     )
 )
 _STERN, _RECIPROCAL = tl.constexpr(roles.STERN), tl.constexpr(roles.RECIPROCAL)
+_STILL = tl.constexpr(roles.STILL)
 _TURN, _CHANGE = tl.constexpr(reward.TURN), tl.constexpr(reward.CHANGE)
 _ASTERN = tl.constexpr(reward.ASTERN)
 
@@ -69,8 +70,8 @@ def _pair(pose, cos, sin, ground, ahead, least, result, other, stride):
     other_lacking = tl.where(chosen, tl.maximum(least - other_ahead, 0.0), 0.0)
     wx = (vx + other_lacking * other_cos) - (ground[0] + lacking * cos)
     wy = (vy + other_lacking * other_sin) - (ground[1] + lacking * sin)
-    speed = tl.maximum(length(wx, wy), 1e-6)
-    time = tl.where(speed > 1e-6, -(px * wx + py * wy) / (speed * speed), 0.0)
+    speed = tl.maximum(length(wx, wy), _STILL)
+    time = tl.where(speed > _STILL, -(px * wx + py * wy) / (speed * speed), 0.0)
     return role, length(px, py), time, (py * wx - px * wy) / speed
 
 

@@ -33,8 +33,8 @@ class Pairs(NamedTuple):
     distance: Tensor
     """Distance between the centres (m)."""
     time: Tensor
-    """Time until the closest approach if both keep course and speed (s); at most 0: moving apart. It is 0 if
-    they do not move relative to each other, below STILL."""
+    """Time until the closest approach if both keep course and speed (s); at most 0: moving apart. It is 0
+    for vessels at rest towards each other, see STILL."""
     miss: Tensor
     """Distance at the closest approach (m), the same for both: above 0 if the line of sight turns to
     port, as when vessels meet port to port, or when one from starboard passes ahead."""

@@ -42,7 +42,7 @@ def by_role(groups):
 
 
 def leading_entry():
-    """An entry that has suites whose figures lead."""
+    """An entry with suites that are shown at the head of certificates."""
     rates = {"hours_per_broken_rule": 0.125, "hours_per_broken_rule_low": 0.1, "hours_per_broken_rule_high": 0.25}
     compliance = {"overall": by_role(())["overall"] | rates}
     rare = dict.fromkeys(UNRULY_COLUMNS, 0.5) | {"avoided_low": 0.25, "avoided_high": 0.75}

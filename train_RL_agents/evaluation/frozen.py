@@ -65,7 +65,7 @@ FROZEN: dict[str, Frozen] = {
     "encounters_own": Frozen(25, "8bd83129b263325d780a3578acd281d1"),
     "imazu_own": Frozen(20, "f696bb4fef4500db8560b4012ee4cda0"),
 }
-"""Suites in the order of reports: those with situations or behaviours that are not of this project lead."""
+"""Suites in the order of reports: first those with situations or behaviours that are not of this project."""
 OPTIONAL: dict[str, Frozen] = {LONG: Frozen(66_000, "e5c61d5bae5ccf9a55d1f7d7010f95c8")}
 """Suites that an entry may have beside them."""
 _CHOSEN = {*COMMANDS, "max_objects", "table_row"}

@@ -1,4 +1,4 @@
-"""Figures that lead certificates and tables: rates of collisions and broken rules, and the suites that others wrote."""
+"""Figures at the head of certificates and tables: rates of collisions and broken rules, and others' suites."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from train_RL_agents.results.table import Column, Table
 OTHERS = ("dnv", "dnv_own", "imazu_ntnu", "imazu_ntnu_own")
 """Suites of situations that others wrote."""
 WEAKEST = "encounters_own"
-"""Suite of random encounters whose weakest kind leads."""
+"""Suite of random encounters of whose kinds the weakest is shown."""
 FLEETS = (LONG, "fresh", "dnv", "imazu_ntnu")
-"""Suites in which the policy controls all vessels."""
+"""Those in which the policy controls all vessels."""
 LEADING = (LONG, "fresh", *OTHERS, UNRULY, WEAKEST)
-"""Suites whose figures lead."""
+"""Suites with figures at the head, in their order."""
 
 _COLLISION, _BROKEN = "hours_per_collision", "hours_per_broken_rule"
 _PER_COLLISION = next(column for column in FIGURES if column.name == _COLLISION)

@@ -19,14 +19,7 @@ from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_
 from train_RL_agents.evaluation.encounter_suites import KINDS
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.falsification.encounters import (
-    Encounters,
-    Space,
-    describe,
-    joined,
-    place,
-    signatures,
-)
+from train_RL_agents.falsification.encounters import Encounters, Space, describe, joined, place, signatures
 from train_RL_agents.falsification.searches import METHODS, Trials
 from train_RL_agents.falsification.trials import NAME, run_encounters
 from train_RL_agents.results.statistics import Estimate, wilson_interval

@@ -19,7 +19,7 @@ ELITE = 20
 SPREAD = 0.06
 """Standard deviation of the continuous parameters around an encounter of the elite."""
 CHANGE, EXPLORE = 0.03, 0.05
-"""Probability that a behaviour is drawn anew, and share of random encounters."""
+"""Probability that a behaviour is replaced by a random one, and share of random encounters."""
 POWER = 4
 """Exponent of the share of failures, of encounters that count as one (see encounters.signatures), in their weight."""
 UNAVOIDABLE = 10.0

@@ -340,7 +340,7 @@ def runs_in(path: Path) -> list[Path]:
 
 
 def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the best of the policies of a manifest, which are not empty.
+    """Return the entry of the best policy in a manifest, of which there is at least one.
 
     Of the policies whose success rate is below the highest by at most its standard error, or by one episode, it is the
     one with the highest return: the highest of many success rates of few episodes is mostly luck (the rule of one

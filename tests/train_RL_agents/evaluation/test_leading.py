@@ -1,4 +1,4 @@
-"""Figures that lead certificates and tables."""
+"""Figures at the head of certificates and tables."""
 
 from tests.train_RL_agents.entries import entry, leading_entry, result
 from train_RL_agents.evaluation.leading import leading_row, leading_table, others_table, rates_table
