@@ -16,6 +16,7 @@ from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.runtime.philox import RandomSource, normal, uniform
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
+from marinenav_env.vessels import scale_of
 
 METRES, SPEED, TURN_RATE = 1e4, 1e2, 1e2
 """Limits of the entries (m, m/s, rad/s), wide enough that no vessel reaches them."""
@@ -24,17 +25,19 @@ _FEW = 64
 
 
 def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
-    """Return the entries that ``observe`` measures."""
+    """Return the entries that ``observe`` measures; their scales follow from the size and speed of the vessel."""
     vessel, slots = config.vessel, config.sensor.slots
     place, speed, turn = (-METRES, METRES), (-SPEED, SPEED), (-TURN_RATE, TURN_RATE)
     thrust = min(_numbers(vessel.min_thrust)), max(_numbers(vessel.max_thrust))
+    ratio = scale_of(vessel)
+    metres, metres_per_second, force = 20.0 * ratio.length, 2.0 * ratio.speed, thrust[1]
     return (
         Entry(
             "self_state",
             "vector",
             (7,),
             "goal x, y (m, body frame), u, v over ground (m/s), yaw rate (rad/s), both thrusts (N)",
-            (20.0, 20.0, 2.0, 2.0, 1.0, 1000.0, 1000.0),
+            (metres, metres, metres_per_second, metres_per_second, 1.0 / ratio.time, force, force),
             (place, place, speed, speed, turn, thrust, thrust),
         ),
         Entry(
@@ -42,7 +45,7 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
             "objects",
             (slots, 5),
             "x, y (m), v_x, v_y over ground (m/s), in the body frame, radius (m)",
-            (20.0, 20.0, 2.0, 2.0, 2.0),
+            (metres, metres, metres_per_second, metres_per_second, 0.1 * metres),
             (place, place, speed, speed, place),
             "objects_mask",
         ),

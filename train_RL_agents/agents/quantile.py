@@ -48,7 +48,7 @@ def draw_fractions(tau_midpoints: Tensor, generator: torch.Generator) -> Tensor:
     return tau_midpoints + jitter.uniform_(-half, half, generator=generator)
 
 
-def nearness_risk(observation: Observation, full: float = 10.0) -> Tensor:
+def nearness_risk(observation: Observation, full: float) -> Tensor:
     """Return the risk level [B] adapted to the closest object, clip(distance / full, 0, 1); 1 without any.
 
     Args:
@@ -70,7 +70,7 @@ def risk_level(
     if requested is not None:
         return requested
     if config.risk == "adaptive" and OBJECTS in spec.entries and OBJECTS not in config.excluded:
-        return nearness_risk(observation)
+        return nearness_risk(observation, spec.scales.risk_distance)
     return spec.ones(observation)
 
 

@@ -27,10 +27,8 @@ Network = Callable[[dict[str, Array]], NDArray[Any]]
 
 THRUSTERS, STEERED = "thrusters", ("azimuth", "rudder")
 """Kinds of steering: two fixed thrusters, or one thruster that turns or that has a rudder."""
-VERSION, SELECTED = 2, "selected_action"
+VERSION, SELECTED = 3, "selected_action"
 """Version of the contract, and name of the ONNX output with the action."""
-NEAR = 10.0
-"""Distance of the closest object above which an adaptive risk level is 1 (m)."""
 FARTHEST, FASTEST, MOST_TRACKS = 1e4, 1e2, 1000
 """Plausible limits of inputs: distances (m), speeds and yaw rates (m/s, rad/s), and the number of tracks, which bounds
 the time of a decision."""
@@ -205,6 +203,7 @@ class Pilot:
         require(risk is None or taus is not None, "risk: this policy takes no risk level")
         self._taus = np.array(taus["usual"] if taus else [], float)
         self._adaptive = risk is None and taus is not None and taus["risk"] == "adaptive"
+        self._risk_distance = common_number(taus["risk_distance"]["value"], "risk_distance") if taus else 0.0
 
     def _read_limits(self, contract: dict[str, Any]) -> None:
         """Read the limits of thrust and the rates of the actions."""
@@ -400,8 +399,8 @@ class Pilot:
         """Return the risk level."""
         if not self._adaptive:
             return self.settings.risk or 1.0
-        closest = np.hypot(objects[:, 0], objects[:, 1])[mask > 0.0].min(initial=NEAR)
-        return float(closest / NEAR)
+        closest = np.hypot(objects[:, 0], objects[:, 1])[mask > 0.0].min(initial=self._risk_distance)
+        return float(closest / self._risk_distance)
 
     def _rates_of(self, action: Any) -> Array:
         """Return the rates [2] of the setpoints of an action (N/s), within the limits.

@@ -92,4 +92,4 @@ def acting_policy(contender: Contender, acting: ActingOptions) -> Any:
     agent = contender.trained.agent
     generator = torch.Generator(next(agent.parameters()).device).manual_seed(acting.seed)
     policy = PolicyWrapper(agent, generator=generator if acting.stochastic else None)
-    return policy if acting.risk is None else with_risk(policy, acting.risk)
+    return policy if acting.risk is None else with_risk(policy, acting.risk, agent.spec)

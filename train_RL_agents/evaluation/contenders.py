@@ -31,7 +31,7 @@ from train_RL_agents.evaluation.recording import DOUBTFUL, Recording, concatenat
 from train_RL_agents.evaluation.shield import Shield, ShieldCount
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback
-from train_RL_agents.networks.observation import OBSERVATION, Observation, observation_of
+from train_RL_agents.networks.observation import OBSERVATION, Observation, ObservationSpec, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import POLICIES, proposal, resolve_path
@@ -132,7 +132,7 @@ class Contender:
         rng = torch.Generator(next(agent.parameters()).device).manual_seed(acting.seed)
         # The strength of a PolicyWrapper's exploration is 0 until it is set.
         policy: Policy = PolicyWrapper(agent, generator=rng if acting.stochastic else None)
-        policy = policy if acting.risk is None else with_risk(policy, acting.risk)
+        policy = policy if acting.risk is None else with_risk(policy, acting.risk, agent.spec)
         return with_estimates(policy, self.trained, world) if acting.estimates else policy
 
 
@@ -230,17 +230,18 @@ def require_which(contenders: Iterable[Contender], options: Mapping[str, Any]) -
     require(is_usable, "--which", options.get("which"), "left out: a baseline has no checkpoints")
 
 
-def with_risk(policy: Policy, risk: float | Literal["adaptive"]) -> Policy:
+def with_risk(policy: Policy, risk: float | Literal["adaptive"], spec: ObservationSpec) -> Policy:
     """Make a policy act on the worst outcomes.
 
     Args:
         policy: policy that reads the risk level.
         risk: share of the worst outcomes, in (0, 1], or adapted to the closest object.
+        spec: specification of what the policy observes.
     """
 
     def act(step: Any) -> Any:
         if risk == "adaptive":
-            level = nearness_risk(observation_of(step.get(OBSERVATION)))
+            level = nearness_risk(observation_of(step.get(OBSERVATION)), spec.scales.risk_distance)
         else:
             mask = step.get((RISK[0], "mask"))
             level = torch.full(mask.shape, risk, device=mask.device)

@@ -44,7 +44,7 @@ EXAMPLE_TOLERANCE = 1e-5
 """Largest difference of an output from an example that ``check_file`` allows, as a share of 1 + |output|."""
 TOLERANCES = {torch.float64: (0.0, TOLERANCE), torch.float32: (EXAMPLE_TOLERANCE, EXAMPLE_TOLERANCE)}
 """Largest differences of outputs from the agent's, relative and absolute, by the file's dtype."""
-CONTRACT, VERSION = "contract.json", 2
+CONTRACT, VERSION = "contract.json", 3
 FRAMES = {
     "body": "x forward, y to starboard; origin at the own vessel",
     "world": "x north, y east; yaw from x towards y, clockwise from above",
@@ -420,8 +420,9 @@ def _inputs(network: Deployed, world: WorldConfig | None) -> list[dict[str, Any]
     agent, observation = network.agent, network.observations(1)  # nothing in sight
     fractions = {
         "meaning": "fractions in (0, 1); multiplied by x < 1, they select the worst share x; with "
-        "risk adaptive, x = clip(distance of the closest object / 10 m, 0, 1)",
+        "risk adaptive, x = clip(distance of the closest object / risk_distance, 0, 1)",
         "risk": getattr(agent.config, "risk", None),
+        "risk_distance": {"value": agent.spec.scales.risk_distance, "unit": "m"},
     }
     for name, extra in agent.extra_inputs(observation).items():
         description = {"name": name, "shape": [1, *extra.shape[1:]], "usual": extra[0].tolist()}

@@ -263,7 +263,7 @@ class ObservationNetwork(nn.Module):
             require(name in optional, "agent.excluded", name, f"one of {', '.join(optional)}")
         entries = spec.without(config.excluded).entries
         self_features, object_features = widths(config.features)
-        self.geometric, self._radius = config.features == "geometric", spec.radius
+        self.geometric, self._radius, self._scales = config.features == "geometric", spec.radius, spec.scales
         self._goal_reach = config.goal_reach
         self.self_encoder: nn.Sequential | None = None
         self.encoded = 0
@@ -356,14 +356,14 @@ class ObservationNetwork(nn.Module):
         if self._goal_reach:
             state = goal_within(state, self._goal_reach)
         features = state * self.self_scale
-        return torch.cat((features, goal_geometry(state)), -1) if self.geometric else features
+        return torch.cat((features, goal_geometry(state, self._scales)), -1) if self.geometric else features
 
     def _object_features(self, observation: Observation) -> Tensor:
         """Return the inputs of the encoder of the objects, before normalisation."""
         objects = observation[OBJECTS] * self.object_scale
         if not self.geometric:
             return objects
-        geometry = encounter_geometry(observation[SELF], observation[OBJECTS], self._radius)
+        geometry = encounter_geometry(observation[SELF], observation[OBJECTS], self._radius, self._scales)
         return torch.cat((objects, geometry), -1)
 
     def update_statistics(self, observation: Observation, active: Tensor) -> None:

@@ -6,7 +6,7 @@ takes raw observations. It spares small networks from learning divisions and squ
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,10 +16,29 @@ Features = Literal["raw", "scaled", "geometric"]
 SELF_FEATURES, OBJECT_FEATURES = 7, 5
 SELF_GEOMETRY, OBJECT_GEOMETRY = 3, 9
 
-LENGTH, SPEED, HORIZON = 20.0, 2.0, 20.0
-"""Scales of the geometry: length (m), speed (m/s), and look-ahead time of an approach (s)."""
-NEAR = 4.0
-"""Length scale of the closeness feature (m)."""
+
+class Scales(NamedTuple):
+    """Scales of the geometry, which follow from those of the observation and so from the size of the boat."""
+
+    length: float = 20.0
+    """Of distances (m)."""
+    speed: float = 2.0
+    """Of relative velocities (m/s)."""
+
+    @property
+    def near(self) -> float:
+        """Return the length scale of the closeness feature (m)."""
+        return self.length / 5.0
+
+    @property
+    def horizon(self) -> float:
+        """Return the look-ahead time of an approach (s)."""
+        return 2.0 * self.length / self.speed
+
+    @property
+    def risk_distance(self) -> float:
+        """Return the distance of the closest object (m) below which an adaptive risk level falls from 1."""
+        return self.length / 2.0
 
 
 def widths(features: Features) -> tuple[int, int]:
@@ -34,10 +53,10 @@ def bearing(position: Tensor) -> tuple[Tensor, Tensor]:
     return distance, position / distance.clamp_min(1e-3)[..., None]
 
 
-def goal_geometry(self_state: Tensor) -> Tensor:
+def goal_geometry(self_state: Tensor, scales: Scales) -> Tensor:
     """Return the distance and direction [..., 3] of the goal from own states [..., 7]."""
     distance, direction = bearing(self_state[..., :2])
-    return torch.cat((distance[..., None] / LENGTH, direction), -1)
+    return torch.cat((distance[..., None] / scales.length, direction), -1)
 
 
 def goal_within(self_state: Tensor, reach: float) -> Tensor:
@@ -47,7 +66,7 @@ def goal_within(self_state: Tensor, reach: float) -> Tensor:
     return torch.cat((goal * (reach / distance.clamp_min(reach)), rest), -1)
 
 
-def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: float) -> Tensor:
+def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: float, scales: Scales) -> Tensor:
     """Return the geometry of passing every object at constant velocities.
 
     The features are distance at, and time to, the closest point of approach (DCPA and TCPA as of a collision avoidance
@@ -57,6 +76,7 @@ def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: fl
         self_state: own states [..., 7].
         objects_state: states [..., K, 5] of the objects.
         own_radius: radius of the observing vessel (m).
+        scales: scales of the features.
 
     Returns:
         Features [..., K, 9].
@@ -67,14 +87,14 @@ def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: fl
     distance, direction = bearing(position)
     closing = -(direction * relative).sum(-1)
     approach = -(position * relative).sum(-1) / relative.square().sum(-1).clamp_min(1e-3)
-    time = approach.clamp(0.0, HORIZON)
+    time = approach.clamp(0.0, scales.horizon)
     miss_distance = torch.linalg.vector_norm(position + time[..., None] * relative, dim=-1) - radius
     clearance = distance - radius
     scalars = (
-        clearance / LENGTH,
-        torch.exp(-clearance.clamp_min(0.0) / NEAR),
-        closing / SPEED,
-        time / HORIZON,
-        miss_distance / LENGTH,
+        clearance / scales.length,
+        torch.exp(-clearance.clamp_min(0.0) / scales.near),
+        closing / scales.speed,
+        time / scales.horizon,
+        miss_distance / scales.length,
     )
-    return torch.cat((torch.stack(scalars, -1), direction, relative / SPEED), -1)
+    return torch.cat((torch.stack(scalars, -1), direction, relative / scales.speed), -1)

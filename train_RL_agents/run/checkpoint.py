@@ -248,7 +248,7 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
     """Load weights into an agent's networks and their target copies.
 
     Raises:
-        ConfigError: if they are of another architecture or not finite.
+        ConfigError: if they are of another architecture, not finite, or learned with other scales of the observation.
     """
     check_shapes(agent, weights, path)
     current = agent.networks.state_dict()
@@ -258,6 +258,10 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
         require(weight.is_floating_point() == is_float, f"{path}: {name}", weight.dtype, str(dtype))
         is_finite = not is_float or bool(weight.isfinite().all())
         require(is_finite, f"{path}: {name}", "nan or inf", "finite")
+        if name.endswith("_scale"):
+            wanted = current[name].tolist()
+            is_same = torch.allclose(weight, current[name].to(weight))
+            require(is_same, f"{path}: {name}", weight.tolist(), f"{wanted}, which follows from the size of the boat")
     agent.networks.load_state_dict(weights)
     for name, target in agent.targets.items():
         target.load_state_dict(agent.networks[name].state_dict())

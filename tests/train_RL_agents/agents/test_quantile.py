@@ -35,10 +35,10 @@ def test_risk_adapts_to_the_closest_object_that_is_there():
     objects[..., 2:] = 7.0  # not a position
     mask[1, 0] = mask[2, 1] = True  # 50 m away, 5 m away
     mask[3, :2] = True
-    risk = nearness_risk({**given, "objects_state": objects, "objects_mask": mask})
+    risk = nearness_risk({**given, "objects_state": objects, "objects_mask": mask}, 10.0)
     torch.testing.assert_close(risk, torch.tensor([1.0, 1.0, 0.5, 0.5]))
     fleets = {"objects_state": objects.view(2, 2, 5, 5), "objects_mask": mask.view(2, 2, 5)}
-    assert torch.equal(nearness_risk({**given, **fleets}), risk.view(2, 2))
+    assert torch.equal(nearness_risk({**given, **fleets}, 10.0), risk.view(2, 2))
 
 
 def test_a_level_that_is_asked_for_comes_before_the_configured_one():
@@ -48,7 +48,7 @@ def test_a_level_that_is_asked_for_comes_before_the_configured_one():
         assert risk_level(QuantileConfig(risk=risk), SPEC, given, asked) is asked
     assert torch.equal(risk_level(QuantileConfig(risk="neutral"), SPEC, given, None), torch.ones(3))
     level = risk_level(QuantileConfig(risk="adaptive"), SPEC, given, None)
-    assert torch.equal(level, nearness_risk(given)) and level[0] <= 0.5
+    assert torch.equal(level, nearness_risk(given, 10.0)) and level[0] <= 0.5
     blind = QuantileConfig(risk="adaptive", excluded=("objects_state",))
     assert torch.equal(risk_level(blind, SPEC, given, None), torch.ones(3))
 
@@ -56,7 +56,7 @@ def test_a_level_that_is_asked_for_comes_before_the_configured_one():
 def test_masks_of_exported_networks_are_floating():
     given = make_inputs(50, generator=seeded())
     floating = {**given, "objects_mask": given["objects_mask"].double()}
-    assert torch.equal(nearness_risk(floating), nearness_risk(given))
+    assert torch.equal(nearness_risk(floating, 10.0), nearness_risk(given, 10.0))
 
 
 WITH_QUANTILES = ("AC-IQN", "IQN", "DDPG", "SAC", "Rainbow")

@@ -162,7 +162,7 @@ def test_risk_is_the_policys_own_or_the_one_asked_for(make_pilot):
     assert usual[0] < 0.1 and usual[-1] > 0.9
     inputs = make_pilot("IQN").inputs(own, Tracks(0.0, ROWS), GOAL)
     tensors = {name: torch.from_numpy(each) for name, each in inputs.items()}
-    expected = float(nearness_risk(tensors)) * usual
+    expected = float(nearness_risk(tensors, 10.0)) * usual
     np.testing.assert_allclose(inputs["taus"][0], expected, rtol=1e-12)
     assert 0.2 < expected[0] / usual[0] < 0.5
     asked = make_pilot("IQN", replace(PATIENT, risk=0.25)).inputs(own, Tracks(0.0, ROWS), GOAL)

@@ -30,6 +30,7 @@ from train_RL_agents.evaluation.others import only_own
 from train_RL_agents.evaluation.recording import DOUBTFUL
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.figures.page import read_part
+from train_RL_agents.networks.observation import PUBLISHED
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
@@ -213,7 +214,7 @@ def test_the_risk_is_given_or_follows_from_the_closest_object(risk, level):
     objects[0, :2, :, :2] = torch.tensor([[[6.0, 8.0], [3.0, 4.0]], [[20.0, 0.0], [0.0, 10.5]]])
     observation = TensorDict({"objects_state": objects, "objects_mask": seen}, [1, 3])
     step = of_robots(observation=observation, mask=torch.ones(1, 3, dtype=torch.bool))
-    assert with_risk(lambda step: step, risk)(step).get(RISK)[0].tolist() == level
+    assert with_risk(lambda step: step, risk, PUBLISHED)(step).get(RISK)[0].tolist() == level
 
 
 class Knowing:
