@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import Any
 
 _MOST = 100_000
 """Largest number of episodes of a level or group."""
@@ -13,18 +12,17 @@ _MOST = 100_000
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """Add the options; those that are not used are not in the result."""
-    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
+    parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
-    add("--which", metavar="NAME", help="policy of a run: best (default), latest or a file's name", **plain)
+    add("--which", metavar="NAME", help="policy of a run: best (default), latest or a file's name")
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--levels", metavar="L", type=int, nargs="+", help="levels, from 1; all by default", **plain)
+    source.add_argument("--levels", metavar="L", type=int, nargs="+", help="levels, from 1; all by default")
     source.add_argument(
         "--suite",
         metavar="NAME",
         help="paper, fresh, currents, crowd, noise, "
         "vessels, weather, faults, rules, imazu, encounters, dnv, imazu_ntnu or unruly (or imazu_own, "
         "encounters_own, dnv_own, imazu_ntnu_own), instead of levels",
-        **plain,
     )
     source.add_argument(
         "--scenarios",
@@ -34,27 +32,24 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
         help="scenario file or folder of "
         "them, instead of levels; also of DNV's ship-traffic-generator (JSON), NTNU's colav-simulator (YAML) and "
         "CommonOcean (XML), scaled to these vessels",
-        **plain,
     )
     add(
         "--strict",
         action="store_true",
         help="refuse a scenario file with goals in obstacles, "
         "contact at the start or places off the map, which a warning counts otherwise",
-        **plain,
     )
     add(
         "--episodes",
         metavar="N",
         type=episode_count,
         help="episodes per level, or per group of a suite; by default as in training, or the suite's",
-        **plain,
     )
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument(
-        "--seed", metavar="N", type=int, help="seed of scenarios and noise; by default that of the fixed set", **plain
+        "--seed", metavar="N", type=int, help="seed of scenarios and noise; by default that of the fixed set"
     )
-    seeds.add_argument("--fresh", action="store_true", help="use new scenarios and noise", **plain)
+    seeds.add_argument("--fresh", action="store_true", help="use new scenarios and noise")
 
 
 def refuse_beside(parser: argparse.ArgumentParser, used: Container[str], option: str, excluded: Sequence[str]) -> None:

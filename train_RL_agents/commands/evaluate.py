@@ -19,12 +19,13 @@ _OUTPUTS = ("json", "csv", "markdown", "record")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
+    parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add(
         "policies",
         metavar="POLICY",
         nargs="*",
+        default=[],
         help="run folders, policy or exported files, "
         "names of shipped policies or baselines (straight, apf, orca, mppi); several are compared "
         "to the first",
@@ -48,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="share of the worst outcomes to "
         "act on, for agents that know return distributions; adaptive: clip(distance of the closest "
         "object / 10 m, 0, 1); by default the policy's own agent.risk",
-        **plain,
     )
     acting.add_argument(
         "--stochastic",
@@ -56,25 +56,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="act as while training, but "
         "without added exploration: PPO, A2C and SAC sample, Rainbow keeps its noise, IQN draws "
         "its fractions if agent.random_fractions is set; refused for others",
-        **plain,
     )
     add(
         "--others",
         metavar="POLICY",
         help="policy or baseline that steers the other vessels of the suites imazu_own and encounters_own; "
         "blind:POLICY for one that sees no objects",
-        **plain,
     )
     add(
         "--shield",
         action="store_true",
         help="replace commands after which no escape manoeuvre would be left, and report in how many steps",
-        **plain,
     )
-    add("--json", metavar="OUT", type=Path, help="write setting and figures there", **plain)
-    add("--csv", metavar="OUT", type=Path, help="write the figures there", **plain)
-    add("--markdown", metavar="OUT", type=Path, help="write the tables there", **plain)
-    add("--record", metavar="OUT", type=Path, help="write all that happens there (.npz); for one policy", **plain)
+    add("--json", metavar="OUT", type=Path, help="write setting and figures there")
+    add("--csv", metavar="OUT", type=Path, help="write the figures there")
+    add("--markdown", metavar="OUT", type=Path, help="write the tables there")
+    add("--record", metavar="OUT", type=Path, help="write all that happens there (.npz); for one policy")
 
 
 def _risk(text: str) -> float | str:

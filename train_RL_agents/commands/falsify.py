@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from train_RL_agents.commands.choosing import episode_count
 
@@ -15,14 +14,14 @@ BOTH = "both"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
+    parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add(
         "policy",
         metavar="POLICY",
         help="run folder, policy or exported file, name of a shipped policy or baseline, which steers vessel 1",
     )
-    add("--which", metavar="NAME", help="policy of a run: best (default), latest or a file's name", **plain)
+    add("--which", metavar="NAME", help="policy of a run: best (default), latest or a file's name")
     add(
         "--out",
         metavar="DIR",
@@ -44,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         help="what the others do: keep, act_late, turn_wrong, stop, speed_up, lose_left, lose_right, see_nothing; "
         "all by default",
-        **plain,
     )
     add(
         "--method",

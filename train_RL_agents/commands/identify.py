@@ -13,12 +13,13 @@ _FITTING = ("page", "result", "frame", "fit", "keep", "name")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
+    parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add(
         "log",
         metavar="LOG",
         nargs="?",
+        default=None,
         type=Path,
         help="CSV file with time, commands, position and yaw; see docs/boats.md",
     )
@@ -28,23 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         help="write the boat there (.json); with --plan, the commands (.csv)",
-        **plain,
     )
     add(
         "--page",
         metavar="FILE",
         type=Path,
         help="write a page with measured and predicted tracks there (.html)",
-        **plain,
     )
-    add("--result", metavar="FILE", type=Path, help="write all figures there (.json)", **plain)
-    add("--name", metavar="NAME", help="name of the boat; by default that of the file of --out", **plain)
+    add("--result", metavar="FILE", type=Path, help="write all figures there (.json)")
+    add("--name", metavar="NAME", help="name of the boat; by default that of the file of --out")
     frames = (
         "ned (default): x north, y east, yaw clockwise from north; enu: x east, y north, yaw anticlockwise from east"
     )
-    add("--frame", choices=("ned", "enu"), help=frames, **plain)
-    add("--fit", metavar="NAME", nargs="+", help="coefficients to fit beside the usual ones", **plain)
-    add("--keep", metavar="NAME", nargs="+", help="coefficients that keep the values of --vessel", **plain)
+    add("--frame", choices=("ned", "enu"), help=frames)
+    add("--fit", metavar="NAME", nargs="+", help="coefficients to fit beside the usual ones")
+    add("--keep", metavar="NAME", nargs="+", help="coefficients that keep the values of --vessel")
     add("--plan", action="store_true", help="print the manoeuvres that a log should have, and fit nothing")
 
 
@@ -54,10 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.commands.choosing import refuse_beside
 
     given, error = vars(arguments), arguments.parser.error
-    if arguments.plan == (arguments.log is not None):
+    if ("plan" in given) == (arguments.log is not None):
         error("either a LOG or --plan is needed")
-    if arguments.plan:
-        refuse_beside(arguments.parser, given | {"plan": True}, "plan", _FITTING)
+    refuse_beside(arguments.parser, given, "plan", _FITTING)
+    if "plan" in given:
         check_outputs(*(given[name] for name in ("out",) if name in given))
         _plan(arguments.vessel, given.get("out"))
         return 0

@@ -25,12 +25,13 @@ _SPEED = 5.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
+    parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add(
         "policies",
         metavar="POLICY",
         nargs="*",
+        default=[],
         help="run folder, policy file, name of a shipped "
         "policy or baseline (straight, apf, orca, mppi); two of them with --html",
     )
@@ -49,11 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         type=int,
         help="episode to show, from 1; by default the first, with --html and --overview all",
-        **plain,
     )
-    add("--vessel", metavar="N", type=int, help="vessel of the view in animations and stills; 1 by default", **plain)
-    add("--out", metavar="DIR", type=Path, help="folder of animations and stills; by default this one", **plain)
-    add("--speed", metavar="X", type=float, help="speed of the animation relative to real time; 5 by default", **plain)
+    add("--vessel", metavar="N", type=int, help="vessel of the view in animations and stills; 1 by default")
+    add("--out", metavar="DIR", type=Path, help="folder of animations and stills; by default this one")
+    add("--speed", metavar="X", type=float, help="speed of the animation relative to real time; 5 by default")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
         "--frames",
@@ -61,17 +61,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         nargs="+",
         help="write these frames (control steps, from 0) as PNG, instead of an animation",
-        **plain,
     )
     shape.add_argument(
-        "--html", metavar="FILE", type=html_path, help="write an interactive page, instead of an animation", **plain
+        "--html", metavar="FILE", type=html_path, help="write an interactive page, instead of an animation"
     )
     shape.add_argument(
         "--overview",
         metavar="FILE",
         type=Path,
         help="write one picture of all tracks (.png, .pdf, .svg), instead of an animation",
-        **plain,
     )
 
 

@@ -6,7 +6,7 @@ import argparse
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from train_RL_agents.commands.choosing import episode_count, refuse_beside
 
@@ -23,37 +23,32 @@ _RUNNING = ("which", "episodes", "long", "device")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
+    parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add(
         "policy",
         metavar="POLICY",
         nargs="?",
+        default=None,
         help="run folder, policy or exported file, name of "
         "a shipped policy or baseline; or an entry (.json), which is not run again",
     )
-    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name", **plain)
-    add(
-        "--out", metavar="FILE", type=Path, help="write the entry there (.json); with --table, the table (.md)", **plain
-    )
-    add("--certificate", metavar="FILE", type=Path, help="write the page there (.html)", **plain)
-    add(
-        "--table", metavar="DIR", type=Path, help="compare the entries of a folder, each *.json in it, instead", **plain
-    )
+    add("--which", metavar="NAME", help="of a run: best (default), latest or a file's name")
+    add("--out", metavar="FILE", type=Path, help="write the entry there (.json); with --table, the table (.md)")
+    add("--certificate", metavar="FILE", type=Path, help="write the page there (.html)")
+    add("--table", metavar="DIR", type=Path, help="compare the entries of a folder, each *.json in it, instead")
     add(
         "--episodes",
         metavar="N",
         type=episode_count,
         help="a quick look: so many a level or group; tables refuse such an entry",
-        **plain,
     )
     add(
         "--long",
         action="store_true",
         help="run the suite long as well, 10,000 vessel-hours for rare collisions",
-        **plain,
     )
-    add("-D", "--device", metavar="DEV", help="auto (default), cpu, cuda, cuda:N", **plain)
+    add("-D", "--device", metavar="DEV", help="auto (default), cpu, cuda, cuda:N")
 
 
 def run(arguments: argparse.Namespace) -> int:
