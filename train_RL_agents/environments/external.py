@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.environment import EnvConfig
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.base import Environment
 from train_RL_agents.environments.episodes import EpisodeEvaluations, EpisodeTable, run_episodes, seed_for
 from train_RL_agents.environments.group_env import GroupEnv
@@ -72,28 +73,14 @@ def run_seeded(
 class External(Environment):
     """An environment of others, by the contract of docs/environments.md; see Environment."""
 
-    @cached_property
-    def _example(self) -> GroupEnv:
-        """Return one environment, for its specs."""
-        env = make_env(self.config.env, 1, _CPU, 0)
+    def __init__(self, config: TrainConfig[Any]) -> None:
+        super().__init__(config)
+        self._example = env = make_env(config.env, 1, _CPU, 0)  # for its specs
         env.close(raise_if_closed=False)
-        return env
-
-    @property
-    def spec(self) -> ObservationSpec:  # type: ignore[override]
-        """Return what an agent observes; see Environment."""
-        bounds = self._example.actions.low
-        return ObservationSpec(self._example.entries, action_size=1 if bounds is None else len(bounds))
-
-    @property
-    def num_actions(self) -> int:  # type: ignore[override]
-        """Return the number of discrete actions; see Environment."""
-        return max(self._example.actions.number, 1)
-
-    @property
-    def measured(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Return all entries but masks; see Environment."""
-        return tuple(sorted(name for name, entry in self._example.entries.items() if entry.kind != "mask"))
+        bounds = env.actions.low
+        self.spec = ObservationSpec(env.entries, action_size=1 if bounds is None else len(bounds))
+        self.num_actions = max(env.actions.number, 1)
+        self.measured = tuple(sorted(name for name, entry in env.entries.items() if entry.kind != "mask"))
 
     def check(self, agent: Agent[Any]) -> None:
         """See Environment."""

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from marinenav_env.support.plugins import first_line
-from marinenav_env.support.validation import ConfigError, require
+from marinenav_env.support.validation import require
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.external import make_env
-from train_RL_agents.environments.group_env import GroupEnv
+from train_RL_agents.environments.group_env import GroupEnv, reported
 from train_RL_agents.figures.animation import write_frames
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy
@@ -72,13 +71,11 @@ def _render(env: GroupEnv) -> NDArray[np.uint8]:
         ConfigError: when the environment gives none.
     """
     base: Any = env.base
-    try:
+    with reported(f"{env.name}: cannot be rendered"):
         try:
             pixels = base.render(mode="rgb_array")
         except TypeError:
             pixels = base.render()
-    except Exception as error:  # whatever the environment raises
-        raise ConfigError(f"{env.name}: cannot be rendered ({first_line(error)})") from error
     pixels = pixels[0] if isinstance(pixels, list | tuple) else pixels
     picture = np.asarray(pixels)
     is_picture = picture.ndim == 3 and picture.shape[-1] in (3, 4)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -67,11 +67,7 @@ class Actions(NamedTuple):
         if self.low is not None and self.high is not None:
             scaled = self.low + 0.5 * (action.clamp(-1.0, 1.0) + 1.0) * (self.high - self.low)
             return scaled.to(self.dtype).reshape(*action.shape[:-1], *self.shape)
-        choices, rest = [], action
-        for size in reversed(self.sizes):
-            choices.append(rest % size)
-            rest = rest // size
-        choices.reverse()
+        choices = torch.unravel_index(action, self.sizes)
         if self.one_hot:
             parts = [
                 torch.nn.functional.one_hot(choice, size) for choice, size in zip(choices, self.sizes, strict=True)
@@ -143,7 +139,7 @@ class GroupEnv(EnvBase):
 
     def _only_key(self, what: str, keys: Any) -> Key:
         """Return the only key of a kind; several are several groups of agents."""
-        names = [key if isinstance(key, tuple) else (key,) for key in keys]
+        names = _as_tuples(keys)
         self._require(len(names) == 1, f"{what}s", [".".join(key) for key in names], "those of one group of agents")
         return names[0]
 
@@ -173,8 +169,10 @@ class GroupEnv(EnvBase):
             is_finite = bool((low.isfinite() & high.isfinite() & (low < high)).all())
             self._require(is_finite, key, "without finite bounds", "bounded below and above")
             return Actions(low, high, (), inner, False, spec.dtype)
-        if isinstance(spec, MultiCategorical | MultiOneHot):
-            sizes = tuple(int(size) for size in _choices(spec))
+        if isinstance(spec, MultiCategorical):
+            sizes = tuple(spec.nvec.reshape(-1, spec.nvec.shape[-1])[0].tolist())
+        elif isinstance(spec, MultiOneHot):
+            sizes = tuple(int(box.n) for box in spec.space)
         elif isinstance(spec, Binary):
             sizes = (2,) * math.prod(inner)
         elif isinstance(spec, OneHot | Categorical):
@@ -187,8 +185,8 @@ class GroupEnv(EnvBase):
 
     def _read_observation(self) -> dict[Key, tuple[Entry, tuple[int, ...]]]:
         """Return the entry and the shape in the environment of every observed leaf by its key."""
-        keys = [key if isinstance(key, tuple) else (key,) for key in self.base.full_observation_spec.keys(True, True)]
-        depth, found = len(self._group), {}
+        observation = self.base.full_observation_spec
+        keys, depth = _as_tuples(observation.keys(True, True)), len(self._group)
         names = {
             key: "_".join(key[depth:])
             for key in keys
@@ -199,13 +197,12 @@ class GroupEnv(EnvBase):
         self._require(not reserved, "observation", ", ".join(reserved), "of another name, as this one is a vessel's")
         for key in keys:
             self._require(key[-1] != "action_mask", ".".join(key), "a mask of actions", "left out; it is not supported")
-        shapes = {
-            name: self._inner(self._leaf(self.base.full_observation_spec, key).shape) for key, name in names.items()
-        }
+        specs = {key: self._leaf(observation, key) for key in names}
+        shapes = {names[key]: self._inner(spec.shape) for key, spec in specs.items()}
         sets = {name for name, shape in shapes.items() if len(shape) == 2 and shapes.get(f"{name}_mask") == shape[:1]}
-        for key, name in names.items():
-            spec = self._leaf(self.base.full_observation_spec, key)
-            inner = self._inner(spec.shape)
+        found = {}
+        for key, spec in specs.items():
+            name, inner = names[key], self._inner(spec.shape)
             is_image = len(inner) > 2 or (spec.dtype == torch.uint8 and len(inner) == 2)
             self._require(not is_image, name, f"an image {list(inner)}", "numbers; images are not supported")
             is_index = isinstance(spec, Categorical) and not isinstance(spec, Binary) and spec.dtype != torch.bool
@@ -231,7 +228,7 @@ class GroupEnv(EnvBase):
 
     def _find_success(self) -> Key | None:
         """Return the key by which the environment tells whether an episode is a success; None without one."""
-        keys = [key if isinstance(key, tuple) else (key,) for key in self.base.full_observation_spec.keys(True, True)]
+        keys = _as_tuples(self.base.full_observation_spec.keys(True, True))
         return next((key for key in keys if key[-1] in SUCCESS), None)
 
     # Steps --------------------------------------------------------------------------------------
@@ -242,10 +239,8 @@ class GroupEnv(EnvBase):
         return self._flags[0]
 
     def _set_seed(self, seed: int | None) -> None:
-        try:
+        with self._reported("seeding failed"):
             self.base.set_seed(seed)
-        except Exception as error:  # whatever the environment raises
-            raise self._failure("seeding failed", error) from error
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         over = None if tensordict is None else tensordict.get("_reset", None)
@@ -253,37 +248,24 @@ class GroupEnv(EnvBase):
             self._continues = False
             return self._current()
         self._begin(None if over is None else over.reshape(-1).to(self.device))
-        try:
+        with self._reported("a reset gave no observation"):
             return self._current()
-        except ConfigError:
-            raise
-        except Exception as error:  # whatever the environment lacks
-            raise self._failure("a reset gave no observation", error) from error
 
-    def _failure(self, what: str, error: Exception) -> ConfigError:
-        """Return the error of a run whose environment raises, or does not answer in its process."""
-        reason = first_line(error)
-        if isinstance(self.base, ParallelEnv):  # whose messages name no setting, and no reason
-            if "BATCHED_PIPE_TIMEOUT" in reason:
-                reason = f"no answer within env.timeout, {self.base.BATCHED_PIPE_TIMEOUT:g} s"
-            if reason.endswith("dead."):
-                reason = f"{reason.removesuffix('.')}; its own error, if it raised one, is printed above"
-        return ConfigError(f"{self.name}: {what} ({reason})")
+    def _reported(self, what: str) -> AbstractContextManager[None]:
+        """Return a context in which errors of the environment become one sentence; see reported."""
+        return reported(f"{self.name}: {what}", self.base)
 
     def _begin(self, over: Tensor | None) -> None:
         """Start new episodes in some environments [E], or in all."""
-        try:
+        with self._reported("a reset failed"):
             if over is None or not len(self._now.keys()):
                 self._now, over = self.base.reset(), torch.ones_like(self._steps, dtype=torch.bool)
             else:
                 request = self._now.copy()
-                for key in self.base.reset_keys:
-                    done = (*key[:-1], "done") if isinstance(key, tuple) else "done"
-                    like = self._now.get(done)
+                for key in _as_tuples(self.base.reset_keys):
+                    like = self._now.get((*key[:-1], "done"))
                     request.set(key, over.to(like.device).view(-1, *[1] * (like.ndim - 1)).expand(like.shape).clone())
                 self._now = self.base.reset(request).exclude(*self.base.reset_keys)
-        except Exception as error:  # whatever the environment raises
-            raise self._failure("a reset failed", error) from error
         there = self._there(self._now)
         present = torch.ones_like(self._flags[0]) if there is None else there
         begun = torch.stack((present, ~present, ~present, torch.zeros_like(present)))
@@ -298,17 +280,14 @@ class GroupEnv(EnvBase):
         before = self.active
         converted = self.actions.convert(action)
         converted = converted if self._group else converted.squeeze(1)
-        try:
+        with self._reported("a step failed"):
             after = self.base.step(self._now.copy().set(self._action_key, converted.to(self.base.device)))
             self._now = self.base.step_mdp(after)
             following = after.get("next")
             observation = self._observation(following)
-            reward = self._per_agent(following, self._reward_key).float()
+            # A number of the environment is that of each of its agents.
+            reward = following.get(self._reward_key).to(self.device).reshape(self.num_envs, -1).expand(before.shape)
             ended, over = self._endings(following)
-        except ConfigError:
-            raise
-        except Exception as error:  # whatever the environment raises
-            raise self._failure("a step failed", error) from error
         self.env_steps += self.num_envs
         self._steps = self._steps + 1
         if self.max_steps:
@@ -318,14 +297,11 @@ class GroupEnv(EnvBase):
         self._flags = self._after(before, ended[0], ended[1], over, there)
         self._present = self._present | self.active
         over = over | ~self.active.any(-1)
-        reward = torch.where(before, reward, 0.0)
-        self._add(reward, before, following, over)
-        result = self._tensordict(observation, before)
-        group = result.get(GROUP)
-        group.set("reward", reward[..., None])
+        reward = torch.where(before, reward.float(), 0.0)
+        self._add(reward, following, over)
         timed_out = over & ~(self._flags[2] | ~before).all(-1)
-        for name, flag in (("done", over), ("terminated", over & ~timed_out), ("truncated", timed_out)):
-            result.set(name, flag[:, None])
+        result = self._tensordict(observation, before, over, timed_out)
+        result.get(GROUP).set("reward", reward[..., None])
         return result
 
     def _there(self, source: TensorDictBase) -> Tensor | None:
@@ -361,7 +337,7 @@ class GroupEnv(EnvBase):
         whole = following.get("done", None)
         return torch.stack((done, terminated)), done.all(-1) if whole is None else whole.reshape(-1).to(self.device)
 
-    def _add(self, reward: Tensor, before: Tensor, following: TensorDictBase, over: Tensor) -> None:
+    def _add(self, reward: Tensor, following: TensorDictBase, over: Tensor) -> None:
         """Add a step to the statistics of the episodes."""
         self._total = self._total + reward.sum(-1)
         columns = [self._total / self._present.sum(-1).clamp_min(1), self._steps.float()]
@@ -369,11 +345,6 @@ class GroupEnv(EnvBase):
             told = following.get(self._success_key).reshape(self.num_envs, -1).to(self.device) > 0
             columns.append((told.all(-1) & over).float())
         self._sums = torch.stack(columns, -1)
-
-    def _per_agent(self, following: TensorDictBase, key: Key) -> Tensor:
-        """Return numbers of every agent [E, R], or of the environment for all of its agents."""
-        value = following.get(key).to(self.device)
-        return value.reshape(self.num_envs, -1).expand(self.num_envs, self.num_robots)
 
     def _observation(self, source: TensorDictBase) -> dict[str, Tensor]:
         """Return the entries [E, R, ...] by name."""
@@ -386,7 +357,9 @@ class GroupEnv(EnvBase):
             entries[entry.name] = value.to(entry.dtype(torch.float32))
         return entries
 
-    def _tensordict(self, observation: Mapping[str, Tensor], observing: Tensor) -> TensorDictBase:
+    def _tensordict(
+        self, observation: Mapping[str, Tensor], observing: Tensor, over: Tensor, timed_out: Tensor
+    ) -> TensorDictBase:
         """Return the keys of a state: observations, those of agents that do not observe are 0, mask and flags."""
         shape = self.num_envs, self.num_robots
         entries = {
@@ -395,16 +368,14 @@ class GroupEnv(EnvBase):
         }
         flags = dict(zip(("done", "terminated", "truncated"), self._flags[1:].unsqueeze(-1), strict=True))
         group = TensorDict({"observation": TensorDict(entries, shape), "mask": self.active, **flags}, shape)
-        content = {GROUP: group, STATISTICS: self._sums}
+        ends = {"done": over, "terminated": over & ~timed_out, "truncated": timed_out}
+        content = {GROUP: group, STATISTICS: self._sums, **{name: flag[:, None] for name, flag in ends.items()}}
         return TensorDict(content, self.batch_size, device=self.device)
 
     def _current(self) -> TensorDictBase:
         """Return the present state, from which the next step is made."""
-        result = self._tensordict(self._observation(self._now), self.active)
-        over = torch.zeros(self.num_envs, 1, dtype=torch.bool, device=self.device)
-        for name in ("done", "terminated", "truncated"):
-            result.set(name, over.clone())
-        return result
+        over, timed_out = torch.zeros(2, self.num_envs, dtype=torch.bool, device=self.device)
+        return self._tensordict(self._observation(self._now), self.active, over, timed_out)
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Make a step and start new episodes where it ended one, as EnvBase.step_and_maybe_reset."""
@@ -460,8 +431,31 @@ class GroupEnv(EnvBase):
         super().close(raise_if_closed=raise_if_closed)
 
 
-def _choices(spec: Any) -> Any:
-    """Return the numbers of choices of a multi-discrete spec."""
-    if isinstance(spec, MultiOneHot):
-        return [box.n for box in spec.space]
-    return spec.nvec.reshape(-1, spec.nvec.shape[-1])[0].tolist()
+def _as_tuples(keys: Iterable[str | Key]) -> list[Key]:
+    """Return keys of tensordicts, which are names or tuples of names, as tuples."""
+    return [key if isinstance(key, tuple) else (key,) for key in keys]
+
+
+@contextmanager
+def reported(what: str, env: EnvBase | None = None) -> Iterator[None]:
+    """Raise whatever the code of others raises in this context as one sentence.
+
+    Args:
+        what: beginning of the sentence.
+        env: environment whose code is called, which may be in a process of its own.
+
+    Raises:
+        ConfigError: for any error.
+    """
+    try:
+        yield
+    except ConfigError:
+        raise
+    except Exception as error:
+        reason = first_line(error)
+        if isinstance(env, ParallelEnv):  # whose messages name no setting, and no reason
+            if "BATCHED_PIPE_TIMEOUT" in reason:
+                reason = f"no answer within env.timeout, {env.BATCHED_PIPE_TIMEOUT:g} s"
+            if reason.endswith("dead."):
+                reason = f"{reason.removesuffix('.')}; its own error, if it raised one, is printed above"
+        raise ConfigError(f"{what} ({reason})") from error

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -21,7 +20,7 @@ from marinenav_env.support import plugins
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.environment import SHORT_NAMES, EnvConfig
-from train_RL_agents.environments.group_env import SUCCESS
+from train_RL_agents.environments.group_env import SUCCESS, reported
 
 Make = Callable[..., EnvBase]
 _PETTINGZOO = ("pettingzoo", "mpe2")
@@ -158,7 +157,7 @@ def make_base(config: EnvConfig, num_envs: int, device: torch.device, seed: int)
     kind = ParallelEnv if config.parallel and num_envs > 1 else SerialEnv
     cpu = torch.device("cpu")
     # One function for all, whose specs are read once; the seeds differ from then on.
-    with _one_sentence(config.name):
+    with reported(f"env.name={config.name}: it cannot be made"):
         envs: EnvBase = kind(num_envs, partial(made, 1, cpu, seed))
         envs.set_seed(seed)
     if isinstance(envs, ParallelEnv) and config.timeout:
@@ -168,18 +167,7 @@ def make_base(config: EnvConfig, num_envs: int, device: torch.device, seed: int)
 
 def _made(make: Make, name: str, options: dict[str, Any], num_envs: int, device: torch.device, seed: int) -> EnvBase:
     """Call a maker; its errors become one sentence."""
-    with _one_sentence(name):
+    with reported(f"env.name={name}: it cannot be made"):
         env = make(num_envs=num_envs, device=device, seed=seed, **options)
     require(isinstance(env, EnvBase), "env.name", name, f"a function that returns an EnvBase, not {type(env).__name__}")
     return env
-
-
-@contextmanager
-def _one_sentence(name: str) -> Iterator[None]:
-    """Raise the errors of an environment that is made, whatever its code raises, as one sentence."""
-    try:
-        yield
-    except ConfigError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"env.name={name}: it cannot be made ({plugins.first_line(error)})") from error
