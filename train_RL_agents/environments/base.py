@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
@@ -15,59 +15,13 @@ from marinenav_env.runtime.philox import RandomSource
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.evaluation.tally import ProgressCallback
+from train_RL_agents.environments.episodes import EpisodeEvaluations
+from train_RL_agents.evaluation.history import History
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.run.run_folder import RunFolder
 
-
-class Evaluations(Protocol):
-    """Evaluations of a run on a fixed set of episodes, with their results."""
-
-    rows: list[dict[str, Any]]
-    """Figures of each evaluation, as in evaluations.csv."""
-
-    def begin(self) -> None:
-        """Write what the run folder holds of the episodes."""
-
-    def evaluate(
-        self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
-    ) -> None:
-        """Run the episodes, and log more than their figures.
-
-        Args:
-            agent: agent to evaluate.
-            env_steps: env-steps of the run so far.
-            last: whether the run ends with this evaluation.
-            progress: callback with the numbers of episodes that have ended, and of all.
-        """
-
-    def record(
-        self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
-    ) -> tuple[dict[str, Any], bool]:
-        """Write and log the latest evaluation, and save its policy.
-
-        Args:
-            agent: agent that was evaluated.
-            env_steps: env-steps of the run so far.
-            times: seconds by name, for the table.
-            last: whether the run ends with this evaluation.
-
-        Returns:
-            Figures over all episodes, and whether the policy is the best so far.
-        """
-
-    def close(self) -> None:
-        """Close what the evaluations opened; the next one opens it again."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return all evaluations so far."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the evaluations of a state_dict.
-
-        Raises:
-            ValueError: when they are not evaluations of these episodes.
-        """
+Evaluations = History | EpisodeEvaluations
+"""Evaluations of a run on a fixed set of episodes, with their results."""
 
 
 class Environment(ABC):

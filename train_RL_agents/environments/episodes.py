@@ -99,7 +99,7 @@ def run_episodes(
 
 
 class EpisodeEvaluations:
-    """Evaluations of a run in an environment of another library; see Evaluations.
+    """Evaluations of a run in an environment of another library; see evaluation.history.History.
 
     Args:
         run: run folder, with the configuration.
@@ -131,7 +131,7 @@ class EpisodeEvaluations:
     def record(
         self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
     ) -> tuple[dict[str, Any], bool]:
-        """See Evaluations."""
+        """See History."""
         overall = finite(self.episodes[-1].report())
         self.rows.append({"env_steps": env_steps, **times, **overall})
         self._run.write_evaluations(self.rows, self._arrays())
@@ -145,17 +145,17 @@ class EpisodeEvaluations:
         return {"timesteps": [row["env_steps"] for row in self.rows], **arrays}
 
     def close(self) -> None:
-        """See Evaluations."""
+        """See History."""
         if self._env is not None:
             self._env.close(raise_if_closed=False)
             self._env = None
 
     def state_dict(self) -> dict[str, Any]:
-        """See Evaluations."""
+        """See History."""
         return {"rows": self.rows, "evaluations": [table.state_dict() for table in self.episodes]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See Evaluations."""
+        """See History."""
         rows = state["rows"]
         is_valid = all(is_count(row["env_steps"]) for row in rows)
         is_valid &= all(value is None or is_number(value) for row in rows for value in row.values())
