@@ -26,6 +26,7 @@ from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.learning.learner import NoRoomError, out_of_memory
 from train_RL_agents.run.checkpoint import (
     STATE,
+    TEACHER,
     TRAINING,
     VERSION,
     find_policy,
@@ -39,7 +40,6 @@ from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.resuming import changes
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import training_results
-from train_RL_agents.run.teacher import kept_teacher
 from train_RL_agents.utils.compiling import (
     StoppedCompilingError,
     compile_problem,
@@ -153,7 +153,7 @@ class TorchRLTrainer:
             environment, agent, device, seed, noise, self._generators["policy"], self.clock, self.display
         )
         with self.ranks.barrier():
-            teacher = kept_teacher(self.run.path, self.config, device)
+            teacher = load_policy(self.run.path / TEACHER, device=device) if config.imitation_learning else None
         self.algorithm = ALGORITHMS[type(config.trainer)](
             AlgorithmContext(
                 config,

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
+from train_RL_agents.config.building import require_same_world
 from train_RL_agents.config.reading import saved_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Table
@@ -35,6 +36,7 @@ from train_RL_agents.run.checkpoint import (
     STOPPED,
     TEACHER,
     find_run,
+    load_policy,
     read_manifest,
     save_policy,
 )
@@ -43,7 +45,6 @@ from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
 from train_RL_agents.run.tags import results
-from train_RL_agents.run.teacher import find_teacher
 from train_RL_agents.utils.files import TEMPORARY, inside, read_json, write_atomically
 from train_RL_agents.utils.provenance import revision, versions
 
@@ -125,7 +126,11 @@ class RunFolder:
         Raises:
             ConfigError: when the run's folder exists already or cannot be made, or the teacher does not fit.
         """
-        teacher = find_teacher(config).path.read_bytes() if config.teacher else b""
+        teacher = b""
+        if config.teacher:
+            loaded = load_policy(config.teacher)
+            require_same_world(config, loaded.config, config.teacher)
+            teacher = loaded.path.read_bytes()
         parent = parent or cls.make_parent(config)
         path = parent / f"seed_{seed}"
         require(not path.exists(), "run folder", str(path), "new; use --resume to go on with it")
