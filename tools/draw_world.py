@@ -80,13 +80,6 @@ def view_of(episode: Episode, thrust: tuple[float, float], steps: int) -> Episod
     return view_episode(recording, 1)
 
 
-def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure (inches) whose parts do not overlap."""
-    figure = shapes.new_figure(width, height)
-    figure.set_layout_engine("constrained")
-    return figure
-
-
 def set_title(axes: Any, title: str) -> None:
     """Set the title of a panel."""
     axes.set_title(title, fontsize=10, loc="left")
@@ -148,7 +141,7 @@ def draw_profile(axes: Any) -> None:
 
 def draw_current() -> Any:
     """Return the figure of two cores and the profile of one."""
-    figure = new_figure(11.6, 4.2)
+    figure = shapes.new_figure(11.6, 4.2, "constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2.0, 1.0))
     draw_field(figure, left)
     draw_profile(right)
@@ -157,13 +150,11 @@ def draw_current() -> Any:
 
 def draw_frames(axes: Any) -> None:
     """Draw a hull with its frame, its thrusters and its disc in the frame of the world."""
-    from matplotlib.patches import Circle
-
     view = view_of(scene([(0.0, 0.0, 35.0)]), (600.0, 300.0), 2)
     pose = np.array([0.0, 0.0, math.radians(35.0)])
     still = shapes.on_page(shapes.hull_outline(pose, view.hulls[0]))
     axes.fill(*still.T, facecolor="0.85", edgecolor="black", zorder=2)
-    axes.add_artist(Circle((0, 0), VESSEL.radius, fill=False, linestyle="--", zorder=2))
+    shapes.draw_disc(axes, 0.0, 0.0, VESSEL.radius, fill=False, linestyle="--", zorder=2)
     for corner, name in (((4.2, 0.0), "x ahead"), ((0.0, 4.2), "y to starboard")):
         tip = shapes.on_page(shapes.from_body(pose, np.array([corner])))[0]
         shapes.draw_arrow(axes, np.zeros(2), tip)
@@ -219,7 +210,7 @@ def draw_turning(axes: Any) -> None:
 
 def draw_vessel() -> Any:
     """Return the figure of hull and frames, speed, and turning."""
-    figure = new_figure(13.2, 4.6)
+    figure = shapes.new_figure(13.2, 4.6, "constrained")
     parts = figure.subplots(1, 3, width_ratios=(1.05, 0.85, 1.2))
     for axes, draw in zip(parts, (draw_frames, draw_response, draw_turning), strict=True):
         draw(axes)
@@ -233,14 +224,14 @@ def draw_perception() -> Any:
                  (6.0, 25.0, 1.0))  # fmt: skip
     torch.manual_seed(0)
     view = view_of(scene(starts, obstacles, speed=1.5), (120.0, 120.0), 1)
-    figure = new_figure(9.6, 6.2)
+    figure = shapes.new_figure(9.6, 6.2, "constrained")
     axes = figure.subplots()
     for vessel in range(view.vessels):
         shapes.draw_hull(axes, view, vessel, 0, 1.0)
         y, x = shapes.on_page(view.poses[0, vessel, :2])
         axes.text(y, x + 3.4, f"vessel {vessel + 1}", fontsize=9, fontweight="bold", ha="center")
     for x, y, radius in obstacles:
-        axes.add_artist(circle(y, x, radius))
+        shapes.draw_disc(axes, x, y, radius, facecolor="0.35", edgecolor="black", zorder=2)
     drawing.draw_perception(axes, view, 0, 0)
     for slot in range(int(view.seen[0, 0].sum())):
         x, y, _, _, radius = view.objects[0, 0, slot]
@@ -260,13 +251,6 @@ def draw_perception() -> Any:
     )
     set_title(axes, f"vessel 1 sees {WORLD.sensor.range:g} m far and keeps the nearest five")
     return figure
-
-
-def circle(x: float, y: float, radius: float) -> Any:
-    """Return an obstacle on the page."""
-    from matplotlib.patches import Circle
-
-    return Circle((x, y), radius, facecolor="0.35", edgecolor="black", zorder=2)
 
 
 def turn_map(course: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -354,7 +338,7 @@ def draw_colregs() -> Any:
     """Return the figure of the zones of both rules in the frame of the other vessel, with the required turns."""
     from matplotlib.lines import Line2D
 
-    figure = new_figure(11.4, 5.2)
+    figure = shapes.new_figure(11.4, 5.2, "constrained")
     left, right = figure.subplots(1, 2)
     draw_zone(left, CROSSING, math.pi / 2, (4.0, -12.5))
     image = draw_zone(right, HEAD_ON, math.pi, (13.0, 0.0))
@@ -393,7 +377,7 @@ def reward_terms(view: EpisodeView, vessel: int) -> dict[str, np.ndarray]:
 def draw_reward() -> Any:
     """Return the figure of the rewards of two policies in a head-on encounter, per step and cumulative."""
     suite = make_set("rules", WORLD, episodes=1, seed=3)
-    figure = new_figure(11.2, 5.8)
+    figure = shapes.new_figure(11.2, 5.8, "constrained")
     grid = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=(1.0, 1.0))
     for column, name in enumerate((POLICY, "straight")):
         contender = find(name, "best", CPU)

@@ -28,16 +28,6 @@ _MOST_THREADS = 1024
 _PACKAGES = [Path(__file__).parents[1] / name for name in ("marinenav_env", "train_RL_agents")]
 _VERSIONS = ("marinenav", "torch", "torchrl")
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
-_PARTS = (
-    "agent_type=",
-    "env.name=",
-    "world.reward.function=",
-    "world.sensor.entries=",
-    "agent.entry_encoders=",
-    "training_schedule.sampler=",
-    "loggers=",
-)
-"""Settings that may name a user's parts."""
 _PART = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -290,8 +280,10 @@ def _allow_parts(arguments: argparse.Namespace) -> None:
     """Allow imports of the parts that the command line names, also from the current folder."""
     from marinenav_env.support import plugins
     from train_RL_agents.config.environment import SHORT_NAMES
+    from train_RL_agents.config.reading import PARTS
 
-    values = [word.partition("=")[2] for word in arguments.overrides if word.startswith(_PARTS)]
+    settings = tuple(f"{key}=" for key in (*PARTS, "loggers"))
+    values = [word.partition("=")[2] for word in arguments.overrides if word.startswith(settings)]
     values += [str(getattr(arguments, name, "")) for name in ("agent", "env")]
     values = [value for value in values if value.partition(":")[0] not in SHORT_NAMES]
     named = [*arguments.plugin, *(part for value in values for part in _PART.findall(value))]

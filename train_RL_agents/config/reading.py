@@ -8,7 +8,6 @@ its field declares, and check it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -24,12 +23,12 @@ from train_RL_agents.config.boat import Boat, boat_of, take_boat
 from train_RL_agents.config.levels import SIZES, as_levels, level_dict, make_level, scaled
 from train_RL_agents.config.overrides import Overrides, Word, as_settings, flatten
 from train_RL_agents.config.schema import LEVEL_KINDS, TRAINED, TrainConfig
-from train_RL_agents.utils.closest import closest, did_you_mean
+from train_RL_agents.utils.closest import closest, did_you_mean, plain_name
 from train_RL_agents.utils.files import read_json
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
 Config = TypeVar("Config")
-_PARTS = {
+PARTS = {
     "agent_type": plugins.AGENTS,
     "agent.entry_encoders": plugins.ENCODERS,
     "env.name": plugins.ENVIRONMENTS,
@@ -206,7 +205,7 @@ def from_dict(
     read = below | (boat.derived if boat else {}) | file | last
     for section in LEVEL_KINDS:
         read |= _read_levels(section, [below, file, last], boat)
-    read |= {key: _reference(group, read[key]) for key, group in _PARTS.items() if key in read}
+    read |= {key: _reference(group, read[key]) for key, group in PARTS.items() if key in read}
     read = {
         key: value
         for key, value in read.items()
@@ -230,11 +229,7 @@ def from_dict(
 
 def agent_name(name: str) -> str:
     """Return an agent's name as the registry has it, for one in other letters such as ac_iqn."""
-
-    def plain(text: str) -> str:
-        return re.sub(r"[-_]", "", text).lower()
-
-    return {plain(agent): agent for agent in AGENTS}.get(plain(name), name)
+    return {plain_name(agent): agent for agent in AGENTS}.get(plain_name(name), name)
 
 
 def _reference(group: str, value: Any) -> Any:

@@ -23,11 +23,11 @@ from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 from marinenav_env.support.files import open_regular
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
-from train_RL_agents.config.building import make_agent, num_world_actions
+from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.arrays import calls_builtins, is_whole, read_arrays, require_archive
-from train_RL_agents.utils.closest import did_you_mean
+from train_RL_agents.utils.closest import did_you_mean, plain_name
 
 NOTE = "acting network only; all others are untrained"
 LARGEST = 32 * 2**20
@@ -205,16 +205,12 @@ def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
     Raises:
         ConfigError: if there is none, or there are several and no name decides.
     """
-
-    def plain(text: str) -> str:
-        return re.sub(r"[-_]", "", text).lower()
-
     candidates, names = _matching_agents(weights), [path.name]
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             names += archive.namelist()  # includes the names of a program's modules
     if len(candidates) > 1:
-        candidates = [name for name in candidates if plain(name) in plain(" ".join(names))] or candidates
+        candidates = [name for name in candidates if plain_name(name) in plain_name(" ".join(names))] or candidates
     if not candidates:
         raise ConfigError(
             f"{path}: holds no published network ({', '.join(NETWORKS)}); a policy that was "
@@ -267,7 +263,7 @@ def _make_untrained(agent_type: str) -> Agent[Any]:
     config = published_config(agent_type)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return make_agent(config, num_world_actions(config), torch.device("cpu"))
+        return make_agent(config, config.world.vessel.num_actions, torch.device("cpu"))
 
 
 def _mismatches(agent: Agent[Any], weights: dict[str, Tensor]) -> list[str]:

@@ -38,7 +38,8 @@ _BAD_INPUT = 2
 @contextmanager
 def process_group() -> Iterator[None]:
     """Connect the processes that torchrun started in this context; do nothing in a single process."""
-    if not (dist.is_available() and dist.is_torchelastic_launched()) or _world_size() == 1:
+    is_launched = dist.is_available() and dist.is_torchelastic_launched()
+    if not is_launched or os.environ.get("WORLD_SIZE", "1") == "1":
         yield
         return
     # Messages between ranks are on the CPU, gradients on the device.
@@ -47,11 +48,6 @@ def process_group() -> Iterator[None]:
         yield
     finally:
         dist.destroy_process_group()
-
-
-def _world_size() -> int:
-    """Return the number of processes that torchrun started."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 class Ranks:

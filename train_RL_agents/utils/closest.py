@@ -58,14 +58,14 @@ def closest(word: str, valid: Iterable[str], count: int = 3) -> list[str]:
     """
     names: dict[str, list[str]] = {}
     for name in valid:
-        for plain in dict.fromkeys((_plain(name), _plain(name.rpartition(".")[2]))):
+        for plain in dict.fromkeys((plain_name(name), plain_name(name.rpartition(".")[2]))):
             names.setdefault(plain, []).append(name)
     last = word.rpartition(".")[2]
     matches: dict[str, None] = {}
     for candidate in (word, last, USUAL.get(last.replace("-", "_"), "")):
-        matches |= dict.fromkeys(names.get(_plain(candidate), ()))
+        matches |= dict.fromkeys(names.get(plain_name(candidate), ()))
     if not matches:
-        for plain in difflib.get_close_matches(_plain(word), names, count, _SIMILARITY):
+        for plain in difflib.get_close_matches(plain_name(word), names, count, _SIMILARITY):
             matches |= dict.fromkeys(names[plain])
     return list(matches)[:count]
 
@@ -76,5 +76,6 @@ def did_you_mean(word: object, valid: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Return a name in small letters, without hyphens and underscores."""
     return re.sub(r"[-_]", "", name).lower()
