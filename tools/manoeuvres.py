@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.stepping.world import initial_state
 from marinenav_env.vessels import PUBLISHED, read_vessel, vessel_files
 from tests.oracle import otter
-from train_RL_agents.results.table import Column, Table
+from train_RL_agents.results.table import Table
 
 PAGE = Path(__file__).parent.parent / "docs" / "boats.md"
 BEGIN, END = "<!-- manoeuvres -->", "<!-- end of manoeuvres -->"
@@ -103,12 +103,8 @@ def _next_side(side: int, heading: float) -> int:
     return -side if side * heading >= ZIGZAG else side
 
 
-def sail_source() -> dict[str, Track]:
-    """Return the tracks of the Otter by the equations of its source, by manoeuvre."""
-    return {name: _sail_source(name) for name in NAMES}
-
-
-def _sail_source(name: str) -> Track:
+def sail_source(name: str) -> Track:
+    """Return the track of the Otter in a manoeuvre, by the equations of its source."""
     vessel, side, rows = otter.Otter(planar=False), 1, []
     for number in range(round((RUN_UP + SECONDS) / DT)):
         is_over = number * DT >= RUN_UP
@@ -148,9 +144,9 @@ def table() -> str:
     for name, vessel, tracks in zip(names, vessels, sail(vessels), strict=True):
         rows.append(_row(f"`{name}`", vessel, figures(tracks), PUBLISHED_SPEEDS.get(name)))
         if name == "otter":
-            rows.append(_row("its source", vessel, figures(sail_source()), None))
-    shown: Callable[[str], Column] = Column
-    return Table([shown(name) for name in rows[0]], rows).markdown()
+            sailed = {manoeuvre: sail_source(manoeuvre) for manoeuvre in NAMES}
+            rows.append(_row("its source", vessel, figures(sailed), None))
+    return Table.of(rows).markdown()
 
 
 def _row(name: str, vessel: VesselConfig, figure: dict[str, float], stated: float | None) -> dict[str, Any]:

@@ -218,7 +218,7 @@ def test_the_largest_replay_that_is_named_fits(monkeypatch):
     fitting = str(caught.value).split("at most ")[1].split()[0].replace(",", "")
     for slots, fits in ((int(fitting), True), (int(fitting) + 1_000, False)):
         changed = from_dict({"agent_type": "DQN", "trainer": {"buffer_size": slots}})
-        assert plan(changed, CPU).fits == fits
+        assert (plan(changed, CPU).lacking(True) <= 0) == fits
 
 
 def test_the_table_shows_every_item_and_the_total():
