@@ -5,11 +5,12 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from marinenav_env import WorldConfig
+from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.runtime.loop import Loop
 from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
@@ -46,9 +47,23 @@ def each_entry(observation: Observation, change: Callable[[Tensor], Tensor]) -> 
     return {name: change(each) for name, each in observation.items()}
 
 
-def same_inputs(first: Observation, second: Observation) -> bool:
-    names = first.keys() == second.keys()
-    return names and all(torch.equal(first[name], second[name]) for name in first)
+def fail(error: BaseException) -> Callable[..., Any]:
+    """A function that raises an error."""
+
+    def failing(*arguments: Any, **keywords: Any) -> None:
+        raise error
+
+    return failing
+
+
+def refusal(function: Callable[..., Any], *arguments: Any) -> str:
+    """The one sentence of a ConfigError."""
+    with pytest.raises(ConfigError) as caught:
+        function(*arguments)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    assert "\x1b" not in message
+    return message
 
 
 def make_actions(agent: Agent[Any], count: int, generator: torch.Generator) -> Tensor:

@@ -1,7 +1,6 @@
 """Runs: counting in env-steps, seeds, start weights, what is evaluated and saved."""
 
 import gc
-import json
 import math
 import weakref
 
@@ -20,6 +19,7 @@ from tests.train_RL_agents.tiny_runs import (
     results,
     saved,
     scalars,
+    strict,
     train,
 )
 from train_RL_agents.cli import main
@@ -371,15 +371,6 @@ def test_the_averaged_weights_are_evaluated_and_saved(tmp_path):
     learner = trainer.algorithm.learner
     assert differences(dict(policy), dict(learner.ema.networks.state_dict())) == []
     assert differences(dict(policy), dict(learner.agent.networks.state_dict()))
-
-
-def strict(path):
-    """JSON without NaN and infinities."""
-
-    def refuse(name):
-        raise AssertionError(f"{path}: {name}")
-
-    return json.loads(path.read_text(), parse_constant=refuse)
 
 
 def test_the_training_state_holds_only_what_is_filled(tmp_path):

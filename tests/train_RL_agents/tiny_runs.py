@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 import signal
 import subprocess
@@ -210,6 +211,15 @@ def scalars(run: RunFolder) -> dict[str, list[tuple[int, float]]]:
             (Path(folder) / f"events.out.tfevents.{number:03}").write_bytes(file.read_bytes())
         events = EventAccumulator(folder, size_guidance={"scalars": 0}).Reload()
     return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def strict(path: Path) -> Any:
+    """JSON without NaN and infinities."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{path}: {name}")
+
+    return json.loads(path.read_text(), parse_constant=refuse)
 
 
 def _written_at(file: Path) -> list[int]:

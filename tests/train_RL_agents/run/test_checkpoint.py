@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import make_inputs, seeded
+from tests.train_RL_agents.helpers import fail, make_inputs, refusal, seeded
 from tests.train_RL_agents.tiny_runs import CPU, TINY, differences, tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.api import load
@@ -31,7 +31,6 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.files import write_atomically
 from train_RL_agents.utils.shipped import shipped
 
-FULL = OSError(28, "No space left on device")
 METRICS = {"success_rate": 0.5, "avg_return": -1.25, "avg_time": None, "episodes": 3}
 CONTENT = {
     "format": TRAINING,
@@ -42,16 +41,6 @@ CONTENT = {
 }
 
 
-def refusal(function, *arguments):
-    """The one sentence of a ConfigError."""
-    with pytest.raises(ConfigError) as caught:
-        function(*arguments)
-    message = str(caught.value)
-    assert len(message.splitlines()) == 1
-    assert "\x1b" not in message
-    return message
-
-
 def write_policy(path, agent_type="DQN", env_steps=80, **changes):
     words = [f"{key}={value}" for key, value in changes.items()]
     config = from_dict(tiny_settings(agent_type), words)
@@ -59,13 +48,6 @@ def write_policy(path, agent_type="DQN", env_steps=80, **changes):
     agent = make_agent(config, config.world.vessel.num_actions, CPU)
     save_policy(path, agent, config, env_steps, METRICS)
     return agent, config
-
-
-def fail(error):
-    def failing(*arguments, **keywords):
-        raise error
-
-    return failing
 
 
 # Reading ----------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from tests.train_RL_agents.tiny_runs import (
     saved,
     scalars,
     small_pool,
+    strict,
     train,
 )
 from train_RL_agents.agents import AGENTS
@@ -54,15 +55,6 @@ def finished(tmp_path_factory):
         train(run, stop_at=104)
         train(RunFolder.open(run.path))
     return run
-
-
-def strict(path):
-    """JSON without NaN and infinities."""
-
-    def refuse(name):
-        raise AssertionError(f"{path}: {name}")
-
-    return json.loads(path.read_text(), parse_constant=refuse)
 
 
 # A new folder -----------------------------------------------------------------------------------

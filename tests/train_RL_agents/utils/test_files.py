@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from marinenav_env import ConfigError
+from tests.train_RL_agents.helpers import fail, refusal
 from tests.train_RL_agents.tiny_runs import differences, files
 from train_RL_agents.utils.files import changed_in_place, inside, open_without_links, write_atomically
 
@@ -17,15 +17,6 @@ CONTENT = {
     "mask": torch.tensor([True, False]),
     "rows": [{"env_steps": 8, "avg_time": None, "name": "x"}],
 }
-
-
-def refusal(function, *arguments):
-    """The one sentence of a ConfigError."""
-    with pytest.raises(ConfigError) as caught:
-        function(*arguments)
-    message = str(caught.value)
-    assert len(message.splitlines()) == 1
-    return message
 
 
 @pytest.mark.parametrize("content", ["Wörter\n", b"\x00\xff", CONTENT], ids=["text", "bytes", "dict"])
@@ -38,13 +29,6 @@ def test_what_is_written_is_read_back(tmp_path, content):
         else:
             assert path.read_bytes() == (content.encode() if isinstance(content, str) else content)
     assert list(tmp_path.iterdir()) == [path]
-
-
-def fail(error):
-    def failing(*arguments, **keywords):
-        raise error
-
-    return failing
 
 
 @pytest.mark.parametrize("old", ["old", None])
