@@ -52,15 +52,12 @@ def write_film(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:
 @torch.no_grad()
 def _frames(loaded: LoadedPolicy, env: GroupEnv) -> Iterator[NDArray[np.uint8]]:
     """Yield the frames of an episode."""
-    policy, step, over = PolicyWrapper(loaded.agent.cpu()), env.reset(), False
-    yield _render(env)
+    policy, step = PolicyWrapper(loaded.agent.cpu()), env.reset()
     for _ in range(_MOST_FRAMES):
-        if over:
-            break
+        yield _render(env)
         step, following = env.step_and_maybe_reset(policy(step))
-        over = bool(step.get(("next", "done")))
-        if not over:
-            yield _render(env)
+        if step.get(("next", "done")):
+            break
         step = following
 
 

@@ -112,7 +112,9 @@ class GroupEnv(EnvBase):
         self._observed = self._read_observation()
         self.entries: dict[str, Entry] = {entry.name: entry for entry, _ in self._observed.values()}
         """Descriptions of the entries of the observation by name."""
-        self._success_key = self._find_success()
+        observed = _as_tuples(base.full_observation_spec.keys(True, True))
+        self._success_key = next((key for key in observed if key[-1] in SUCCESS), None)
+        """Key by which the environment tells whether an episode is a success; None without one."""
         self.statistics: tuple[str, ...] = ("return", "length", *(("success",) if self._success_key else ()))
         """Names of the statistics of an episode."""
         self.env_steps = 0
@@ -225,11 +227,6 @@ class GroupEnv(EnvBase):
             if bool(((largest > 0.0) & (largest <= _LARGEST_SCALE)).all()):
                 scale = tuple(largest.tolist())
         return Entry(name, "objects" if mask else "vector", inner or (1,), scale=scale, mask=mask)
-
-    def _find_success(self) -> Key | None:
-        """Return the key by which the environment tells whether an episode is a success; None without one."""
-        keys = _as_tuples(self.base.full_observation_spec.keys(True, True))
-        return next((key for key in keys if key[-1] in SUCCESS), None)
 
     # Steps --------------------------------------------------------------------------------------
 
