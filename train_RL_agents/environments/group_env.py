@@ -284,14 +284,12 @@ class GroupEnv(EnvBase):
             observation = self._observation(following)
             # A number of the environment is that of each of its agents.
             reward = following.get(self._reward_key).to(self.device).reshape(self.num_envs, -1).expand(before.shape)
-            ended, over = self._endings(following)
+            done, terminated, over = self._endings(following)
         self.env_steps += self.num_envs
         self._steps = self._steps + 1
         if self.max_steps:
-            late = (self._steps >= self.max_steps)[:, None]
-            ended, over = torch.stack((ended[0] | late, ended[1])), over | late[:, 0]
-        there = self._there(following)
-        self._flags = self._after(before, ended[0], ended[1], over, there)
+            over = over | (self._steps >= self.max_steps)
+        self._flags = self._after(before, done, terminated, over, self._there(following))
         self._present = self._present | self.active
         over = over | ~self.active.any(-1)
         reward = torch.where(before, reward.float(), 0.0)
@@ -320,8 +318,8 @@ class GroupEnv(EnvBase):
         arrives = ~before & there & ~leaves
         return torch.stack(((before & ~ended) | arrives, *(flag & ~arrives for flag in flags)))
 
-    def _endings(self, following: TensorDictBase) -> tuple[Tensor, Tensor]:
-        """Return which agents are done and terminated [2, E, R], and which episodes are over [E]."""
+    def _endings(self, following: TensorDictBase) -> tuple[Tensor, Tensor, Tensor]:
+        """Return which agents are done and which are terminated, [E, R], and which episodes are over [E]."""
         shape = self.num_envs, self.num_robots
         flags = []
         for name in ("done", "terminated"):
@@ -332,7 +330,7 @@ class GroupEnv(EnvBase):
             flags.append(both if own is None else both | own.reshape(shape).to(both))
         done, terminated = (flag.to(self.device) for flag in flags)
         whole = following.get("done", None)
-        return torch.stack((done, terminated)), done.all(-1) if whole is None else whole.reshape(-1).to(self.device)
+        return done, terminated, done.all(-1) if whole is None else whole.reshape(-1).to(self.device)
 
     def _add(self, reward: Tensor, following: TensorDictBase, over: Tensor) -> None:
         """Add a step to the statistics of the episodes."""
@@ -348,7 +346,7 @@ class GroupEnv(EnvBase):
         entries = {}
         for key, (entry, inner) in self._observed.items():
             value = source.get(key)
-            shape = tuple(value.shape[2 if self._group else 1 :])
+            shape = self._inner(value.shape)
             self._require(shape == inner, f"the shape of {entry.name}", list(shape), f"{list(inner)}, as its spec says")
             value = value.reshape(self.num_envs, self.num_robots, *entry.shape).to(self.device)
             entries[entry.name] = value.to(entry.dtype(torch.float32))
