@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 
 from marinenav_env.support.validation import require
-from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.external import make_env
 from train_RL_agents.environments.group_env import GroupEnv, reported
 from train_RL_agents.figures.animation import write_frames
@@ -22,8 +22,6 @@ _MOST_FRAMES = 10_000
 """Frames after which a film ends, whether the episode is over or not."""
 _FRAME_RATE = 20.0
 """Frames per second of a film."""
-_RENDERED = {"gymnasium": "render_mode=rgb_array", "pettingzoo": "render_mode=rgb_array"}
-"""Arguments with which environments of a library can be rendered."""
 
 
 def write_film(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:
@@ -38,9 +36,8 @@ def write_film(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:
         ConfigError: when the environment cannot be rendered, or nothing can be written.
     """
     config = loaded.config.env
-    argument = _RENDERED.get(config.name.partition(":")[0])
-    if argument is not None:
-        config = EnvConfig(**(vars(config) | {"options": (*config.options, argument)}))
+    if config.name.partition(":")[0] in ("gymnasium", "pettingzoo"):
+        config = replace(config, options=(*config.options, "render_mode=rgb_array"))
     env = make_env(config, 1, torch.device("cpu"), seed)
     task = config.name.rpartition(":")[2].replace("/", "_")
     try:

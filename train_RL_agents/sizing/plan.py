@@ -54,10 +54,6 @@ class Plan:
         """Return the number of missing bytes; at most 0 when the run fits."""
         return self.needed(on_host) - round(USABLE * self.free.get(on_host, 0))
 
-    def size(self, name: str) -> int:
-        """Return the number of bytes of an item; 0 if there is none."""
-        return sum(item.size for item in self.items if item.name == name)
-
 
 # Prediction -------------------------------------------------------------------------------------
 
