@@ -22,21 +22,8 @@ AnyLevel = TypeVar("AnyLevel", bound=Level)
 
 SIZES = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
 """Fields that every level has a number of; columns of all of them make new levels."""
-_VARIED = (
-    "map_size",
-    "traffic",
-    "unruly",
-    "behaviours",
-    "slow_vessel",
-    "overtaken",
-    "speed_spread",
-    "time_spread",
-    "noise",
-    "vessel_spread",
-    "weather",
-    "thruster_fault",
-)
-"""Fields that evaluations, whose vessels and maps are the world's, do not know."""
+_EVALUATED = (*SIZES, "encounter", "core_speed", "separation")
+"""Fields that evaluations know; the others vary vessels and maps, which there are the world's."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +46,10 @@ class EvalLevel(Level):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in _VARIED:
-            value, usual = getattr(self, name), getattr(Level, name)
-            require(value == usual, f"level.{name}", value, f"{usual} in an evaluation")
+        for item in fields(Level):
+            value = getattr(self, item.name)
+            is_valid = item.name in _EVALUATED or value == item.default
+            require(is_valid, f"level.{item.name}", value, f"{item.default} in an evaluation")
 
 
 def as_levels(kind: type[AnyLevel], levels: Iterable[Level]) -> tuple[AnyLevel, ...]:
