@@ -26,7 +26,8 @@ from pathlib import Path
 
 import torch
 
-from tools.guard_parts import AGENTS, PARTS
+from tools.guard_parts import PARTS
+from train_RL_agents.agents import AGENTS
 
 
 def text(values: dict[str, str | float], expected: dict[str, str | float] | None) -> tuple[str, int]:

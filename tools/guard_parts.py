@@ -24,6 +24,7 @@ from marinenav_env.state import Scenario
 from tests.train_RL_agents.fake_gpu import Loop, fake_gpu
 from tests.train_RL_agents.tiny_runs import begin_in_graphs, new_run, small_pool
 from tools.hashing import content, digest, rounded, tensors
+from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.frozen import FROZEN, SEED, hash_of
 from train_RL_agents.evaluation.suites import Part, make_set
@@ -41,18 +42,11 @@ SETTINGS = (
     "monitor=false",
     "eval_schedule.num_episodes=2,2,2,2,2,2",
 )
-OFF_POLICY = ("trainer.learning_starts=10000",)
-ON_POLICY = ("trainer.num_envs=64", "trainer.rollout_steps=32", "trainer.batch_size=1024")
-AGENTS = {
-    "AC-IQN": OFF_POLICY,
-    "IQN": OFF_POLICY,
-    "DDPG": OFF_POLICY,
-    "DQN": OFF_POLICY,
-    "SAC": OFF_POLICY,
-    "Rainbow": OFF_POLICY,
-    "PPO": ON_POLICY,
-    "A2C": ON_POLICY,
+OF_ALGORITHM = {
+    "off-policy": ("trainer.learning_starts=10000",),
+    "on-policy": ("trainer.num_envs=64", "trainer.rollout_steps=32", "trainer.batch_size=1024"),
 }
+"""Further settings of the agents of an algorithm."""
 ONE_PER_ALGORITHM = ("AC-IQN", "PPO")
 TIMES = ("train_time", "wall_time")
 _IN_PLACE = ("total_timesteps=16000", "eval_freq=8000")
@@ -98,7 +92,7 @@ def train(agent: str, *overrides: str) -> dict[str, str | float]:
             "--quiet",
             *selection,
             *SETTINGS,
-            *AGENTS[agent],
+            *OF_ALGORITHM[AGENTS[agent].algorithm],
             *overrides,
             f"save_dir={folder}",
         ]
