@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from train_RL_agents.commands.choosing import refuse_beside
 from train_RL_agents.speed import MODES, PARTS
@@ -23,6 +22,7 @@ _SETTINGS = {"agent": "agent_type", "device": "execution.device", "threads": "ex
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.usage = f"{parser.prog} [options] [key=value ...]"
+    parser.argument_default = argparse.SUPPRESS
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _describe("parts", PARTS) + "\n\n" + _describe("modes", MODES)
     add = parser.add_argument
@@ -57,10 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         help="entries of the replay buffer for growth; 10000, 100000 and 1000000 by default",
     )
-    plain: dict[str, Any] = {"default": argparse.SUPPRESS}
-    add("--robots", metavar="N", type=int, help="robots in every scenario; 5 by default", **plain)
-    add("--vortices", metavar="N", type=int, help="vortex cores in every scenario; 0 by default", **plain)
-    add("--obstacles", metavar="N", type=int, help="obstacles in every scenario; 4 by default", **plain)
+    add("--robots", metavar="N", type=int, help="robots in every scenario; 5 by default")
+    add("--vortices", metavar="N", type=int, help="vortex cores in every scenario; 0 by default")
+    add("--obstacles", metavar="N", type=int, help="obstacles in every scenario; 4 by default")
     add("--schedule", action="store_true", help="use scenarios of the configuration's training_schedule instead")
     add("--seconds", metavar="S", type=float, help="length of a run (s); 2 by default")
     add("--repeats", metavar="N", type=int, help="alternating runs per size and mode; 3 by default")
@@ -85,16 +84,15 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.speed.options import Options, on_level
     from train_RL_agents.speed.run import benchmark
 
-    check_outputs(*filter(None, (arguments.json, arguments.plot)))
-    if arguments.schedule:
-        refuse_beside(arguments.parser, vars(arguments), "schedule", tuple(_LEVEL))
-    values = {name: value for name, value in vars(arguments).items() if value is not None}
-    overrides = [f"{key}={values[name]}" for name, key in _SETTINGS.items() if name in values]
-    config = load_config(arguments.config, [*overrides, *arguments.overrides])
-    if not arguments.schedule:
-        level = Level(*(values.get(name, default) for name, default in _LEVEL.items()))
+    given = vars(arguments)
+    check_outputs(*(given[name] for name in ("json", "plot") if name in given))
+    refuse_beside(arguments.parser, given, "schedule", tuple(_LEVEL))
+    overrides = [f"{key}={given[name]}" for name, key in _SETTINGS.items() if name in given]
+    config = load_config(given.get("config"), [*overrides, *arguments.overrides])
+    if "schedule" not in given:
+        level = Level(*(given.get(name, default) for name, default in _LEVEL.items()))
         config = on_level(config, level)
-    options = {name: values[name] for name in _OPTIONS if name in values}
+    options = {name: given[name] for name in _OPTIONS if name in given}
     options |= {name: tuple(dict.fromkeys(options[name])) for name in ("parts", "modes") if name in options}
-    benchmark(Options(config, **options), arguments.json, arguments.plot)
+    benchmark(Options(config, **options), given.get("json"), given.get("plot"))
     return 0
