@@ -1,39 +1,25 @@
 """The scalar oracle against hand-computed values and against recorded noise-free episodes."""
 
 import copy
-import json
 import math
 import random
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.marinenav_env.helpers import recordings
 from tests.oracle import angles, dynamics, episode, reward, scenario
 from tests.oracle.colregs import turn_angle
 from tests.oracle.contact import touches
 from tests.oracle.current import current_at
 from tests.oracle.perception import NO_NOISE, Robot, Sensor, observe, reached
 
-DATA = Path(__file__).parent / "data"
-KEYS = [entry["key"] for entry in json.loads((DATA / "episodes.json").read_text())]
+RECORDED = {key: (entry["config"], arrays) for key, (entry, arrays) in recordings().items()}
+"""Config and arrays of every recorded episode by key."""
 TOLERANCE = 1e-8
 
 close = pytest.approx
-
-
-@cache
-def recordings() -> dict[str, tuple[dict[str, Any], dict[str, np.ndarray]]]:
-    """Config and arrays of every recorded episode by key."""
-    entries = json.loads((DATA / "episodes.json").read_text())
-    arrays: dict[str, dict[str, np.ndarray]] = {entry["key"]: {} for entry in entries}
-    with np.load(DATA / "episodes.npz") as file:
-        for path in file.files:
-            key, name = path.split("/")
-            arrays[key][name] = file[path]
-    return {entry["key"]: (entry["config"], arrays[entry["key"]]) for entry in entries}
 
 
 def vessel_at(x: float, y: float, theta: float = 0.0, vx: float = 0.0, vy: float = 0.0) -> Robot:
@@ -295,9 +281,9 @@ def test_check_names_the_violation(name: str, value: list[Any], violation: str) 
     assert any(violation in text for text in found), found
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", RECORDED)
 def test_replay_of_recording(key: str) -> None:
-    config, expected = recordings()[key]
+    config, expected = RECORDED[key]
     got = episode.replay(config, expected["action"])
     assert set(got) == set(expected) - {"action"}
     errors = episode.largest_errors(got, expected)
@@ -305,8 +291,8 @@ def test_replay_of_recording(key: str) -> None:
 
 
 def test_recordings_cover_the_world() -> None:
-    configs = [config for config, _ in recordings().values()]
-    arrays = [a for _, a in recordings().values()]
+    configs = [config for config, _ in RECORDED.values()]
+    arrays = [a for _, a in RECORDED.values()]
     assert {3, 5, 6} <= {config["env"]["num_robots"] for config in configs}
     assert any(config["env"]["cores"]["positions"] for config in configs)
     assert any(config["env"]["obstacles"]["positions"] for config in configs)
@@ -316,7 +302,7 @@ def test_recordings_cover_the_world() -> None:
 
 
 def test_truncated_robot_is_done_but_not_deactivated() -> None:
-    config, expected = recordings()["ep016"]
+    config, expected = RECORDED["ep016"]
     got = episode.replay(config, expected["action"][:4], max_steps=2)
     assert got["done"].all(axis=1).tolist() == [False, True, True, True]
     assert not got["deactivated"].any()
@@ -325,7 +311,7 @@ def test_truncated_robot_is_done_but_not_deactivated() -> None:
 
 
 def test_detected_radius_and_power_are_per_robot() -> None:
-    config, expected = recordings()["ep100"]
+    config, expected = RECORDED["ep100"]
     changed = copy.deepcopy(config)
     changed["robots"]["detect_r"][1] = 1.0
     changed["robots"]["power_coefficient"][1] = 2.0
@@ -336,7 +322,7 @@ def test_detected_radius_and_power_are_per_robot() -> None:
 
 
 def test_replay_takes_noise() -> None:
-    config, expected = recordings()["ep100"]
+    config, expected = RECORDED["ep100"]
     noisy = copy.deepcopy(config)
     noisy["robots"]["perception"]["pos_std"] = [0.05, 0.05]
     got = episode.replay(noisy, expected["action"], lambda t, i: [(t, 0.0, 0.0, 0.0, 0.0)] * 2)

@@ -1,5 +1,6 @@
 """Random worlds, for the kernels as tensors and for the oracle as plain numbers."""
 
+import copy
 import json
 import math
 import random
@@ -257,6 +258,16 @@ def recordings() -> dict[str, tuple[dict[str, Any], dict[str, np.ndarray]]]:
             key, name = path.split("/")
             arrays[key][name] = file[path]
     return {entry["key"]: (entry, arrays[entry["key"]]) for entry in entries}
+
+
+def recorded_entry(key: str = "ep032") -> dict[str, Any]:
+    """A fresh copy of a recorded episode's configuration: 6 robots, 8 cores, 8 obstacles."""
+    return copy.deepcopy(recordings()[key][0]["config"])
+
+
+def normal_cdf(x: np.ndarray) -> np.ndarray:
+    """Distribution function of the standard normal distribution."""
+    return 0.5 * (1.0 + np.vectorize(math.erf)(x / math.sqrt(2.0)))
 
 
 # Kolmogorov-Smirnov: the distance between distribution functions, and its bound at 0.1 %.

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marinenav_env.runtime.philox import RandomSource, normal, philox, uniform
-from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance
+from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance, normal_cdf
 
 COUNT = 20_000
 
@@ -146,10 +146,6 @@ def test_as_many_numbers_are_drawn_as_are_asked_for(shape: tuple[int, ...]) -> N
 
 
 # Statistics -------------------------------------------------------------------------------------
-
-
-def normal_cdf(x: np.ndarray) -> np.ndarray:
-    return 0.5 * (1.0 + np.vectorize(math.erf)(x / math.sqrt(2.0)))
 
 
 def test_distributions_and_moments() -> None:

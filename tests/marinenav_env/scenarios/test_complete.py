@@ -159,8 +159,6 @@ def test_the_next_complete_one_of_the_level(
 
 REFUSED = [
     Level(20, 0, 0, 40.0),
-    Level(50, 0, 4, 30.0),
-    Level(100, 0, 0, 40.0),
     Level(5, 0, 200, 40.0),
     Level(5, 300, 0, 40.0),
     Level(16, 0, 90, 30.0),

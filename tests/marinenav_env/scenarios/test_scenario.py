@@ -13,8 +13,7 @@ from torch import Tensor
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import BEHAVIOURS, LEVELS, Level
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.encounters import SEPARATION
-from marinenav_env.scenarios.scenario import ScenarioSampler, blank_scenarios
+from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
 from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance_of_two
@@ -153,29 +152,6 @@ def test_scenarios_start_at_rest_and_missing_slots_are_empty() -> None:
         for name in names:
             assert not scenario.get(name)[~mask].any(), name
             assert scenario.get(name)[mask].all(), name
-
-
-def test_blank_scenarios_are_zero() -> None:
-    blank = blank_scenarios(2, 3, 4, 5, CPU, torch.float64)
-    for name, shape in {
-        "goal": [3, 2],
-        "start": [3, 2],
-        "heading": [3],
-        "velocity": [3, 3],
-        "thrust": [3, 2],
-        "thruster_angle": [3, 2],
-        "robot_mask": [3],
-        "obstacle_position": [4, 2],
-        "obstacle_radius": [4],
-        "obstacle_mask": [4],
-        "core_position": [5, 2],
-        "core_circulation": [5],
-        "level": [],
-    }.items():
-        tensor = blank.get(name)
-        kind = torch.bool if "mask" in name else torch.int64 if name == "level" else torch.float64
-        assert list(tensor.shape) == [2, *shape] and tensor.dtype == kind, name
-        assert not tensor.any(), name
 
 
 @pytest.mark.parametrize("by_counter", [False, True])
@@ -343,58 +319,6 @@ def test_encounters_are_at_the_centre_of_the_map(monkeypatch: pytest.MonkeyPatch
     assert drawn.scripted is None and not drawn.velocity.any()
 
 
-def test_starts_and_goals_deviate_evenly_along_either_axis(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    courses = [[0.0, math.pi / 2]] * 400
-    exact = met(monkeypatch, courses, encounter(2))
-    monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.ENCOUNTER_OFFSET", 1.5)
-    drawn = draw(ScenarioConfig(), (encounter(2),), 400)
-    off = torch.cat((drawn.start - exact.start, drawn.goal - exact.goal), -1).flatten(1)
-    assert off.abs().max() <= 1.5 + 1e-9
-    for column in off.T:
-        assert column.min() < -1.4 and column.max() > 1.4 and column.mean().abs() < 0.2
-    assert (torch.corrcoef(off.T) - torch.eye(8)).abs().max() < 0.2
-
-
-def test_starts_keep_apart_on_nearly_parallel_courses(monkeypatch: pytest.MonkeyPatch) -> None:
-    angle = torch.linspace(0.02, math.pi, 120, dtype=torch.float64)
-    drawn = met(monkeypatch, [[0.0, each] for each in angle.tolist()], encounter(2))
-    apart = (drawn.start[:, 0] - drawn.start[:, 1]).norm(dim=-1)
-    # 25 m from the centre they are 10 m apart from 0.41 rad on, 15 m from it from 0.68 rad on.
-    torch.testing.assert_close(apart[angle < 0.4], torch.full_like(apart[angle < 0.4], 10.0))
-    assert apart.min() > 10.0 - 1e-9
-    away = (drawn.start - 27.5).norm(dim=-1)
-    assert away[angle < 0.4].min() > 25.0 and away[angle > 0.7].max() <= 25.0
-
-
-def test_starts_keep_apart_in_spite_of_their_deviations(monkeypatch: pytest.MonkeyPatch) -> None:
-    met(monkeypatch, [[0.0, 0.1]] * 400, encounter(2))
-    monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.ENCOUNTER_OFFSET", 1.5)
-    drawn = draw(ScenarioConfig(), (encounter(2),), 400)
-    apart = (drawn.start[:, 0] - drawn.start[:, 1]).norm(dim=-1)
-    # 10 m and both deviations along one axis, less both along both axes.
-    assert apart.mean().item() == pytest.approx(13.0, abs=0.3)
-    assert apart.min() > 13.0 - math.hypot(3.0, 3.0)
-
-
-def test_vessels_in_motion_reach_the_centre_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    courses = [[0.0, each] for each in torch.linspace(0.02, math.pi, 300).tolist()]
-    drawn = met(monkeypatch, courses, encounter(2, traffic=1.0))
-    speed = drawn.velocity.norm(dim=-1)
-    assert not drawn.velocity[..., 2].any() and not drawn.thrust.any()
-    time = (drawn.start - 27.5).norm(dim=-1) / speed
-    torch.testing.assert_close(time[:, 0], time[:, 1])
-    apart = (drawn.start[:, 0] - drawn.start[:, 1]).norm(dim=-1)
-    closing = apart / time[:, 0]
-    assert 7.5 <= time.min() < 8.0 and time.max() < 30.0 + 1e-9
-    late = closing * 30.0 < 10.0
-    assert late.any() and (apart[~late] > 10.0 - 1e-9).all()
-    torch.testing.assert_close(time[late], torch.full_like(time[late], 30.0))
-    usual = closing * 7.5 > 10.0
-    assert usual.any() and time[usual].max() <= 12.5
-
-
 @pytest.mark.parametrize("traffic", [0.0, 1.0])
 def test_only_vessels_that_are_there_start_farther_off(monkeypatch: pytest.MonkeyPatch, traffic: float) -> None:
     """The third would be on nearly the course of the first."""
@@ -408,42 +332,6 @@ def test_only_vessels_that_are_there_start_farther_off(monkeypatch: pytest.Monke
         assert away[1::2].max() <= 25.0
         assert away[::2].min() > 199.0  # 10 m apart at 0.05 rad
     assert drawn.robot_mask.tolist() == [[True] * 3, [True, True, False]] * 50
-
-
-def test_the_first_vessel_is_never_scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    levels = encounter(3, traffic=1.0), encounter(2, traffic=1.0), encounter(3)
-    drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 60, *levels)
-    assert drawn.scripted is not None
-    expected = [[False, True, True], [False, True, False], [False] * 3]
-    assert drawn.scripted.tolist() == expected * 20
-    assert not drawn.velocity[2::3].any()
-
-
-def test_traffic_is_the_share_of_scripted_vessels(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 1000, encounter(3, traffic=0.6))
-    assert drawn.scripted is not None
-    shares = drawn.scripted.double().mean(0).tolist()
-    # A quarter of the second ones is overtaken, and scripted whatever the share.
-    assert shares == pytest.approx([0.0, 0.25 + 0.75 * 0.6, 0.6], abs=0.06)
-    speed, slow = drawn.velocity.norm(dim=-1), drawn.heading[:, 1] != 1.5
-    assert slow.double().mean().item() == pytest.approx(0.25, abs=0.06)
-    torch.testing.assert_close(speed[slow, 1], torch.full_like(speed[slow, 1], 0.8))
-    for usual in (speed[:, 0], speed[~slow, 1], speed[:, 2]):
-        assert 1.4 <= usual.min() < 1.45 and 2.55 < usual.max() <= 2.6
-    assert drawn.heading[:, 0].eq(0.0).all() and drawn.heading[:, 2].eq(3.0).all()
-    ahead = torch.stack((drawn.heading.cos(), drawn.heading.sin()), -1) * speed[..., None]
-    torch.testing.assert_close(drawn.velocity[..., :2], ahead)
-
-
-def test_a_slow_vessel_is_steered_and_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    level = encounter(3, traffic=0.5, slow_vessel=True)
-    drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 200, level)
-    assert drawn.scripted is not None
-    assert not drawn.scripted[:, :2].any()
-    assert drawn.scripted[:, 2].double().mean().item() == pytest.approx(0.5, abs=0.15)
-    speed, course = drawn.velocity[:, 1].norm(dim=-1), drawn.heading[:, 1] * 180.0 / math.pi
-    torch.testing.assert_close(speed, torch.full_like(speed, 0.8))
-    assert -20.0 <= course.min() < -19.0 and 19.0 < course.max() <= 20.0
 
 
 def test_a_vessel_that_is_overtaken_is_the_first_and_the_second_keeps_its_course(
@@ -473,13 +361,6 @@ def test_a_level_may_be_of_both_kinds_of_others(monkeypatch: pytest.MonkeyPatch)
 def test_only_an_encounter_has_a_vessel_that_is_overtaken(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"level\.overtaken"):
         Level(**({"num_robots": 2, "encounter": True, "overtaken": True} | options))
-
-
-def test_courses_differ_by_the_separation_of_the_level() -> None:
-    levels = tuple(Level(2, 0, 0, 0.0, encounter=True, separation=least) for least in (0.0, 0.1))
-    drawn = draw(ScenarioConfig(), levels, 800)
-    apart = torch.acos((drawn.heading[:, 0] - drawn.heading[:, 1]).cos())
-    assert SEPARATION <= apart[::2].min() < SEPARATION + 0.1 and 0.1 <= apart[1::2].min() < 0.2
 
 
 # Vessels that misbehave -------------------------------------------------------------------------

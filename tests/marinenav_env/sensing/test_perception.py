@@ -23,6 +23,7 @@ from tests.marinenav_env.helpers import (
     World,
     ks_bound,
     ks_distance,
+    normal_cdf,
     oracle_obstacles,
     oracle_sensor,
     random_world,
@@ -180,10 +181,6 @@ def measured(sensor: SensorConfig, count: int, seed: int, x: float = 7.0, y: flo
 def test_all_round_includes_what_is_exactly_astern() -> None:
     exact = SensorConfig(pos_std=0.0, vel_std=0.0, r_mean_ratio=1.0)
     assert measured(exact, 1, 0, -7.0, 0.0)[0, :2].tolist() == [-7.0, 0.0]
-
-
-def normal_cdf(x: np.ndarray) -> np.ndarray:
-    return 0.5 * (1.0 + np.vectorize(math.erf)(x / math.sqrt(2.0)))
 
 
 def test_position_and_velocity_noise_is_normal_with_the_given_deviation() -> None:
