@@ -79,6 +79,15 @@ def play(env: MarineNavEnv, steps: int = 20, seed: int = 0) -> list[TensorDict]:
     return advance(env, env.reset(), actions_of(env, steps, seed))[0]
 
 
+def full_ahead(env: MarineNavEnv, steps: int = 20) -> Any:
+    """A rollout of robots that go ahead with both thrusters."""
+
+    def policy(step: Any) -> Any:
+        return step.set(ACTION, torch.ones_like(env.state.thrust))
+
+    return env.rollout(steps, policy, break_when_any_done=False)
+
+
 def equal(first: Any, second: Any) -> bool:
     """Whether nested tensors are the same bit for bit."""
     a, b = (dict(td.items(True, True)) for td in (first, second))

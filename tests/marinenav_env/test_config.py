@@ -194,6 +194,11 @@ def test_weights_and_timesteps_exclude_each_other() -> None:
         Curriculum(weights=(1.0,) * 6, timesteps=(0, 1, 2, 3, 4, 5))
 
 
+def test_a_pool_is_refreshed_in_equal_parts() -> None:
+    with pytest.raises(ConfigError, match="a multiple of refresh_size"):
+        Curriculum(pool_size=12, refresh_size=5)
+
+
 def test_the_bounds_themselves_are_allowed() -> None:
     ours.VesselConfig(min_thrust=0.0, max_thrust=0.0, power_coefficient=0.0)
     ours.SensorConfig(pos_std=0, vel_std=0, r_kappa=500.0, r_mean_ratio=1, max_objects=64)

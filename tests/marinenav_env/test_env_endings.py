@@ -100,23 +100,6 @@ def test_the_first_collision_ends_an_evaluation_episode(evaluation: bool) -> Non
     }
 
 
-def test_an_episode_ends_when_every_robot_has() -> None:
-    given = simple_episode([(5.0, 5.0, 0.0), (5.0, 30.0, 0.0)], [(9.0, 5.0), (9.0, 30.0)])
-    other = simple_episode([(5.0, 5.0, 0.0)], [(9.0, 5.0)])
-    env = MarineNavEnv(scenarios=[given, other], seed=0)  # one robot is absent
-    td = env.reset()
-    td.set(ACTION, torch.ones(2, 2, 2))
-    for _ in range(20):
-        row = env.step(td)
-        td = step_mdp(row)
-        td.set(ACTION, torch.ones(2, 2, 2))
-        if row["next", "done"].any():
-            break
-    assert row["next", "terminated"].tolist() == [[True], [True]]
-    assert not row["next", "truncated"].any()
-    assert env.state.arrived.tolist() == [[True, True], [True, False]]
-
-
 @pytest.mark.parametrize("continuous", [True, False])
 def test_what_ended_and_absent_robots_are_told_has_no_effect(continuous: bool) -> None:
     given = [
@@ -139,11 +122,6 @@ def test_what_ended_and_absent_robots_are_told_has_no_effect(continuous: bool) -
         runs.append(rows)
         assert env.state.arrived.tolist() == [[True, False], [False, False]]
     assert same(*runs)
-
-
-def test_continuous_actions_are_clipped() -> None:
-    first, second = (run(fleet(), 5, [[c, -c]] * 3) for c in (1.0, 7.0))
-    assert same([row.exclude(ACTION) for row in first], [row.exclude(ACTION) for row in second])
 
 
 def test_there_is_an_outcome_from_the_first_step_on() -> None:

@@ -13,11 +13,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import step_mdp
 
-from marinenav_env import GROUP, Curriculum, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, MarineNavEnv, WorldConfig
 from tests.marinenav_env.env_helpers import (
     ACTION,
     KINDS,
-    LEVELS,
     MASK,
     REWARD,
     SCHEDULE,
@@ -201,28 +200,6 @@ def test_the_curriculum_goes_by_env_steps() -> None:
         assert td[MASK].sum(-1)[fresh].eq(robots[expected]).all()
         seen += env.scenario.level[fresh].tolist()
     assert env.env_steps == 120 and set(seen) == {0, 1, 2}
-
-
-def test_levels_mix_in_one_padded_batch_by_weight() -> None:
-    count = 4000
-    curriculum = Curriculum(levels=LEVELS, weights=(1.0, 0.0, 3.0), pool_size=4000, refresh_size=500)
-    env = MarineNavEnv(SHORT, count, scenarios=curriculum, seed=0)
-    td = env.reset()
-    share = env.scenario.level.eq(0).double().mean().item()
-    assert share == pytest.approx(0.25, abs=0.04)  # four deviations, of the pool and of the draw
-    assert set(env.scenario.level.tolist()) == {0, 2}
-    robots = torch.tensor([2, 3, 1])[env.scenario.level]
-    assert torch.equal(td[MASK].sum(-1), robots)
-    assert torch.equal(env.scenario.obstacle_mask.sum(-1), torch.tensor([1, 2, 0])[env.scenario.level])
-    td.set(ACTION, torch.ones(count, 3, 2))
-    after = env.step(td)["next", GROUP]
-    absent = ~env.scenario.robot_mask
-    for key in ("reward", "truncated", "mask"):
-        assert not after[key][absent].any(), key
-    for key in ("done", "terminated"):
-        assert td[GROUP, key][absent].all() and after[key][absent].all(), key
-    for value in after["observation"].values():
-        assert not value[absent].any()
 
 
 def test_flags_of_an_episode_are_those_of_all_its_robots_absent_ones_included() -> None:

@@ -95,11 +95,15 @@ def test_a_state_that_does_not_fit_is_refused(saved: tuple[str, int], into: tupl
         make(*into).load_state_dict(state)
 
 
-def test_a_state_with_half_a_source_of_noise_is_refused() -> None:
+def test_a_state_without_a_source_of_random_numbers_is_refused() -> None:
     env = MarineNavEnv(num_envs=2, seed=0)
     state = env.state_dict()
     del state["noise"]["step"]
     with pytest.raises(ConfigError, match="the saved world does not fit this one"):
+        env.load_state_dict(state)
+    state = env.state_dict()
+    del state["generator"]
+    with pytest.raises(ConfigError, match="the saved world does not fit this one: 'generator'"):
         env.load_state_dict(state)
 
 

@@ -18,7 +18,7 @@ from torchrl.envs import (
     check_env_specs,
 )
 
-from marinenav_env import GROUP, ConfigError, MarineNavEnv
+from marinenav_env import GROUP, MarineNavEnv
 from tests.marinenav_env.env_helpers import MIXTURE, SHORT, equal
 
 OBSERVED = (GROUP, "observation", "self_state")
@@ -56,13 +56,6 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_workers_of_one_factory_differ(way: str) -> None:
-    with closing(WAYS[way](3, unseeded)) as env:
-        seen = env.rollout(10, break_when_any_done=False)
-        assert len({tuple(each[OBSERVED].flatten().tolist()) for each in seen}) == 3
-
-
-@pytest.mark.parametrize("way", WAYS)
 def test_a_seed_gives_every_worker_a_stream_of_its_own(way: str) -> None:
     starts = []
     for seed in (5, 5, 6):
@@ -75,10 +68,11 @@ def test_a_seed_gives_every_worker_a_stream_of_its_own(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_specs_hold_in_workers(way: str) -> None:
+def test_specs_hold_in_workers_of_one_factory_which_differ(way: str) -> None:
     with closing(WAYS[way](2, unseeded)) as env:
+        seen = env.rollout(12, break_when_any_done=False)
+        assert seen.shape == (2, 3, 12) and not torch.equal(*seen[OBSERVED])
         check_env_specs(env, seed=0)
-        assert env.rollout(12, break_when_any_done=False).shape == (2, 3, 12)
 
 
 @pytest.mark.slow
@@ -126,11 +120,3 @@ def test_without_a_seed_every_world_differs() -> None:
     assert not equal(first.reset(), expected)
     first.set_seed(3)
     assert equal(first.reset(), expected)
-
-
-def test_a_state_without_its_generator_is_refused() -> None:
-    env = unseeded()
-    state = env.state_dict()
-    del state["generator"]
-    with pytest.raises(ConfigError, match="the saved world does not fit this one: 'generator'"):
-        env.load_state_dict(state)

@@ -36,22 +36,23 @@ def test_lines_that_are_as_before_are_no_difference(file, capsys):
     assert "every hash is as before" in capsys.readouterr().out
 
 
-def test_another_hash_is_a_difference(file, parts, capsys):
-    parts["memory"] = "b3"
-    assert compared(file) == 1
-    assert "weights a1  memory b3 DIFFERS  successes 60" in capsys.readouterr().out
-
-
-def test_a_hash_that_is_missing_is_a_difference(file, parts, capsys):
-    del parts["memory"]
-    assert compared(file) == 1
-    assert "memory IS GONE" in capsys.readouterr().out
-
-
-def test_another_figure_is_shown_with_that_of_before(file, parts, capsys):
-    parts["successes"] = 59
-    assert compared(file) == 0
-    assert "successes 59 (was 60)" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("changes", "status", "printed"),
+    [
+        ({"memory": "b3"}, 1, "weights a1  memory b3 DIFFERS  successes 60"),
+        ({"memory": None}, 1, "memory IS GONE"),
+        ({"successes": 59}, 0, "successes 59 (was 60)"),
+    ],
+)
+def test_another_or_a_missing_hash_is_a_difference_and_another_figure_is_not(
+    file, parts, capsys, changes, status, printed
+):
+    for name, value in changes.items():
+        parts[name] = value
+        if value is None:
+            del parts[name]
+    assert compared(file) == status
+    assert printed in capsys.readouterr().out
 
 
 def test_names_and_order_do_not_change_a_hash():

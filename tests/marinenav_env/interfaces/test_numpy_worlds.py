@@ -50,16 +50,6 @@ def test_results_of_steps_and_the_episode_that_follows() -> None:
     assert several.env.state.steps.tolist() == [0, 2, 0]
 
 
-def test_worlds_go_on_where_others_begin_the_next_episode() -> None:
-    several = worlds(num_envs=2)
-    several.reset(0)
-    before: Any = several.observation(0)
-    several.begin_next(np.array([True, False]))
-    after: Any = several.observation(0)
-    assert (after["self_state"][0] != before["self_state"][0]).any()
-    np.testing.assert_array_equal(after["self_state"][1], before["self_state"][1])
-
-
 def test_the_only_world_is_taken_out_of_its_batch() -> None:
     batch = ({"a": np.ones((1, 2)), "b": np.array([True])}, np.array([0.5]))
     observation, reward = NumpyWorlds.only(batch)

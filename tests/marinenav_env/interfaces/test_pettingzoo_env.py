@@ -1,5 +1,3 @@
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -87,21 +85,6 @@ def test_pictures_are_those_of_the_world(make, monkeypatch):
     assert env.metadata["name"] == "marinenav_v0" and env.render_mode == "rgb_array"
     monkeypatch.setattr(MarineNavEnv, "render", lambda self: "pixels")
     assert env.render() == "pixels" and make(SHORT, scenarios=PAIR).render() is None
-
-
-@pytest.mark.heavy
-def test_without_pettingzoo_it_says_what_to_install_and_all_else_works():
-    code = (
-        "import sys; sys.modules['pettingzoo'] = None; import marinenav_env\n"
-        "try: import marinenav_env.interfaces.pettingzoo_env\n"
-        "except ImportError as error: print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert done.stdout == (
-        "marinenav_env.interfaces.pettingzoo_env needs PettingZoo; install it "
-        "with: "
-        "pip install 'marinenav[pettingzoo]'\n"
-    )
 
 
 def test_a_step_before_the_reset_is_refused(make):

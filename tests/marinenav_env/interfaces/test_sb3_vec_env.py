@@ -1,7 +1,5 @@
 """The VecEnv of stable-baselines3; needs the extra ``sb3``."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,19 +22,6 @@ def make() -> Callable[..., Any]:
     from marinenav_env.interfaces.sb3_vec_env import MarineNavVecEnv
 
     return lambda count=3, **options: MarineNavVecEnv(count, **{"config": SHORT, "scenarios": PAIR} | options)
-
-
-@pytest.mark.heavy
-def test_without_stable_baselines3_it_says_what_to_install() -> None:
-    code = "import sys; sys.modules['stable_baselines3'] = None; import marinenav_env.interfaces.sb3_vec_env"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(ROOT)},
-    )
-    assert "pip install 'marinenav[sb3]'" in done.stderr
 
 
 @pytest.mark.parametrize("scaled", [True, False])

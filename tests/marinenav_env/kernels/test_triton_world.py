@@ -1,7 +1,6 @@
 """The world's step as one Triton kernel, against ``World.advance`` on the same noise."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -60,29 +59,9 @@ Act = Callable[[int, State, Scenario], Tensor]
 # What is refused --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"sensor": SensorConfig(scan_beams=8)},
-    ],
-    ids=lambda setting: next(iter(setting)),
-)
-def test_what_the_kernel_does_not_know_is_refused(setting: dict[str, Any]) -> None:
-    pytest.importorskip("triton")
-    refused = r"execution\.kernel='triton': must be compiled with further"
-    with pytest.raises(ConfigError, match=refused):
-        MarineNavEnv(WorldConfig(**setting), seed=0, kernel="triton")
-
-
 def test_a_cpu_is_refused() -> None:
     pytest.importorskip("triton")
     with pytest.raises(ConfigError, match=r"execution.kernel='triton': must be compiled where there is"):
-        MarineNavEnv(seed=0, kernel="triton")
-
-
-def test_without_triton_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "marinenav_env.kernels.triton_world", None)
-    with pytest.raises(ConfigError, match=r"execution.kernel=triton: triton is not installed"):
         MarineNavEnv(seed=0, kernel="triton")
 
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -39,6 +40,7 @@ def test_equals_the_oracle() -> None:
     assert found.sum() > 20 and (world.state.active & ~found).sum() > 20
 
 
+@cache
 def sail(config: WorldConfig) -> tuple[MarineNavEnv, list[tuple[Tensor, ...]]]:
     """Vessels that head straight for their goals: poses, active before, collided, arrived."""
     levels = Curriculum((Level(5, 0, 4, 30.0),), pool_size=32, refresh_size=32)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounter
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import MODERATE, MOST_DELAY, WeatherConfig
@@ -198,22 +197,6 @@ def test_a_rollout_in_weather_goes_on_from_a_saved_state():
     action = first.rand_action(td)
     ends = [env.step(action.clone())["next"]["robots", "observation", "objects_state"] for env in (first, other)]
     assert torch.equal(*ends)
-
-
-@pytest.mark.slow
-def test_weather_compiles_into_one_graph_for_all_episodes(monkeypatch):
-    counter = CompileCounter()
-    monkeypatch.setattr(
-        "marinenav_env.stepping.world.compiled",
-        lambda call, device, checks_all=True: torch.compile(call, backend=counter, fullgraph=True, dynamic=False),
-    )
-    levels = (Level(3, 0, 0, 30.0), Level(3, 0, 2, 30.0, weather=1.0))
-    curriculum = Curriculum(levels, pool_size=64, refresh_size=16, refresh_interval=2)
-    env = MarineNavEnv(WorldConfig(max_steps=6), 16, scenarios=curriculum, seed=1, compile_step=True)
-    td = env.reset()
-    for _ in range(20):
-        td = env.maybe_reset(env.step(env.rand_action(td))["next"])
-    assert counter.frame_count == 1
 
 
 def test_waves_have_the_energies_of_a_spectrum():

@@ -23,6 +23,7 @@ from marinenav_env.rules.reward import (
 from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.scenario_file import episodes_of, write_scenarios
 from marinenav_env.state import Rules
+from tests.marinenav_env.env_helpers import full_ahead
 from tests.oracle import reward as oracle
 from tests.oracle import roles
 from tests.own_parts import allow_only
@@ -108,22 +109,15 @@ def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     allow_only(monkeypatch, *(f"{__name__}:{name}" for name in names))
 
 
-def sail(env: MarineNavEnv, steps: int = 12) -> Any:
-    def policy(step: Any) -> Any:
-        return step.set((GROUP, "action"), torch.ones_like(env.state.thrust))
-
-    return env.rollout(steps, policy, break_when_any_done=False)
-
-
 def test_none_is_the_published_one() -> None:
     assert reward_function(WorldConfig()) is published_reward
 
 
 def test_a_function_of_the_users_takes_the_place_of_the_reward() -> None:
     worlds = (MarineNavEnv(config(name), 8, scenarios=LEVELS, seed=1) for name in ("", "again"))
-    first, second = (sail(env)["next", GROUP, "reward"] for env in worlds)
+    first, second = (full_ahead(env, 12)["next", GROUP, "reward"] for env in worlds)
     torch.testing.assert_close(first, second)
-    rows = sail(MarineNavEnv(config("everything"), 8, scenarios=LEVELS, seed=1))
+    rows = full_ahead(MarineNavEnv(config("everything"), 8, scenarios=LEVELS, seed=1), 12)
     rewards, active = rows["next", GROUP, "reward"].squeeze(-1), rows[GROUP, "mask"]
     assert (rewards[active] > 3.0).all() and not rewards[~active].any() and (~active).any()
 
@@ -134,7 +128,7 @@ def test_a_reward_is_kept_by_name_and_not_in_scenario_files(tmp_path: Any) -> No
     write_scenarios(path, episodes_of(env.scenario, env.config))
     assert "function" not in path.read_text()
     assert read_scenarios(path)[0].world.reward == RewardConfig()
-    plain, own = (sail(MarineNavEnv(config(name), scenarios=path, seed=0), 3) for name in ("", "everything"))
+    plain, own = (full_ahead(MarineNavEnv(config(name), scenarios=path, seed=0), 3) for name in ("", "everything"))
     assert not torch.equal(plain["next", GROUP, "reward"], own["next", GROUP, "reward"])
 
 
@@ -165,7 +159,7 @@ def test_what_is_no_reward_is_refused(name: str, message: str) -> None:
 @pytest.mark.slow
 def test_it_is_compiled_with_the_world() -> None:
     eager, compiled = (
-        sail(
+        full_ahead(
             MarineNavEnv(
                 config("everything"),
                 3,
@@ -173,7 +167,8 @@ def test_it_is_compiled_with_the_world() -> None:
                 dtype=torch.float64,
                 compile_step=flag,
                 seed=0,
-            )
+            ),
+            12,
         )
         for flag in (False, True)
     )

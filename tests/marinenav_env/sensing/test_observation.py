@@ -8,7 +8,7 @@ from torch import Tensor
 from torchrl.envs.utils import check_env_specs
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.config import SensorConfig, VesselConfig
+from marinenav_env.config import SensorConfig
 from marinenav_env.env import GROUP
 from marinenav_env.interfaces.gymnasium_env import MarineNavGymEnv
 from marinenav_env.runtime.philox import RandomSource
@@ -16,6 +16,7 @@ from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.scenario_file import episodes_of, write_scenarios
 from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
 from marinenav_env.sensing.observation import flattened, observation_entries
+from tests.marinenav_env.env_helpers import full_ahead
 from tests.own_parts import allow_only
 
 STANDARD = {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,)}
@@ -78,16 +79,6 @@ class Thin(Alone):
         return (0,)
 
 
-def full_ahead(env: MarineNavEnv, steps: int) -> Any:
-    """What the robots observe, [E, T, R, ...], and which of them are active."""
-
-    def policy(step: Any) -> Any:
-        return step.set((GROUP, "action"), torch.ones_like(env.state.thrust))
-
-    group = env.rollout(steps, policy, break_when_any_done=False)[GROUP]
-    return group["observation"], group["mask"]
-
-
 def reference(name: str) -> str:
     return f"{__name__}:{name}"
 
@@ -113,22 +104,6 @@ def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     allow_only(monkeypatch, *map(reference, names))
 
 
-def test_the_standard_entries() -> None:
-    entries = observation_entries(WorldConfig())
-    assert {name: entry.shape for name, entry in entries.items()} == STANDARD
-    assert [entry.kind for entry in entries.values()] == ["vector", "objects", "mask"]
-    assert entries["objects_state"].mask == "objects_mask"
-    for entry in entries.values():
-        assert entry.meaning and len(entry.limits) in (1, entry.shape[-1])
-        assert len(entry.scale) in (0, entry.shape[-1])
-    types = [entry.dtype(torch.float64) for entry in entries.values()]
-    assert types == [torch.float64, torch.float64, torch.bool]
-    vessel = VesselConfig(min_thrust=(-1.0, -2.0), max_thrust=(3.0, 4.0))
-    own = observation_entries(WorldConfig(vessel=vessel, sensor=SensorConfig(max_objects=(2, 9))))
-    assert own["self_state"].limits[-1] == (-2.0, 4.0)
-    assert own["objects_state"].shape == (9, 5)
-
-
 def test_flat_observations_have_all_entries_one_after_another() -> None:
     entries = {"first": Entry("first", "vector", (2, 2), ""), "second": Entry("second", "mask", (1,), "")}
     given = {
@@ -145,7 +120,8 @@ def test_users_sensors_add_entries(dtype: torch.dtype) -> None:
     assert list(env.entries) == [*STANDARD, "current", "alone"]
     assert env.entries["current"] == Entry("current", "vector", (2, 2), "velocity of the water (m/s, world frame)")
     check_env_specs(env)
-    seen, active = full_ahead(env, 9)
+    group = full_ahead(env, 9)[GROUP]
+    seen, active = group["observation"], group["mask"]
     assert seen["current"].shape == (4, 9, 3, 2, 2) and seen["current"].dtype == dtype
     assert seen["alone"].dtype == torch.bool
     assert not seen["current"][~active].any() and seen["current"][active].all()
@@ -156,15 +132,8 @@ def test_the_noise_of_further_sensors_follows_from_the_worlds_seed() -> None:
     runs = []
     for seed in (1, 1, 2):
         env = MarineNavEnv(config("ready"), 2, scenarios=CURRICULUM, seed=seed)
-        runs.append(full_ahead(env, 5)[0]["current"])
+        runs.append(full_ahead(env, 5)[GROUP, "observation", "current"])
     assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
-
-
-def test_a_world_without_further_sensors_draws_what_it_always_did() -> None:
-    env, other = (MarineNavEnv(config(*names), 2, scenarios=CURRICULUM, seed=1) for names in ((), ("Alone",)))
-    first, second = (full_ahead(each, 5)[0] for each in (env, other))
-    for name in STANDARD:
-        assert torch.equal(first[name], second[name])
 
 
 def test_further_entries_are_saved_and_restored() -> None:
@@ -175,7 +144,7 @@ def test_further_entries_are_saved_and_restored() -> None:
     runs = []
     for each in (env, MarineNavEnv(config("Current"), 2, scenarios=CURRICULUM, seed=5)):
         each.load_state_dict(state)
-        runs.append(full_ahead(each, 9)[0]["current"])
+        runs.append(full_ahead(each, 9)[GROUP, "observation", "current"])
     assert torch.equal(*runs)
 
 
@@ -219,6 +188,6 @@ def test_users_sensors_are_compiled_with_the_world() -> None:
         )
         for flag in (False, True)
     )
-    first, second = (full_ahead(each, 5)[0] for each in (eager, compiled))
+    first, second = (full_ahead(each, 5)[GROUP, "observation"] for each in (eager, compiled))
     torch.testing.assert_close(first["current"], second["current"], atol=1e-9, rtol=1e-9)
     assert torch.equal(first["alone"], second["alone"])

@@ -120,18 +120,6 @@ def test_float32_sees_nearly_the_same(world: World) -> None:
     torch.testing.assert_close(got.objects_state.double(), expected.objects_state, atol=2e-5, rtol=1e-5)
 
 
-def test_noise_comes_from_its_source_alone() -> None:
-    state = torch.get_rng_state()
-    first, again, other = (
-        perception.draw_noise(RandomSource.seeded(seed, 3, CPU), 2, 4, torch.float32) for seed in (5, 5, 6)
-    )
-    assert torch.equal(state, torch.get_rng_state())
-    columns = ((*each.normal, each.uniform) for each in (first, again, other))
-    for a, b, c in zip(*columns, strict=True):
-        assert a.shape == (3, 2, 4) and a.dtype == torch.float32
-        assert torch.equal(a, b) and not torch.equal(a, c)
-
-
 def test_numbers_of_an_observation_are_independent() -> None:
     """Also those that share the words of a call of Philox."""
     noise = perception.draw_noise(RandomSource.seeded(0, 20_000, CPU), 2, 3, torch.float64)
@@ -143,15 +131,6 @@ def test_numbers_of_an_observation_are_independent() -> None:
         *normals, uniform = columns[:, robot, number].T.numpy()
         assert all(ks_distance(each, normal_cdf) < bound for each in normals)
         assert ks_distance(uniform, lambda x: x) < bound
-
-
-def test_uniform_numbers_have_24_random_bits() -> None:
-    noise = perception.draw_noise(RandomSource.seeded(0, 4096, CPU), 1, 1, torch.float64)
-    whole = noise.uniform.flatten() * 2.0**24
-    assert torch.equal(whole, whole.floor())
-    bits = whole.to(torch.int64)[:, None] >> torch.arange(24) & 1
-    # Five standard deviations of the mean of 4,096 bits.
-    assert ((bits.double().mean(0) - 0.5).abs() < 5 * 0.5 / 64).all()
 
 
 # Distribution of what is observed
@@ -317,13 +296,14 @@ def test_entries_describe_what_is_observed() -> None:
     vessel = VesselConfig(min_thrust=(-400.0, -500.0), max_thrust=(900.0, 1000.0))
     own, objects, mask = perception.perception_entries(WorldConfig(vessel=vessel, sensor=sensor))
     place, speed, thrust = (-1e4, 1e4), (-1e2, 1e2), (-500.0, 1000.0)
-    assert (own.name, own.shape) == ("self_state", (7,))
+    assert (own.name, own.kind, own.shape) == ("self_state", "vector", (7,))
     assert own.limits == (place, place, speed, speed, speed, thrust, thrust)
     assert own.scale == (20.0, 20.0, 2.0, 2.0, 1.0, 1000.0, 1000.0)
-    assert (objects.name, objects.shape, objects.mask) == ("objects_state", (7, 5), mask.name)
+    assert (objects.name, objects.kind, objects.shape) == ("objects_state", "objects", (7, 5))
+    assert objects.mask == mask.name and all(entry.meaning for entry in (own, objects, mask))
     assert objects.limits == (place, place, speed, speed, place)
     assert objects.scale == (20.0, 20.0, 2.0, 2.0, 2.0)
-    assert (mask.name, mask.shape, mask.limits) == ("objects_mask", (7,), ((0, 1),))
+    assert (mask.name, mask.kind, mask.shape, mask.limits) == ("objects_mask", "mask", (7,), ((0, 1),))
     other = VesselConfig(min_thrust=(-300.0, -600.0), max_thrust=(800.0, 700.0))
     drawn = build_parameters([WorldConfig(vessel=other)], 2, CPU, torch.float64)[0].vessel
     found = perception.with_thrusts({own.name: own, mask.name: mask}, drawn, 1.5)

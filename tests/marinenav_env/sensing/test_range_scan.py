@@ -17,6 +17,7 @@ from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.range_scan import RangeScan, beam_angles, cast_rays
 from marinenav_env.stepping.world import initial_state
+from tests.marinenav_env.env_helpers import full_ahead
 from tests.marinenav_env.helpers import CPU, oracle_obstacles, random_world, simple_episode
 from tests.oracle import range_scan as oracle
 
@@ -133,17 +134,6 @@ def world(**sensor: Any) -> WorldConfig:
     return WorldConfig(max_steps=50, sensor=SensorConfig(**sensor))
 
 
-def sail(env: MarineNavEnv, steps: int = 20) -> Any:
-    def policy(step: Any) -> Any:
-        return step.set((GROUP, "action"), torch.ones_like(env.state.thrust))
-
-    return env.rollout(steps, policy, break_when_any_done=False)[GROUP]
-
-
-def test_there_is_no_scan_unless_it_is_asked_for() -> None:
-    assert "scan" not in MarineNavEnv(world(), 1, scenarios=LEVELS, seed=0).entries
-
-
 def test_a_scan_without_noise_is_what_the_rays_measure() -> None:
     config = world(scan_beams=9, scan_angle=4.0, scan_range=15.0, scan_std=0.0)
     env = MarineNavEnv(config, 16, scenarios=LEVELS, dtype=torch.float64, seed=0)
@@ -171,7 +161,7 @@ def test_what_is_near_is_measured_down_to_zero(x: float, expected: float) -> Non
 
 
 def test_robots_that_have_ended_measure_nothing() -> None:
-    group = sail(MarineNavEnv(world(scan_beams=5), 32, scenarios=LEVELS, seed=0), 50)
+    group = full_ahead(MarineNavEnv(world(scan_beams=5), 32, scenarios=LEVELS, seed=0), 50)[GROUP]
     scan, active = group["observation", "scan"], group["mask"]
     # The observation of the step in which a robot ends is its last one.
     gone = ~active[:, :-1] & ~active[:, 1:]
@@ -254,7 +244,7 @@ def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
 def test_the_compiled_scan_equals_the_eager_one() -> None:
     config = replace(world(scan_beams=16), max_steps=20)
     eager, compiled = (
-        sail(MarineNavEnv(config, 8, scenarios=LEVELS, dtype=torch.float64, compile_step=flag, seed=0))
+        full_ahead(MarineNavEnv(config, 8, scenarios=LEVELS, dtype=torch.float64, compile_step=flag, seed=0))[GROUP]
         for flag in (False, True)
     )
     torch.testing.assert_close(eager["observation", "scan"], compiled["observation", "scan"], atol=1e-9, rtol=1e-9)

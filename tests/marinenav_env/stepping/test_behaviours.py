@@ -162,14 +162,6 @@ def test_keeping_on_is_what_scripted_vessels_did_before_there_were_behaviours() 
     assert parameters is not None
 
 
-@pytest.mark.slow
-def test_a_compiled_step_is_a_step() -> None:
-    eager, code = (of_level(UNRULY, dtype=torch.float64, compile_step=compiled) for compiled in (False, True))
-    for ours, theirs in zip(play(eager, 40), play(code, 40), strict=True):
-        for key in (("next", "robots", "reward"), ("next", "robots", "observation", "self_state")):
-            torch.testing.assert_close(ours[key], theirs[key], atol=1e-6, rtol=1e-6)
-
-
 def test_another_kernel_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("marinenav_env.env.find_kernel", lambda name, config: None)
     message = r"^execution\.kernel='triton': must be compiled with vessels that misbehave$"

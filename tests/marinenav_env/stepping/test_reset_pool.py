@@ -63,24 +63,6 @@ def test_schedule_of_levels() -> None:
     assert Curriculum(levels=LEVELS).level_at(10**9) == -1  # a mixture for ever
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"levels": ()}, "curriculum.levels"),
-        ({"weights": (1.0, 1.0)}, "curriculum.weights"),
-        ({"weights": (0.0, 0.0, 0.0)}, "curriculum.weights"),
-        ({"timesteps": (0, 5)}, "curriculum.timesteps"),
-        ({"timesteps": (1, 5, 9)}, "curriculum.timesteps"),
-        ({"timesteps": (0, 9, 5)}, "curriculum.timesteps"),
-        ({"timesteps": (0, 5, 9), "weights": (1.0, 1.0, 1.0)}, "left out when timesteps are given"),
-        ({"pool_size": 12, "refresh_size": 5}, "a multiple of refresh_size"),
-    ],
-)
-def test_what_is_no_curriculum_is_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        Curriculum(**{"levels": LEVELS, **settings})
-
-
 def test_refresh_replaces_a_part_of_the_pool_in_turn() -> None:
     pool = sampled()
     before = pool.states.scenario.start.clone()

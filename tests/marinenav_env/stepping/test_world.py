@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +32,6 @@ from marinenav_env.stepping import world
 from tests.marinenav_env.env_helpers import actions_of, advance
 from tests.marinenav_env.helpers import (
     CPU,
-    QUIET,
     World,
     oracle_cores,
     random_world,
@@ -74,18 +72,8 @@ def frame(env: MarineNavEnv, step: TensorDict) -> dict[str, torch.Tensor]:
             "energy": outcome.energy,
         }
     else:
-        tensors = dict(
-            zip(
-                ("self_state", "objects_state", "objects_mask"),
-                (
-                    observation["self_state"],
-                    observation["objects_state"],
-                    observation["objects_mask"],
-                ),
-                strict=True,
-            )
-        )
-        seen = Observation(**tensors, batch_size=env.batch_size)
+        names = ("self_state", "objects_state", "objects_mask")
+        seen = Observation(**{name: observation[name] for name in names}, batch_size=env.batch_size)
         radius = env.constants.vessel.radius
         found["colregs"], found["phi"] = required_turn(seen, radius, env.config.colregs)
     return {name: value.clone() for name, value in found.items()}
@@ -266,55 +254,6 @@ def test_initial_state(busy: World) -> None:
     assert not (state.collided.any() or state.arrived.any() or state.steps.any())
 
 
-# An episode with every fate ---------------------------------------------------------------------
-
-
-def fates() -> Iterator[tuple[MarineNavEnv, TensorDict]]:
-    """Robot 0 arrives, robot 1 hits an obstacle, robot 2 lies still beside robot 0."""
-    given = simple_episode(
-        poses=[(5.0, 5.0, 0.0), (5.0, 40.0, 0.0), (25.0, 5.0, 0.0)],
-        goals=[(14.0, 5.0), (50.0, 40.0), (50.0, 50.0)],
-        obstacles=[(18.0, 40.0, 1.0)],
-        sensor=replace(QUIET, scan_beams=4, scan_std=0.0),
-    )
-    env = MarineNavEnv(given.world, scenarios=[given], dtype=torch.float64, seed=0)
-    following = env.reset()
-    forward = torch.tensor([[[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]], dtype=torch.float64)
-    for _ in range(40):
-        following.set((GROUP, "action"), forward)
-        following = env.step(following)["next"]
-        yield env, following
-
-
-def test_ended_robots_are_frozen_invisible_and_worth_nothing() -> None:
-    rows = list(fates())
-    ends = {}
-    for t, (_, step) in enumerate(rows):
-        for r in range(3):
-            if step[GROUP, "terminated"][0, r] and r not in ends:
-                ends[r] = t
-    assert set(ends) == {0, 1}
-    seen_by_the_third = [step[GROUP, "observation", "objects_mask"][0, 2].sum() for _, step in rows]
-    assert all(seen_by_the_third[t] == 1 for t in range(ends[0] + 1))
-    assert all(seen == 0 for seen in seen_by_the_third[ends[0] + 1 :])
-    env = rows[-1][0]
-    assert env.state.arrived.tolist() == [[True, False, False]]
-    assert env.state.collided.tolist() == [[False, True, False]]
-    for r, end in ends.items():
-        last = rows[end][1][GROUP, "reward"][0, r]
-        assert (last > 9.0) if r == 0 else (last < -3.0)
-        for t, (_, step) in enumerate(rows):
-            group = step[GROUP][0, r]
-            assert bool(group["done"]) == bool(group["terminated"]) == (t >= end)
-            assert bool(group["mask"]) == (t < end)
-            assert not group["truncated"]
-            assert bool(group["observation", "self_state"].any()) == (t <= end)
-            assert group["observation", "scan"].shape == (4,)
-            assert bool(group["observation", "scan"].any()) == (t <= end)
-            assert bool(group["reward"].any()) == (t <= end)
-            assert not step["done"].any()  # the third still sails
-
-
 def test_what_users_parts_give_is_checked() -> None:
     env = MarineNavEnv(scenarios=[simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)])], seed=0)
     action = torch.zeros(1, 1, 2)
@@ -363,20 +302,6 @@ def test_wind_and_waves_push_who_is_steered_and_nobody_who_keeps_course_and_spee
                 torch.testing.assert_close(env.state.velocity_water[:, slot], water[:, slot])
     turned = (env.state.pose[..., 2] - before.pose[..., 2]).abs() > 1e-9
     assert turned[:, 0].all() and not turned[:, 1].any()
-
-
-def test_scripted_vessels_ignore_actions() -> None:
-    level = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0)
-    curriculum = Curriculum((level,), pool_size=8, refresh_size=8)
-    env = MarineNavEnv(num_envs=4, scenarios=curriculum, dtype=torch.float64, seed=0)
-    td, before = env.reset(), env.state.thrust.clone()
-    assert env.scenario.scripted.tolist() == [[False, True]] * 4
-    after = env.step(td.set((GROUP, "action"), torch.full((4, 2, 2), 0.5)))["next"]
-    torch.testing.assert_close(env.state.thrust[:, 0], before[:, 0] + 250.0)  # 500 N/s for 0.5 s
-    assert torch.equal(env.state.thrust[:, 1], before[:, 1])
-    assert after[GROUP, "reward"].squeeze(-1).ne(0.0).tolist() == [[True, False]] * 4
-    assert env.outcome.terminated.tolist() == [[False, True]] * 4
-    assert not env.outcome.episode_terminated.any()
 
 
 def test_who_is_run_into_keeps_course_and_speed_without_a_collision() -> None:
