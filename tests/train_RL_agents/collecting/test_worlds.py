@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,28 +56,6 @@ def test_situations_of_other_programs_are_trained_on_with_the_world_of_the_run()
     (episode,) = training_scenarios(from_dict({}, [*WORDS, *words]))
     assert len(episode.start) == 3 and episode.world.vessel.m == 410.0
     assert episode.world.reward.collision_penalty == -7.0
-
-
-def test_rewards_of_training_are_trained_on_alone():
-    names = (
-        "give_way_penalty",
-        "stand_on_penalty",
-        "astern_penalty",
-        "port_turn_penalty",
-        "off_course_penalty",
-        "slowing_penalty",
-    )
-    words = [f"training.reward.{name}={-number}" for number, name in enumerate(names, start=1)]
-    words += ["training.reward.passing_distance=11", "training.reward.passing_margin=3"]
-    words += ["training.reward.steerage_speed=0.5"]
-    config = from_dict({}, [*WORDS, *words])
-    world = training_world(config)
-    assert [getattr(world.reward, name) for name in names] == [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0]
-    assert not any(getattr(config.world.reward, name) for name in names)
-    assert (world.reward.passing_distance, config.world.reward.passing_distance) == (11.0, 0.0)
-    assert (world.reward.passing_margin, config.world.reward.passing_margin) == (3.0, 0.0)
-    assert (world.reward.steerage_speed, config.world.reward.steerage_speed) == (0.5, 0.0)
-    assert training_world(from_dict({}, WORDS)).reward == replace(config.world.reward, collision_penalty=-7.0)
 
 
 def test_a_world_has_all_environments_and_the_actions_of_the_agent():

@@ -11,8 +11,6 @@ import torch
 from tests.train_RL_agents.helpers import make_batch, no_host_reads, seeded
 from tests.train_RL_agents.learners import (
     all_equal,
-    assert_close_gradients,
-    gradients_in,
     learner_of,
     values_of,
 )
@@ -20,9 +18,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import default_config
 from train_RL_agents.learning.learner import (
     Learner,
-    NoRoomError,
     cosine,
-    merge_losses,
 )
 
 close = pytest.approx
@@ -70,15 +66,6 @@ def test_averaged_weights_by_hand():
         torch.testing.assert_close([v.double() for v in ours], expected, rtol=1e-4, atol=1e-6)
     assert not all_equal(ours, latest)
     assert learner.updates == 7
-
-
-@pytest.mark.parametrize("updates", [0, 3, 9_985, 20_000_000])
-def test_the_share_of_the_moving_average_is_counted_on_the_device(updates):
-    learner = learner_of(ema_decay=0.999)
-    learner.load_state_dict(learner.state_dict() | {"updates": updates})
-    for number in range(updates + 1, updates + 9):
-        share = torch.tensor(1.0 - min(0.999, number / (number + 10.0)))
-        assert torch.equal(learner._ema_share(), share)
 
 
 def test_no_averaging_is_the_latest():
@@ -164,83 +151,6 @@ def test_update_moves_the_networks_and_reports_scalars(name):
         assert priority is None
 
 
-def test_every_loss_is_minimised():
-    """The step follows the sum of what starts with ``loss``, and nothing else."""
-    learner = learner_of("SAC", max_grad_norm=1e6)
-    batch, agent = make_batch(learner.agent, 16, seeded()), copy.deepcopy(learner.agent)
-    losses = agent.loss(batch, agent.loss_noise(16, seeded(0)))  # what the learner draws, too
-    parts = [value for key, value in losses.items() if key.startswith("loss")]
-    assert len(parts) == 3
-    sum(parts).backward()
-    learner.update(batch)
-    for (key, theirs), ours in zip(agent.networks.named_parameters(), gradients_in(learner), strict=True):
-        torch.testing.assert_close(ours, theirs.grad, msg=key)
-
-
-@pytest.mark.parametrize(("name", "size"), [("Rainbow", 16), ("DQN", 5), ("PPO", 1)])
-def test_a_batch_may_be_taken_in_parts(name, size):
-    whole, parts = (learner_of(name, max_grad_norm=1e6, batch_size=16) for _ in range(2))
-    parts.micro_batch = size
-    batch = make_batch(whole.agent, 16, seeded())
-    (expected, priority), (scalars, own) = whole.update(batch), parts.update(batch)
-    torch.testing.assert_close(scalars, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(own, priority)
-    assert_close_gradients(parts._weights.grad, whole._weights.grad, 1e-4)
-    assert (whole.micro_batches, parts.micro_batches) == (1, math.ceil(16 / size))
-
-
-def test_losses_of_parts_are_joined_by_their_rows():
-    parts = [
-        {"loss": torch.tensor(1.0), "priority": torch.tensor([1.0, 2.0, 3.0])},
-        {"loss": torch.tensor(5.0), "priority": torch.tensor([4.0])},
-    ]
-    found = merge_losses(parts, [3, 1])
-    assert {name: each.tolist() for name, each in found.items()} == {"loss": 2.0, "priority": [1.0, 2.0, 3.0, 4.0]}
-    assert merge_losses(parts[:1], [3]) is parts[0]
-
-
-def without_room(learner, rows, text="can't allocate memory"):
-    """Losses of more rows than these fail; returns the sizes that were tried."""
-    gradients, tried = learner._gradients, []
-
-    def limited(batch, *further):
-        tried.append(batch.size)
-        if batch.size > rows:
-            raise RuntimeError(text)
-        return gradients(batch, *further)
-
-    learner._gradients = limited
-    return tried
-
-
-@pytest.mark.parametrize("text", ["can't allocate memory", "CUDA out of memory."])
-@pytest.mark.parametrize(("rows", "tried"), [(4, [10, 5, 3, 3, 3, 1]), (1, [10, 5, 3, 2, *[1] * 10])])
-def test_a_single_process_goes_on_with_smaller_parts_when_memory_is_short(rows, tried, text):
-    learner = learner_of(batch_size=10, acting={"log": lambda text: None})
-    found = without_room(learner, rows, text)
-    learner.update(make_batch(learner.agent, 10, seeded()))
-    assert found == tried and learner.micro_batch == max(tried[-2], tried[-1])
-
-
-def test_one_transition_that_has_no_room_is_an_error_that_leaves_the_parts():
-    learner = learner_of(batch_size=10, acting={"log": lambda text: None})
-    learner.micro_batch, tried = 40, without_room(learner, 0)
-    with pytest.raises(NoRoomError, match="even with one transition at a time"):
-        learner.update(make_batch(learner.agent, 10, seeded()))
-    assert tried == [10, 5, 3, 2, 1] and learner.micro_batch == 40
-
-
-@pytest.mark.parametrize(("count", "text"), [(2, "out of memory"), (1, "shapes do not fit")])
-def test_other_errors_and_those_of_one_process_among_several_come_up(count, text):
-    """Processes that take other parts would wait for each other."""
-    ranks = SimpleNamespace(size=count, copy_first=lambda tensors: None)
-    learner = learner_of(batch_size=10, acting={"ranks": ranks})
-    tried = without_room(learner, 5, text)
-    with pytest.raises(RuntimeError, match=text):
-        learner.update(make_batch(learner.agent, 10, seeded()))
-    assert tried == [10] and learner.micro_batch == 10
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     "moved",
@@ -272,24 +182,6 @@ def test_a_parameter_that_does_not_learn_is_left_alone():
     for each in (learner, other):
         each.update(batch)
     assert all_equal(values_of(temperature), before)
-    assert all_equal(values_of(learner.agent), values_of(other.agent))
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_states_from_before_weights_were_one_tensor_are_taken(name):
-    """They are those of an optimiser of single parameters."""
-    learner, other = learner_of(name), learner_of(name)
-    batch = make_batch(learner.agent, 16, seeded())
-    learner.update(batch)
-    state = copy.deepcopy(learner.state_dict())
-    saved = state["optimizer"]
-    plain = torch.optim.Adam(list(learner.agent.networks.parameters()), lr=1e-3, fused=True)
-    plain.load_state_dict(saved)
-    state["optimizer"] = plain.state_dict()
-    other.load_state_dict(state)
-    other._generator.set_state(learner._generator.get_state())
-    for each in (learner, other):
-        each.update(batch)
     assert all_equal(values_of(learner.agent), values_of(other.agent))
 
 

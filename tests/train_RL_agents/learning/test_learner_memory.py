@@ -15,7 +15,7 @@ from tests.train_RL_agents.learners import (
     values_of,
 )
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.learning.learner import NoRoomError, out_of_memory
+from train_RL_agents.learning.learner import NoRoomError
 
 close = pytest.approx
 
@@ -118,23 +118,26 @@ def test_out_of_memory_in_the_midst_of_a_batch():
 
 
 def test_without_room_for_one_transition_there_is_one_clear_error():
-    learner = learner_of(batch_size=16, acting={"log": lambda text: None})
+    learner = learner_of(batch_size=10, acting={"log": lambda text: None})
+    learner.micro_batch = 40
     before, tried = values_of(learner.agent), short_of_memory(learner, 0)
-    with pytest.raises(NoRoomError, match=r"trainer\.batch_size=16: out of memory even with one"):
-        learner.update(make_batch(learner.agent, 16, seeded()))
-    assert tried == [16, 8, 4, 2, 1]
+    with pytest.raises(NoRoomError, match=r"trainer\.batch_size=10: out of memory even with one"):
+        learner.update(make_batch(learner.agent, 10, seeded()))
+    assert tried == [10, 5, 3, 2, 1]
     assert all_equal(values_of(learner.agent), before)
-    assert (learner.updates, learner.micro_batch) == (0, 16)
+    assert (learner.updates, learner.micro_batch) == (0, 40)
     assert issubclass(NoRoomError, ConfigError)
 
 
-def test_other_errors_are_not_taken_for_it():
-    learner = learner_of()
-    tried = short_of_memory(learner, 0, RuntimeError("shapes do not fit"))
-    with pytest.raises(RuntimeError, match="shapes do not fit"):
-        learner.update(make_batch(learner.agent, 16, seeded()))
-    assert tried == [16]
-    assert all(out_of_memory(error) for error in FULL)
+@pytest.mark.parametrize(("count", "text"), [(2, "out of memory"), (1, "shapes do not fit")])
+def test_other_errors_and_those_of_one_process_among_several_come_up(count, text):
+    """Processes that take other parts would wait for each other."""
+    ranks = SimpleNamespace(size=count, copy_first=lambda tensors: None)
+    learner = learner_of(batch_size=10, acting={"ranks": ranks})
+    tried = short_of_memory(learner, 5, RuntimeError(text))
+    with pytest.raises(RuntimeError, match=text):
+        learner.update(make_batch(learner.agent, 10, seeded()))
+    assert tried == [10] and learner.micro_batch == 10
 
 
 def test_parts_are_restored():

@@ -128,18 +128,6 @@ def test_the_state_knows_which_target_updates_were_made(tmp_path):
     assert len(moved) == 1
 
 
-def test_replay_is_estimated_where_it_is_held(tmp_path):
-    for storage in ("device", "host"):
-        trainer = TorchRLTrainer(new_run(tmp_path / storage, f"trainer.replay_storage={storage}"), quiet=True)
-        algorithm = trainer.algorithm
-        found = algorithm.memory_estimate(
-            trainer.config, algorithm.learner.agent, trainer.collector.env.fake_tensordict()[:1]
-        )
-        replay, windows, saved = found.items
-        assert (replay.on_host, windows.on_host, saved.on_host) == (storage == "host", False, True)
-        assert replay.size == saved.size == (150 + SPARE) * found.row // 2
-
-
 @pytest.mark.parametrize(("storage", "saved"), [("device", True), ("host", False)])
 def test_memory_estimate_by_hand(tmp_path, storage, saved):
     words = (

@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 import torch
-from torchrl.objectives.value.functional import vec_generalized_advantage_estimate
 
 from marinenav_env import GROUP
 from tests.train_RL_agents.helpers import no_host_reads, seeded
@@ -149,48 +148,6 @@ def test_advantages_are_those_of_a_slow_oracle(request, tmp_path, words, way):
         assert float(advantage[place]) == pytest.approx(value, abs=1e-4)
         before = float(steps[GROUP, "value"][place])
         assert float(target[place]) == pytest.approx(value + before, abs=1e-4)
-
-
-def test_what_follows_a_cut_is_not_the_next_episode(tmp_path):
-    """The oracle tells the two apart: bootstrapping from the reset observation is far off."""
-    trainer = trainer_of(tmp_path, *LONG, "trainer.gae_lambda=0.0")
-    settings, steps = trainer.config.trainer, rollout_of(trainer)
-    value, reward, done, terminated, active = parts(steps)
-    following = value_of(trainer, steps["next", GROUP])
-    cut = active & done & ~terminated
-    cut[:, -1] = False
-    _, target = estimates_of(trainer, steps)
-    found = (target - settings.reward_scale * reward) / settings.gamma
-    torch.testing.assert_close(found[cut], following[cut], rtol=1e-4, atol=1e-5)
-    after_reset = torch.cat((value[:, 1:], value[:, -1:]), 1)
-    assert ((after_reset - following)[cut].abs() > 1e-3).any()
-
-
-def test_advantages_are_torchrls(tmp_path):
-    trainer = trainer_of(tmp_path, *LONG)
-    settings, steps = trainer.config.trainer, rollout_of(trainer)
-    value, reward, done, terminated, active = parts(steps)
-    expected = vec_generalized_advantage_estimate(
-        settings.gamma,
-        settings.gae_lambda,
-        value,
-        value_of(trainer, steps["next", GROUP]),
-        settings.reward_scale * reward,
-        done,
-        terminated,
-    )
-    for ours, theirs in zip(estimates_of(trainer, steps), expected, strict=True):
-        torch.testing.assert_close(ours[active], theirs[active])
-
-
-def test_a_rollout_that_is_cut_into_two_differs_only_by_the_estimate_at_the_seam(tmp_path):
-    """With lambda 0 an advantage is one step's error, so that there is no difference."""
-    whole = trainer_of(tmp_path / "a", *LONG, "trainer.gae_lambda=0.0")
-    steps = rollout_of(whole)
-    found = [estimates_of(whole, part)[0] for part in (steps, steps[:, :5], steps[:, 5:])]
-    active = steps[GROUP, "mask"]
-    joined = torch.cat(found[1:], 1)
-    torch.testing.assert_close(joined[active], found[0][active], rtol=1e-4, atol=1e-5)
 
 
 # Rows -------------------------------------------------------------------------------------------

@@ -95,16 +95,6 @@ def test_ring_matches_the_list(capacity, seed):
     assert written > 10 * capacity  # it went round many times
 
 
-def test_masked_rows_change_nothing():
-    replay = filled_replay(5, [1, 2, 3])
-    before = held(replay)
-    for _ in range(3):
-        replay.extend(rows_of([7, 8, 9, 10], [False] * 4))
-        assert held(replay) == before
-    replay.extend(rows_of([4], [True]))
-    assert held(replay) == [1, 2, 3, 4]
-
-
 def test_rows_that_are_not_stored_lie_apart(never_ask):
     """A GPU would make writes to one slot wait for each other."""
     replay = filled_replay(5, [1, 2, 3])
@@ -112,16 +102,6 @@ def test_rows_that_are_not_stored_lie_apart(never_ask):
     replay.extend(rows_of(given, [False] * len(given)))
     spare = replay.rows_at(torch.arange(5, 5 + SPARE))["action"]
     assert sorted((spare - 10).remainder(SPARE).tolist()) == list(range(SPARE))
-
-
-def test_exactly_full_then_over_the_oldest():
-    replay = Replay(example(), 4, 4, seeded())
-    replay.extend(rows_of([1, 2, 3, 4], [True] * 4))
-    assert held(replay) == [1, 2, 3, 4]
-    replay.extend(rows_of([5, 6, 7], [True, False, True]))
-    assert held(replay) == [5, 7, 3, 4]
-    replay.extend(rows_of([8, 9, 10, 11], [True] * 4))
-    assert held(replay) == [10, 11, 8, 9]
 
 
 def test_rows_are_copied_in_and_out():

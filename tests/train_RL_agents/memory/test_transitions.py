@@ -254,91 +254,20 @@ def test_random_streams(n, per_batch, seed, either_way):
     assert sum(step.truncated for step in ends) > 5
 
 
-def closing_step(before):
-    """A vector step in which every robot in motion terminates."""
-    after = []
-    for row in before:
-        goes_on = [step.active and not step.terminated and not step.truncated for step in row]
-        after.append(
-            [
-                Step(step.after, True, 1, 1.0, 1e6 + step.after, True) if alive else Step()
-                for step, alive in zip(row, goes_on, strict=True)
-            ]
-        )
-    return after
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
-def test_every_active_step_opens_exactly_one_row(n):
-    world = Stream(envs=4, robots=3, seed=9)
-    steps = [world.step() for _ in range(60)]
-    steps.append(closing_step(steps[-1]))
-    found = run(steps, n)
-    starts = [step.seen for vector in steps for row in vector for step in row if step.active]
-    assert len(starts) == len(set(starts)) > 200
-    assert sorted(found) == sorted(starts)
-
-
+@pytest.mark.parametrize(("end", "discount"), [("terminated", 0.0), ("truncated", 1.0)])
 @pytest.mark.parametrize("n", [1, 3])
-def test_terminal_transitions_are_stored_with_discount_zero(n):
+def test_ends_bootstrap_from_the_last_observation_before_the_reset_or_not_at_all(n, end, discount):
     steps = one_robot(
         Step(1.0, True, 4, 10.0, 2.0),
-        Step(2.0, True, 5, 20.0, 3.0, terminated=True),
-        Step(4.0, True, 6, 99.0, 5.0),  # the next episode
+        Step(2.0, True, 5, 20.0, 3.0, **{end: True}),
+        Step(40.0, True, 6, 99.0, 50.0),  # the next episode
     )
     found = run(steps, n)
-    assert found[2.0] == (1, 5, pytest.approx(2.0), 0.0, 3.0)
+    assert found[2.0] == (1, 5, pytest.approx(2.0), pytest.approx(0.9 * discount), 3.0)
     if n == 1:
         assert found[1.0] == (0, 4, pytest.approx(1.0), pytest.approx(0.9), 2.0)
     else:
-        assert found[1.0] == (1, 4, pytest.approx(1.0 + 0.9 * 2.0), 0.0, 3.0)
-
-
-@pytest.mark.parametrize("n", [1, 3])
-def test_time_outs_bootstrap_from_the_last_observation_before_the_reset(n):
-    steps = one_robot(
-        Step(1.0, True, 4, 10.0, 2.0),
-        Step(2.0, True, 5, 20.0, 3.0, truncated=True),
-        Step(40.0, True, 6, 99.0, 50.0),  # the next episode starts at 40
-        Step(50.0, True, 6, 99.0, 60.0),
-    )
-    found = run(steps, n)
-    assert found[2.0] == (1, 5, pytest.approx(2.0), pytest.approx(0.9), 3.0)
-    if n == 3:
-        assert found[1.0] == (1, 4, pytest.approx(1.0 + 0.9 * 2.0), pytest.approx(0.81), 3.0)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_robots_that_have_ended_are_not_stored(n):
-    ended = Step(0.0, False, 3, 0.0, 0.0, terminated=True)
-    steps = [
-        [[Step(1.0, True, 1, 1.0, 2.0, terminated=True), Step(10.0, True, 1, 1.0, 11.0)]],
-        [[ended, Step(11.0, True, 1, 1.0, 12.0)]],
-        [[ended, Step(12.0, True, 1, 1.0, 13.0)]],
-        [[ended, Step(13.0, True, 1, 1.0, 14.0, truncated=True)]],
-    ]
-    assert sorted(run(steps, n)) == [1.0, 10.0, 11.0, 12.0, 13.0]
-
-
-def test_streams_do_not_mix():
-    """Rewards are powers of ten, so that a sum tells which steps went into it."""
-    a = [Step(1.0 + t, True, 0, 10.0**t, 2.0 + t) for t in range(4)]
-    b = [Step(101.0 + t, True, 0, 10.0 ** (t + 4), 102.0 + t) for t in range(4)]
-    a[1].terminated = True
-    a[2].seen = 50.0
-    streams = Streams(2, 1.0, 1.0)
-    found = {}
-    for t in range(4):
-        found |= as_dictionary(stored(streams, collected([[[a[t], b[t]]]])), t)
-    sums = {tag: row[2] for tag, row in found.items()}
-    assert sums == {
-        1.0: 11.0,  # both steps of the first episode
-        2.0: 10.0,  # its last step alone
-        50.0: 1100.0,  # the second episode
-        101.0: 110000.0,
-        102.0: 1100000.0,
-        103.0: 11000000.0,
-    }
+        assert found[1.0] == (1, 4, pytest.approx(1.0 + 0.9 * 2.0), pytest.approx(0.81 * discount), 3.0)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
