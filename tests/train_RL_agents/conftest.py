@@ -49,6 +49,14 @@ def _usual_hang_ups() -> Iterator[None]:
 
 
 @pytest.fixture
+def seeded_weights() -> Iterator[None]:
+    """New networks have the same weights in every run of a test."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+@pytest.fixture
 def tiny() -> Iterator[None]:
     """Makes runs quick to set up, and puts the number of threads back after them."""
     with small_pool():
@@ -60,7 +68,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A run that was interrupted, resumed and finished; read only."""
     with small_pool():
         run = new_run(tmp_path_factory.mktemp("runs"), "agent_type=AC-IQN", "trainer.n_steps=3")
-        train(run, stop_at=100)
+        train(run, stop_at=104)
         train(RunFolder.open(run.path))
     return run
 

@@ -91,8 +91,22 @@ def oracle_data(agent, batch):
     )
 
 
-def parameters_of(agent):
-    return list(agent.networks.parameters())
+def assert_gradients_equal(agent, ours, expected):
+    """Losses of an agent with the entropy weight 0.02, and their gradients, are those of TorchRL."""
+    torch.testing.assert_close(-ours["policy_gain"], expected["loss_objective"])
+    torch.testing.assert_close(ours["loss_value"], expected["loss_critic"])
+    policy, ours_policy = expected["loss_objective"], -ours["policy_gain"]
+    if agent.config.actions != "gaussian":  # theirs draws samples of its own for the entropy of squashed ones
+        torch.testing.assert_close(-0.02 * ours["entropy"], expected["loss_entropy"])
+        policy, ours_policy = policy + expected["loss_entropy"], ours["loss_policy"]
+    parameters = list(agent.networks.parameters())
+    for one, other in ((ours_policy, policy), (ours["loss_value"], expected["loss_critic"])):
+        got, wanted = (
+            torch.autograd.grad(each, parameters, retain_graph=True, allow_unused=True, materialize_grads=True)
+            for each in (one, other)
+        )
+        torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-6)
+        assert any(each.any() for each in got)
 
 
 class Script(nn.Module):

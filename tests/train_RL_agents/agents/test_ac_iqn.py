@@ -11,14 +11,9 @@ from tests.train_RL_agents.helpers import explored, make_inputs, make_transition
 from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig
 from train_RL_agents.networks.layers import squash
 
+pytestmark = pytest.mark.usefixtures("seeded_weights")
+
 close = pytest.approx
-
-
-@pytest.fixture(autouse=True)
-def _seeded_weights():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        yield
 
 
 class Formula(nn.Module):
@@ -152,16 +147,6 @@ def test_the_whole_batch_takes_the_numbers_of_before():
     agent = ACIQN(ACIQNConfig(actor_share=1.0))
     _, *noise = agent.loss_noise(6, seeded())
     assert torch.equal(torch.stack(noise), torch.randn(2, 6, 2, generator=seeded()))
-
-
-def test_terminal_targets_are_the_reward():
-    agent = agent_with((0.0, 0.0), lambda left, right, taus: 99.0 + 0.0 * taus + 0.0 * left)
-    losses = agent.loss(batch_of(-5.0, 0.0), agent.loss_noise(1, seeded()))
-    assert losses["target"].item() == close(-5.0)
-
-
-def test_actions_are_commands_at_any_level_of_risk():
-    assert ACIQN.continuous and ACIQN.supports_risk
 
 
 def test_noise_on_target_actions_is_scaled_and_clipped():

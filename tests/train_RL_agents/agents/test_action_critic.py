@@ -14,14 +14,9 @@ from train_RL_agents.agents.action_critic import (
 )
 from train_RL_agents.agents.quantile import QuantileConfig
 
+pytestmark = pytest.mark.usefixtures("seeded_weights")
+
 ACTIONS = 2.0 * torch.rand(4, 2, generator=seeded(1)) - 1.0
-
-
-@pytest.fixture(autouse=True)
-def _seeded_weights():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        yield
 
 
 def linear(layer, features):

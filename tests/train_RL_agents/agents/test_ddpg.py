@@ -104,10 +104,6 @@ def test_actor_climbs_the_first_critic_and_pays_for_saturation():
     assert all(agent.networks[name].factor.grad is None for name in agent.critics)
 
 
-def test_actions_are_commands():
-    assert DDPG.continuous
-
-
 def test_noise_is_drawn_for_every_row():
     agent = DDPG(DDPGConfig())
     noise = agent.loss_noise(4000, seeded())

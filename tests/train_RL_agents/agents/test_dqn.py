@@ -73,12 +73,6 @@ def test_targets_of_one_network(double, target):
     assert losses["loss"].item() == close(0.5 * (2.0 - target) ** 2)
 
 
-def test_terminal_targets_are_the_reward():
-    losses = tabular([LEARNED], [TARGET]).loss(transition(-5.0, 0.0), None)
-    assert losses["target"].item() == close(-5.0)
-    assert losses["loss"].item() == close(0.5 * 7.0**2)
-
-
 def test_twins_agree_on_the_action_and_take_the_smaller_value():
     other = [[0.0, 4.0], [0.0, 2.0]]  # with it, action 1 is better on average in state 1
     second = [[0.0, 0.0], [100.0, 30.0]]

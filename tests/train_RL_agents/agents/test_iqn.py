@@ -102,10 +102,6 @@ def test_loss_by_hand(double):
     assert losses["value"].item() == pytest.approx(1.0 - sum(TAUS) / 3)
 
 
-def test_actions_are_indices_at_any_level_of_risk():
-    assert not IQN.continuous and IQN.supports_risk
-
-
 def test_robots_of_fleets_are_rated_like_single_ones():
     agent, given = agent_of("IQN"), make_inputs(6, generator=seeded())
     fleets = each_entry(given, lambda each: each.unflatten(0, (2, 3)))

@@ -11,21 +11,9 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.quantile import (
     QuantileConfig,
     QuantileNetwork,
-    draw_fractions,
-    midpoints,
     nearness_risk,
     risk_level,
 )
-
-
-def test_one_fraction_is_drawn_from_each_stratum():
-    assert midpoints(4).tolist() == [0.125, 0.375, 0.625, 0.875]
-    generator = seeded()
-    drawn = torch.stack([draw_fractions(midpoints(4), generator) for _ in range(500)])
-    assert drawn.shape == (500, 2, 4)
-    inside = 4.0 * drawn - torch.arange(4)
-    assert inside.min() >= 0.0 and inside.max() <= 1.0
-    assert inside.amin((0, 1)).max() < 0.02 and inside.amax((0, 1)).min() > 0.98
 
 
 def test_risk_adapts_to_the_closest_object_that_is_there():

@@ -120,11 +120,6 @@ def test_quantiles_of_the_return():
     assert agent.return_quantiles(states(0.0), torch.tensor([0]))[0, -1] == 2.0
 
 
-def test_actions_are_indices_and_replay_is_prioritised():
-    assert not Rainbow.continuous and Rainbow.uses_priorities
-    assert not Rainbow.supports_risk
-
-
 def test_noise_is_drawn_for_every_network():
     agent = Rainbow(RainbowConfig(atoms=3))
     drawn, own = agent.loss_noise(7, seeded()), agent.exploration_noise(torch.Size((5,)), seeded())

@@ -18,12 +18,7 @@ from train_RL_agents.networks.actors import (
 from train_RL_agents.networks.encoders import EncoderConfig
 from train_RL_agents.networks.layers import squash
 
-
-@pytest.fixture(autouse=True)
-def _seeded_weights():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        yield
+pytestmark = pytest.mark.usefixtures("seeded_weights")
 
 
 class Atan(transforms.Transform):

@@ -14,17 +14,12 @@ from train_RL_agents.networks.encoders import EncoderConfig, EntryEncoder, Obser
 from train_RL_agents.networks.features import Scales, encounter_geometry, goal_geometry
 from train_RL_agents.networks.observation import ObservationSpec
 
+pytestmark = pytest.mark.usefixtures("seeded_weights")
+
 JOINED = ("max", "attention")
 OBJECT_SCALE = torch.tensor(SPEC.entries["objects_state"].scale)
 SELF_SCALE = torch.tensor(SPEC.entries["self_state"].scale)
 SCANNING = spec_of(WorldConfig(sensor=SensorConfig(scan_beams=16)))
-
-
-@pytest.fixture(autouse=True)
-def _seeded_weights():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        yield
 
 
 def network(spec=SPEC, normalize=False, **settings):
@@ -90,21 +85,6 @@ def test_unscaled_networks_take_observations_as_they_are():
     }
     torch.testing.assert_close(raw.encode(divided), scaled.encode(given))
     assert not torch.allclose(raw.encode(given), scaled.encode(given))
-
-
-def test_names_and_sizes_are_the_published_ones():
-    net = network(features="raw")
-    net.add_hidden(net.encoded, (128, 128))
-    assert {name: tuple(value.shape) for name, value in net.named_parameters()} == {
-        "self_encoder.0.weight": (56, 7),
-        "self_encoder.0.bias": (56,),
-        "object_encoder.0.weight": (40, 5),
-        "object_encoder.0.bias": (40,),
-        "hidden_layer.weight": (128, 256),
-        "hidden_layer.bias": (128,),
-        "hidden_layer_2.weight": (128, 128),
-        "hidden_layer_2.bias": (128,),
-    }
 
 
 # Any way of joining ------------------------------------------------------------------------------

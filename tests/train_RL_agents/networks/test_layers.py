@@ -19,12 +19,7 @@ from train_RL_agents.networks.layers import (
     to_float32,
 )
 
-
-@pytest.fixture(autouse=True)
-def _seeded_weights():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        yield
+pytestmark = pytest.mark.usefixtures("seeded_weights")
 
 
 def test_squash_is_two_over_pi_atan():

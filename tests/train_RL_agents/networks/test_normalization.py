@@ -42,11 +42,6 @@ def test_values_of_weight_zero_do_not_count():
     assert float(count) == float(weight.sum())
 
 
-def test_order_does_not_matter():
-    parts, weights = values(60).split((10, 20, 30)), torch.ones(60).double().split((10, 20, 30))
-    torch.testing.assert_close(merged(parts, weights), merged(parts[::-1], weights[::-1]))
-
-
 def test_nothing_changes_nothing():
     before = merged([values(10)], [torch.ones(10).double()])
     after = merge(*before, values(5, seed=1), torch.zeros(5).double())
