@@ -90,6 +90,7 @@ HEAVY = (
     "train_RL_agents/test_torchrl_trainer_divergence.py",
     "train_RL_agents/test_torchrl_trainer_interruptions.py",
     "train_RL_agents/test_torchrl_trainer_resume.py",
+    "train_RL_agents/test_torchrl_trainer_resume_refusals.py",
     "train_RL_agents/test_user_parts.py",
     "train_RL_agents/utils/test_compiling.py",
     "train_RL_agents/utils/test_provenance.py",

@@ -97,33 +97,29 @@ def test_the_first_one_stops_the_run_and_the_last_good_state_is_kept(tmp_path, n
     assert [file.name for file in run.checkpoints.glob("policy_*")] == ["policy_000000000080.pt"]
 
 
-@pytest.mark.parametrize("kind", ["nan", "infinite"])
-@pytest.mark.parametrize("name", AGENTS)
-def test_a_reward_of_a_users_own_stops_the_run_of_every_agent(tmp_path, monkeypatch, name, kind):
-    """Losses are computed from it many times before it is seen."""
-    own = f"tests.train_RL_agents.own_rewards:becomes_{kind}"
-    monkeypatch.setattr(plugins, "_allowed", {own})
-    run = new_run(tmp_path, f"agent_type={name}", f"world.reward.function={own}", "log_freq=80")
-    with pytest.raises(
-        DivergedError,
-        match=r"\breward\b.* became infinite or NaN between 0 and 80 "
-        "env-steps; check the (actions and )?reward",
-    ):
-        TorchRLTrainer(run, quiet=True).train()
+REWARDS = "world.reward.function=tests.train_RL_agents.own_rewards:becomes_"
+SENSORS = "world.sensor.entries=tests.train_RL_agents.own_sensors:Becomes"
 
 
-@pytest.mark.parametrize("kind", ["Nan", "Infinite"])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_sensor_of_a_users_own_stops_the_run(tmp_path, monkeypatch, name, kind):
-    """It is named as what to check, also before losses are computed from it."""
-    own = f"tests.train_RL_agents.own_sensors:Becomes{kind}"
-    monkeypatch.setattr(plugins, "_allowed", {own})
-    run = new_run(tmp_path, f"agent_type={name}", f"world.sensor.entries={own}", "log_freq=80")
-    with pytest.raises(
-        DivergedError,
-        match=r"^observations.* became infinite or NaN between 0 and "
-        "80 env-steps; check the observations",
-    ):
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        *((name, f"{REWARDS}nan") for name in AGENTS),
+        *(
+            (name, setting)
+            for name in NAMES
+            for setting in (f"{REWARDS}infinite", f"{SENSORS}Nan", f"{SENSORS}Infinite")
+        ),
+    ],
+)
+def test_a_reward_or_a_sensor_of_a_users_own_stops_the_run(tmp_path, monkeypatch, name, setting):
+    """It is named as what to check, whether losses are computed from it many times before it is seen or never."""
+    monkeypatch.setattr(plugins, "_allowed", {setting.partition("=")[2]})
+    run = new_run(tmp_path, f"agent_type={name}", setting, "log_freq=80")
+    what = r"\breward\b" if setting.startswith(REWARDS) else "^observations"
+    check = "(actions and )?reward" if setting.startswith(REWARDS) else "observations"
+    message = rf"{what}.* became infinite or NaN between 0 and 80 env-steps; check the {check}"
+    with pytest.raises(DivergedError, match=message):
         TorchRLTrainer(run, quiet=True).train()
 
 

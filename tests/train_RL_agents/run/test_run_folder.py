@@ -32,7 +32,6 @@ from tests.train_RL_agents.tiny_runs import (
     scalars,
     small_pool,
     strict,
-    train,
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict, load_config, to_dict
@@ -45,16 +44,6 @@ from train_RL_agents.torchrl_trainer import resume
 from train_RL_agents.utils.provenance import versions
 
 STEPS = [80, 160]
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A run that was interrupted between two evaluations, resumed and finished."""
-    with small_pool():
-        run = new_run(tmp_path_factory.mktemp("runs"), "agent_type=AC-IQN", "trainer.n_steps=3")
-        train(run, stop_at=104)
-        train(RunFolder.open(run.path))
-    return run
 
 
 # A new folder -----------------------------------------------------------------------------------

@@ -1,0 +1,219 @@
+"""Runs that are not resumed, with one clear sentence, and settings that may change."""
+
+import re
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError
+from marinenav_env.runtime.execution import Execution
+from tests.train_RL_agents.tiny_runs import (
+    CPU,
+    at,
+    begin,
+    files,
+    new_run,
+    small_pool,
+    train,
+)
+from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+
+def refused(run, expected):
+    """Resuming is refused with one sentence, and changes nothing on the disk."""
+    before = files(run.path)
+    with pytest.raises(ConfigError, match=re.escape(expected)) as caught:
+        resume(RunFolder.open(run.path), quiet=True)
+    assert len(str(caught.value).splitlines()) == 1
+    assert str(run.path) in str(caught.value)
+    assert files(run.path) == before
+    return str(caught.value)
+
+
+def test_a_run_without_replay_buffer_is_not_resumed(tmp_path, capsys):
+    run = new_run(tmp_path, "save_replay=false")
+    trainer = TorchRLTrainer(run, bar=False)
+    at(trainer, 104, lambda: signal.raise_signal(signal.SIGINT))
+    trainer.train()
+    assert "--resume" not in capsys.readouterr().out
+    refused(run, "saved without its replay buffer (save_replay=false)")
+
+
+def test_damaged_states_are_refused(tmp_path):
+    run = new_run(tmp_path)
+    train(run, stop_at=24)
+    file = run.checkpoints / STATE
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    for damaged in (
+        b"",
+        whole[:middle],
+        whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
+        b"something else",
+    ):
+        file.write_bytes(damaged)
+        message = refused(run, str(file))
+        assert "damaged" in message
+    file.write_bytes(whole)
+    resume(RunFolder.open(run.path), quiet=True)
+
+
+def test_files_of_another_kind_or_version_are_refused(tmp_path):
+    run = new_run(tmp_path)
+    train(run, stop_at=88)
+    file = run.checkpoints / STATE
+    state = torch.load(file)
+    policy = (run.checkpoints / "policy_000000000080.pt").read_bytes()
+    file.write_bytes(policy)
+    refused(run, f"{file}='marinenav policy': must be a marinenav training state")
+    torch.save({"epoch": 3}, file)
+    refused(run, f"{file}=None: must be a marinenav training state")
+    torch.save(state | {"version": 3}, file)
+    refused(run, f"{file}: version=3: must be 2; update marinenav")
+    torch.save(state | {"version": 1}, file)
+    refused(run, f"{file}: version=1: must be 2; it is of a version before 0.2, which this one does not read")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("agent_type=AC-IQN",),
+        ("agent.critics=1",),
+        ("agent.dueling=false",),
+        ("trainer.num_envs=9",),
+        ("trainer.buffer_size=100",),
+        ("trainer.buffer_size=999",),
+        ("trainer.gamma=0.9",),
+        ("trainer.reward_scale=0.2", "trainer.tau=0.5"),
+        ("world.reward.timestep_penalty=-0.5",),
+        ("training_schedule.num_robots=2,4",),
+    ],
+    ids=" ".join,
+)
+def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):
+    other = new_run(tmp_path, *words)
+    (other.checkpoints / STATE).write_bytes((trained.checkpoints / STATE).read_bytes())
+    message = refused(other, f"{other.checkpoints / STATE}: was made with other settings than ")
+    for word in words:
+        key = word.partition("=")[0]
+        key = key.replace("_schedule.num_robots", "_schedule.levels: level 2: num_robots")
+        assert f"{key}=" in message
+    assert message.count("(was ") == len(words) or words[0].startswith("agent_type")
+
+
+def test_a_configuration_changed_by_hand_is_refused(tmp_path):
+    run = new_run(tmp_path)
+    train(run, stop_at=24)
+    file = run.path / "trial_config.json"
+    whole = file.read_text()
+    file.write_text(whole.replace('"gamma": 0.99', '"gamma": 0.95'))
+    message = refused(run, str(file))
+    assert message.endswith("has: trainer.gamma=0.95 (was 0.99)")
+    file.write_text(whole)
+    resume(RunFolder.open(run.path), quiet=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"total_timesteps": 240},
+        {"eval_freq": 40},
+        {"log_freq": 16},
+        {"execution": Execution(device="cpu", threads=2, compile=False)},
+        {"save_dir": "elsewhere"},
+        {"load_model": "gone.pt"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_some_settings_may_change(tmp_path, trained, change):
+    run = RunFolder(tmp_path, replace(trained.config, **change), trained.seed)
+    run.checkpoints.mkdir()
+    (run.checkpoints / STATE).write_bytes((trained.checkpoints / STATE).read_bytes())
+    assert resume(run, quiet=True).env_steps == 160
+
+
+@pytest.fixture(scope="module")
+def prioritised(tmp_path_factory):
+    """A trainer with everything that a state may hold on one device, and its state."""
+    words = "agent_type=Rainbow", "trainer.n_steps=2", "trainer.prioritized=true"
+    run = new_run(tmp_path_factory.mktemp("form"), *words)
+    with small_pool():
+        train(run, stop_at=96)
+        trainer = begin(run)
+    run.release()
+    return trainer, read_checked(run.checkpoints / STATE, TRAINING, CPU)
+
+
+GONE = object()
+WRONG = [
+    ("rewinds", -1),
+    ("world/now", {}),
+    ("world/now/state/pose", GONE),
+    ("world/reset_pool/states", {}),
+    ("world/reset_pool/states/extra", 1),
+    ("learner/agent", {}),
+    ("learner/updates", True),
+    ("learner/ema/networks.critic.object_scale", GONE),
+    ("learner/optimizer/state", {}),
+    ("learner/optimizer/state/0/exp_avg", GONE),
+    ("learner/optimizer/state/0/step", torch.ones(1)),
+    ("learner/optimizer/param_groups/0/lr", True),
+    ("meter/counts", GONE),
+    ("meter/counts/loss", 0),
+    ("meter/sums/loss", torch.tensor(1)),
+    ("n_step", "text"),
+    ("n_step/open", GONE),
+    ("n_step/open/reward", GONE),
+    ("replay/capacity", 151),
+    ("replay/filled", torch.tensor(3)),
+    ("replay/cursor", True),
+    ("replay/cursor", torch.tensor(0.0)),
+    ("replay/rows/reward", GONE),
+    ("replay/sampler/priorities", torch.zeros(1)),
+    ("replay/sampler/highest", torch.ones(1)),
+    ("clock/total", -1.0),
+    ("clock/seconds", {"update": True}),
+    ("generators/policy", GONE),
+    ("evaluations/0/level", torch.zeros(3)),
+    ("evaluations/0/success", torch.zeros(3, 1).bool()),
+    ("rows", []),
+]
+
+
+def changed(tree, names, value):
+    """Nested dicts and lists with another value in one place, or without the place."""
+    if not names:
+        return value
+    tree, key = tree.copy(), int(names[0]) if names[0].isdecimal() else names[0]
+    tree[key] = changed(tree.get(key) if isinstance(tree, dict) else tree[key], names[1:], value)
+    if tree[key] is GONE:
+        del tree[key]
+    return tree
+
+
+@pytest.mark.parametrize(("place", "value"), WRONG, ids=[f"{a} {b!r:.12}" for a, b in WRONG])
+def test_a_state_of_another_form_is_refused(prioritised, place, value):
+    trainer, state = prioritised
+    with pytest.raises(ConfigError, match="does not fit the run's configuration"):
+        trainer._load_state(changed(state, place.split("/"), value))
+
+
+def test_a_state_that_does_not_fit_is_refused(tmp_path, trained):
+    other = new_run(tmp_path)
+    state = torch.load(trained.checkpoints / STATE)
+    torch.save({key: state[key] for key in state if key != "config"}, other.checkpoints / STATE)
+    refused(other, f"{other.checkpoints / STATE}: does not say which settings it was made with")
+    for name in ("env_steps", "ranks"):
+        torch.save(state | {name: "x"}, other.checkpoints / STATE)
+        refused(other, f"{other.checkpoints / STATE}: {name}='x': must be a whole number")
+    without = dict(state)
+    del without["replay"], state["learner"]["agent"]
+    for broken in (without, state, state | {"clock": torch.zeros(3)}):
+        torch.save(broken, other.checkpoints / STATE)
+        refused(other, f"{other.checkpoints / STATE}: does not fit the run's configuration (")
