@@ -17,7 +17,6 @@ from train_RL_agents.policy_wrapper import (
     RISK,
     PolicyWrapper,
     compiled_explore,
-    epsilon_uniform,
 )
 
 ACTIONS = 25
@@ -112,15 +111,6 @@ def test_every_robot_has_a_coin_of_its_own():
         assert within(int((one & other).sum()), len(one), share**2)
 
 
-def test_epsilon_zero_and_one():
-    step = world_like(3, 50)
-    assert (actions(exploring(Discrete(7), [0.0] * 3), step) == 7).all()
-    uniform = actions(exploring(Discrete(7), [1.0] * 3), step)
-    other = actions(exploring(Discrete(19), [1.0] * 3), step)
-    assert torch.equal(uniform, other)  # the greedy action no longer matters
-    assert len(uniform.unique()) > 20
-
-
 def test_epsilon_is_read_from_the_device_at_call_time():
     wrapper, step = exploring(Discrete(7), [0.0, 0.0]), world_like(2, 200)
     taken = []
@@ -129,15 +119,6 @@ def test_epsilon_is_read_from_the_device_at_call_time():
             wrapper.exploration.fill_(strength)
             taken.append(actions(wrapper, step))
     assert [bool((each == 7).all()) for each in taken] == [True, False, True]
-
-
-@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 2)])
-def test_epsilon_uniform_broadcasts_and_keeps_the_shape(shape):
-    greedy, uniform = torch.full(shape, 2), torch.full(shape, 5)
-    chance = torch.rand(4, 3, generator=seeded())
-    got = epsilon_uniform(greedy, uniform, torch.tensor(0.0), chance)
-    assert torch.equal(got, greedy)
-    assert torch.equal(epsilon_uniform(greedy, uniform, torch.ones(4, 1), chance), uniform)
 
 
 # Noise -------------------------------------------------------------------------------------------
@@ -373,55 +354,7 @@ def test_nothing_is_added_to_the_exploration_of_on_policy_agents(name, kind):
 # Risk --------------------------------------------------------------------------------------------
 
 
-class Gamble(nn.Module):
-    """Steering to the left bets: 2 most of the time, -10 in the worst tenth. Else 0 for sure."""
-
-    def forward(self, observation, action, taus):
-        taus = taus.expand(*action.shape[:-1], taus.shape[-1])
-        bet = torch.where(taus < 0.1, -10.0, 2.0)
-        return torch.where(action[..., :1] < -0.25, bet, 0.0 * bet)
-
-    def mean(self, observation, actions, taus):
-        return self(observation, actions, taus[..., None, :]).mean(-1)
-
-
-@pytest.fixture
-def gambler():
-    """An AC-IQN whose actor bets, and whose critic knows what that means."""
-    config_type = AGENTS["AC-IQN"].config_type
-    agent = AGENTS["AC-IQN"](config_type(critics=1, risk="neutral", refine=False))
-    nn.init.zeros_(agent.networks["actor"].output_layer.weight)
-    with torch.no_grad():
-        agent.networks["actor"].output_layer.bias.copy_(torch.tensor([-1.0, 0.0]))  # -> (-0.5, 0)
-    agent.networks["critic_0"] = Gamble()
-    return agent
-
-
-def test_risk_changes_the_choice_of_a_quantile_agent(gambler):
-    wrapper, step = PolicyWrapper(gambler), world_like(2, 2)
-    bet = torch.tensor([-0.5, 0.0]).expand(2, 2, 2)
-    torch.testing.assert_close(actions(wrapper, step), bet)  # no wish: as it is
-    # At level 1 and 0.9 the bet pays (mean 0.8, 0.67), at 0.1 and 0.3 it does not (-10, -2).
-    step.set(RISK, torch.tensor([[1.0, 0.1], [0.9, 0.3]]))
-    taken = actions(wrapper, step)
-    torch.testing.assert_close(taken[0, 0], bet[0, 0])
-    assert (taken[0, 1, 0] >= -0.25) and (taken[1, 1, 0] >= -0.25)
-    assert taken[1, 0, 0] < -0.25
-
-
-def test_risk_is_ignored_where_it_does_not_apply(gambler):
-    step = world_like(3, 2)
-    agent = AGENTS["DQN"](AGENTS["DQN"].config_type())
-    wrapper = PolicyWrapper(agent)
-    plain = actions(wrapper, step)
-    step.set(RISK, torch.full((3, 2), 0.05))
-    assert torch.equal(actions(wrapper, step), plain)
-    # Training does not take risk into account either.
-    taken = actions(exploring(gambler, [0.0] * 3), step)
-    torch.testing.assert_close(taken, torch.tensor([-0.5, 0.0]).expand(3, 2, 2))
-
-
-def test_risk_reaches_the_agent_as_it_is():
+def test_risk_reaches_the_agent_as_it_is_but_for_training():
     agent, step = Discrete(7), world_like(2, 2)
     wrapper = PolicyWrapper(agent)
     wrapper(step.clone())
@@ -429,6 +362,8 @@ def test_risk_reaches_the_agent_as_it_is():
     wrapper(step)
     assert agent.risks[0] is None
     assert torch.equal(agent.risks[1], step[RISK])
+    exploring(agent, [0.0] * 2)(step)
+    assert agent.risks[2] is None  # training does not take risk into account
 
 
 # With the world ----------------------------------------------------------------------------------

@@ -82,15 +82,6 @@ def value_of(agent, observation):
     return agent.networks["policy"](observation)[1]
 
 
-def test_the_order_of_the_other_robots_does_not_matter():
-    agent, given = fleet()
-    order = torch.tensor([0, 4, 1, 5, 3, 2])
-    turned = each_entry(given, lambda each: each[:, order])
-    torch.testing.assert_close(value_of(agent, turned)[:, 0], value_of(agent, given)[:, 0])
-    # All values turn with the robots.
-    torch.testing.assert_close(value_of(agent, turned), value_of(agent, given)[:, order])
-
-
 def test_inactive_robots_are_not_looked_at():
     agent, given = fleet()
     junk = {**given, "self_state": given["self_state"].clone()}

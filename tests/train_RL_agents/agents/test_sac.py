@@ -72,19 +72,6 @@ def test_losses_by_hand():
     assert losses["temperature"].item() == close(0.1)
 
 
-def test_each_loss_moves_its_own_network():
-    agent = agent_with([Formula(weighted)], [Formula(weighted)], temperature=0.1)
-    losses = agent.loss(batch_of([0.0] * 2, [0.5] * 2, [[0.1, 0.2]] * 2), NOISE)
-    losses["loss_temperature"].backward()
-    _, density = sampled(NOISE[1])
-    gradient = agent.networks["temperature"].logarithm.grad
-    torch.testing.assert_close(gradient, (-density + 2.0).mean())  # falls with too much entropy
-    assert agent.networks["actor"].mean.grad is None
-    losses["loss_actor"].backward()
-    assert agent.networks["critic_0"].factor.grad is None
-    assert agent.networks["actor"].log_std.grad.all()
-
-
 def test_quantile_critics_are_averaged_for_the_actor():
     agent = agent_with([always(1.0, 2.0, 6.0)], [always(0.0)], temperature=1e-9)
     losses = agent.loss(batch_of([0.0] * 2, [0.0] * 2, [[0.0, 0.0]] * 2), NOISE)
