@@ -13,7 +13,7 @@ from tests.oracle import angles, dynamics, episode, reward, scenario
 from tests.oracle.colregs import turn_angle
 from tests.oracle.contact import touches
 from tests.oracle.current import current_at
-from tests.oracle.perception import NO_NOISE, Robot, Sensor, observe, reached
+from tests.oracle.perception import NO_NOISE, Robot, Sensor, observe
 
 RECORDED = {key: (entry["config"], arrays) for key, (entry, arrays) in recordings().items()}
 """Config and arrays of every recorded episode by key."""
@@ -42,25 +42,6 @@ def test_current_of_one_core() -> None:
     assert current_at(0.25, 0.0, [core], 0.5) == close((0.0, -0.5))  # half the edge speed of 1
     assert current_at(0.5, 0.0, [core], 0.5) == close((0.0, -1.0))
     assert current_at(0.0, 0.0, [core], 0.5) == (0.0, 0.0)
-
-
-def test_current_sums_over_cores() -> None:
-    cores = [(0.0, 0.0, True, math.pi), (4.0, 0.0, False, math.pi)]
-    assert current_at(2.0, 0.0, cores, 0.5) == close((0.0, -0.5))
-    assert current_at(2.0, 0.0, [], 0.5) == (0.0, 0.0)
-
-
-def test_acceleration_with_default_coefficients() -> None:
-    velocity = (2.0, 1.0, 0.5)
-    # surge: 200 Coriolis - 200 linear - 600 quadratic, and so on for sway and yaw
-    expected = [-600.0 / 380.0, -630.0 / 400.0, -767.5 / 1430.0]
-    got = dynamics.acceleration(dynamics.VesselParams(), velocity, velocity, (0.0, 0.0))
-    assert got == close(expected)
-
-
-def test_rigid_body_uses_ground_velocity() -> None:
-    got = dynamics.acceleration(dynamics.VesselParams(), (0.0, 0.0, 0.5), (2.0, 1.0, 0.5), (0.0, 0.0))
-    assert got == close([200.0 / 380.0, -1.0, -(490.0 + 237.5) / 1430.0])
 
 
 def test_mass_matrix_is_inverted_in_full() -> None:
@@ -103,39 +84,6 @@ def test_every_hydrodynamic_coefficient_enters() -> None:
     assert coriolis == close([-12.0, 0.0, 0.0])
 
 
-def test_yaw_moment_of_unequal_thrust() -> None:
-    force = dynamics.thrust_force(dynamics.VesselParams(), 100.0, -20.0)
-    assert force == close([80.0, 0.0, 150.0])
-
-
-def test_control_step_order() -> None:
-    params = dynamics.VesselParams(substeps=1)
-    state = dynamics.control_step([0.0] * 11, params, (1000.0, 1000.0), [], 0.5)
-    assert state[:3] == [0.0, 0.0, 0.0]  # moved with the old velocity
-    assert state[3] == close(0.05 * 100.0 / 380.0)  # accelerated with the new thrust
-    assert state[6:9] == [0.0, 0.0, 0.0]  # v_g is one substep old
-    assert state[9:] == close([50.0, 50.0])
-
-
-def test_thrust_is_clipped() -> None:
-    start = [0.0] * 9 + [-400.0, 900.0]
-    state = dynamics.control_step(start, dynamics.VesselParams(), (-1000.0, 1000.0), [], 0.5)
-    assert state[9:] == [-500.0, 1000.0]
-
-
-def test_observation_in_body_frame_nearest_first() -> None:
-    robots = [vessel_at(1.0, 2.0, math.pi / 2.0, 0.0, 3.0), vessel_at(1.0, 9.0, 0.0, 0.0, 1.0)]
-    radius = robots[1].radius
-    quiet = Sensor(pos_std=0.0, vel_std=0.0, r_mean_ratio=1.0)
-    self_state, objects, mask = observe(0, robots, [(-5.0, 2.0, 1.0)], quiet)
-    assert self_state == close([-2.0, 1.0, 3.0, 0.0, 0.0, 0.0, 0.0], abs=1e-12)
-    # The vessel is farther (7 m) than the obstacle (6 m), but its edge is nearer.
-    assert objects[0] == close([7.0, 0.0, 1.0, 0.0, radius], abs=1e-12)
-    assert objects[1] == close([0.0, 6.0, 0.0, 0.0, 1.0], abs=1e-12)
-    assert objects[2:] == [[0.0] * 5] * 3
-    assert mask == [True, True, False, False, False]
-
-
 def test_observation_noise() -> None:
     robots = [vessel_at(0.0, 0.0), vessel_at(10.0, 0.0, 0.0, 1.0, 0.0)]
     noise = [NO_NOISE, (1.0, -2.0, 3.0, -4.0, -math.pi / 2.0)]
@@ -168,11 +116,6 @@ def test_contact_is_a_matter_of_distance_alone() -> None:
     assert touches(0, pair, []) and touches(1, pair, [])
     pair[1].active = False
     assert not touches(0, pair, []) and not touches(1, pair, [])
-
-
-def test_goal_radius() -> None:
-    assert reached(vessel_at(1.2, -1.6))
-    assert not reached(vessel_at(1.2, -1.61))
 
 
 def test_colregs_head_on() -> None:

@@ -243,15 +243,6 @@ def test_fewer_env_steps_than_were_made_are_refused(tmp_path, capsys):
     assert main(["train", "--resume", path, "--quiet"]) == 0
 
 
-def test_changes_hold_for_the_next_resume(tmp_path, capsys):
-    run = new_run(tmp_path)
-    train(run, stop_at=40)
-    assert main(["train", "--resume", str(run.path), "total_timesteps=200", "--no-bar"]) == 0
-    assert main(["train", "--resume", str(run.path), "--no-bar"]) == 0
-    assert saved(run)["env_steps"] == 200
-    assert "resuming at 200 env-steps" in capsys.readouterr().out
-
-
 def test_resuming_a_finished_run_changes_nothing(tmp_path):
     run = new_run(tmp_path)
     train(run)

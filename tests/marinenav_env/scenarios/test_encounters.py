@@ -12,7 +12,7 @@ from marinenav_env import ConfigError, Curriculum, MarineNavEnv
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
 from marinenav_env.scenarios.draws import GeneratorDraws
-from marinenav_env.scenarios.encounter_sampler import ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET, SPEED
+from marinenav_env.scenarios.encounter_sampler import SPEED
 from marinenav_env.scenarios.encounters import SEPARATION, draw_courses, meeting, smallest_angle
 from marinenav_env.scenarios.scenario import ScenarioSampler
 
@@ -103,25 +103,15 @@ def test_a_level_of_encounters_beside_a_published_one() -> None:
     assert torch.equal(drawn.start[usual], alone.start[usual])
     assert drawn.robot_mask[met].tolist() == [[True, True, False]] * 50
     assert not drawn.obstacle_mask[met].any() and drawn.obstacle_mask[usual].all()
-    from_centre = (drawn.start[met][:, :2] - 40.0).norm(dim=-1)
-    near, far = ENCOUNTER_DISTANCE
-    slack = math.sqrt(2.0) * ENCOUNTER_OFFSET
-    assert near - slack < from_centre.min() and from_centre.median() < far + slack
-    # Where their courses are nearly parallel they start farther off.
-    assert (drawn.start[met][:, 0] - drawn.start[met][:, 1]).norm(dim=-1).min() > 8.0
-    assert from_centre.max() > far + slack
-    to_goal = drawn.goal[met] - drawn.start[met]
-    off = torch.atan2(to_goal[..., 1], to_goal[..., 0]) - drawn.heading[met]
-    assert off[:, :2].cos().min() > math.cos(0.2)
 
 
 def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, drawn_numbers: list[Tensor]) -> None:
     """Starts, goals, courses, speeds and traffic, from the random numbers that were drawn."""
-    levels = (Level(3, 0, 0, 0.0, encounter=True, map_size=80.0),
+    levels = (Level(2, 0, 0, 0.0, encounter=True, map_size=80.0),
               Level(3, 0, 0, 0.0, encounter=True, traffic=0.5),
               Level(2, 0, 0, 0.0, encounter=True, traffic=0.9),
               Level(3, 0, 0, 0.0, encounter=True, traffic=0.5, slow_vessel=True))  # fmt: skip
-    present = [[True] * 3, [True] * 3, [True, True, False], [True] * 3]
+    present = [[True, True, False], [True] * 3, [True, True, False], [True] * 3]
     level = torch.arange(4).repeat(30)
     courses = draw_courses(torch.tensor(present)[level], draws(120))
     # Nearly parallel ones too, which start farther off or have to wait for long.

@@ -327,28 +327,6 @@ def test_impossible_settings_are_refused(settings):
         ACIQNConfig(**settings)
 
 
-def test_quantiles_of_a_random_reward_are_learned():
-    """Half the rewards are 0, half 1: low fractions must go to 0 and high ones to 1."""
-    agent = ACIQN(ACIQNConfig(kappa=0.05, quantiles=8))
-    critics = [agent.networks[name] for name in agent.critics]
-    optimizer = torch.optim.Adam([p for net in critics for p in net.parameters()], lr=2e-3)
-    generator = seeded(1)
-    for _ in range(250):
-        batch = make_transitions(agent, 64, generator)
-        coin = (torch.rand(64, generator=generator) < 0.5).float()
-        batch = batch._replace(reward=coin, discount=torch.zeros(64))
-        optimizer.zero_grad()
-        agent.loss(batch, agent.loss_noise(64, generator))["loss_critic"].backward()
-        optimizer.step()
-    batch = make_transitions(agent, 200, generator)
-    taus = torch.tensor([0.2, 0.8])
-    with torch.no_grad():
-        for critic in critics:
-            low, high = critic(batch.observation, batch.action, taus).unbind(-1)
-            assert (low < 0.25).float().mean() > 0.9
-            assert (high > 0.75).float().mean() > 0.9
-
-
 @pytest.mark.parametrize("embedding", ["late", "published"])
 def test_both_layer_orders_send_gradients_everywhere(embedding):
     agent = ACIQN(ACIQNConfig(embedding=embedding))

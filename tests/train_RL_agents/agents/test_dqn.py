@@ -87,17 +87,6 @@ def test_twins_agree_on_the_action_and_take_the_smaller_value():
     assert single.loss(transition(), None)["target"].item() == close(1.0 + 0.5 * 10.0)
 
 
-def test_gradient_moves_the_chosen_value_alone():
-    agent = tabular([LEARNED], [TARGET])
-    agent.loss(transition(), None)["loss"].backward()
-    assert agent.networks["critic_0"].rows.grad.tolist() == [[0.0, 2.0 - 6.0], [0.0, 0.0]]
-
-
-def test_acts_on_the_average_of_the_critics():
-    agent = tabular([[[3.0, 0.0, 2.0]], [[0.0, 3.0, 2.5]]], [[[0.0] * 3], [[0.0] * 3]])
-    assert agent.act(states(0.0)).tolist() == [2]
-
-
 def test_dueling_heads_by_hand():
     net, given = ValueNetwork(DQNConfig(), 7, SPEC), make_inputs(9, generator=seeded())
     features = net.encode(given)

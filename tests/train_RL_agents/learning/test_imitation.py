@@ -219,7 +219,7 @@ def test_agents_learn_what_a_teacher_does(name):
     assert all_equal(before, values_of(teacher.agent))
 
 
-@pytest.mark.parametrize("name", ["AC-IQN", "DQN", "PPO"])
+@pytest.mark.parametrize("name", ["AC-IQN", "PPO"])
 @pytest.mark.usefixtures("surroundings")
 def test_a_run_keeps_its_teacher(tmp_path, trained, uninterrupted, name):
     """It resumes exactly without the file that it was given."""
