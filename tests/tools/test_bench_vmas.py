@@ -44,27 +44,8 @@ def stand_in(tmp_path, monkeypatch):
 
 def test_both_are_measured_in_turn(stand_in, tmp_path, capsys):
     out = tmp_path / "vmas.json"
-    bench_vmas.main(
-        [
-            "--vmas-python",
-            str(stand_in),
-            "--sizes",
-            "2",
-            "--agents",
-            "3",
-            "--obstacles",
-            "1",
-            "--seconds",
-            "0.01",
-            "--repeats",
-            "1",
-            "--threads",
-            "1",
-            "--no-compile",
-            "--json",
-            str(out),
-        ]
-    )
+    words = f"--sizes 2 --agents 3 --obstacles 1 --seconds 0.01 --repeats 1 --threads 1 --no-compile --json {out}"
+    bench_vmas.main(["--vmas-python", str(stand_in), *words.split()])
     content = json.loads(out.read_text())
     found = [[row[name]["environments"] for name in ("ours", "vmas")] for row in content["rows"]]
     assert found == [[2, 2]]

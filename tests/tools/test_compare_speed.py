@@ -45,25 +45,9 @@ def test_a_worker_runs_the_sources_of_its_checkout(tmp_path):
 
 @pytest.mark.slow
 def test_a_checkout_is_as_fast_as_itself():
+    words = ". . --parts world --mode eager --agents PPO --pairs 2 --seconds 0.2 --words trainer.num_envs=16"
     done = subprocess.run(
-        [
-            sys.executable,
-            "tools/compare_speed.py",
-            ".",
-            ".",
-            "--parts",
-            "world",
-            "--mode",
-            "eager",
-            "--agents",
-            "PPO",
-            "--pairs",
-            "2",
-            "--seconds",
-            "0.2",
-            "--words",
-            "trainer.num_envs=16",
-        ],
+        [sys.executable, "tools/compare_speed.py", *words.split()],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -155,30 +155,11 @@ def test_wrong_arguments(capsys, line):
 
 
 def test_train_runs_every_seed_in_one_folder(trainers):
-    assert (
-        main(
-            [
-                "train",
-                "--agent",
-                "DQN",
-                "--seed",
-                "3",
-                "4",
-                "trainer.tau=0.5",
-                "--num-envs",
-                "8",
-                "--total-timesteps",
-                "100",
-                "--no-compile",
-                "-D",
-                "cpu",
-                "--no-bar",
-                "trainer.gamma=0.9",
-                "--json-lines",
-            ]
-        )
-        == 0
+    line = (
+        "train --agent DQN --seed 3 4 trainer.tau=0.5 --num-envs 8 --total-timesteps 100 --no-compile -D cpu --no-bar "
+        "trainer.gamma=0.9 --json-lines"
     )
+    assert main(line.split()) == 0
     assert [made.run.seed for made in trainers] == [3, 4]
     first, second = (made.run for made in trainers)
     assert first.path.parent == second.path.parent

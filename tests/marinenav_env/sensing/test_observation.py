@@ -90,17 +90,7 @@ def config(*names: str, **settings: Any) -> WorldConfig:
 
 @pytest.fixture(autouse=True)
 def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [
-        "Current",
-        "Alone",
-        "ready",
-        "Shapeless",
-        "Nameless",
-        "Unkind",
-        "Same",
-        "Thin",
-        "CURRICULUM",
-    ]
+    names = ["Current", "Alone", "ready", "Shapeless", "Nameless", "Unkind", "Same", "Thin", "CURRICULUM"]
     allow_only(monkeypatch, *map(reference, names))
 
 
