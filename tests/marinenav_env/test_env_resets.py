@@ -1,7 +1,6 @@
 """Resets of the environment, and which scenarios they take."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +8,11 @@ import pytest
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import step_mdp
 
 from marinenav_env import GROUP, MarineNavEnv, WorldConfig
+from tests.host_reads import no_host_reads
 from tests.marinenav_env.env_helpers import (
     ACTION,
     KINDS,
@@ -101,47 +100,6 @@ def test_episodes_that_are_over_start_anew_and_the_others_go_on(kind: str) -> No
         assert ended > 0
 
 
-class NoHostReads(TorchDispatchMode):
-    """Fails on every operation that must know a tensor's value."""
-
-    READS = ("_local_scalar_dense", "is_nonzero", "nonzero", "masked_select", "unique", "equal")
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        name = func.overloadpacket.__name__
-        masks = (
-            [
-                index
-                for index in (args[1] if name.startswith("index") and len(args) > 1 else ()) or ()
-                if isinstance(index, Tensor) and index.dtype == torch.bool
-            ]
-            if name in ("index", "index_put", "index_put_", "_index_put_impl_")
-            else []
-        )
-        if masks or any(name.strip("_").startswith(read.strip("_")) for read in self.READS):
-            raise AssertionError(f"{name} reads the device")
-        return func(*args, **(kwargs or {}))
-
-
-@contextmanager
-def no_host_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fails on reads by operations and by methods."""
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise AssertionError("a tensor was read on the host")
-
-    names = ("__bool__", "__float__", "__int__", "__index__", "item", "tolist", "numpy", "cpu")
-    with monkeypatch.context() as patch, NoHostReads():
-        for name in names:
-            patch.setattr(torch.Tensor, name, refuse)
-        yield
-
-
 @pytest.mark.parametrize(
     "read",
     [
@@ -161,9 +119,9 @@ def no_host_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         torch.where,
     ],
 )
-def test_the_guard_against_host_reads_works(read: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guard_against_host_reads_works(read: Callable[[Tensor], Any]) -> None:
     tensor = torch.tensor([1])
-    with no_host_reads(monkeypatch), pytest.raises(AssertionError, match="read"):
+    with no_host_reads(), pytest.raises(AssertionError, match="read"):
         read(tensor)
 
 
@@ -177,7 +135,7 @@ def test_steps_and_resets_read_nothing_on_the_host(
     env = make(kind, continuous=continuous)
     td, actions = env.reset(), actions_of(env, 15)  # refreshes of the pool and time-outs
     first = env.state.pose.clone()
-    with no_host_reads(monkeypatch):
+    with no_host_reads():
         for action in actions:
             td.set(ACTION, action)
             td = env.step(td)

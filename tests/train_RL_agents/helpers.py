@@ -1,4 +1,4 @@
-"""What the tests of the trainer share: random inputs and batches, and a ban on host reads."""
+"""What the tests of the trainer share: random inputs and batches, and stand-ins for graphs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -8,7 +8,6 @@ from unittest.mock import patch
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.runtime.loop import Loop
@@ -160,48 +159,3 @@ def memory_of_rows() -> Iterator[list[Tensor]]:
 
     with patch.object(ColumnLayout, "zeros", noted):
         yield found
-
-
-class _NoReads(TorchDispatchMode):
-    """Refuses operators whose result only the host can know, also deep inside others."""
-
-    REFUSED = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "_unique2")
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
-        name = func.overloadpacket.__name__
-        assert name not in self.REFUSED, f"{name} reads on the host"
-        if name.startswith(("index", "_index")) and isinstance(args[1], list | tuple):
-            masks = [index for index in args[1] if index is not None and index.dtype == torch.bool]
-            assert not masks, f"{name} with a mask reads on the host"
-        return func(*args, **kwargs or {})
-
-
-@contextmanager
-def no_host_reads() -> Iterator[None]:
-    """Within it, reading a tensor's value in Python or through an operator fails."""
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise AssertionError("a tensor was read on the host")
-
-    names = (
-        "item",
-        "tolist",
-        "numpy",
-        "nonzero",
-        "cpu",
-        "__bool__",
-        "__int__",
-        "__float__",
-        "__index__",
-        "__array__",
-        "__contains__",
-    )
-    patches = [patch.object(torch.Tensor, name, refuse) for name in names]
-    for each in patches:
-        each.start()
-    try:
-        with _NoReads():
-            yield
-    finally:
-        for each in patches:
-            each.stop()

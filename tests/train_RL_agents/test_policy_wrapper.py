@@ -10,7 +10,8 @@ from tensordict import TensorDict
 from torch import nn
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
-from tests.train_RL_agents.helpers import make_inputs, no_host_reads, seeded
+from tests.host_reads import no_host_reads
+from tests.train_RL_agents.helpers import make_inputs, seeded
 from train_RL_agents.agents import AGENTS, Agent, AgentConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.policy_wrapper import (

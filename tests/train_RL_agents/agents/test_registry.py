@@ -11,16 +11,9 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
+from tests.host_reads import no_host_reads
 from tests.train_RL_agents import learners
-from tests.train_RL_agents.helpers import (
-    each_entry,
-    explored,
-    gradient_sizes,
-    make_batch,
-    make_inputs,
-    no_host_reads,
-    seeded,
-)
+from tests.train_RL_agents.helpers import each_entry, explored, gradient_sizes, make_batch, make_inputs, seeded
 from tests.train_RL_agents.own_agent import OwnAgent
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import compiled_gradients, gradients_of

@@ -10,8 +10,9 @@ from torchrl.collectors import Collector
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.runtime.loop import WARM_UPS, tensors_of
+from tests.host_reads import no_host_reads
 from tests.marinenav_env.helpers import random_episode
-from tests.train_RL_agents.helpers import no_host_reads, replayed
+from tests.train_RL_agents.helpers import replayed
 from tests.train_RL_agents.tiny_runs import (
     begin_in_graphs,
     differences,

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.train_RL_agents.helpers import make_batch, no_host_reads, seeded
+from tests.host_reads import no_host_reads
+from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import (
     all_equal,
     learner_of,

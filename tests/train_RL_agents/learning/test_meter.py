@@ -4,7 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from tests.train_RL_agents.helpers import no_host_reads, seeded
+from tests.host_reads import no_host_reads
+from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.learning.meter import EpisodeMeter, Meter
 
 close = pytest.approx

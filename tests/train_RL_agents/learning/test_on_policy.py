@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from marinenav_env import GROUP
-from tests.train_RL_agents.helpers import no_host_reads, seeded
+from tests.host_reads import no_host_reads
+from tests.train_RL_agents.helpers import seeded
 from tests.train_RL_agents.tiny_runs import new_run, scalars
 from train_RL_agents.learning.on_policy import OnPolicy, explained_variance, normalized
 from train_RL_agents.memory.replay import tree_bytes

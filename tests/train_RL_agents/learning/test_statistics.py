@@ -5,7 +5,8 @@ import statistics
 import pytest
 import torch
 
-from tests.train_RL_agents.helpers import no_host_reads, seeded
+from tests.host_reads import no_host_reads
+from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.learning.statistics import ReturnScale
 
 CPU, GAMMA = torch.device("cpu"), 0.9

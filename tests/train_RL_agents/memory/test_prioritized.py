@@ -7,7 +7,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from tests.train_RL_agents.helpers import no_host_reads, seeded
+from tests.host_reads import no_host_reads
+from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.memory.column_layout import STORED
 from train_RL_agents.memory.prioritized import BlockSums
 from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay

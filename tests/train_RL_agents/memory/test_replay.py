@@ -7,7 +7,8 @@ import torch
 from tensordict import TensorDict
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import memory_of_rows, no_host_reads, seeded
+from tests.host_reads import no_host_reads
+from tests.train_RL_agents.helpers import memory_of_rows, seeded
 from train_RL_agents.memory.column_layout import STORED
 from train_RL_agents.memory.prioritized import SPARE
 from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay, replay_bytes, tree_bytes

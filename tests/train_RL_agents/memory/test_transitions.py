@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from torch.utils._pytree import tree_leaves
 
 from marinenav_env import GROUP
-from tests.train_RL_agents.helpers import no_host_reads
+from tests.host_reads import no_host_reads
 from train_RL_agents.memory.column_layout import ColumnLayout
 from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
 
