@@ -1,12 +1,10 @@
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 
-ROOT = Path(__file__).parents[3]
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
 SHORT = WorldConfig(max_steps=5)
 

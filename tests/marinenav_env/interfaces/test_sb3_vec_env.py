@@ -1,7 +1,6 @@
 """The VecEnv of stable-baselines3; needs the extra ``sb3``."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -11,7 +10,6 @@ import pytest
 from marinenav_env import ConfigError, Curriculum, Level, WorldConfig
 from marinenav_env.interfaces.gymnasium_env import MarineNavVectorEnv
 
-ROOT = Path(__file__).parents[3]
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
 SHORT = WorldConfig(max_steps=5)
 

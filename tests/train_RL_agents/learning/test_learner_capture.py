@@ -13,9 +13,6 @@ from tests.train_RL_agents.learners import agent_of, all_equal, learner_of, valu
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.learning.meter import Meter
 
-close = pytest.approx
-
-
 # Capture -----------------------------------------------------------------------------------------
 
 

@@ -17,9 +17,6 @@ from tests.train_RL_agents.learners import (
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.learning.learner import NoRoomError
 
-close = pytest.approx
-
-
 # Parts of a batch --------------------------------------------------------------------------------
 
 

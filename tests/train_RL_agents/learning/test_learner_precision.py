@@ -19,7 +19,6 @@ from train_RL_agents.learning.learner import (
 )
 
 close = pytest.approx
-OFF_POLICY = [name for name, agent in AGENTS.items() if agent.algorithm == "off-policy"]
 
 
 @pytest.mark.parametrize("name", AGENTS)
