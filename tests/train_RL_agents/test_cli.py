@@ -47,20 +47,20 @@ def trainers(monkeypatch, tmp_path):
 # Help and registry
 
 
+def printed(code):
+    """The lines that a program prints in a process of its own."""
+    root = Path(train_RL_agents.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
+    return done.stdout.splitlines()
+
+
 def test_help_names_every_command_without_importing_torch():
-    code = (
+    lines = printed(
         "import sys; from train_RL_agents.cli import main; status = main(['--help']);"
         "print('torch' in sys.modules, status)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=Path(train_RL_agents.__file__).parents[1],
-        check=True,
-    )
-    assert done.stdout.splitlines()[-1] == "False 0"
-    assert all(f"    {name}" in done.stdout for name in COMMANDS)
+    assert lines[-1] == "False 0"
+    assert all(any(line.startswith(f"    {name}") for line in lines) for name in COMMANDS)
 
 
 def test_package_exports_are_lazy_but_there():
@@ -116,18 +116,11 @@ def test_what_was_meant_is_proposed(capsys, line, proposed):
 
 
 def test_a_typo_of_a_command_is_answered_without_importing_torch():
-    code = (
+    lines = printed(
         "import sys; from train_RL_agents.cli import main; main(['trian']);"
         "main(['--version']); print('torch' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=Path(train_RL_agents.__file__).parents[1],
-        check=True,
-    )
-    *found, imported = done.stdout.split()
+    *found, imported = " ".join(lines).split()
     assert found[::2] == ["marinenav", "torch", "torchrl"]
     assert found[3].startswith(torch.__version__.partition("+")[0])
     assert imported == "False"
@@ -181,21 +174,21 @@ def test_train_reads_a_file_and_overrides_it(trainers, tmp_path):
     assert trainers[0].quiet
 
 
-@pytest.mark.parametrize(("late", "status"), [(False, 130), (True, 0)])
-def test_a_run_that_is_asked_to_stop_in_its_last_iteration_is_complete(trainers, monkeypatch, late, status):
-    monkeypatch.setattr(FakeTrainer, "interrupts", (0,))
-    monkeypatch.setattr(FakeTrainer, "late", late)
-    assert main(["train", "--seed", "0"]) == status
-
-
 @pytest.mark.parametrize(
-    ("interrupted", "late", "status", "made"), [(0, False, 130, 1), (0, True, 130, 1), (1, True, 0, 2)]
+    ("seeds", "interrupted", "late", "status", "made"),
+    [
+        (["0"], 0, False, 130, 1),
+        (["0"], 0, True, 0, 1),  # in its last iteration it is complete
+        (["0", "1", "--json-lines"], 0, False, 130, 1),
+        (["0", "1", "--json-lines"], 0, True, 130, 1),
+        (["0", "1", "--json-lines"], 1, True, 0, 2),
+    ],
 )
-def test_seeds_of_one_process_stop_together(trainers, monkeypatch, interrupted, late, status, made):
+def test_seeds_of_one_process_stop_together(trainers, monkeypatch, seeds, interrupted, late, status, made):
     """A run may be complete, but the next one does not begin."""
     monkeypatch.setattr(FakeTrainer, "interrupts", (interrupted,))
     monkeypatch.setattr(FakeTrainer, "late", late)
-    assert main(["train", "--seed", "0", "1", "--json-lines"]) == status
+    assert main(["train", "--seed", *seeds]) == status
     assert len(trainers) == made
 
 
@@ -269,20 +262,20 @@ def test_a_policy_that_is_not_finite_is_refused(capsys, tmp_path, policy, comman
     assert not list(tmp_path.glob("runs/*"))
 
 
-def test_output_may_hold_characters_that_the_terminal_does_not_know(monkeypatch):
-    shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+@pytest.mark.parametrize(
+    ("options", "text", "expected"),
+    [
+        ({"encoding": "ascii"}, "caf\udce9 \u2500", b"caf\\udce9 \\u2500\n"),
+        # Names are printed byte for byte where Python does so.
+        ({"encoding": "utf-8", "errors": "surrogateescape"}, "caf\udce9", b"caf\xe9\n"),
+    ],
+)
+def test_output_may_hold_characters_that_the_terminal_does_not_know(monkeypatch, options, text, expected):
+    shown = io.TextIOWrapper(io.BytesIO(), **options)
     monkeypatch.setattr(sys, "stdout", shown)
-    monkeypatch.setattr(doctor, "run", lambda arguments: print("caf\udce9 \u2500") or 0)
+    monkeypatch.setattr(doctor, "run", lambda arguments: print(text) or 0)
     assert main(["doctor"]) == 0
-    assert shown.buffer.getvalue() == b"caf\\udce9 \\u2500\n"
-
-
-def test_names_are_printed_byte_for_byte_where_python_does(monkeypatch):
-    shown = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape")
-    monkeypatch.setattr(sys, "stdout", shown)
-    monkeypatch.setattr(doctor, "run", lambda arguments: print("caf\udce9") or 0)
-    assert main(["doctor"]) == 0
-    assert shown.buffer.getvalue() == b"caf\xe9\n"
+    assert shown.buffer.getvalue() == expected
 
 
 # Threads

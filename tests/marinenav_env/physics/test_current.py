@@ -44,16 +44,3 @@ def test_without_core_slots_the_water_is_still() -> None:
     got = current_velocity(x, x, torch.zeros(2, 0, 2), torch.zeros(2, 0), torch.ones(1))
     for part in got:
         assert part.shape == (2, 3) and not part.any()
-
-
-def test_the_edge_of_a_core_turns_at_its_edge_speed() -> None:
-    # 3 m/s at 0.5 m: clockwise seen from above is from x (north) to y (east).
-    circulation = torch.tensor([[2.0 * torch.pi * 0.5 * 3.0]])
-    got = current_velocity(
-        torch.tensor([[0.5]]),
-        torch.zeros(1, 1),
-        torch.zeros(1, 1, 2),
-        circulation,
-        torch.tensor([0.5]),
-    )
-    assert torch.stack(got).flatten().tolist() == pytest.approx([0.0, -3.0], abs=1e-6)

@@ -83,34 +83,11 @@ def test_discrete_tables_may_differ_between_environments() -> None:
     assert got.tolist() == [[[1.0, 4.0]], [[6.0, 7.0]]]
 
 
-def test_forces_equal_the_oracle(world: World) -> None:
-    angle = world.scenario.thruster_angle
-    got = dynamics.thruster_forces(world.state.thrust, angle, world.parameters.vessel)
-    for e, r in each_robot(world):
-        params = oracle_vessel(world.episodes[e], r)
-        expected = oracle.thrust_force(params, *world.state.thrust[e, r].tolist())
-        assert [float(part[e, r]) for part in got] == pytest.approx(expected, abs=1e-9)
-
-
 def test_steady_thrust_balances_the_drag_ahead() -> None:
     vessel = vessel_of(VesselConfig(xU=(-60.0, -50.0), xUU=(-30.0, -20.0)), 2)
     velocity = torch.tensor([[[3.0, -4.0, 9.0], [0.0, 2.0, 0.0]]], dtype=torch.float64)
     found = dynamics.steady_thrust(velocity, vessel)
     assert found.tolist() == [[[525.0, 525.0], [90.0, 90.0]]]  # half of 210 x 5 and of 90 x 2
-
-
-def test_acceleration_equals_the_oracle(world: World) -> None:
-    state, vessel = world.state, world.parameters.vessel
-    tau = dynamics.thruster_forces(state.thrust, world.scenario.thruster_angle, vessel)
-    u, v, r = state.velocity_ground.unbind(-1)
-    u_r, v_r, _ = state.velocity_water.unbind(-1)
-    got = torch.stack(dynamics.acceleration((u, v), (u_r, v_r), r, tau, vessel), -1)
-    for e, i in each_robot(world):
-        ground = state.velocity_ground[e, i].tolist()
-        water = [*state.velocity_water[e, i, :2].tolist(), ground[2]]
-        params, thrust = oracle_vessel(world.episodes[e], i), state.thrust[e, i].tolist()
-        expected = oracle.acceleration(params, water, ground, thrust)
-        assert got[e, i].tolist() == pytest.approx(expected, abs=1e-11)
 
 
 @pytest.mark.parametrize("newton", [0.0, 200.0])

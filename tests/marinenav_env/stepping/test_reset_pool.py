@@ -147,10 +147,6 @@ def fixed(scenarios: int, num_envs: int) -> FixedPool:
     return FixedPool(scenario, make_reset_state, num_envs)
 
 
-def test_more_environments_than_fixed_scenarios() -> None:
-    assert entries(fixed(3, 5), None).tolist() == [0, 1, 2, 0, 1]
-
-
 @pytest.mark.parametrize(
     ("scenarios", "num_envs"),
     [(4, 1), (4, 4), (4, 8), (8, 4), (6, 4), (4, 6), (5, 3), (3, 5), (1, 3)],
@@ -260,33 +256,6 @@ def test_what_is_no_sampler_is_refused(sampler: Any, message: str) -> None:
     given = Curriculum(LEVELS, sampler=sampler, pool_size=4, refresh_size=4)
     with pytest.raises(ConfigError, match=message):
         MarineNavEnv(scenarios=given, seed=0)
-
-
-@pytest.mark.parametrize("kind", ["mixture", "schedule", "fixed"])
-def test_state_dict_is_a_snapshot_that_restores_everything(kind: str) -> None:
-    def make(seed: int) -> SampledPool | FixedPool:
-        if kind == "fixed":
-            sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
-            scenario = sampler.sample(torch.arange(12) % 3, torch.Generator().manual_seed(seed))
-            return FixedPool(scenario, make_reset_state, 4)
-        settings = {"timesteps": (0, 20, 60)} if kind == "schedule" else {}
-        return sampled(seed=seed, **settings)
-
-    def run(pool: SampledPool | FixedPool, begin: int, end: int) -> list[Tensor]:
-        found = []
-        for step in range(begin, end):
-            pool.refresh(4 * step)
-            index = entries(pool, torch.arange(4) % 3 == step % 3)
-            found += [index, pool.states.scenario.start[index], pool.states.scenario.level[index]]
-        return found
-
-    pool = make(seed=0)  # the seed of a drawn one is saved by the environment
-    run(pool, 0, 7)
-    saved = pool.state_dict()
-    expected = run(pool, 7, 20)
-    for other in (pool, make(seed=int(kind == "fixed"))):
-        other.load_state_dict(saved)
-        assert all(map(torch.equal, run(other, 7, 20), expected))
 
 
 @pytest.mark.parametrize(
