@@ -64,14 +64,6 @@ def test_every_seed_gives_others(seed: int) -> None:
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_an_environment_does_not_depend_on_the_others() -> None:
-    source = RandomSource.seeded(1, 9, CPU)
-    some = torch.tensor([6, 2, 3])
-    whole = source.uniform((9, 3, 2), torch.float64)
-    part = source._replace(environment=some).uniform((3, 3, 2), torch.float64)
-    assert torch.equal(part, whole[some])
-
-
 def test_each_environment_may_have_a_step_of_its_own() -> None:
     source = RandomSource.seeded(1, 4, CPU)
     steps = torch.tensor([5, 0, 2**32 - 1, 5])
@@ -119,11 +111,6 @@ def test_numbers_follow_from_counter_and_key() -> None:
         found = source.normal((2, 12), torch.float64)[environment, number::3]
         pairs = (*normal(*normals[:2], torch.float64), *normal(*normals[2:], torch.float64))
         assert found.tolist() == [float(each) for each in pairs]
-
-
-def test_environments_are_numbered_from_the_first() -> None:
-    assert RandomSource.seeded(0, 3, CPU).environment.tolist() == [0, 1, 2]
-    assert RandomSource.seeded(0, 3, CPU, 5).environment.tolist() == [5, 6, 7]
 
 
 def test_each_step_takes_the_next_source() -> None:

@@ -13,7 +13,6 @@ from marinenav_env import ConfigError, MarineNavEnv
 from marinenav_env.scenarios.reset import controlled
 from marinenav_env.stepping.actions import unusable
 from tests.marinenav_env.env_helpers import ACTION, equal, make
-from tests.marinenav_env.helpers import simple_episode
 
 STEPS: dict[str, Callable[[MarineNavEnv, Any], Any]] = {
     "step": lambda env, td: env.step(td),
@@ -196,11 +195,3 @@ def test_only_acting_robots_count() -> None:
     assert unusable(torch.full((1, 2, 2), math.nan), acting, None).tolist() == [[True, False]]
     assert unusable(torch.tensor([[24, 25]]), acting, 25).tolist() == [[False, False]]
     assert unusable(torch.tensor([[25, 0]]), acting, 25).tolist() == [[True, False]]
-
-
-def test_a_nan_makes_no_ghost() -> None:
-    """It would have neither a place nor collisions."""
-    env = MarineNavEnv(scenarios=[simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)])])
-    with pytest.raises(ConfigError, match=NUMBER):
-        env.rollout(9, lambda td: td.set(ACTION, torch.full((1, 1, 2), math.nan)))
-    assert env.state.pose.isfinite().all()
