@@ -418,8 +418,8 @@ def read(state, value):
     return state, {"sum": noise + value.sum().item() + large[:2]}
 
 
-good = Loop(draw, (), device, generators=[shared], say=said.append)
-broken = Loop(read, (), device, generators=[shared], say=said.append)
+good = Loop(draw, (), device, generators=[shared], log=said.append)
+broken = Loop(read, (), device, generators=[shared], log=said.append)
 zeros = torch.zeros(2, device=device)
 found = [good(zeros)["noise"].clone() for _ in range(WARM_UPS + 2)]
 found += [broken(zeros)["sum"] - 1.0 for _ in range(WARM_UPS + 2)]
