@@ -14,7 +14,7 @@ import pytest
 
 from tests.extend_page import commands, write_entry_points, write_package
 from tests.own_parts import allow_only
-from tests.train_RL_agents.tiny_runs import TINY
+from tests.train_RL_agents.tiny_runs import TINY, small_pool
 from train_RL_agents.cli import BAD_INPUT, main
 from train_RL_agents.run.checkpoint import find_run, load_policy
 
@@ -62,7 +62,8 @@ def _elsewhere(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setattr(sys, "path", [str(site), *sys.path])
     monkeypatch.chdir(tmp_path)
     forget()
-    yield
+    with small_pool():
+        yield
     forget()
 
 
@@ -111,7 +112,7 @@ def life(folder: str, parts: Sequence[str]) -> None:
 @pytest.fixture(scope="module")
 def folder(site: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run with a part of every kind; read only."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, small_pool():
         patch.setattr(sys, "path", [str(site), *sys.path])
         allow_only(patch)
         patch.chdir(tmp_path_factory.mktemp("run"))

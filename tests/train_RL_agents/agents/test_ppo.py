@@ -16,7 +16,7 @@ from tests.train_RL_agents.agents.on_policy_oracle import (
 )
 from tests.train_RL_agents.helpers import make_rollout, seeded
 from tests.train_RL_agents.learners import agent_of
-from train_RL_agents.agents.ppo import PPO, PPOConfig, clipped_surrogate, value_error
+from train_RL_agents.agents.ppo import PPO, PPOConfig, clipped_surrogate
 
 close = pytest.approx
 
@@ -68,26 +68,6 @@ def test_figures_for_the_log_by_hand():
     assert losses["approx_kl"].item() == close((0.0 + 2.0 - 1.0 - math.log(2.0)) / 2)
     assert losses["clip_fraction"].item() == close(0.5)
     assert losses["entropy"].item() == close(math.log(2.0))
-
-
-@pytest.mark.parametrize(
-    ("value", "before", "target", "clip", "error"),
-    [
-        (1.0, 0.0, 2.0, 0.0, 1.0),  # no clip
-        (1.0, 0.0, 2.0, 0.5, (0.5 - 2.0) ** 2),  # went too far towards the target
-        (1.0, 0.0, -2.0, 0.5, 9.0),  # and away from it
-        (0.3, 0.0, 2.0, 0.5, 1.7**2),  # within
-        (-1.0, 0.0, -2.0, 0.5, 1.5**2),
-    ],
-)
-def test_value_error_by_hand(value, before, target, clip, error):
-    _, batch = scripted_ppo([1.0], [0.0], values=(before,), targets=(target,))
-    found = torch.tensor([value], requires_grad=True)
-    result = value_error(found, batch, clip)
-    assert result.item() == close(error)
-    result.sum().backward()
-    limited = error != (value - target) ** 2
-    assert found.grad.item() == close(0.0 if limited else 2.0 * (value - target))
 
 
 def test_beyond_the_target_divergence_the_policy_stays():

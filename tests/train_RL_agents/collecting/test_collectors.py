@@ -1,11 +1,10 @@
 """Where steps come from, as the training loop sees it."""
 
 import pytest
-import torch
 from torchrl.collectors import Collector
 
 from marinenav_env import GROUP
-from tests.train_RL_agents.tiny_runs import differences, new_run
+from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -13,28 +12,6 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 def collector_of(path, *words):
     return TorchRLTrainer(new_run(path, *words), quiet=True).collector
-
-
-@pytest.mark.parametrize(
-    ("words", "steps"),
-    [
-        ((), 1),
-        (("trainer.steps_per_batch=3",), 3),
-        (("agent_type=PPO",), 2),
-    ],
-)
-@pytest.mark.parametrize("by_graphs", [False, True])
-def test_steps_have_torchrls_keys_and_are_counted(tmp_path, words, steps, by_graphs):
-    collector = collector_of(tmp_path, *words)
-    collector.by_graphs = by_graphs
-    for number in range(1, 4):
-        found = collector.collect()
-        assert found.batch_size == (8, steps)
-        assert collector.env_steps == collector.env.env_steps == number * 8 * steps
-    for key in ("action", "mask", ("observation", "self_state")):
-        assert (GROUP, *([key] if isinstance(key, str) else key)) in found.keys(True)
-    for key in ("reward", "done", "terminated", "mask", ("observation", "self_state")):
-        assert ("next", GROUP, *([key] if isinstance(key, str) else key)) in found.keys(True)
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -75,20 +52,3 @@ def test_exploration_with_uniform_actions_is_a_setting_of_off_policy_agents(tmp_
     assert collector_of(tmp_path / "a", "agent_type=SAC", "trainer.exploration=uniform").policy.uniform
     assert not collector_of(tmp_path / "b", "agent_type=SAC").policy.uniform
     assert not collector_of(tmp_path / "c", "agent_type=PPO").policy.uniform
-
-
-@pytest.mark.parametrize("by_graphs", [False, True])
-def test_a_restored_collector_goes_on_identically(tmp_path, by_graphs):
-    first, other = (collector_of(tmp_path / name, "agent_type=PPO") for name in "ab")
-    first.by_graphs = other.by_graphs = by_graphs
-    for _ in range(3):
-        first.collect()
-    other.load_state_dict(first.state_dict(), first.env_steps)
-    other.policy._generator.set_state(first.policy._generator.get_state())
-    for each in (first, other):
-        each.policy.agent.requires_grad_(False)
-    for _ in range(3):
-        ours, theirs = other.collect(), first.collect()
-        assert torch.equal(ours[GROUP, "action"], theirs[GROUP, "action"])
-        assert differences(ours["next"].to_dict(), theirs["next"].to_dict()) == []
-    assert other.env_steps == first.env_steps

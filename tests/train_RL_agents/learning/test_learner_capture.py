@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from marinenav_env.runtime.loop import WARM_UPS
 from tests.train_RL_agents.helpers import make_batch, seeded
-from tests.train_RL_agents.learners import agent_of, all_equal, learner_of, values_of
+from tests.train_RL_agents.learners import agent_of, learner_of, values_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.learning.meter import Meter
 
@@ -83,22 +83,6 @@ def test_captured_updates_equal_others(name, precision):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
     states = [learner._generator.get_state() for learner in learners]
     assert torch.equal(*states)
-
-
-@gpu
-@needs_gpu
-def test_the_step_size_does_not_freeze():
-    batch = on_gpu(make_batch(agent_of("DQN"), 16, seeded()))
-    learner = learner_of(device=torch.device("cuda:0"), learning_rate=1e-2, learning_rate_final=0)
-    for _ in range(WARM_UPS + 2):
-        learner.update(batch)
-    before = values_of(learner.agent.networks)
-    learner.set_progress(1.0)
-    learner.update(batch)
-    assert all_equal(values_of(learner.agent.networks), before)
-    learner.set_progress(0.0)
-    learner.update(batch)
-    assert not all_equal(values_of(learner.agent.networks), before)
 
 
 @gpu
