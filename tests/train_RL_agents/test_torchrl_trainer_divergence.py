@@ -240,7 +240,7 @@ def test_a_run_that_ends_before_its_first_step_ends_with_the_same_bits(tmp_path)
     assert differences(results(expected), results(run)) == []
 
 
-@pytest.mark.parametrize(("name", "fault"), zip(NAMES, FAULTS, strict=True))
+@pytest.mark.parametrize(("name", "fault"), [*zip(NAMES, FAULTS, strict=True)])
 def test_a_run_goes_back_with_half_the_rate(tmp_path, capsys, name, fault):
     run = new_run(
         tmp_path, f"agent_type={name}", REWIND, "trainer.learning_rate_final=5e-4", "trainer.learning_rate=5e-4"
