@@ -69,11 +69,6 @@ class Fit:
     iterations: int
     """Iterations of both searches."""
 
-    @property
-    def values(self) -> dict[str, float]:
-        """Return the values of the coefficients by name."""
-        return {item.coefficient.name: item.value for item in self.estimates}
-
 
 def fit(
     log: BoatLog,

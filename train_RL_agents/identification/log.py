@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import ConfigError, require
+from train_RL_agents.identification.coefficients import value_of
 from train_RL_agents.identification.plausibility import check_motion, check_units, drop_jumps
 
 Array = NDArray[np.float64]
@@ -104,7 +105,7 @@ def _parse(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
         if position_columns[0] == "x":
             pose[:, :2] = pose[:, 1::-1]
         pose[:, 2] = 0.5 * math.pi - pose[:, 2]
-    pose = _without_halves(pose)
+    pose[~np.isfinite(pose).all(1)] = math.nan
     time = time - time[0]
     dropped = drop_jumps(time, pose, vessel)
     notes += [f"{dropped} positions that no boat can jump to are not used"] if dropped else []
@@ -168,9 +169,8 @@ def _number(text: str, name: str, line: int) -> float:
     return value
 
 
-def _choose(names: Sequence[str], groups: Iterable[tuple[str, ...]], what: str) -> tuple[str, ...]:
+def _choose(names: Sequence[str], groups: Sequence[tuple[str, ...]], what: str) -> tuple[str, ...]:
     """Return the columns of a quantity: the first group that is complete."""
-    groups = tuple(groups)
     for group in groups:
         if set(group) <= set(names):
             return group
@@ -229,12 +229,10 @@ def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> A
     """Return commands as shares of the limits of a boat."""
     if names[0].endswith("_command"):
         return np.clip(commands, -1.0, 1.0)
-    most, least = _single(vessel.max_thrust), -_single(vessel.min_thrust)
-    limits = np.full(commands.shape, most)
-    limits[:, 0] = np.where(commands[:, 0] < 0.0, max(least, 1e-9), most)
-    limits[:, 1] = np.where(commands[:, 1] < 0.0, max(least, 1e-9), most)
+    most, least = value_of(vessel, "max_thrust"), -value_of(vessel, "min_thrust")
+    limits = np.where(commands < 0.0, max(least, 1e-9), most)
     if names[1] == "angle":
-        limits[:, 1] = _single(vessel.actuators.angle_limit)
+        limits[:, 1] = value_of(vessel, "angle_limit")
     return np.clip(commands / limits, -1.0, 1.0)
 
 
@@ -245,13 +243,3 @@ def _to_plane(degrees: Array) -> Array:
     first = int(np.argmax(present))
     east = (longitude - longitude[first] + math.pi) % (2.0 * math.pi) - math.pi
     return _EARTH * np.column_stack((latitude - latitude[first], east * math.cos(latitude[first])))
-
-
-def _without_halves(pose: Array) -> Array:
-    """Return poses that are missing where any of their numbers is."""
-    present = np.isfinite(pose).all(1, keepdims=True)
-    return np.where(present, pose, math.nan)
-
-
-def _single(value: float | tuple[float, ...]) -> float:
-    return float(value[0] if isinstance(value, tuple) else value)

@@ -6,20 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from marinenav_env.config import VesselConfig
 from train_RL_agents.identification.coefficients import Coefficient
 from train_RL_agents.identification.log import BoatLog
-from train_RL_agents.identification.segments import (
-    COMMAND_GAP,
-    POSE_GAP,
-    SECONDS,
-    Segments,
-    cut,
-    guess_initial,
-)
+from train_RL_agents.identification.segments import COMMAND_GAP, POSE_GAP, SECONDS, cut, guess_initial
 from train_RL_agents.identification.shooting import Point, Problem, minimise
 from train_RL_agents.identification.simulation import STEP, Simulator, at_times, substeps_of, wrapped
 
@@ -71,48 +63,45 @@ class Prediction:
 
 def predict(
     log: BoatLog,
-    vessels: Sequence[VesselConfig],
+    vessel: VesselConfig,
     coefficients: Sequence[Coefficient],
-    values: Sequence[Sequence[float]],
-    currents: Sequence[tuple[float, float]],
+    values: Sequence[float],
+    current: tuple[float, float],
     begin: float,
-) -> tuple[Prediction, ...]:
-    """Return the predictions of boats over the end of a log.
+) -> Prediction:
+    """Return the predictions of a boat over the end of a log.
 
     The initial state of each prediction is estimated from the 20 s before its start, and not from what it predicts.
 
     Args:
         log: the log.
-        vessels: the preset of each boat.
+        vessel: preset of the boat.
         coefficients: coefficients that differ.
-        values: their values for each boat.
-        currents: velocity of the water for each boat (m/s).
+        values: their values.
+        current: velocity of the water (m/s).
         begin: time from which on predictions start (s).
     """
-    horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.seconds]
-    if not horizons:
-        horizons = [HORIZONS[0]]
-    starts = _starts(log, begin, horizons)
+    horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.seconds] or [HORIZONS[0]]
+    starts, longest = _starts(log, begin, horizons), horizons[-1]
     if not len(starts):
-        return tuple(_empty() for _ in vessels)
-    longest = horizons[-1]
-    return tuple(
-        _predict(log, Simulator(vessel, [item.name for item in coefficients], substeps_of(vessel)), coefficients, *rest)
-        for vessel, *rest in zip(
-            vessels,
-            values,
-            currents,
-            [starts] * len(vessels),
-            [longest] * len(vessels),
-            [horizons] * len(vessels),
-            strict=True,
-        )
-    )
-
-
-def _empty() -> Prediction:
-    """Return no predictions."""
-    return Prediction(np.zeros(0), np.zeros((0, 1, 3)), np.zeros((0, 0)), np.zeros((0, 0, 3)), ())
+        return Prediction(np.zeros(0), np.zeros((0, 1, 3)), np.zeros((0, 0)), np.zeros((0, 0, 3)), ())
+    simulator = Simulator(vessel, [item.name for item in coefficients], substeps_of(vessel))
+    targets = simulator.targets(log.commands)
+    before = cut(log, [(start - _RUN_UP, start) for start in starts], targets, _RUN_UP)
+    problem = Problem(simulator, coefficients, before)
+    point = Point(np.array(values) / problem.scale, np.array(current), guess_initial(before))
+    point, _, _ = minimise(problem, point, (), _GAIN, _ITERATIONS, with_current=False)
+    # The simulation goes on from the run-up, whose end is the start of the prediction.
+    ends = np.minimum(starts + longest, log.seconds)
+    whole = cut(log, [*zip(starts - _RUN_UP, ends, strict=True)], targets, _RUN_UP + longest)
+    poses = problem.poses(whole, point.scaled[None], point.initial[None])[0]
+    poses[..., :2] += (np.arange(poses.shape[1]) * STEP)[:, None] * point.current
+    poses = poses[:, round(_RUN_UP / STEP) :]
+    stamp = whole.stamp - _RUN_UP
+    measured = np.where((stamp >= 0.0)[..., None], whole.pose, np.nan)
+    stamp = np.where(np.isfinite(measured[..., 0]), stamp, 0.0)
+    errors = tuple(_error(horizon, poses, stamp, measured, ends - starts) for horizon in horizons)
+    return Prediction(starts, poses, stamp, measured, tuple(error for error in errors if error.count))
 
 
 def _starts(log: BoatLog, begin: float, horizons: Sequence[float]) -> Array:
@@ -130,52 +119,6 @@ def _is_whole(log: BoatLog, start: float) -> bool:
     poses = poses[poses >= start - _RUN_UP]
     enough = len(poses) >= 10 and float(np.diff(poses).max()) <= POSE_GAP and poses[0] <= start - 0.5 * _RUN_UP
     return bool(enough and float(np.diff(rows).max(initial=0.0)) <= COMMAND_GAP)
-
-
-def _predict(
-    log: BoatLog,
-    simulator: Simulator,
-    coefficients: Sequence[Coefficient],
-    values: Sequence[float],
-    current: tuple[float, float],
-    starts: Array,
-    longest: float,
-    horizons: Sequence[float],
-) -> Prediction:
-    """Return the predictions of one boat; see predict."""
-    targets = simulator.targets(log.commands)
-    before = cut(log, [(start - _RUN_UP, start) for start in starts], targets, _RUN_UP)
-    problem = Problem(simulator, coefficients, before)
-    scaled, drift = np.array(values) / problem.scale, np.array(current)
-    point = Point(scaled, drift, guess_initial(before))
-    point, _, _ = minimise(problem, point, (), _GAIN, _ITERATIONS, with_current=False)
-    # The simulation goes on from the run-up, whose end is the start of the prediction.
-    whole = cut(
-        log, [(start - _RUN_UP, min(start + longest, log.seconds)) for start in starts], targets, _RUN_UP + longest
-    )
-    poses = _poses(problem, whole, point)
-    first = round(_RUN_UP / STEP)
-    stamp = whole.stamp - _RUN_UP
-    measured = np.where((stamp >= 0.0)[..., None], whole.pose, np.nan)
-    stamp = np.where(np.isfinite(measured[..., 0]), stamp, 0.0)
-    poses = poses[:, first:]
-    ends = np.minimum(starts + longest, log.seconds) - starts
-    errors = tuple(_error(horizon, poses, stamp, measured, ends) for horizon in horizons)
-    return Prediction(starts, poses, stamp, measured, tuple(error for error in errors if error.count))
-
-
-def _poses(problem: Problem, segments: Segments, point: Point) -> Array:
-    """Return the poses of segments over ground."""
-    values = torch.from_numpy(np.repeat((point.scaled * problem.scale)[None], len(segments.start), 0))
-    parts = map(torch.from_numpy, (segments.first, segments.changes, segments.ago))
-    with torch.no_grad():
-        actuator = problem.simulator.started(values, *parts)
-        poses = problem.simulator.poses(
-            values, torch.from_numpy(point.initial), actuator, torch.from_numpy(segments.shares)
-        ).numpy()
-    times = np.arange(poses.shape[1]) * STEP
-    poses[..., :2] += times[:, None] * point.current
-    return np.asarray(poses)
 
 
 def _error(horizon: float, poses: Array, stamp: Array, measured: Array, ends: Array) -> HorizonError:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.support.validation import require
-from marinenav_env.vessels import FORMAT, PUBLISHED, UNITS, VERSION, VesselFile, make_vessel, read_vessel_file
+from marinenav_env.vessels import FORMAT, PUBLISHED, UNITS, VERSION, VesselFile, read_vessel_file
 from train_RL_agents.identification.coefficients import choose, is_tied
 from train_RL_agents.identification.fit import KEPT, TIED, Estimate, Fit, fit
 from train_RL_agents.identification.log import BoatLog, read_log
 from train_RL_agents.identification.manoeuvres import manoeuvres_for, plan
 from train_RL_agents.identification.prediction import HORIZONS, Prediction, predict
+from train_RL_agents.results.rows import finite
 from train_RL_agents.results.table import Column, Table
 
 HELD_OUT = 0.25
@@ -75,9 +76,8 @@ def identify(
     begin = log.seconds * (1.0 - HELD_OUT)
     coefficients = choose(boat, log.in_newtons, more, kept)
     result = fit(log, boat, coefficients, begin, report)
-    values = [item.value for item in result.estimates], [item.preset for item in coefficients]
-    currents = result.current, result.current
-    prediction, before = predict(log, (boat, boat), coefficients, values, currents, begin)
+    fitted, usual = [item.value for item in result.estimates], [item.preset for item in coefficients]
+    prediction, before = (predict(log, boat, coefficients, values, result.current, begin) for values in (fitted, usual))
     return Identification(log, path.name, preset, result, begin, prediction, before)
 
 
@@ -115,10 +115,9 @@ def _settings(result: Identification) -> dict[str, Any]:
     estimates = {item.coefficient.name: item for item in result.fit.estimates}
     if "yDotR" in estimates and is_tied(preset.vessel):
         estimates["nDotV"] = estimates["yDotR"]
-    usual = make_vessel(dict(preset.settings))
     stated = dict(preset.settings)
     for name in estimates:
-        key = f"actuators.{name}" if hasattr(usual.actuators, name) else name
+        key = f"actuators.{name}" if hasattr(preset.vessel.actuators, name) else name
         stated.setdefault(key, 0.0)
     settings: dict[str, Any] = {}
     for key, value in stated.items():
@@ -209,18 +208,9 @@ def result_text(result: Identification) -> str:
             for item in fitted.estimates
         },
         "prediction": [asdict(error) for error in result.prediction.errors],
-        "prediction_of_preset": [_finite(asdict(error)) for error in result.before.errors],
+        "prediction_of_preset": [asdict(error) for error in result.before.errors],
     }
-    return json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
-
-
-def _finite(content: Any) -> Any:
-    """Return content of JSON with null in place of numbers that are not finite."""
-    if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
+    return json.dumps(finite(content), indent=2, allow_nan=False) + "\n"
 
 
 # Text -------------------------------------------------------------------------------------------

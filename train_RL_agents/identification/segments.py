@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,6 @@ class Segments:
     """[E, C, 2] changes of these before the start."""
     ago: Array
     """[E, C] times from these changes to the start (s)."""
-
-    def rows(self, chosen: Array | Sequence[int] | NDArray[np.bool_]) -> Segments:
-        """Return some of the segments."""
-        return replace(self, **{name: value[chosen] for name, value in vars(self).items()})
 
 
 def spans(log: BoatLog, begin: float, end: float, seconds: float = SECONDS) -> list[tuple[float, float]]:
@@ -120,15 +116,8 @@ def cut(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, seco
                 begin - log.time[kept],
             )
         )
-    return Segments(
-        np.array([begin for begin, _ in parts]),
-        _stack([row[0] for row in rows], 0.0),
-        _stack([row[1] for row in rows], 0.0),
-        _stack([row[2] for row in rows], np.nan),
-        _stack([row[3] for row in rows], 0.0),
-        _stack([row[4] for row in rows], 0.0),
-        _stack([row[5] for row in rows], 0.0),
-    )
+    filling = (0.0, 0.0, np.nan, 0.0, 0.0, 0.0)
+    return Segments(np.array([begin for begin, _ in parts]), *map(_stack, zip(*rows, strict=True), filling))
 
 
 def _stack(rows: Sequence[Array], filling: float) -> Array:

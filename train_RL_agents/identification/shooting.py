@@ -123,22 +123,30 @@ class Problem:
         """Return the loss of the distance from what is expected a priori."""
         return float(0.5 * (self.precision * self.offset(point) ** 2).sum())
 
-    def _residuals(self, scaled: Array, initial: Array, current: Array) -> Array:
-        """Return residuals [V, E, M, 3] of V variants: coefficients [V, K], states [V, E, 6], one current [2]."""
-        variants, segments = len(scaled), self.segments
-        count = len(segments.start)
+    def poses(self, segments: Segments, scaled: Array, initial: Array) -> Array:
+        """Return simulated poses [V, E, N + 1, 3] of V variants, without the current.
+
+        Args:
+            segments: segments, which give the commands.
+            scaled: [V, K] coefficients, over their scales.
+            initial: [V, E, 6] states at the start of the segments.
+        """
+        variants, count = initial.shape[:2]
 
         def repeat(array: Array) -> torch.Tensor:
             return torch.from_numpy(np.tile(array, (variants, *[1] * (array.ndim - 1))))
 
         values = torch.from_numpy(np.repeat(scaled * self.scale, count, 0))
         actuator = self.simulator.started(values, *map(repeat, (segments.first, segments.changes, segments.ago)))
+        states = torch.from_numpy(initial.reshape(-1, 6))
         with torch.no_grad():
-            poses = self.simulator.poses(
-                values, torch.from_numpy(initial.reshape(-1, 6)), actuator, repeat(segments.shares)
-            )
-        predicted = at_times(poses.numpy(), np.tile(segments.stamp, (variants, 1)))
-        predicted = predicted.reshape(variants, count, -1, 3)
+            poses = self.simulator.poses(values, states, actuator, repeat(segments.shares))
+        return np.asarray(poses.unflatten(0, (variants, count)).numpy())
+
+    def _residuals(self, scaled: Array, initial: Array, current: Array) -> Array:
+        """Return residuals [V, E, M, 3] of V variants: coefficients [V, K], states [V, E, 6], one current [2]."""
+        segments = self.segments
+        predicted = at_times(self.poses(segments, scaled, initial), np.tile(segments.stamp, (len(scaled), 1, 1)))
         predicted[..., :2] += segments.stamp[None, :, :, None] * current
         residuals = (predicted - segments.pose) / self.noise
         return np.where(np.isfinite(segments.pose), residuals, 0.0)

@@ -47,9 +47,8 @@ def identified(name, folder, seed, vessel):
     log = read_log(file, vessel)
     coefficients = choose(vessel, True)
     result = fit(log, vessel, coefficients, 0.75 * log.seconds)
-    (prediction,) = predict(
-        log, [vessel], coefficients, [[item.value for item in result.estimates]], [result.current], 0.75 * log.seconds
-    )
+    values = [item.value for item in result.estimates]
+    prediction = predict(log, vessel, coefficients, values, result.current, 0.75 * log.seconds)
     return result, distance(prediction, 60.0, truth, rows[:, 0] - rows[0, 0])
 
 
@@ -70,9 +69,8 @@ def test_a_boat_is_identified_from_wrong_coefficients(name, tmp_path):
     assert error < max(0.5, 0.02 * path)
     held = inside(result, truth)
     assert sum(held.values()) >= 0.75 * len(held), held
-    assert result.values["xU"] + result.values["xUU"] == pytest.approx(
-        value_of(truth, "xU") + value_of(truth, "xUU"), rel=0.1
-    )
+    values = {item.coefficient.name: item.value for item in result.estimates}
+    assert values["xU"] + values["xUU"] == pytest.approx(value_of(truth, "xU") + value_of(truth, "xUU"), rel=0.1)
     assert result.noise[0] == pytest.approx(0.1, rel=0.15)
 
 
