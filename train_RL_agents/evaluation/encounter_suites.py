@@ -19,11 +19,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from marinenav_env.config import PerRobot, WorldConfig
+from marinenav_env.config import WorldConfig
 from marinenav_env.scenarios.draws import GeneratorDraws
 from marinenav_env.scenarios.encounters import draw_courses, meeting
 from marinenav_env.state import Scenario
-from train_RL_agents.evaluation.rules_suite import in_motion, slow_thrust
+from train_RL_agents.evaluation.rules_suite import in_motion, slow_thrust, with_slow_vessel
 
 IMAZU: tuple[tuple[float, ...], ...] = (
     (180,), (270,), (0,), (45,), (180, -90), (-10, -45), (0, -45), (180, -90), (-30, -90),
@@ -83,11 +83,7 @@ def scenarios_of(
     scenarios.level = torch.as_tensor(group).expand(len(course)).clone()
     new_world = replace(world, scenario=replace(world.scenario, width=length * SIDE, height=length * SIDE))
     if slow is not None:
-        max_thrust = world.vessel.max_thrust
-        strongest = max(max_thrust) if isinstance(max_thrust, tuple) else max_thrust
-        weak = slow_thrust(world, SLOW_THRUST)
-        thrust: PerRobot = tuple(weak if flag else strongest for flag in is_slow.tolist())
-        new_world = replace(new_world, vessel=replace(world.vessel, max_thrust=thrust))
+        new_world = with_slow_vessel(new_world, robots, slow, slow_thrust(world, SLOW_THRUST))
     return new_world, scenarios
 
 

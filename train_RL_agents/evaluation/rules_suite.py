@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -64,6 +64,21 @@ def slow_thrust(world: WorldConfig, thrust: float) -> float:
         return thrust
     most = world.vessel.max_thrust
     return thrust / VESSEL_THRUST * (max(most) if isinstance(most, tuple) else most)
+
+
+def with_slow_vessel(world: WorldConfig, robots: int, slot: int, thrust: float) -> WorldConfig:
+    """Return a world in which one vessel has weaker thrusters.
+
+    Args:
+        world: world whose strongest thrusters the others have.
+        robots: number of vessels.
+        slot: index of the slow one.
+        thrust: its largest thrust per side (N).
+    """
+    most = world.vessel.max_thrust
+    strongest = max(most) if isinstance(most, tuple) else most
+    limits = tuple(thrust if robot == slot else strongest for robot in range(robots))
+    return replace(world, vessel=replace(world.vessel, max_thrust=limits))
 
 
 def encounter_scenarios(

@@ -29,8 +29,8 @@ from train_RL_agents.evaluation.encounter_suites import (
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.packaged_suites import packaged_suite
-from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios, slow_thrust
-from train_RL_agents.evaluation.unruly_suite import group_names, unruly_scenarios
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios, slow_thrust, with_slow_vessel
+from train_RL_agents.evaluation.unruly_suite import GROUPS, unruly_scenarios
 from train_RL_agents.utils.closest import did_you_mean
 
 
@@ -239,11 +239,9 @@ def _rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
         scale = world.scenario.scale, world.scenario.speed_scale
         drawn = encounter_scenarios(encounter, world.vessel, episodes, seed + index, scale)
         # The vessel that is overtaken has weaker thrusters.
-        max_thrust: PerRobot = world.vessel.max_thrust
-        if encounter.other_thrust is not None:
-            strongest = max(max_thrust) if isinstance(max_thrust, tuple) else max_thrust
-            max_thrust = (strongest, slow_thrust(world, encounter.other_thrust))
-        encounter_world = replace(world, vessel=replace(world.vessel, max_thrust=max_thrust))
+        thrust, encounter_world = encounter.other_thrust, world
+        if thrust is not None:
+            encounter_world = with_slow_vessel(world, 2, 1, slow_thrust(world, thrust))
         parts.append(Part(encounter_world, _set_group(drawn, index)))
     return tuple(ENCOUNTERS), tuple(parts)
 
@@ -274,7 +272,7 @@ def _unruly(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
         replace(_make_part(drawn.world, drawn.scenarios, bool(drawn.others)), others=drawn.others)
         for drawn in unruly_scenarios(world, episodes, seed)
     )
-    return group_names(), tuple(parts)
+    return GROUPS, tuple(parts)
 
 
 def _make_part(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:

@@ -33,6 +33,8 @@ BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
 """Behaviours of the others by group; they alternate where there are two."""
 POLICY_GROUPS = {"steered by orca": "orca", "steered by ppo": "ppo", "steered by a blind ppo": "blind:ppo"}
 """Policies that steer the others by group, see contenders.find."""
+GROUPS = (*BEHAVIOUR_GROUPS, *POLICY_GROUPS)
+"""Names of the groups."""
 MORE = (3, 4)
 """Numbers of vessels of the encounters of more than two."""
 MAX_STEPS = 200
@@ -46,11 +48,6 @@ class Drawn(NamedTuple):
     scenarios: Scenario
     others: str
     """Policy that steers the others; empty if they have behaviours."""
-
-
-def group_names() -> tuple[str, ...]:
-    """Return the names of the groups."""
-    return (*BEHAVIOUR_GROUPS, *POLICY_GROUPS)
 
 
 def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[Drawn]:

@@ -12,19 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from marinenav_env.config import PerRobot, WorldConfig
+from marinenav_env.config import WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.encounter_sampler import ONSET
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.encounter_suites import KINDS, SLOW_SHARE, SLOW_THRUST, SPEED
-from train_RL_agents.evaluation.rules_suite import in_motion
+from train_RL_agents.evaluation.rules_suite import in_motion, with_slow_vessel
 
 COURSE, PASSING_SIDE, PACE, DISTANCE, LEAD = range(5)
 """Indices of the continuous parameters of a vessel."""
@@ -53,6 +53,7 @@ PER_SIDE = 4
 _NAMES = tuple(KINDS)
 _OVERTAKING, _OVERTAKEN = (_NAMES.index(name) for name in ("overtaking", "overtaken"))
 _INSTANT = torch.tensor([KEEP, SEE_NOTHING])
+Rows = TypeVar("Rows", bound=tuple[Any, ...])
 
 
 class Encounters(NamedTuple):
@@ -85,9 +86,9 @@ class Encounters(NamedTuple):
         return torch.arange(self.cell.shape[1]) < self.others[:, None]
 
 
-def joined(several: Sequence[Encounters]) -> Encounters:
-    """Return all encounters of several batches."""
-    return Encounters(*(torch.cat(tensors) for tensors in zip(*several, strict=True)))
+def joined(several: Sequence[Rows]) -> Rows:
+    """Return all rows of several batches, of encounters or of their outcomes."""
+    return type(several[0])(*(torch.cat(tensors) for tensors in zip(*several, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -150,10 +151,7 @@ def place(encounters: Encounters, world: WorldConfig) -> Iterator[Placed]:
             continue
         chosen, slowed = encounters.rows(rows), world
         if slow:
-            limit = world.vessel.max_thrust
-            strongest = max(limit) if isinstance(limit, tuple) else limit
-            thrust: PerRobot = (SLOW_THRUST, *[strongest] * chosen.cell.shape[1])
-            slowed = replace(world, vessel=replace(world.vessel, max_thrust=thrust))
+            slowed = with_slow_vessel(world, 1 + chosen.cell.shape[1], 0, SLOW_THRUST)
         yield Placed(rows, slowed, _scenarios(chosen, slow, world))
 
 

@@ -7,9 +7,9 @@ from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.evaluation.suites import make_set
 from train_RL_agents.evaluation.unruly_suite import (
     BEHAVIOUR_GROUPS,
+    GROUPS,
     MAX_STEPS,
     POLICY_GROUPS,
-    group_names,
     unruly_scenarios,
 )
 
@@ -18,7 +18,7 @@ WORLD = WorldConfig()
 
 def test_every_group_has_the_same_encounters():
     chosen = make_set("unruly", WORLD, 14)
-    assert chosen.groups == group_names() and len(chosen) == 14 * len(chosen.groups)
+    assert chosen.groups == GROUPS and len(chosen) == 14 * len(chosen.groups)
     starts, sizes = {}, {}
     for part in chosen.parts:
         for row, group in enumerate(part.scenarios.level.tolist()):
