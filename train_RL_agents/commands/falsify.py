@@ -63,9 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.evaluation.contenders import common_world, require_which
     from train_RL_agents.evaluation.selection import defaults
     from train_RL_agents.exporting.exported import find
-    from train_RL_agents.falsification.encounters import Space
-    from train_RL_agents.falsification.failures import Result, run_with, search
+    from train_RL_agents.falsification import trials
+    from train_RL_agents.falsification.encounters import Encounters, Space
+    from train_RL_agents.falsification.failures import Result, search
     from train_RL_agents.falsification.report import print_table, require_free, write_files
+    from train_RL_agents.falsification.searches import Trials
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
     from train_RL_agents.utils.signals import INTERRUPTED, first_signal
 
@@ -87,10 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
     def show(method: str, episodes: int, failures: int) -> None:
         print(f"{method}: {episodes:,} of {arguments.episodes:,} episodes, {failures:,} failures", flush=True)
 
+    def run_once(encounters: Encounters, noise: int) -> Trials:
+        return trials.run_encounters(contender, encounters, world, noise, device)
+
     with first_signal(lambda: stops.append(True)):
         for method in methods:
-            running = run_with(contender, world, device)
-            result = search(method, running, space, arguments.episodes, seed, show, lambda: bool(stops))
+            result = search(method, run_once, space, arguments.episodes, seed, show, lambda: bool(stops))
             if result is not None:
                 results.append(result)
     if results:

@@ -21,7 +21,7 @@ from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.falsification.encounters import Encounters, Space, describe, joined, place, signatures
 from train_RL_agents.falsification.searches import METHODS, Trials
-from train_RL_agents.falsification.trials import NAME, run_encounters
+from train_RL_agents.falsification.trials import NAME
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 
 POPULATION = 200
@@ -131,23 +131,7 @@ def search(
             progress(method, number, failures)
     if not encounters:
         return None
-    joined_trials = Trials(*(torch.cat(tensors) for tensors in zip(*trials, strict=True)))
-    return Result(method, joined(encounters), joined_trials, time.perf_counter() - began)
-
-
-def run_with(contender: Contender, world: WorldConfig, device: torch.device) -> Run:
-    """Return the function that runs encounters with a policy as the own vessel.
-
-    Args:
-        contender: policy or baseline.
-        world: world from which those of the encounters are derived.
-        device: device of the world.
-    """
-
-    def run(encounters: Encounters, seed: int) -> Trials:
-        return run_encounters(contender, encounters, world, seed, device)
-
-    return run
+    return Result(method, joined(encounters), joined(trials), time.perf_counter() - began)
 
 
 @dataclass(frozen=True)
@@ -164,16 +148,6 @@ class Collisions:
     def rows(self, chosen: Sequence[int]) -> Collisions:
         """Return some of the episodes."""
         return Collisions([self.episodes[row] for row in chosen], [self.labels[row] for row in chosen])
-
-
-def distinct_failures(results: Sequence[Result], world: WorldConfig, seed: int) -> Collisions:
-    """Return the first failure of every signature of all searches; see ``distinct_collisions``."""
-    return distinct_collisions(results, [result.trials.failed for result in results], world, seed)
-
-
-def distinct_unavoidable(results: Sequence[Result], world: WorldConfig, seed: int) -> Collisions:
-    """Return the first unavoidable collision of every signature of all searches; see ``distinct_collisions``."""
-    return distinct_collisions(results, [result.trials.unavoidable for result in results], world, seed)
 
 
 def distinct_collisions(

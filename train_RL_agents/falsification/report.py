@@ -18,10 +18,8 @@ from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.falsification.encounters import Space
 from train_RL_agents.falsification.failures import (
-    Collisions,
     Result,
-    distinct_failures,
-    distinct_unavoidable,
+    distinct_collisions,
     reproducible,
     run_file,
 )
@@ -115,7 +113,7 @@ def write_files(
         Sentences about the files.
     """
     make_folder(folder)
-    failures = distinct_failures(results, world, seed)
+    failures = distinct_collisions(results, [result.trials.failed for result in results], world, seed)
     kept, recording = reproducible(contender, failures, world, seed, device)
     written: dict[str, Any] = {"written": len(kept), "distinct": len(failures)}
     sentences, views = [], _views(recording, "avoidable", SHOWN)
@@ -127,7 +125,8 @@ def write_files(
             f"{folder / SCENARIOS}: {len(kept):,} failures of {len(failures):,} that differ; all fail with "
             f"--seed {seed}, {written['fail_with_other_noise']:.2f} of them with other noise"
         )
-    hopeless = _few(distinct_unavoidable(results, world, seed), SHOWN_UNAVOIDABLE)
+    hopeless = distinct_collisions(results, [result.trials.unavoidable for result in results], world, seed)
+    hopeless = hopeless.rows(range(len(hopeless))[:SHOWN_UNAVOIDABLE])
     if len(hopeless):
         views += _views(run_file(contender, hopeless, world, seed, device)[1], "unavoidable", SHOWN_UNAVOIDABLE)
     if views:
@@ -149,11 +148,6 @@ def write_files(
     }
     write_atomically(folder / FIGURES, json.dumps(content, indent=2, allow_nan=False) + "\n")
     return [*sentences, f"{folder / FIGURES}: the figures"]
-
-
-def _few(collisions: Collisions, most: int) -> Collisions:
-    """Return the first episodes, at most as many as given."""
-    return collisions.rows(range(min(most, len(collisions))))
 
 
 def _views(recording: Recording | None, mark: str, most: int) -> list[EpisodeView]:

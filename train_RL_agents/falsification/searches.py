@@ -121,7 +121,7 @@ class CrossEntropy:
 
     def _weights(self, encounters: Encounters) -> Tensor:
         """Return how often each of the encounters seen is to be drawn around, [P], up to a factor."""
-        trials = Trials(*(torch.cat(tensors) for tensors in zip(*(seen for _, seen in self._seen), strict=True)))
+        trials = joined([seen for _, seen in self._seen])
         failed = trials.failed.double()
         _, group, total = signatures(encounters, trials.hit).unique(dim=0, return_inverse=True, return_counts=True)
         failures = torch.zeros(len(total), dtype=failed.dtype).index_add(0, group, failed)

@@ -9,7 +9,7 @@ import torch
 
 from tests.train_RL_agents.command_line import refused
 from train_RL_agents.cli import main
-from train_RL_agents.falsification import encounters, failures
+from train_RL_agents.falsification import encounters, failures, trials
 from train_RL_agents.falsification.searches import Trials
 
 FEW = ("--episodes", "144", "--vessels", "2", "--behaviours", "keep")
@@ -22,7 +22,7 @@ def short(monkeypatch, tmp_path):
     monkeypatch.setattr(failures, "POPULATION", 36)
 
 
-def harmless(asked, seed):
+def harmless(contender, asked, *given):
     """Outcomes of a policy that never collides."""
     no = torch.zeros(len(asked.others), dtype=torch.bool)
     return Trials(5.0 + asked.unit[:, 0, 0], no, no, no, torch.zeros_like(asked.others))
@@ -55,7 +55,7 @@ def test_a_seed_gives_the_same_files(tmp_path, capsys):
 
 
 def test_a_policy_that_never_fails_is_said_to(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(failures, "run_with", lambda *given: harmless)
+    monkeypatch.setattr(trials, "run_encounters", harmless)
     assert main(["falsify", "orca", "--episodes", "400", "--out", "none"]) == 0
     said = capsys.readouterr().out
     assert re.search(r"orca: no failure in 800 episodes \(95%: fewer than 9\.\d+ of 1,000\)", said)
@@ -64,11 +64,11 @@ def test_a_policy_that_never_fails_is_said_to(monkeypatch, tmp_path, capsys):
 
 
 def test_what_was_found_is_kept_when_it_is_stopped(monkeypatch, tmp_path, capsys):
-    def stop(asked, seed):
+    def stop(*given):
         signal.raise_signal(signal.SIGINT)
-        return harmless(asked, seed)
+        return harmless(*given)
 
-    monkeypatch.setattr(failures, "run_with", lambda *given: stop)
+    monkeypatch.setattr(trials, "run_encounters", stop)
     assert main(["falsify", "orca", "--out", "none"]) == 130
     assert "stopped; what was found until then is kept" in capsys.readouterr().out
     methods = json.loads((tmp_path / "none/falsify.json").read_text())["methods"]

@@ -12,11 +12,9 @@ from train_RL_agents.falsification.encounters import Space, joined
 from train_RL_agents.falsification.failures import (
     Collisions,
     Result,
-    distinct_failures,
-    distinct_unavoidable,
+    distinct_collisions,
     reproducible,
     run_file,
-    run_with,
     search,
 )
 from train_RL_agents.falsification.trials import run_encounters
@@ -57,9 +55,9 @@ def test_the_vessel_that_is_hit_is_known():
 
 def test_a_blind_policy_fails_soon_and_its_failures_fail_again(tmp_path):
     space = Space(3, ("keep",))
-    result = search("random", run_with(STRAIGHT, WORLD, CPU), space, 100, 0)
+    result = search("random", lambda asked, seed: run_encounters(STRAIGHT, asked, WORLD, seed, CPU), space, 100, 0)
     assert result.trials.failed.sum() > 3
-    found = distinct_failures([result], WORLD, 0)
+    found = distinct_collisions([result], [result.trials.failed], WORLD, 0)
     assert 0 < len(found) == len(result.distinct)
     kept, recording = reproducible(STRAIGHT, found, WORLD, 5, CPU)
     assert len(kept) == len(recording.steps) > 0.8 * len(found)
@@ -67,14 +65,15 @@ def test_a_blind_policy_fails_soon_and_its_failures_fail_again(tmp_path):
     read = Collisions(read_scenarios(tmp_path / "failures.json", strict=True), kept.labels)
     failed, _ = run_file(STRAIGHT, read, WORLD, 5, CPU)
     assert failed.all()
-    assert len(distinct_unavoidable([result], WORLD, 0)) == int(result.trials.unavoidable.sum())
+    hopeless = result.trials.unavoidable
+    assert len(distinct_collisions([result], [hopeless], WORLD, 0)) == int(hopeless.sum())
 
 
 def test_episodes_that_do_not_fail_leave_their_places(monkeypatch):
     several = joined([encounter(*PASSING), encounter(*MEETING), encounter("head-on", "stop", 0.5, 0.5)])
     trials = run_encounters(STRAIGHT, several, WORLD, 0, CPU)
     wrong = trials._replace(collision=torch.ones(3, dtype=torch.bool), unavoidable=torch.zeros(3, dtype=torch.bool))
-    found = distinct_failures([Result("random", several, wrong, 0.0)], WORLD, 0)
+    found = distinct_collisions([Result("random", several, wrong, 0.0)], [wrong.failed], WORLD, 0)
     assert len(found) == 3
     kept, recording = reproducible(STRAIGHT, found, WORLD, 0, CPU)
     assert [*sorted(kept.labels)] == ["head-on, keep, 2 vessels", "head-on, stop, 2 vessels"]
