@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -81,27 +82,28 @@ def with_others(policy: Policy, others: Policy) -> Policy:
 def with_slots(policy: Policy, slots: int) -> Policy:
     """Make a policy observe a number of object slots: the nearest objects, and empty slots if there are fewer."""
 
-    def act(step: Any) -> Any:
-        changed = step.clone(recurse=False)
-        observation = step.get(OBSERVATION).clone(recurse=False)
-        for name in _OBJECTS:
-            value = observation.get(name)[:, :, :slots]
-            blank = value.new_zeros(*value.shape[:2], slots, *value.shape[3:])
-            blank[:, :, : value.shape[2]] = value
-            observation.set(name, blank)
-        return step.set(ACTION, policy(changed.set(OBSERVATION, observation)).get(ACTION))
+    def fit(objects: Tensor) -> Tensor:
+        nearest = objects[:, :, :slots]
+        blank = nearest.new_zeros(*nearest.shape[:2], slots, *nearest.shape[3:])
+        blank[:, :, : nearest.shape[2]] = nearest
+        return blank
 
-    return act
+    return _with_objects(policy, fit)
 
 
 def without_objects(policy: Policy) -> Policy:
     """Make a policy observe no objects, as if every robot were alone."""
+    return _with_objects(policy, torch.zeros_like)
+
+
+def _with_objects(policy: Policy, change: Callable[[Tensor], Tensor]) -> Policy:
+    """Make a policy observe changed objects; only its actions are written."""
 
     def act(step: Any) -> Any:
         changed = step.clone(recurse=False)
         observation = step.get(OBSERVATION).clone(recurse=False)
         for name in _OBJECTS:
-            observation.set(name, torch.zeros_like(observation.get(name)))
+            observation.set(name, change(observation.get(name)))
         return step.set(ACTION, policy(changed.set(OBSERVATION, observation)).get(ACTION))
 
     return act
