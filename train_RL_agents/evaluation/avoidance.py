@@ -20,7 +20,6 @@ from train_RL_agents.evaluation.contenders import ActingOptions, others_of, stee
 from train_RL_agents.evaluation.others import ACTION
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.statistics import wilson_interval
 
 SIDES = (-1.0, 0.0, 1.0)
@@ -235,15 +234,3 @@ def summary(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
         "unavoidable": hopeless / total,
         "unavoidable_at_sight": at_sight / total,
     }
-
-
-def summaries(found: dict[str, Tensor], groups: tuple[str, ...]) -> dict[str, dict[str, float | None]]:
-    """Return the figures by group and overall.
-
-    Args:
-        found: result of ``search``.
-        groups: group of each episode.
-    """
-    rows = {name: torch.tensor([name == group for group in groups]) for name in dict.fromkeys(groups)}
-    rows[OVERALL] = torch.ones(len(groups), dtype=torch.bool)
-    return {name: summary(found, kept) for name, kept in rows.items()}

@@ -28,9 +28,9 @@ from train_RL_agents.evaluation.others import (
     without_objects,
 )
 from train_RL_agents.evaluation.recording import DOUBTFUL, Recording, concatenate, record
-from train_RL_agents.evaluation.shield import Shield, ShieldCount
+from train_RL_agents.evaluation.shield import Shield
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback
+from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback, StepShare
 from train_RL_agents.networks.observation import OBSERVATION, Observation, ObservationSpec, observation_of
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
@@ -62,7 +62,7 @@ class ActingOptions:
     """True to record the returns that the agent estimates for its actions and for the alternatives."""
     others: Contender | None = None
     """Policy or baseline that steers the other vessels where the evaluated one controls robot 0 alone."""
-    shield: ShieldCount | None = None
+    shield: StepShare | None = None
     """Count of the steps of the safety shield that the policy acts behind; None: it has no shield."""
 
 
@@ -94,11 +94,6 @@ class Contender:
         if self.trained is None:
             return name
         return f"{name} after {self.trained.env_steps:,} env-steps"
-
-    @property
-    def reward_scale(self) -> float | None:
-        """Return the reward scale of the agent's value estimates (1 for logits); None for a baseline."""
-        return None if self.trained is None else returns_scale(self.trained)
 
     def about(self) -> dict[str, Any]:
         """Return checkpoint, agent type and env-steps as plain values."""
@@ -422,7 +417,8 @@ def run_set(
     joined = Episodes(**{column: torch.cat([getattr(seen, column) for seen in episodes]) for column in names})
     if not recordings:
         return joined, None
-    return joined, replace(concatenate(recordings), reward_scale=contender.reward_scale)
+    scale = None if contender.trained is None else returns_scale(contender.trained)
+    return joined, replace(concatenate(recordings), reward_scale=scale)
 
 
 def _count_all(progress: ProgressCallback | None, before: int, total: int) -> ProgressCallback | None:

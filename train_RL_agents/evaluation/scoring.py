@@ -29,11 +29,10 @@ from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
 from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
 from train_RL_agents.evaluation.seamanship import broken_rates, compliance, sailed, summary, tracks
 from train_RL_agents.evaluation.selection import choose_set, defaults
-from train_RL_agents.evaluation.shield import ShieldCount
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, UNRULY, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
-from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback
-from train_RL_agents.results.rows import count_clear, differences
+from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback, StepShare
+from train_RL_agents.results.rows import count_clear, differences, group_masks
 from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import versions
 
@@ -65,7 +64,7 @@ def evaluate_built_in(
     others = options.get("others")
     is_alone = others is None or all(part.only_own for part in chosen.parts)
     require(is_alone, "--others", "...", "left out but for suites in which the policy controls one vessel (*_own)")
-    shield = ShieldCount() if "shield" in options else None
+    shield = StepShare() if "shield" in options else None
     acting = ActingOptions(
         options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options, others, shield
     )
@@ -108,14 +107,14 @@ def _results(
         figures = episodes.figures(chosen.groups)
         compared = differences(first, episodes, chosen.groups) if results else None
         clear = clear_situations(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None
-        shielded = None if acting.shield is None else acting.shield.share
+        shielded = None if acting.shield is None else acting.shield.value
         results.append(Result(name, contender.about(), figures, compared, compliance, clear, shielded))
     return results, recording if acting.estimates else None
 
 
 def _with_new_count(acting: ActingOptions) -> ActingOptions:
     """Return the options with a new count of the steps of the shield, if there is one."""
-    return acting if acting.shield is None else replace(acting, shield=ShieldCount())
+    return acting if acting.shield is None else replace(acting, shield=StepShare())
 
 
 def clear_situations(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
@@ -151,7 +150,8 @@ def run_scored(
     episodes, recording = run_set(contender, chosen, world, acting, device, recorded_as, on_step, progress)
     if recording is not None and chosen.name == UNRULY:
         found = avoidance.search(chosen, recording, world, acting, device)
-        return episodes, recording, avoidance.summaries(found, recording.groups)
+        masks = group_masks(recording.groups)
+        return episodes, recording, {name: avoidance.summary(found, mask) for name, mask in masks.items()}
     if recording is None or chosen.name != RULES:
         return episodes, recording, None
     seen, groups = manoeuvres(recording), recording.groups
@@ -194,9 +194,7 @@ def run_encounters(
     scored = recording.robot_mask.clone()
     scored[:, len(columns) :] = False
     measured = compliance(recording, (undisturbed[0], undisturbed[1]), scored, recording.rules)
-    groups = dict.fromkeys(recording.groups)
-    rows = {name: torch.tensor([name == group for group in recording.groups]) for name in groups}
-    rows["overall"] = torch.ones(len(recording.groups), dtype=torch.bool)
+    rows = group_masks(recording.groups)
     rates = broken_rates(recording, scored & recording.robot_mask, [*rows.values()])
     pairs = zip(rows.items(), rates, strict=True)
     return episodes, recording, {name: summary(measured, kept) | rate for (name, kept), rate in pairs}

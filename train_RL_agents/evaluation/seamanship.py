@@ -30,7 +30,7 @@ from marinenav_env.rules.roles import (
 )
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import SLOWS, TURNS
-from train_RL_agents.evaluation.tally import Transition
+from train_RL_agents.evaluation.tally import StepShare, Transition
 from train_RL_agents.results.statistics import Estimate, hours_per, normal_estimate, wilson_interval
 
 ASTERN = -0.05
@@ -316,25 +316,14 @@ def broken_rates(recording: Recording, scored: Tensor, rows: Sequence[Tensor]) -
     return rates
 
 
-class AsternShare:
+class AsternShare(StepShare):
     """Callback that computes the share of the steps in which vessels go astern."""
-
-    def __init__(self) -> None:
-        self._counts = torch.zeros(2, dtype=torch.int64)
 
     def __call__(self, transition: Transition, env: MarineNavEnv) -> None:
         """Count a control step; see StepCallback."""
         state, active = transition.after.now.state, transition.before.now.state.active
         heading, (vx, vy) = state.pose[..., 2], state.velocity_ground[..., :2].unbind(-1)
-        astern = active & (heading.cos() * vx + heading.sin() * vy < ASTERN)
-        counts = torch.stack((astern.sum(), active.sum()))
-        self._counts = self._counts.to(counts.device) + counts
-
-    @property
-    def value(self) -> float:
-        """Return the share so far."""
-        astern, steps = self._counts.tolist()
-        return float(astern) / max(steps, 1)
+        self.add(heading.cos() * vx + heading.sin() * vy < ASTERN, active)
 
 
 def summary(measured: Compliance, rows: Tensor) -> dict[str, float | None]:

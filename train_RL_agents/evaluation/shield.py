@@ -30,7 +30,7 @@ from train_RL_agents.boat.shield import (
     shortfall,
 )
 from train_RL_agents.evaluation.suites import Part
-from train_RL_agents.evaluation.tally import Policy
+from train_RL_agents.evaluation.tally import Policy, StepShare
 from train_RL_agents.networks.observation import OBSERVATION
 
 ACTION, MASK = (GROUP, "action"), (GROUP, "mask")
@@ -38,32 +38,6 @@ EXTRA = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name
 """Parameters that are fields of Extras, by name in the prediction; a spacing of 0 is the width there."""
 LEAST_RATIO = 0.1
 """Lower bound of the share that measured radii are divided by."""
-
-
-class ShieldCount:
-    """Number of control steps of active vessels behind a shield, and of those in which it acts."""
-
-    def __init__(self) -> None:
-        self._sums: list[Tensor] = []
-
-    def add(self, replaced: Tensor, active: Tensor) -> None:
-        """Add a control step.
-
-        Args:
-            replaced: [E, R] bool, commands that the shield replaced.
-            active: [E, R] bool.
-        """
-        counts = torch.stack(((replaced & active).sum(), active.sum()))
-        if self._sums and self._sums[0].device == counts.device:
-            self._sums[0] += counts
-        else:
-            self._sums.insert(0, counts)
-
-    @property
-    def share(self) -> float:
-        """Return the share of the steps in which the shield acted, 0 if there was none."""
-        replaced, steps = torch.stack([counts.cpu() for counts in self._sums]).sum(0).tolist() if self._sums else (0, 0)
-        return float(replaced / max(steps, 1))
 
 
 class Shield:
@@ -81,7 +55,7 @@ class Shield:
         ConfigError: when a vessel has no two thrusters.
     """
 
-    def __init__(self, policy: Policy, world: WorldConfig, part: Part, continuous: bool, count: ShieldCount) -> None:
+    def __init__(self, policy: Policy, world: WorldConfig, part: Part, continuous: bool, count: StepShare) -> None:
         self._policy, self._part, self._continuous, self._count = policy, part, continuous, count
         first, *_ = worlds = self._worlds(1)
         for steering in {world.vessel.actuators.steering for world in worlds}:

@@ -61,6 +61,29 @@ ProgressCallback = Callable[[int, int], None]
 """Callback that receives the number of finished episodes and the total."""
 
 
+class StepShare:
+    """Share of the control steps of active vessels in which something happens, without a wait for the device."""
+
+    def __init__(self) -> None:
+        self._counts = torch.zeros(2, dtype=torch.int64)
+
+    def add(self, happens: Tensor, active: Tensor) -> None:
+        """Add a control step.
+
+        Args:
+            happens: [E, R] bool, vessels to which it happens.
+            active: [E, R] bool.
+        """
+        counts = torch.stack(((happens & active).sum(), active.sum()))
+        self._counts = self._counts.to(counts.device) + counts
+
+    @property
+    def value(self) -> float:
+        """Return the share so far, 0 if there was no step."""
+        happened, steps = self._counts.tolist()
+        return float(happened) / max(steps, 1)
+
+
 class Tally:
     """Sums over the steps of episodes, each up to its first collision.
 

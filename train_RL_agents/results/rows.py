@@ -90,10 +90,12 @@ class Episodes:
         """Return which rows are of a level, [N] bool; all of them if it is None."""
         return torch.ones_like(self.success) if level is None else self.level == level
 
-    def _flags(self, rows: Tensor) -> dict[str, Tensor]:
-        """Return the outcomes of some rows by name, [N] bool each."""
+    def _rates(self, rows: Tensor) -> dict[str, Estimate]:
+        """Return the shares of outcomes among some rows by name, with Wilson's intervals."""
         ended = {"success": self.success, "collision": self.collision, "timeout": ~self.success & ~self.collision}
-        return {name: flags & rows for name, flags in ended.items()}
+        total = int(rows.sum())
+        counts = {name: int((flags & rows).sum()) for name, flags in ended.items()}
+        return {name: Estimate(count / max(total, 1), *wilson_interval(count, total)) for name, count in counts.items()}
 
     def report(self, level: int | None = None) -> dict[str, Any]:
         """Return the figures over all episodes, or over those of one level.
@@ -103,12 +105,10 @@ class Episodes:
         None if there are none, and the mean return that of all.
         """
         rows = self._rows(level)
-        success, total = self.success & rows, int(rows.sum())
-        figures: dict[str, Any] = {"episodes": total}
-        for name, flags in self._flags(rows).items():
-            count = int(flags.sum())
-            low, high = wilson_interval(count, total)
-            figures |= {f"{name}_rate": count / max(total, 1), f"{name}_low": low, f"{name}_high": high}
+        success = self.success & rows
+        figures: dict[str, Any] = {"episodes": int(rows.sum())}
+        for name, (rate, low, high) in self._rates(rows).items():
+            figures |= {f"{name}_rate": rate, f"{name}_low": low, f"{name}_high": high}
         any_success = bool(success.any())
         return figures | {
             "robot_success_rate": float(self.robots_arrived[rows].sum() / self.robots[rows].sum()),
@@ -117,15 +117,22 @@ class Episodes:
             "avg_return": float(self.returns[rows].mean()),
         }
 
+    def levels(self, names: Sequence[str] | None = None) -> dict[str, int | None]:
+        """Return the index of each level that there is by its name, and None for all of them.
+
+        Args:
+            names: names of the levels; "level 1" and so on if None; empty: none but that of all.
+        """
+        present = sorted(set(self.level.tolist())) if names is None or names else []
+        return {f"level {level + 1}" if names is None else names[level]: level for level in present} | {OVERALL: None}
+
     def table(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
         """Return the reports by level and overall.
 
         Args:
-            names: names of the levels; "level 1" and so on if None.
+            names: names of the levels, see ``levels``.
         """
-        levels = sorted(set(self.level.tolist()))
-        named = {f"level {level + 1}" if names is None else names[level]: self.report(level) for level in levels}
-        return named | {OVERALL: self.report()}
+        return {name: self.report(level) for name, level in self.levels(names).items()}
 
     def exposure(self, level: int | None = None) -> dict[str, Any]:
         """Return vessel-hours and collisions of all episodes, or of those of one level, and their ratio.
@@ -142,14 +149,9 @@ class Episodes:
         """Return reports with exposures by level and overall.
 
         Args:
-            names: names of the levels, see ``table``; empty: overall alone.
+            names: names of the levels, see ``levels``.
         """
-        overall = {OVERALL: self.report() | self.exposure()}
-        if names is not None and not names:
-            return overall
-        table, levels = self.table(names), sorted(set(self.level.tolist()))
-        by_level = zip([*table][:-1], levels, strict=True)
-        return {name: table[name] | self.exposure(level) for name, level in by_level} | overall
+        return {name: self.report(level) | self.exposure(level) for name, level in self.levels(names).items()}
 
     def estimates(self, level: int | None = None) -> dict[str, Estimate]:
         """Estimate figures of reports with their intervals: Wilson's of outcomes, else over independent episodes.
@@ -157,15 +159,12 @@ class Episodes:
         Without a success there is no ``avg_time``.
         """
         rows = self._rows(level)
-        total = int(rows.sum())
-        figures = {}
-        for name, flags in self._flags(rows).items():
-            count = int(flags.sum())
-            figures[f"{name}_rate"] = Estimate(count / max(total, 1), *wilson_interval(count, total))
+        figures = {f"{name}_rate": rate for name, rate in self._rates(rows).items()}
         share, low, high = ratio_estimate(
             *(column[rows].double().numpy() for column in (self.robots_arrived, self.robots))
         )
         # Where episodes do not differ, as if each had one robot.
+        total = int(rows.sum())
         low, high = (low, high) if low < high else wilson_interval(round(share * total), total)
         figures["robot_success_rate"] = Estimate(share, max(low, 0.0), min(high, 1.0))
         time = self.time[rows & self.success].numpy()
@@ -178,6 +177,16 @@ def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:
         name: torch.stack([getattr(episodes, column) for episodes in evaluations]).numpy()
         for column, name in STORED.items()
     }
+
+
+def group_masks(groups: Sequence[str]) -> dict[str, Tensor]:
+    """Return the masks [N] of the episodes of each group, and of all, by name.
+
+    Args:
+        groups: group of each episode.
+    """
+    masks = {name: torch.tensor([name == group for group in groups]) for name in dict.fromkeys(groups)}
+    return masks | {OVERALL: torch.ones(len(groups), dtype=torch.bool)}
 
 
 def count_clear(situations: Sequence[int], collisions: Sequence[bool]) -> tuple[int, int]:
@@ -222,6 +231,4 @@ def paired_difference(first: Episodes, other: Episodes, level: int | None = None
 
 def differences(first: Episodes, other: Episodes, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return paired differences by group and overall; overall alone without names of groups."""
-    levels = sorted(set(first.level.tolist())) if names else []
-    table = {names[level]: paired_difference(first, other, level) for level in levels}
-    return table | {OVERALL: paired_difference(first, other)}
+    return {name: paired_difference(first, other, level) for name, level in first.levels(names).items()}

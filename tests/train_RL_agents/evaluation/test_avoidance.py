@@ -17,7 +17,7 @@ from train_RL_agents.evaluation.avoidance import (
     all_manoeuvres,
     first_sight,
     search,
-    summaries,
+    summary,
     visible_misbehaviour,
 )
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
@@ -25,6 +25,7 @@ from train_RL_agents.evaluation.rules_suite import in_motion
 from train_RL_agents.evaluation.scoring import evaluate_built_in, run_scored
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tables import UNRULY_COLUMNS
+from train_RL_agents.results.rows import group_masks
 
 CPU, ACTING, STRAIGHT = torch.device("cpu"), ActingOptions(), Contender("straight")
 WORLD = WorldConfig(max_steps=60)
@@ -130,7 +131,7 @@ def test_the_others_do_the_same_while_manoeuvres_are_tried(monkeypatch):
 def test_figures_count_unavoidable_collisions_apart():
     flags = {"collision": [1, 1, 1, 0, 0], "unavoidable": [1, 1, 0, 0, 0], "unavoidable_at_sight": [1, 0, 0, 0, 0]}
     found = {name: torch.tensor(values, dtype=torch.bool) for name, values in flags.items()}
-    figures = summaries(found, ("a", "a", "b", "b", "b"))
+    figures = {name: summary(found, mask) for name, mask in group_masks(("a", "a", "b", "b", "b")).items()}
     assert figures["overall"]["no_collision"] == 0.4 and figures["overall"]["avoided"] == pytest.approx(2 / 3)
     assert figures["overall"]["unavoidable"] == 0.4 and figures["overall"]["unavoidable_at_sight"] == 0.2
     assert figures["b"]["no_collision"] == figures["b"]["avoided"] == pytest.approx(2 / 3)

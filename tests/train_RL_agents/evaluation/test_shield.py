@@ -20,8 +20,9 @@ from train_RL_agents.evaluation import shield as module
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.others import ACTION
-from train_RL_agents.evaluation.shield import Shield, ShieldCount
+from train_RL_agents.evaluation.shield import Shield
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.tally import StepShare
 
 EXACT = WorldConfig(sensor=SensorConfig(r_mean_ratio=1.0))
 ENVS, ROBOTS = 20, 3
@@ -54,7 +55,7 @@ def acting(action):
 
 def test_it_equals_the_shield_on_board():
     step, command = step_of()
-    count = ShieldCount()
+    count = StepShare()
     found = Shield(acting(command), EXACT, DRAWN, True, count)(step).get(ACTION)
     board, replaced = BoatShield(VESSEL, SECONDS), 0
     entries = [step[GROUP, "observation", name].numpy() for name in ("self_state", "objects_state", "objects_mask")]
@@ -64,33 +65,33 @@ def test_it_equals_the_shield_on_board():
             np.testing.assert_allclose(1000.0 * found[e, r].numpy(), rates, rtol=0.0, atol=1e-9)
             replaced += is_other
     assert found[:, 2].equal(command[:, 2])
-    assert count.share == replaced / (2 * ENVS) and 0 < replaced < 2 * ENVS
+    assert count.value == replaced / (2 * ENVS) and 0 < replaced < 2 * ENVS
 
 
 def test_it_computes_the_same_without_host_reads(monkeypatch):
     step, command = step_of()
-    usual = Shield(acting(command), EXACT, DRAWN, True, ShieldCount())(step.clone()).get(ACTION)
+    usual = Shield(acting(command), EXACT, DRAWN, True, StepShare())(step.clone()).get(ACTION)
     monkeypatch.setattr(module, "rows_where", lambda mask: None)
-    assert Shield(acting(command), EXACT, DRAWN, True, ShieldCount())(step.clone()).get(ACTION).equal(usual)
+    assert Shield(acting(command), EXACT, DRAWN, True, StepShare())(step.clone()).get(ACTION).equal(usual)
 
 
 def test_discrete_actions_become_indices_of_the_safe_commands():
     step, _ = step_of()
     index = torch.arange(ENVS * ROBOTS).view(ENVS, ROBOTS) % 25
     pairs = command_pairs(EXACT.vessel)
-    found = Shield(acting(index), EXACT, DRAWN, False, ShieldCount())(step.clone()).get(ACTION)
-    commands = Shield(acting(pairs[index].double()), EXACT, DRAWN, True, ShieldCount())(step).get(ACTION)
+    found = Shield(acting(index), EXACT, DRAWN, False, StepShare())(step.clone()).get(ACTION)
+    commands = Shield(acting(pairs[index].double()), EXACT, DRAWN, True, StepShare())(step).get(ACTION)
     assert pairs[found].double().equal(commands)
     assert 0 < (found != index).sum() < ENVS * ROBOTS
 
 
 def test_only_steps_of_the_own_vessel_count_where_it_alone_is_controlled():
     step, command = step_of()
-    all_robots, own = ShieldCount(), ShieldCount()
+    all_robots, own = StepShare(), StepShare()
     for only_own, count in ((False, all_robots), (True, own)):
         Shield(acting(command), EXACT, replace(DRAWN, only_own=only_own), True, count)(step.clone())
-    assert own.share * ENVS == round(own.share * ENVS) and own.share != all_robots.share
-    assert ShieldCount().share == 0.0
+    assert own.value * ENVS == round(own.value * ENVS) and own.value != all_robots.value
+    assert StepShare().value == 0.0
 
 
 def test_the_hull_is_that_of_the_policys_world():
@@ -98,7 +99,7 @@ def test_the_hull_is_that_of_the_policys_world():
     step, command = step_of()
     larger = replace(EXACT, vessel=replace(EXACT.vessel, radius=(5.6, 0.01, 0.01)))
     results = [
-        Shield(acting(command), EXACT, part_of(world, only_own=True), True, ShieldCount())(step.clone()).get(ACTION)
+        Shield(acting(command), EXACT, part_of(world, only_own=True), True, StepShare())(step.clone()).get(ACTION)
         for world in (EXACT, larger)
     ]
     assert results[0].equal(results[1])
@@ -110,14 +111,14 @@ def test_boats_without_two_thrusters_are_refused(steering, in_file):
     other = replace(EXACT, vessel=replace(EXACT.vessel, actuators=ActuatorConfig(steering=steering)))
     part = Part(EXACT, episodes_of(DRAWN.scenarios, other)) if in_file else part_of(other)
     with pytest.raises(ConfigError, match=r"steering=.*: must be thrusters for --shield"):
-        Shield(acting(None), EXACT, part, True, ShieldCount())
+        Shield(acting(None), EXACT, part, True, StepShare())
 
 
 def test_thrusters_of_every_robot_are_thrusters():
     listed = replace(EXACT, vessel=replace(EXACT.vessel, actuators=ActuatorConfig(steering=("thrusters",) * ROBOTS)))
     step, command = step_of()
     results = [
-        Shield(acting(command), EXACT, part_of(world), True, ShieldCount())(step.clone()).get(ACTION)
+        Shield(acting(command), EXACT, part_of(world), True, StepShare())(step.clone()).get(ACTION)
         for world in (EXACT, listed)
     ]
     assert results[0].equal(results[1])
@@ -144,7 +145,7 @@ def test_episodes_have_vessels_commands_and_a_control_step_of_their_own(continuo
     action = command if continuous else torch.arange(ENVS * ROBOTS).view(ENVS, ROBOTS) % 15
 
     def commands(part):
-        acted = Shield(acting(action), EXACT, part, continuous, ShieldCount())(step.clone())
+        acted = Shield(acting(action), EXACT, part, continuous, StepShare())(step.clone())
         return acted.get(ACTION)[:, :2]
 
     together = commands(Part(EXACT, episodes))
@@ -162,7 +163,7 @@ def test_episodes_with_a_world_of_their_own_stay_in_the_batch(monkeypatch):
     episodes = episodes_of(draw_scenarios(world, (Level(1, 0, 0, 20.0),), (3,), 0), world)
     episodes[0] = replace(episodes[0], goal=[[x + 0.5 for x in episodes[0].start[0]]])
     chosen = ScenarioSet("file", (), (Part(world, episodes),), 0)
-    seen, _ = run_set(Contender("straight"), chosen, world, ActingOptions(shield=ShieldCount()), CPU)
+    seen, _ = run_set(Contender("straight"), chosen, world, ActingOptions(shield=StepShare()), CPU)
     assert seen.success.tolist() == [True, False, False]
 
 
@@ -178,7 +179,7 @@ def test_sides_that_differ_equal_those_on_board(continuous, vessel):
     index = torch.arange(ENVS * ROBOTS).view(ENVS, ROBOTS) % len(pairs)
     world = replace(EXACT, vessel=vessel)
     part, action = part_of(world), command if continuous else index
-    found = Shield(acting(action), world, part, continuous, ShieldCount())(step).get(ACTION)
+    found = Shield(acting(action), world, part, continuous, StepShare())(step).get(ACTION)
     board, replaced = BoatShield.of(asdict(vessel), LIMITS, SECONDS, None if continuous else pairs), 0
     entries = [step[GROUP, "observation", name].numpy() for name in ("self_state", "objects_state", "objects_mask")]
     for e in range(ENVS // 2):
@@ -197,7 +198,7 @@ def test_policies_that_observe_no_objects_are_left_alone(monkeypatch):
     for name in ("objects_state", "objects_mask"):
         group[name] = group[name][:, :, :0]
     monkeypatch.setattr(module, "rows_where", lambda mask: None)
-    assert Shield(acting(command), EXACT, DRAWN, True, ShieldCount())(step).get(ACTION) is command
+    assert Shield(acting(command), EXACT, DRAWN, True, StepShare())(step).get(ACTION) is command
 
 
 @pytest.mark.heavy

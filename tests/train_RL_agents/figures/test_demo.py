@@ -32,8 +32,9 @@ from train_RL_agents.boat.shield import BoatShield
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.episodes import draw_scenarios
-from train_RL_agents.evaluation.shield import Shield, ShieldCount
+from train_RL_agents.evaluation.shield import Shield
 from train_RL_agents.evaluation.suites import Part
+from train_RL_agents.evaluation.tally import StepShare
 from train_RL_agents.exporting.export import Deployed
 from train_RL_agents.exporting.graph import policy_graphs
 from train_RL_agents.figures.demo import write_page
@@ -292,7 +293,7 @@ def test_the_shield_of_a_session_is_that_of_evaluations():
         config.world,
         Part(config.world, drawn),
         False,
-        ShieldCount(),
+        StepShare(),
     )
     index = shield(step)["robots", "action"]
     pairs = np.array([[a, b] for a in vessel["left_thrust_change"] for b in vessel["right_thrust_change"]])
