@@ -24,9 +24,9 @@ from marinenav_env.support.validation import require
 from marinenav_env.vessels import PUBLISHED, scaled_world
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find
 from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
-from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.recording import Recording, present
 from train_RL_agents.evaluation.scoring import run_scored
-from train_RL_agents.evaluation.seamanship import AsternShare, kept_by_role, tracks
+from train_RL_agents.evaluation.seamanship import AsternShare, kept_by_role
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, LONG, Part, ScenarioSet, make_set
 from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.provenance import revision, versions
@@ -198,12 +198,12 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
 
 def _first_tracks(recording: Recording, groups: Sequence[str]) -> tuple[Any, ...]:
     """Return tracks of the first episode of each group; see SuiteResult."""
-    all_tracks, interval = tracks(recording), round(1.0 / recording.dt)
+    there, interval = present(recording), round(1.0 / recording.dt)
     result = []
     for group in groups:
         number = recording.groups.index(group)
         vessels = recording.robot_mask[number].nonzero().squeeze(-1).tolist()
-        paths = [all_tracks.poses[all_tracks.there[:, number, vessel], number, vessel, :2] for vessel in vessels]
+        paths = [recording.poses[there[:, number, vessel], number, vessel, :2] for vessel in vessels]
         result.append(
             tuple(
                 tuple(torch.cat((path[:-1:interval], path[-1:])).round(decimals=1).flatten().tolist()) for path in paths

@@ -27,7 +27,7 @@ from marinenav_env.support.files import parse_json
 from marinenav_env.support.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
 from train_RL_agents.evaluation.episode_constants import episode_constants, to_host
 from train_RL_agents.evaluation.episodes import Episodes, evaluate
-from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback, Transition
+from train_RL_agents.evaluation.tally import Policy, StepCallback, Transition
 from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 from train_RL_agents.utils.arrays import LARGEST, read_arrays
 from train_RL_agents.utils.files import write_atomically
@@ -147,6 +147,12 @@ class Recording:
         success = (self.arrived.any(0) | ~controlled).all(-1) & ~collision
         pairs = zip(collision.tolist(), success.tolist(), strict=True)
         return ["collision" if hit else "success" if good else "timeout" for hit, good in pairs]
+
+
+def present(recording: Recording) -> Tensor:
+    """Return the robots that are there in a frame, [T+1, E, R] bool: those that acted in the step before it."""
+    # The last positions of a robot count, too, although it is not active in them.
+    return torch.cat((recording.active[:1], recording.active[:-1]))
 
 
 _TEXTS = ("dt", "policy", "groups", "rules", "seed", "reward_scale")
@@ -281,12 +287,9 @@ def record(
     *,
     name: str,
     groups: Sequence[str],
-    continuous: bool,
-    device: torch.device,
     seed: int = 0,
-    drop_ended: bool = True,
     on_step: StepCallback | None = None,
-    progress: ProgressCallback | None = None,
+    **options: Any,
 ) -> tuple[Episodes, Recording]:
     """Evaluate a policy, and record the episodes.
 
@@ -296,12 +299,9 @@ def record(
         world: configuration of the world.
         name: name of the policy.
         groups: group of each episode.
-        continuous: whether the policy's actions are continuous.
-        device: device of the world.
         seed: seed of the measurement noise.
-        drop_ended: whether the batch may shrink.
         on_step: further callback of every step.
-        progress: see ``evaluate``.
+        **options: further arguments of ``evaluate``.
 
     Returns:
         The same episodes as without recording, and the recording.
@@ -313,17 +313,7 @@ def record(
         if on_step is not None:
             on_step(transition, env)
 
-    episodes = evaluate(
-        policy,
-        scenarios,
-        world,
-        continuous=continuous,
-        device=device,
-        seed=seed,
-        drop_ended=drop_ended,
-        on_step=record_step,
-        progress=progress,
-    )
+    episodes = evaluate(policy, scenarios, world, seed=seed, on_step=record_step, **options)
     if isinstance(scenarios, Scenario):
         maps = [world.scenario] * len(scenarios)
     else:

@@ -21,7 +21,7 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.state import Scenario
-from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.recording import Recording, present
 
 CENTRE, RUN = 27.5, 20.0
 """Meeting point of the courses on both axes of the map (m), and distance from it to the goals (m)."""
@@ -166,11 +166,8 @@ def manoeuvres(recording: Recording) -> Manoeuvres:
     Args:
         recording: recording of episodes with two robots.
     """
-    pose, active = recording.poses, recording.active
+    pose, both = recording.poses, present(recording).all(-1)
     position, heading = pose[..., :2], pose[..., 2]
-    # The last positions of an episode count, although no vessel is active in them.
-    any_inactive = ~active.all(-1)
-    both = torch.cat((~any_inactive[:1], ~any_inactive[:-1]))
     distance = torch.linalg.vector_norm(position[..., 0, :] - position[..., 1, :], dim=-1)
     distance = torch.where(both, distance, torch.inf)
     closest = distance.argmin(0)

@@ -27,7 +27,7 @@ from train_RL_agents.evaluation.episodes import Episodes
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
 from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
-from train_RL_agents.evaluation.seamanship import broken_rates, compliance, sailed, summary, tracks
+from train_RL_agents.evaluation.seamanship import broken_rates, compliance, sailed, summary
 from train_RL_agents.evaluation.selection import choose_set, defaults
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, UNRULY, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
@@ -188,12 +188,12 @@ def run_encounters(
     for slot in range(1 if only_own else robots):
         _, alone = run_set(contender, _alone(chosen, slot), world, _with_new_count(acting), device, **named)
         assert alone is not None
-        steps, path, _ = sailed(tracks(alone))
+        steps, path, _ = sailed(alone)
         columns.append((steps.sum(-1), path.sum(-1)))
     undisturbed = tuple(_stack_padded(column, robots) for column in zip(*columns, strict=True))
     scored = recording.robot_mask.clone()
     scored[:, len(columns) :] = False
-    measured = compliance(recording, (undisturbed[0], undisturbed[1]), scored, recording.rules)
+    measured = compliance(recording, (undisturbed[0], undisturbed[1]), scored)
     rows = group_masks(recording.groups)
     rates = broken_rates(recording, scored & recording.robot_mask, [*rows.values()])
     pairs = zip(rows.items(), rates, strict=True)

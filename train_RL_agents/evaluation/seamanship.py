@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.config import ColregsConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.rules.roles import (
     GIVE_WAY,
@@ -28,7 +27,7 @@ from marinenav_env.rules.roles import (
     pairs,
     roles,
 )
-from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.recording import Recording, present
 from train_RL_agents.evaluation.rules_suite import SLOWS, TURNS
 from train_RL_agents.evaluation.tally import StepShare, Transition
 from train_RL_agents.results.statistics import Estimate, hours_per, normal_estimate, wilson_interval
@@ -48,38 +47,6 @@ SHARES = (
 EARLY = 10.0
 """A manoeuvre is early when it is substantial before the vessels are this close (m), or while more
 than half of the gap at the beginning is left."""
-
-
-@dataclass(frozen=True)
-class Tracks:
-    """Tracks of E encounters of R vessels, in T + 1 frames."""
-
-    poses: Tensor
-    """[T+1, E, R, 3] x, y (m), yaw (rad)."""
-    velocities: Tensor
-    """[T+1, E, R, 3] over ground: x, y (m/s), yaw rate (rad/s)."""
-    there: Tensor
-    """[T+1, E, R] bool: present, and not ended before this frame."""
-    collided: Tensor
-    """[E, R] bool."""
-    radius: Tensor
-    """[E, R] collision radius (m)."""
-    range: Tensor
-    """[E, R] range of the sensor (m)."""
-
-
-def tracks(recording: Recording) -> Tracks:
-    """Return the tracks of a recording."""
-    # The last positions of a vessel count, too, although it is not active in them.
-    there = torch.cat((recording.active[:1], recording.active[:-1]))
-    return Tracks(
-        recording.poses,
-        recording.velocities,
-        there,
-        recording.collided.any(0),
-        recording.vessel_radius,
-        recording.sensor_range,
-    )
 
 
 @dataclass(frozen=True)
@@ -119,24 +86,23 @@ class Duties:
         return (self.keeps_clear & ~kept) | (self.stands_on & ~self.stood_on)
 
 
-def duties(seen: Tracks, rules: ColregsConfig) -> Duties:
+def duties(recording: Recording) -> Duties:
     """Return the duties of every vessel towards every other, and which it kept.
 
     Args:
-        seen: tracks.
-        rules: rules of the sea, which define a risk of collision.
+        recording: recording of E encounters, whose rules of the sea define a risk of collision.
     """
-    frames = seen.there.shape[:2]
-    heading = seen.poses[..., 2]
-    speed = torch.linalg.vector_norm(seen.velocities[..., :2], dim=-1)
-    met = pairs(seen.poses.flatten(0, 1), seen.velocities.flatten(0, 1))
+    there, radius, rules = present(recording), recording.vessel_radius, recording.rules
+    heading = recording.poses[..., 2]
+    speed = torch.linalg.vector_norm(recording.velocities[..., :2], dim=-1)
+    met = pairs(recording.poses.flatten(0, 1), recording.velocities.flatten(0, 1))
 
     def by_frame(values: Tensor) -> Tensor:
-        return values.unflatten(-1, frames).permute(2, 3, 0, 1)
+        return values.unflatten(-1, there.shape[:2]).permute(2, 3, 0, 1)
 
     distance, time, miss, role = map(by_frame, (met.distance, met.time, met.miss, roles(met)))
-    both = seen.there[..., None] & seen.there[..., None, :] & (role > 0)
-    reach = seen.range[..., None] + seen.radius[:, None]
+    both = there[..., None] & there[..., None, :] & (role > 0)
+    reach = recording.sensor_range[..., None] + radius[:, None]
     close = (time > 0.0) & (time <= rules.horizon) & (miss.abs() < rules.domain)
     risk = both & close & (distance <= reach)
     frame = torch.arange(len(role))[:, None, None, None]
@@ -160,7 +126,7 @@ def duties(seen: Tracks, rules: ColregsConfig) -> Duties:
     free = (frame > began) & ((distance < rules.stand_on_until) | (miss.abs() >= rules.domain))
     holding = during & (frame < _first(free))
     left = holding & ((off.abs() >= TURNS) | ((share - 1.0).abs() >= SLOWS))
-    contact = seen.radius[..., None] + seen.radius[:, None]
+    contact = radius[..., None] + radius[:, None]
     soon = torch.minimum(0.5 * (at(distance, began) + contact), torch.tensor(EARLY))
     return Duties(
         role=role,
@@ -177,29 +143,24 @@ def _first(happens: Tensor) -> Tensor:
     return torch.where(happens.any(0), happens.to(torch.int8).argmax(0), len(happens))
 
 
-def safety(seen: Tracks, domain: float) -> Tensor:
-    """Return the safety [E, R], from 0 at a contact to 1 where no other vessel came closer than the domain.
-
-    Args:
-        seen: tracks.
-        domain: distance that vessels should keep from centre to centre (m).
-    """
-    position = seen.poses[..., :2]
+def safety(recording: Recording) -> Tensor:
+    """Return the safety [E, R], from 0 at a contact to 1 where no other vessel came closer than the domain."""
+    position, there, radius = recording.poses[..., :2], present(recording), recording.vessel_radius
     distance = torch.linalg.vector_norm(position[..., None, :] - position[..., None, :, :], dim=-1)
-    both = seen.there[..., None] & seen.there[..., None, :]
+    both = there[..., None] & there[..., None, :]
     both = both & ~torch.eye(position.shape[-2], dtype=torch.bool)
     closest = torch.where(both, distance, torch.inf).amin(0)
-    contact = seen.radius[..., None] + seen.radius[:, None]
-    share = ((closest - contact) / (domain - contact)).clamp(0.0, 1.0)
+    contact = radius[..., None] + radius[:, None]
+    share = ((closest - contact) / (recording.rules.domain - contact)).clamp(0.0, 1.0)
     return torch.where(closest.isfinite(), share, 1.0).amin(-1)
 
 
-def sailed(seen: Tracks) -> tuple[Tensor, Tensor, Tensor]:
+def sailed(recording: Recording) -> tuple[Tensor, Tensor, Tensor]:
     """Return the frames in motion, the path (m), and the frames in which a vessel goes astern; [E, R] each."""
-    step = seen.poses[1:, ..., :2] - seen.poses[:-1, ..., :2]
-    moving = seen.there[1:]
-    heading = seen.poses[1:, ..., 2]
-    vx, vy = seen.velocities[1:, ..., :2].unbind(-1)
+    step = recording.poses[1:, ..., :2] - recording.poses[:-1, ..., :2]
+    moving = present(recording)[1:]
+    heading = recording.poses[1:, ..., 2]
+    vx, vy = recording.velocities[1:, ..., :2].unbind(-1)
     astern = moving & (heading.cos() * vx + heading.sin() * vy < ASTERN)
     path = (torch.linalg.vector_norm(step, dim=-1) * moving).sum(0)
     return moving.sum(0), path, astern.sum(0)
@@ -221,21 +182,19 @@ class Compliance:
     astern: Tensor
 
 
-def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor, rules: ColregsConfig) -> Compliance:
+def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor) -> Compliance:
     """Measure the compliance of every vessel of a recording.
 
     Args:
         recording: recording of E encounters.
         alone: control steps and path (m) of every vessel without the others, [E, R] each.
         scored: [E, R] bool, which vessels are scored.
-        rules: rules of the sea, which define a risk of collision.
     """
-    seen = tracks(recording)
-    did = duties(seen, rules)
+    did = duties(recording)
     clear, crossing = did.keeps_clear, did.role == GIVE_WAY
     sided = crossing | (did.role == HEAD_ON)
     arrived = recording.arrived.any(0)
-    steps, path, astern = sailed(seen)
+    steps, path, astern = sailed(recording)
 
     def share(kept: Tensor, asked: Tensor) -> Tensor:
         """Return 1 where a vessel kept all its duties, else 0; nan where it has none."""
@@ -244,8 +203,8 @@ def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tenso
 
     kept = share(~did.broken, clear | did.stands_on)
     figures = Compliance(
-        safety=safety(seen, rules.domain),
-        rules_kept=torch.where(seen.collided, 0.0 * kept, kept),
+        safety=safety(recording),
+        rules_kept=torch.where(recording.collided.any(0), 0.0 * kept, kept),
         substantial=share(did.substantial, clear),
         early=share(did.early, clear),
         right_side=share(did.right_side, sided),
@@ -279,10 +238,9 @@ def count_duties(recording: Recording, scored: Tensor) -> tuple[Tensor, Tensor]:
         recording: recording of E encounters.
         scored: [E, R] bool, which vessels are scored.
     """
-    seen = tracks(recording)
-    did = duties(seen, recording.rules)
+    did = duties(recording)
     asked = (did.keeps_clear | did.stands_on) & scored[..., None]
-    kept = asked & ~did.broken & ~seen.collided[..., None]
+    kept = asked & ~did.broken & ~recording.collided.any(0)[..., None]
     by_role = did.role[..., None] == torch.arange(1, len(ROLES))
     kept, asked = ((flags[..., None] & by_role).sum((1, 2)) for flags in (kept, asked))
     return kept, asked
@@ -301,7 +259,7 @@ def broken_rates(recording: Recording, scored: Tensor, rows: Sequence[Tensor]) -
         their intervals; None where no vessel has the role.
     """
     kept, asked = count_duties(recording, scored)
-    steps, _, _ = sailed(tracks(recording))
+    steps, _, _ = sailed(recording)
     hours = (steps * scored).sum(-1) * recording.dt / 3600.0
     rates = []
     for mask in rows:

@@ -8,7 +8,7 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from train_RL_agents.evaluation.avoidance import first_sight, unavoidable_from, visible_misbehaviour
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.recording import Recording, present
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.falsification.encounters import Encounters, place
 from train_RL_agents.falsification.searches import Trials
@@ -51,7 +51,6 @@ def clearance(recording: Recording) -> tuple[Tensor, Tensor]:
     """
     position, radius = recording.poses[..., :2], recording.vessel_radius
     gap = (position[:, :, 1:] - position[:, :, :1]).norm(dim=-1) - radius[:, 1:] - radius[:, :1]
-    both = recording.active[:, :, 1:] & recording.active[:, :, :1]
-    both = torch.cat((both[:1], both[:-1]))
-    gap = torch.where(both, gap, torch.inf).amin(0)
+    there = present(recording)
+    gap = torch.where(there[:, :, 1:] & there[:, :, :1], gap, torch.inf).amin(0)
     return gap.min(-1)

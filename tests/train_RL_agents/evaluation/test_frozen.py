@@ -171,11 +171,7 @@ def test_tracks_have_the_positions_of_every_second_and_the_last(monkeypatch, dt,
         active=active,
         groups=("a", "a", "b"),
         dt=dt,
-        velocities=None,
         robot_mask=torch.tensor([[True, False], [True, True], [True, True]]),
-        collided=torch.zeros(5, 3, 2, dtype=torch.bool),
-        vessel_radius=None,
-        sensor_range=None,
     )
     groups = ("a", "b")
     ended = result("sct", groups).episodes

@@ -11,14 +11,12 @@ from marinenav_env import WorldConfig
 from marinenav_env.config import ColregsConfig
 from marinenav_env.rules.roles import ROLES
 from tests.oracle import seamanship as oracle
-from train_RL_agents.evaluation import seamanship
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.recording import record
 from train_RL_agents.evaluation.seamanship import (
     AsternShare,
     Compliance,
     Duties,
-    Tracks,
     broken_rates,
     compliance,
     duties,
@@ -47,18 +45,18 @@ def track(start, course, speed, changes=()):
 
 
 def tracks(*vessels):
-    """Tracks of one encounter of vessels [R][T+1][5]."""
+    """Recording of one encounter of vessels [R][T+1][5]."""
     table = torch.tensor(vessels, dtype=torch.float64).transpose(0, 1)[:, None]
     shape = table.shape[1:3]
     velocity = torch.cat((table[..., 3:], torch.zeros_like(table[..., :1])), -1)
-    there = torch.ones(table.shape[:3], dtype=torch.bool)
-    return Tracks(
-        table[..., :3],
-        velocity,
-        there,
-        torch.zeros(shape, dtype=torch.bool),
-        torch.full(shape, RADIUS),
-        torch.full(shape, RANGE),
+    return SimpleNamespace(
+        poses=table[..., :3],
+        velocities=velocity,
+        active=torch.ones(table.shape[:3], dtype=torch.bool),
+        collided=torch.zeros(1, *shape, dtype=torch.bool),
+        vessel_radius=torch.full(shape, RADIUS),
+        sensor_range=torch.full(shape, RANGE),
+        rules=RULES,
     )
 
 
@@ -69,7 +67,7 @@ BACK = (18, (-30.0, 2.0))
 
 
 def found(*vessels):
-    did = duties(tracks(*vessels), RULES)
+    did = duties(tracks(*vessels))
     return did, [ROLES[number] for number in did.role[0, [0, 1], [1, 0]].tolist()]
 
 
@@ -161,7 +159,7 @@ def test_early_for_vessels_that_are_close_from_the_start():
 def test_who_must_keep_clear_of_one_need_not_stand_on_for_another():
     own = track(*NORTH, ((9, (40.0, 2.0)),))
     from_port = track((20.0, -20.0), 90.0, 2.0)
-    did = duties(tracks(own, FROM_STARBOARD, from_port), RULES)
+    did = duties(tracks(own, FROM_STARBOARD, from_port))
     assert ROLES[int(did.role[0, 0, 2])] == "stand-on"
     assert did.stands_on[0].tolist() == [[False] * 3, [False] * 3, [False] * 3]
     assert not did.broken[0, 0].any()
@@ -206,7 +204,7 @@ def test_random_tracks_equal_the_oracle():
             course = 180.0 * float(uniform(1))
             start = (-20.0 * math.cos(math.radians(course)), -20.0 * math.sin(math.radians(course)))
             vessels.append(track(start, course, 2.0, (change,)))
-        did = duties(tracks(*vessels), RULES)
+        did = duties(tracks(*vessels))
         for one in range(3):
             for two in set(range(3)) - {one}:
                 expected = oracle.duty(vessels[one], vessels[two], RANGE + RADIUS, 2.0 * RADIUS)
@@ -223,27 +221,27 @@ def test_random_tracks_equal_the_oracle():
 
 def test_safety_from_those_that_are_still_there():
     seen = tracks(track((0.0, 0.0), 0.0, 0.0), track((100.0, 0.0), 180.0, 5.0))
-    assert safety(seen, RULES.domain).tolist() == [[0.0, 0.0]]
-    seen.there[10:, :, 0] = False
-    assert safety(seen, RULES.domain).tolist() == [[1.0, 1.0]]
+    assert safety(seen).tolist() == [[0.0, 0.0]]
+    seen.active[9:, :, 0] = False
+    assert safety(seen).tolist() == [[1.0, 1.0]]
 
 
 def test_safety_from_contact_to_domain():
     seen = tracks(track(*NORTH), track((40.0, 6.8), 180.0, 2.0), track((0.0, -30.0), 0.0, 2.0))
     expected = [(6.8 - 5.6) / (8.0 - 5.6)] * 2 + [1.0]
-    assert safety(seen, RULES.domain)[0].tolist() == pytest.approx(expected, abs=1e-6)
+    assert safety(seen)[0].tolist() == pytest.approx(expected, abs=1e-6)
     # Only the sum of two radii counts, as where vessel 1 alone is controlled.
-    seen.radius[:] = torch.tensor([2.0 * RADIUS - 0.01, 0.01, 0.01])
-    assert safety(seen, RULES.domain)[0, [0, 2]].tolist() == pytest.approx([0.5, 1.0], abs=1e-6)
+    seen.vessel_radius[:] = torch.tensor([2.0 * RADIUS - 0.01, 0.01, 0.01])
+    assert safety(seen)[0, [0, 2]].tolist() == pytest.approx([0.5, 1.0], abs=1e-6)
 
 
 def test_a_vessel_alone_is_safe():
-    assert safety(tracks(track(*NORTH)), RULES.domain).tolist() == [[1.0]]
+    assert safety(tracks(track(*NORTH))).tolist() == [[1.0]]
 
 
 def test_sailed():
     seen = tracks(track(*NORTH), track((9.0, 9.0), 90.0, -1.0))
-    seen.there[11:, 0, 0] = False
+    seen.active[10:, 0, 0] = False
     steps, path, astern = sailed(seen)
     assert steps.tolist() == [[10, 40]] and astern.tolist() == [[0, 40]]
     assert path[0].tolist() == pytest.approx([10.0, 20.0])
@@ -256,15 +254,14 @@ def test_a_vessel_goes_astern_from_a_twentieth_of_a_metre_a_second_on(course):
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-def test_marks_by_hand(monkeypatch, keeps):
-    seen = tracks(track(*NORTH, ((9, (30.0, 2.0)),) if keeps else ()), FROM_STARBOARD)
-    monkeypatch.setattr(seamanship, "tracks", lambda recording: recording.seen)
+def test_marks_by_hand(keeps):
+    recording = tracks(track(*NORTH, ((9, (30.0, 2.0)),) if keeps else ()), FROM_STARBOARD)
     arrived = torch.zeros(STEPS, 1, 2, dtype=torch.bool)
     arrived[-1, :, 0] = True
     both = torch.ones(1, 2, dtype=torch.bool)
-    recording = SimpleNamespace(seen=seen, arrived=arrived, dt=0.5, rules=RULES, robot_mask=both.clone())
+    vars(recording).update(arrived=arrived, dt=0.5, robot_mask=both.clone())
     alone = torch.tensor([[36, 40]]), torch.tensor([[32.0, 40.0]])
-    given = {name: each[0].tolist() for name, each in vars(compliance(recording, alone, both, RULES)).items()}
+    given = {name: each[0].tolist() for name, each in vars(compliance(recording, alone, both)).items()}
     nan, kept = math.nan, float(keeps)
     assert given["rules_kept"] == [kept, 1.0]
     for name, own in (("substantial", kept), ("early", kept), ("right_side", 1.0)):
@@ -276,7 +273,7 @@ def test_marks_by_hand(monkeypatch, keeps):
     counts = kept_by_role(recording, 2)
     assert counts["give-way"] == (int(keeps), 1) and counts["stand-on"] == (1, 1)
     # Hours of both vessels, of the one that is scored, and of no encounter.
-    hours = float(sailed(seen)[0].sum()) * 0.5 / 3600.0
+    hours = float(sailed(recording)[0].sum()) * 0.5 / 3600.0
     whole, none = broken_rates(recording, both, [torch.tensor([True]), torch.tensor([False])])
     assert whole["broken_rules"] == 1 - int(keeps) and whole["hours_per_broken_head_on_low"] is None
     low, high = poisson_interval(1 - int(keeps))
@@ -289,8 +286,8 @@ def test_marks_by_hand(monkeypatch, keeps):
     assert other["broken_rules"] == 0 and other["hours_per_broken_give_way_low"] is None
     assert other["hours_per_broken_rule_low"] == pytest.approx(0.5 * hours / poisson_interval(0)[1])
     # A collision breaks all rules that a vessel had to keep; who is not scored has no figures.
-    seen.collided[0, 1], both[0, 0] = True, False
-    found = vars(compliance(recording, alone, both, RULES))
+    recording.collided[0, 0, 1], both[0, 0] = True, False
+    found = vars(compliance(recording, alone, both))
     assert found["rules_kept"][0].tolist() == pytest.approx([nan, 0.0], nan_ok=True)
     assert all(each[0, 0].isnan() for each in found.values())
 
@@ -325,7 +322,7 @@ def test_share_of_steps_astern_is_that_of_the_recording():
         device=torch.device("cpu"),
         on_step=counter,
     )
-    steps, _, astern = sailed(seamanship.tracks(recording))
+    steps, _, astern = sailed(recording)
     assert not recording.collided.any()
     assert AsternShare().value == 0.0  # of no steps
     assert 0.5 < counter.value == int(astern.sum()) / int(steps.sum())
