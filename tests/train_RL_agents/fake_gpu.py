@@ -227,7 +227,7 @@ class Loop:
         with unset_fake_temporarily():  # their number is read
             scenarios = draw_scenarios(config.world, schedule.levels, schedule.num_episodes, 0)
         with patch("marinenav_env.env.require_robots"):  # reads, and finds 1 in all there is
-            env = evaluation_world(scenarios, config.world, agent.continuous, GPU, torch.float32, 0)
+            env = evaluation_world(scenarios, config.world, continuous=agent.continuous, device=GPU, seed=0)
             return RepeatedEvaluation(PolicyWrapper(agent), env, 0, execution=config.execution)
 
     def learn(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -110,7 +111,8 @@ def evaluate(
     Raises:
         ConfigError: when a scenario has no robot, or an action cannot be used.
     """
-    env = evaluation_world(scenarios, world, continuous, device, dtype, seed, kernel)
+    options = {"continuous": continuous, "device": device, "dtype": dtype, "seed": seed, "kernel": kernel}
+    env = evaluation_world(scenarios, world, **options)
     if not may_shrink(env):
         return RepeatedEvaluation(policy, env, seed).run(on_step, progress)
     step, now = env.reset(), env.world_state
@@ -138,27 +140,16 @@ def evaluate(
     return tally.episodes(env.scenario)
 
 
-def evaluation_world(
-    scenarios: Scenario | Sequence[Episode],
-    world: WorldConfig,
-    continuous: bool,
-    device: torch.device,
-    dtype: torch.dtype,
-    seed: int,
-    kernel: str = "compiled",
-) -> MarineNavEnv:
-    """Return the environments of an evaluation, see ``evaluate``."""
+def evaluation_world(scenarios: Scenario | Sequence[Episode], world: WorldConfig, **options: Any) -> MarineNavEnv:
+    """Return the environments of an evaluation.
+
+    Args:
+        scenarios: N scenarios.
+        world: configuration of the world.
+        **options: further arguments of MarineNavEnv.
+    """
     # Environments continue after a collision; the tally stops there.
-    world = replace(world, ends_at_first_collision=False)
-    return MarineNavEnv(
-        world,
-        scenarios=scenarios,
-        continuous=continuous,
-        device=device,
-        dtype=dtype,
-        seed=seed,
-        kernel=kernel,
-    )
+    return MarineNavEnv(replace(world, ends_at_first_collision=False), scenarios=scenarios, **options)
 
 
 def same_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -49,7 +48,6 @@ class RepeatedEvaluation:
             state is not changed. None: ``env``.
         execution: settings of the execution: whether a step becomes generated code on a GPU, for a PolicyWrapper only,
             and whether it is captured there; its results are then overwritten by the next step.
-        log: function that prints a line if the capture fails.
     """
 
     def __init__(
@@ -59,7 +57,6 @@ class RepeatedEvaluation:
         seed: int,
         stepper: MarineNavEnv | None = None,
         execution: Execution = EAGER,
-        log: Callable[[str], None] = print,
     ) -> None:
         self.policy, self._env = policy, env
         self._stepper, self._tally = stepper or env, Tally(env)
@@ -69,7 +66,7 @@ class RepeatedEvaluation:
         # A training's compiled code is reused only for calls with the same kinds of arguments.
         self._episodes = None if stepper is None else stepper.no_episodes(self._source)
         self._has_callback = False
-        self.loop = execution.loop(self._step, self._begin(), device, name="an evaluation step", log=log)
+        self.loop = execution.loop(self._step, self._begin(), device, name="an evaluation step")
         """Makes control steps of B environments."""
 
     @torch.no_grad()

@@ -112,17 +112,6 @@ def new_runs(
     return [replace(first, new_parent=parent), *others]
 
 
-def _check_agent(folder: RunFolder, name: str) -> None:
-    """Refuse the name of another agent than a run's.
-
-    Raises:
-        ConfigError: when it is one.
-    """
-    agent = folder.config.agent_type
-    allowed = f"left out, or {agent}: {folder.path} is a run of that agent"
-    require(agent_name(name) == agent, "agent_type", name, allowed)
-
-
 def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
     """Open a run, or every run of a training folder, to go on with it.
 
@@ -138,7 +127,10 @@ def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
     with ranks.barrier():
         folders = [RunFolder.open(run) for run in runs_in(path)]
         for folder in folders:
-            _check_agent(folder, str(settings.get("agent_type", folder.config.agent_type)))
+            agent = folder.config.agent_type
+            name = str(settings.get("agent_type", agent))
+            allowed = f"left out, or {agent}: {folder.path} is a run of that agent"
+            require(agent_name(name) == agent, "agent_type", name, allowed)
             folder.config = override(folder.config, overrides)
         for key, value in settings.items():
             require(key in (*RESUMABLE, "agent_type"), key, value, "left as it is when a run is resumed")

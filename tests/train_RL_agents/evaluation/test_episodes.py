@@ -294,7 +294,7 @@ def test_stops_soon_after_the_last_episode():
 
 def repeated(policy, episodes, world, seed):
     """An evaluation to be run again and again, as on a GPU."""
-    env = evaluation_world(episodes, world, True, CPU, torch.float32, seed)
+    env = evaluation_world(episodes, world, continuous=True, device=CPU, seed=seed)
     return RepeatedEvaluation(policy, env, seed, execution=Execution(compile=False))
 
 

@@ -41,7 +41,7 @@ def test_generated_code_leads_to_the_same(name: str, monkeypatch: pytest.MonkeyP
             parts = (transition.before.now, transition.after.now, transition.outcome, transition.acted)
             transitions += [part.to_tensordict().clone() for part in parts]
 
-        env = evaluation_world(scenarios, world, agent.continuous, CPU, torch.float32, 0)
+        env = evaluation_world(scenarios, world, continuous=agent.continuous, device=CPU, seed=0)
         evaluation = RepeatedEvaluation(PolicyWrapper(agent), env, 0, execution=Execution(compile=compile))
         results = evaluation.run(on_step).state_dict()
         found.append([dict(each.items(True, True)) for each in transitions] + [results])

@@ -36,7 +36,7 @@ def training_env(agent, num_envs, **options):
 
 
 def world_of(agent, config=WORLD, scenarios=SCENARIOS):
-    return evaluation_world(scenarios, config, agent.continuous, CPU, torch.float32, 3)
+    return evaluation_world(scenarios, config, continuous=agent.continuous, device=CPU, seed=3)
 
 
 def batched(agent, env, config=WORLD):
@@ -118,7 +118,7 @@ def refilled(num_envs, episodes=MANY, world=WORLD):
     """An evaluation that starts waiting episodes where others have ended."""
     options = {"scenarios": episodes, "dtype": torch.float64, "seed": 1}
     env = MarineNavEnv(world, num_envs, episode_statistics=True, **options)
-    own = evaluation_world(episodes, world, True, CPU, torch.float64, 3)
+    own = evaluation_world(episodes, world, continuous=True, device=CPU, dtype=torch.float64, seed=3)
     return RepeatedEvaluation(noisy, own, 3, env)
 
 
