@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.files import check_folder
     from marinenav_env.support.validation import require
     from train_RL_agents.config.schema import LARGEST_SEED
-    from train_RL_agents.evaluation.contenders import common_world, require_which
+    from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.selection import defaults
     from train_RL_agents.exporting.exported import find
     from train_RL_agents.falsification import trials
@@ -81,7 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
     contender = find(arguments.policy, given.get("which", "best"), device)
     require_which([contender], given)
     _, world = defaults([contender])
-    world = common_world([contender], world)
     methods = ("cross-entropy", "random") if arguments.method == BOTH else (arguments.method,)
     stops: list[bool] = []
     results: list[Result] = []

@@ -172,13 +172,7 @@ def _play(options: dict[str, Any]) -> list[Recording]:
     """
     import torch
 
-    from train_RL_agents.evaluation.contenders import (
-        ActingOptions,
-        common_world,
-        find,
-        require_which,
-        run_set,
-    )
+    from train_RL_agents.evaluation.contenders import ActingOptions, find, require_which, run_set
     from train_RL_agents.evaluation.selection import choose_set, defaults
     from train_RL_agents.utils.device import keep_freed_memory
 
@@ -187,7 +181,6 @@ def _play(options: dict[str, Any]) -> list[Recording]:
     contenders = [find(name, options.get("which", "best"), device) for name in options["policies"]]
     require_which(contenders, options)
     schedule, world = defaults(contenders)
-    world = common_world(contenders, world)
     scenario_set, _ = choose_set(world, schedule, options)
     _require_few(len(scenario_set), options)
     acting = ActingOptions(estimates=True)

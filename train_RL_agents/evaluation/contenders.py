@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from marinenav_env import GROUP, ConfigError, WorldConfig, observation_entries
+from marinenav_env import ConfigError, WorldConfig, observation_entries
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.actions import command_pairs
 from marinenav_env.support.validation import is_number, require
@@ -21,6 +21,7 @@ from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.episodes import Episodes, step_bytes
 from train_RL_agents.evaluation.others import (
+    ACTION,
     continuous_actions,
     only_own,
     with_others,
@@ -38,7 +39,6 @@ from train_RL_agents.run.finding import POLICIES, proposal, resolve_path
 from train_RL_agents.utils.memory import require_room
 from train_RL_agents.utils.shipped import shipped
 
-ACTION = (GROUP, "action")
 BLIND = "blind:"
 """Prefix of the names of contenders that observe no objects."""
 DOUBT = 0.25
@@ -63,7 +63,7 @@ class ActingOptions:
     others: Contender | None = None
     """Policy or baseline that steers the other vessels where the evaluated one controls robot 0 alone."""
     shield: StepShare | None = None
-    """Count of the steps of the safety shield that the policy acts behind; None: it has no shield."""
+    """Share of the steps in which the safety shield that the policy acts behind replaces commands; None: none."""
 
 
 @dataclass(frozen=True)
@@ -164,12 +164,11 @@ IN_COMMON = ("vessel", "sensor", "dt", "substeps")
 """Settings that the worlds of compared policies have in common."""
 
 
-def common_world(contenders: Sequence[Contender], default: WorldConfig) -> WorldConfig:
-    """Return the world to evaluate in: that of the first trained policy.
+def common_world(contenders: Sequence[Contender]) -> WorldConfig:
+    """Return the world to evaluate in: that of the first trained policy, or the published one.
 
     Args:
         contenders: evaluated policies and baselines.
-        default: world if all are baselines.
 
     Raises:
         ConfigError: when policies were trained with different vessels, sensors or time steps; numbers of object slots
@@ -177,7 +176,7 @@ def common_world(contenders: Sequence[Contender], default: WorldConfig) -> World
     """
     loaded = [contender.trained for contender in contenders if contender.trained is not None]
     if not loaded:
-        return default
+        return WorldConfig()
     first = loaded[0]
     for other in loaded[1:]:
         world = Contender.of(other).observing(first.config.world)

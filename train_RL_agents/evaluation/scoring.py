@@ -16,13 +16,7 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.evaluation import avoidance
-from train_RL_agents.evaluation.contenders import (
-    ActingOptions,
-    Contender,
-    common_world,
-    require_effect,
-    run_set,
-)
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect, run_set
 from train_RL_agents.evaluation.episodes import Episodes
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
@@ -59,7 +53,6 @@ def evaluate_built_in(
     """
     require_effect(contenders, options.get("risk"), "stochastic" in options)
     schedule, world = defaults(list(contenders.values()))
-    world = common_world(list(contenders.values()), world)
     chosen, levels = choose_set(world, schedule, options)
     others = options.get("others")
     is_alone = others is None or all(part.only_own for part in chosen.parts)

@@ -13,17 +13,21 @@ from marinenav_env import Level, WorldConfig, read_scenarios
 from marinenav_env.support.validation import require
 from train_RL_agents.config.levels import as_levels
 from train_RL_agents.config.schema import LARGEST_SEED, EvalSchedule
-from train_RL_agents.evaluation.contenders import Contender
+from train_RL_agents.evaluation.contenders import Contender, common_world
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.suites import Part, ScenarioSet, level_names, make_set
 
 
 def defaults(contenders: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig]:
-    """Return the evaluation schedule and the world of the first trained policy, or the published ones."""
+    """Return the evaluation schedule and the world of the first trained policy, or the published ones.
+
+    Raises:
+        ConfigError: see ``common_world``.
+    """
     for contender in contenders:
         if contender.trained is not None:
             contender.trained.config.env.require_built_in("levels, suites and scenario files")
-            return contender.trained.config.eval_schedule, contender.trained.config.world
+            return contender.trained.config.eval_schedule, common_world(contenders)
     return EvalSchedule(), WorldConfig()
 
 

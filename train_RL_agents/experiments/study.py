@@ -21,13 +21,7 @@ from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
 from train_RL_agents.environments.external import run_seeded
-from train_RL_agents.evaluation.contenders import (
-    IN_COMMON,
-    ActingOptions,
-    Contender,
-    common_world,
-    run_set,
-)
+from train_RL_agents.evaluation.contenders import IN_COMMON, ActingOptions, Contender, common_world, run_set
 from train_RL_agents.evaluation.suites import SUITES, make_set
 from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -248,7 +242,7 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
         if env_steps(path) >= study.groups[key[0]].total_timesteps
     }
     policies = {key: load_policy(path, study.which, device) for key, path in done.items()}
-    world = common_world([*map(Contender.of, policies.values())], WorldConfig()) if study.built_in else WorldConfig()
+    world = common_world([*map(Contender.of, policies.values())]) if study.built_in else WorldConfig()
     folder = inside(out, "evaluations")
     make_folder(folder)
     evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}

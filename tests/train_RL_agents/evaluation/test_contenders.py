@@ -98,19 +98,18 @@ def test_files_that_do_not_fit_a_policy_are_refused():
 
 def test_worlds_must_be_alike():
     here, other = contender("DQN"), contender("DQN", "world.sensor.range=10")
-    default = WorldConfig(max_steps=3)
-    assert common_world([Contender("apf")], default) is default
-    assert common_world([Contender("apf"), here], default) is here.trained.config.world
+    assert common_world([Contender("apf")]) == WorldConfig()
+    assert common_world([Contender("apf"), here]) is here.trained.config.world
     rewarded = contender("DQN", "world.reward.goal_reward=20")
-    assert common_world([here, rewarded], default) is here.trained.config.world
+    assert common_world([here, rewarded]) is here.trained.config.world
     with pytest.raises(ConfigError, match=r"world\.sensor is not that of there"):
-        common_world([here, other], default)
+        common_world([here, other])
 
 
 def test_policies_with_other_numbers_of_slots_meet_the_same_scenarios():
     policies = [contender("DQN", f"world.sensor.max_objects={slots}") for slots in (5, 2)]
     chosen = two_parts()
-    together = [run_set(each, chosen, common_world(policies, WORLD), ActingOptions(), CPU)[0] for each in policies]
+    together = [run_set(each, chosen, common_world(policies), ActingOptions(), CPU)[0] for each in policies]
     for each, seen in zip(policies, together, strict=True):
         alone, _ = run_set(each, chosen, each.trained.config.world, ActingOptions(), CPU)
         assert torch.equal(seen.returns, alone.returns)
