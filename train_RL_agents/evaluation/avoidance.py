@@ -14,12 +14,12 @@ from torch import Tensor
 
 from marinenav_env import WorldConfig
 from marinenav_env.state import Scenario
-from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
 from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.contenders import ActingOptions, others_of, steer_others
 from train_RL_agents.evaluation.others import ACTION
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.unruly_suite import INSTANT
 from train_RL_agents.results.statistics import wilson_interval
 
 SIDES = (-1.0, 0.0, 1.0)
@@ -30,8 +30,6 @@ FIRST_BLOCK = 8
 """Manoeuvres that are tried at first; each further block is twice as large, for collisions that none before avoids."""
 AFTER = 30
 """Control steps after the collision in which a manoeuvre must not lead to one either."""
-_INSTANT = torch.tensor([KEEP, SEE_NOTHING])
-"""Behaviours that begin with the episode."""
 
 
 class Manoeuvres(NamedTuple):
@@ -151,7 +149,7 @@ def visible_misbehaviour(recording: Recording) -> Tensor:
     other = 1 + torch.where(recording.robot_mask[:, 1:], distance, torch.inf).argmin(-1)
     onset = (recording.onset[episodes, other] / recording.dt).ceil().to(torch.int64) + 1
     code = recording.behaviour[episodes, other]
-    begins_later = ~torch.isin(code, _INSTANT) & (onset < recording.steps)
+    begins_later = ~torch.isin(code, INSTANT) & (onset < recording.steps)
     return torch.where(begins_later, torch.maximum(sight, onset), sight)
 
 

@@ -87,6 +87,13 @@ def scenarios_of(
     return new_world, scenarios
 
 
+def in_group(scenarios: Scenario, index: int) -> Scenario:
+    """Return a copy of scenarios as the group with an index."""
+    grouped = scenarios.clone()
+    grouped.level = torch.full_like(scenarios.level, index)
+    return grouped
+
+
 def imazu(world: WorldConfig, episodes: int) -> list[tuple[WorldConfig, Scenario]]:
     """Return the 22 problems, each ``episodes`` times, as worlds and scenarios without and with slow vessels."""
     sets = []

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env import GROUP
 from marinenav_env.config import WorldConfig
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.scenarios.parameters import COMMANDS, build_extras, build_parameters
@@ -29,11 +28,11 @@ from train_RL_agents.boat.shield import (
     nearest_escape,
     shortfall,
 )
+from train_RL_agents.evaluation.others import ACTION, MASK
 from train_RL_agents.evaluation.suites import Part
 from train_RL_agents.evaluation.tally import Policy, StepShare
 from train_RL_agents.networks.observation import OBSERVATION
 
-ACTION, MASK = (GROUP, "action"), (GROUP, "mask")
 EXTRA = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMITS}
 """Parameters that are fields of Extras, by name in the prediction; a spacing of 0 is the width there."""
 LEAST_RATIO = 0.1

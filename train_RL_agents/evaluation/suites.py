@@ -25,6 +25,7 @@ from train_RL_agents.evaluation.encounter_suites import (
     IMAZU,
     KINDS,
     imazu,
+    in_group,
     random_encounters,
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios
@@ -126,7 +127,7 @@ def _long(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     batches = [(index, size) for index in range(len(levels)) for size in sizes]
     seeds = torch.randint(2**31, (len(batches), 2), generator=torch.Generator().manual_seed(seed)).tolist()
     parts = [
-        Part(world, _set_group(draw_scenarios(world, (levels[index],), (size,), drawn), index), seed=noise)
+        Part(world, in_group(draw_scenarios(world, (levels[index],), (size,), drawn), index), seed=noise)
         for (index, size), (drawn, noise) in zip(batches, seeds, strict=True)
     ]
     return level_names(len(levels)), tuple(parts)
@@ -153,7 +154,7 @@ def _crowd(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
         parts.append(
             Part(
                 large_world,
-                _set_group(draw_scenarios(large_world, levels_for(world, (level,)), (episodes,), seed), index),
+                in_group(draw_scenarios(large_world, levels_for(world, (level,)), (episodes,), seed), index),
             )
         )
     return tuple(f"{robots} robots" for robots in CROWDS), tuple(parts)
@@ -170,7 +171,7 @@ def _noise(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     for index, factor in enumerate(NOISE):
         sensor = world.sensor
         noisy = replace(sensor, pos_std=_scale(sensor.pos_std, factor), vel_std=_scale(sensor.vel_std, factor))
-        parts.append(Part(replace(world, sensor=noisy), _set_group(drawn, index)))
+        parts.append(Part(replace(world, sensor=noisy), in_group(drawn, index)))
     return tuple(f"noise x {factor}" for factor in NOISE), tuple(parts)
 
 
@@ -223,7 +224,7 @@ def _faults(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return all levels with delayed commands and missed detections."""
     drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
     calm = replace(MODERATE, wind_speed=0.0, wave_height=0.0)
-    return ("late and missed",), (Part(replace(world, weather=calm), _set_group(drawn, 0)),)
+    return ("late and missed",), (Part(replace(world, weather=calm), in_group(drawn, 0)),)
 
 
 def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
@@ -242,7 +243,7 @@ def _rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
         thrust, encounter_world = encounter.other_thrust, world
         if thrust is not None:
             encounter_world = with_slow_vessel(world, 2, 1, slow_thrust(world, thrust))
-        parts.append(Part(encounter_world, _set_group(drawn, index)))
+        parts.append(Part(encounter_world, in_group(drawn, index)))
     return tuple(ENCOUNTERS), tuple(parts)
 
 
@@ -304,13 +305,6 @@ def _packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own:
         situations=tuple(numbers),
     )
     return groups, (part,)
-
-
-def _set_group(scenarios: Scenario, index: int) -> Scenario:
-    """Return the scenarios as a group with an index."""
-    grouped = scenarios.clone()
-    grouped.level = torch.full_like(scenarios.level, index)
-    return grouped
 
 
 def _scale(value: PerRobot, factor: float) -> PerRobot:

@@ -19,7 +19,7 @@ from marinenav_env.scenarios.encounter_sampler import ONSET
 from marinenav_env.scenarios.encounters import draw_courses
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
-from train_RL_agents.evaluation.encounter_suites import KINDS, SIDE, SLOW_SLOT, scenarios_of
+from train_RL_agents.evaluation.encounter_suites import KINDS, SIDE, SLOW_SLOT, in_group, scenarios_of
 
 BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
     "keeps course and speed": ("keep",),
@@ -33,6 +33,8 @@ BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
 """Behaviours of the others by group; they alternate where there are two."""
 POLICY_GROUPS = {"steered by orca": "orca", "steered by ppo": "ppo", "steered by a blind ppo": "blind:ppo"}
 """Policies that steer the others by group, see contenders.find."""
+INSTANT = torch.tensor([KEEP, SEE_NOTHING])
+"""Behaviours that begin with the episode."""
 GROUPS = (*BEHAVIOUR_GROUPS, *POLICY_GROUPS)
 """Names of the groups."""
 MORE = (3, 4)
@@ -61,9 +63,11 @@ def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[Drawn
     generator = torch.Generator().manual_seed(seed)
     course, mask, kind = _draw_courses(episodes, generator)
     lead = torch.rand(course.shape, generator=generator, dtype=course.dtype)
-    names, drawn = list(KINDS), []
+    # Of more than two vessels none is slow.
+    slots = [*map(SLOW_SLOT.get, KINDS), *[None] * len(MORE)]
+    drawn = []
     for slow in (None, 1, 0):
-        rows = torch.tensor([_slow_slot(names, number) == slow for number in kind])
+        rows = torch.tensor([slots[number] == slow for number in kind])
         if not rows.any():
             continue
         robots = int(mask[rows].sum(-1).max())
@@ -75,15 +79,8 @@ def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[Drawn
         ]
         drawn.append(Drawn(new_world, Scenario.cat(behaving), ""))
         for group, name in enumerate(POLICY_GROUPS.values(), start=len(BEHAVIOUR_GROUPS)):
-            steered = scenarios.clone()
-            steered.level = torch.full_like(scenarios.level, group)
-            drawn.append(Drawn(new_world, steered, name))
+            drawn.append(Drawn(new_world, in_group(scenarios, group), name))
     return drawn
-
-
-def _slow_slot(names: list[str], kind: int) -> int | None:
-    """Return the slot of the slow vessel of a kind of encounter, None if there is none."""
-    return SLOW_SLOT.get(names[kind]) if kind < len(names) else None
 
 
 def _draw_courses(episodes: int, generator: torch.Generator) -> tuple[Tensor, Tensor, list[int]]:
@@ -112,8 +109,7 @@ def _with_behaviour(scenarios: Scenario, group: int, names: tuple[str, ...], lea
         names: behaviours, in turn.
         lead: [P, R] times from the onset to the meeting, as a share of ONSET.
     """
-    behaving = scenarios.clone()
-    behaving.level = torch.full_like(scenarios.level, group)
+    behaving = in_group(scenarios, group)
     present = scenarios.robot_mask
     is_other = present & (torch.arange(present.shape[-1]) > 0)
     codes = torch.tensor([BEHAVIOURS.index(name) for name in names])
@@ -124,6 +120,6 @@ def _with_behaviour(scenarios: Scenario, group: int, names: tuple[str, ...], lea
     onset = (time - (low + (high - low) * lead)).clamp_min(0.0)
     behaving.scripted = is_other
     behaving.behaviour = torch.where(is_other, codes[turn % len(codes)], 0)
-    begins_later = is_other & ~torch.isin(behaving.behaviour, torch.tensor([KEEP, SEE_NOTHING]))
+    begins_later = is_other & ~torch.isin(behaving.behaviour, INSTANT)
     behaving.onset = torch.where(begins_later, onset, 0.0)
     return behaving

@@ -21,10 +21,10 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.encounter_sampler import ONSET
 from marinenav_env.state import Scenario
-from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.encounter_suites import KINDS, SLOW_SHARE, SLOW_THRUST, SPEED
 from train_RL_agents.evaluation.rules_suite import in_motion, with_slow_vessel
+from train_RL_agents.evaluation.unruly_suite import INSTANT
 
 COURSE, PASSING_SIDE, PACE, DISTANCE, LEAD = range(5)
 """Indices of the continuous parameters of a vessel."""
@@ -52,7 +52,6 @@ PER_SIDE = 4
 """Number of ranges of a continuous parameter within which failures count as the same."""
 _NAMES = tuple(KINDS)
 _OVERTAKING, _OVERTAKEN = (_NAMES.index(name) for name in ("overtaking", "overtaken"))
-_INSTANT = torch.tensor([KEEP, SEE_NOTHING])
 Rows = TypeVar("Rows", bound=tuple[Any, ...])
 
 
@@ -185,7 +184,7 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
     )
     low, high = ONSET
     onset = (time - (low + (high - low) * unit[..., LEAD])).clamp_min(0.0)
-    onset = torch.where(torch.isin(encounters.behaviour, _INSTANT), 0.0, onset)
+    onset = torch.where(torch.isin(encounters.behaviour, INSTANT), 0.0, onset)
     scenarios.level = torch.zeros_like(encounters.others)
     scenarios.scripted = torch.nn.functional.pad(present, (1, 0))
     scenarios.behaviour = torch.nn.functional.pad(torch.where(present, encounters.behaviour, 0), (1, 0))
@@ -219,7 +218,7 @@ def signatures(encounters: Encounters, hit: Tensor) -> Tensor:
     row = torch.arange(len(hit))
     quarter = (PER_SIDE * encounters.unit[row, hit]).to(torch.int64).clamp_max(PER_SIDE - 1)
     behaviour = encounters.behaviour[row, hit]
-    lead = torch.where(torch.isin(behaviour, _INSTANT), 0, quarter[:, LEAD])
+    lead = torch.where(torch.isin(behaviour, INSTANT), 0, quarter[:, LEAD])
     columns = (encounters.others, encounters.kind[row, hit], behaviour, quarter[:, COURSE], quarter[:, PASSING_SIDE])
     return torch.stack((*columns, quarter[:, PACE], lead), -1)
 
