@@ -72,8 +72,6 @@ def write_page(entry: Entry) -> str:
     values = [threshold.measured(entry) for threshold in THRESHOLDS]
     return assemble(
         "certificate",
-        (),
-        {},
         NAME=escape(policy["name"]),
         WHOM=escape(f"{policy['agent']}{trained}, benchmark {BENCHMARK}, {entry.made}"),
         TILES="".join(_tiles(entry, values)),

@@ -47,8 +47,6 @@ def write_page(result: Identification, name: str) -> str:
     sentences = "".join(f"<p>{escape(line)}</p>\n" for line in untold_lines(result))
     return assemble(
         "identification",
-        (),
-        {},
         NAME=escape(name),
         WHOM=escape(f"Identified from {result.name}, from the preset {result.preset.name}"),
         TILES="".join(_tiles(result)),

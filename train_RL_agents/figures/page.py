@@ -22,11 +22,11 @@ def fill(page: str, **parts: str) -> str:
     return re.sub(r"__([A-Z]+)__", lambda place: parts[place[1]], page)
 
 
-def assemble(name: str, scripts: Sequence[str], data: dict[str, Any], **parts: str) -> str:
+def assemble(name: str, scripts: Sequence[str] = (), data: Any = None, **parts: str) -> str:
     """Make a page.
 
     Args:
-        name: demo, replay or certificate, as its file of HTML is called.
+        name: name of its file of HTML, without suffix.
         scripts: names of files; each uses only what stands before it.
         data: what the scripts show.
         **parts: HTML for the other places of the page, by name.
