@@ -396,10 +396,10 @@ def load(path: Path) -> Recording:
         hint = "it is of a version before 0.2, record it again" if is_old else "update marinenav"
         require(is_count(version) and version == VERSION, f"{path}: version", version, f"{VERSION}; {hint}")
         tensors: Any = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        texts: Any = {name: header[name] for name in _TEXTS} | {
-            "groups": tuple(header["groups"]),
-            "rules": _read_rules(header["rules"]),
-        }
+        # JSON has lists for pairs.
+        pairs = {key: tuple(value) for key, value in header["rules"].items() if isinstance(value, list)}
+        texts: Any = {name: header[name] for name in _TEXTS}
+        texts |= {"groups": tuple(header["groups"]), "rules": ColregsConfig(**(header["rules"] | pairs))}
         recording = Recording(**tensors, **texts)
         mismatch = _find_error(recording)
     except ConfigError as error:
@@ -443,12 +443,6 @@ def _find_error(recording: Recording) -> str:
     if not is_number(scale) or not 0.0 < scale <= LARGEST_NUMBER:
         return "reward_scale is out of range"
     return "" if recording.seed is None or is_count(recording.seed) else "seed is no whole number"
-
-
-def _read_rules(values: dict[str, Any]) -> ColregsConfig:
-    """Return the rules of the sea from JSON, which has lists for pairs."""
-    paired = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-    return ColregsConfig(**(values | paired))
 
 
 __all__ = ["Recorder", "Recording", "concatenate", "load", "record", "save"]
