@@ -414,6 +414,7 @@ _LENGTHS = (
     "scenario.obs_r_range",
     "scenario.scale",
     "weather.hull_height",
+    "reward.timestep_penalty",
 )
 _SPEEDS = ("colregs.min_speed", "scenario.v_rel_max", "scenario.v_range", "scenario.speed_scale")
 _TIMES = ("colregs.horizon",)
@@ -425,7 +426,8 @@ def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
     Lengths are those of the published world times the ratio of the lengths of the vessels, and speeds those times the
     ratio of their top speeds. Times, among them the control step, are scaled by the ratio of both, so that a vessel
     crosses its map in as many control steps as the published one. (Froude's law would scale speeds by the root of the
-    length; thrusters of small boats are stronger than that.) Rewards, noise, number of steps, wind and waves stay.
+    length; thrusters of small boats are stronger than that.) The reward of a step is scaled as a length, since a step then
+    costs as much of the way as the published one; other rewards, noise, number of steps, wind and waves stay.
 
     Sensors reach at least twice as far as two such boats travel that meet at full speed and stop, hulls included; for
     that no farther than the map is wide.
@@ -513,6 +515,6 @@ def vessel_lines(world: WorldConfig, levels: tuple[Level, ...] = ()) -> list[str
         "map": f"{area.width:g} x {area.height:g} m, obstacles of {shown(area.obs_r_range)} m, "
         f"{area.clear_r:g} m between starts",
         "start to goal": f"at least {', '.join(f'{distance:g}' for distance in distances)} m" if distances else "",
-        "control step": f"{world.dt * world.substeps:g} s",
+        "control step": f"{world.dt * world.substeps:g} s, which is rewarded with {world.reward.timestep_penalty:g}",
     }
     return [f"{name}: {text}" for name, text in lines.items() if text]

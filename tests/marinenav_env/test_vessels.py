@@ -132,8 +132,9 @@ def test_lengths_speeds_and_times_are_scaled():
     crossing = world.scenario.width / top_speed(world.vessel) / (world.dt * world.substeps)
     usual = 55.0 / top_speed(VesselConfig()) / 0.5
     assert crossing == pytest.approx(usual, rel=0.05)
-    # What does not follow from the boat stays.
-    assert world.reward == WorldConfig().reward and world.sensor.pos_std == WorldConfig().sensor.pos_std
+    # A step costs as much of the way as the published one; what does not follow from the boat stays.
+    assert world.reward == replace(WorldConfig().reward, timestep_penalty=-0.04)
+    assert world.sensor.pos_std == WorldConfig().sensor.pos_std
     assert scaled_world("otter", max_steps=7).max_steps == 7
 
 
