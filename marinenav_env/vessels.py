@@ -100,6 +100,8 @@ class Scale:
     """Ratio of the lengths; of several vessels the longest counts."""
     speed: float
     """Ratio of the top speeds; of several vessels the fastest counts."""
+    thrust: float
+    """Ratio of the largest thrusts; of several vessels the strongest counts."""
 
     @property
     def time(self) -> float:
@@ -348,8 +350,16 @@ def _stopping_distance(k: Mapping[str, Any], lag: float) -> float:
 def scale_of(vessel: VesselConfig) -> Scale:
     """Return the ratios of a vessel to the published one."""
     usual = VesselConfig()
-    length = max(vessel.length) if isinstance(vessel.length, tuple) else vessel.length
-    return Scale(length / _single(usual.length), top_speed(vessel) / top_speed(usual))
+    return Scale(
+        _single(vessel.length) / _single(usual.length),
+        top_speed(vessel) / top_speed(usual),
+        _single(vessel.max_thrust) / _single(usual.max_thrust),
+    )
+
+
+def scale_of_observations(vessel: VesselConfig) -> Scale:
+    """Return the ratios for the scales of observations: 1 unless the boat has a name, as for the rest of its world."""
+    return Scale(1.0, 1.0, 1.0) if vessel.name == PUBLISHED else scale_of(vessel)
 
 
 def _single(value: PerRobot) -> float:
@@ -426,8 +436,8 @@ def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
     Lengths are those of the published world times the ratio of the lengths of the vessels, and speeds those times the
     ratio of their top speeds. Times, among them the control step, are scaled by the ratio of both, so that a vessel
     crosses its map in as many control steps as the published one. (Froude's law would scale speeds by the root of the
-    length; thrusters of small boats are stronger than that.) The reward of a step is scaled as a length, since a step then
-    costs as much of the way as the published one; other rewards, noise, number of steps, wind and waves stay.
+    length; thrusters of small boats are stronger than that.) The reward of a step is scaled as a length, since a step
+    then costs as much of the way as the published one; other rewards, noise, number of steps, wind and waves stay.
 
     Sensors reach at least twice as far as two such boats travel that meet at full speed and stop, hulls included; for
     that no farther than the map is wide.
@@ -515,6 +525,7 @@ def vessel_lines(world: WorldConfig, levels: tuple[Level, ...] = ()) -> list[str
         "map": f"{area.width:g} x {area.height:g} m, obstacles of {shown(area.obs_r_range)} m, "
         f"{area.clear_r:g} m between starts",
         "start to goal": f"at least {', '.join(f'{distance:g}' for distance in distances)} m" if distances else "",
-        "control step": f"{world.dt * world.substeps:g} s, which is rewarded with {world.reward.timestep_penalty:g}",
+        "control step": f"{world.dt * world.substeps:g} s",
+        "reward of a step": f"{world.reward.timestep_penalty:g}",
     }
     return [f"{name}: {text}" for name, text in lines.items() if text]

@@ -24,6 +24,7 @@ from train_RL_agents.config.schema import with_execution
 from train_RL_agents.environments import environment_of
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.learning.learner import NoRoomError, out_of_memory
+from train_RL_agents.networks.encoders import is_scale
 from train_RL_agents.run.checkpoint import (
     STATE,
     TEACHER,
@@ -178,8 +179,11 @@ class TorchRLTrainer:
         """Load the weights that a new run starts from, and write its evaluation scenarios."""
         if self.config.load_model:
             policy = load_policy(self.config.load_model, device=self.device)
+            weights = policy.agent.networks.state_dict()
             for agent in (self.algorithm.learner.agent, self.algorithm.learner.ema):
-                load_weights(agent, policy.agent.networks.state_dict(), policy.path)
+                # The policy may be that of another boat: what is observed keeps the scales of this one.
+                own = {name: value for name, value in agent.networks.state_dict().items() if is_scale(name)}
+                load_weights(agent, weights | own, policy.path)
         if self.ranks.is_main:
             self.history.begin()
 

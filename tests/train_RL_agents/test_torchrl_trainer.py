@@ -23,7 +23,7 @@ from tests.train_RL_agents.tiny_runs import (
     train,
 )
 from train_RL_agents.cli import main
-from train_RL_agents.run.checkpoint import POLICY, STATE, load_policy, read_checked, read_manifest
+from train_RL_agents.run.checkpoint import POLICY, STATE, load_policy, read_checked, read_manifest, save_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -298,6 +298,16 @@ def test_seeds_share_a_training_folder_and_a_trainer_is_gone_before_the_next_sta
     assert [(run.path.name, run.seed, run.config.seed) for run in runs] == [("seed_5", 5, (5,)), ("seed_7", 7, (7,))]
     assert all(saved(run)["env_steps"] == 160 for run in runs)
     assert differences(saved(runs[0])["learner"], saved(runs[1])["learner"])
+
+
+def test_weights_of_another_boat_are_a_start_and_keep_the_scales_of_this_one(tmp_path):
+    large, policy = new_run(tmp_path / "large", "agent_type=DQN"), tmp_path / "large.pt"
+    save_policy(policy, TorchRLTrainer(large, quiet=True).algorithm.learner.agent, large.config, 0, {})
+    small = new_run(tmp_path / "small", "agent_type=DQN", "world.vessel=roboboat", f"load_model={policy}")
+    weights = TorchRLTrainer(small, quiet=True).algorithm.learner.agent.networks.state_dict()
+    given = load_policy(policy).agent.networks.state_dict()
+    changed = {name.rpartition(".")[2] for name in given if not torch.equal(weights[name], given[name])}
+    assert changed == {"self_scale", "object_scale"}
 
 
 @pytest.mark.parametrize("agent", ["AC-IQN", "DQN"])

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_risk,
         help="share of the worst outcomes to "
         "act on, for agents that know return distributions; adaptive: clip(distance of the closest "
-        "object / 10 m, 0, 1); by default the policy's own agent.risk",
+        "object / 2 boat lengths, 0, 1); by default the policy's own agent.risk",
     )
     acting.add_argument(
         "--stochastic",

@@ -65,7 +65,7 @@ class StepShare:
     """Share of the control steps of active vessels in which something happens, without a wait for the device."""
 
     def __init__(self) -> None:
-        self._counts = torch.zeros(2, dtype=torch.int64)
+        self._counts: Tensor | None = None
 
     def add(self, happens: Tensor, active: Tensor) -> None:
         """Add a control step.
@@ -75,12 +75,12 @@ class StepShare:
             active: [E, R] bool.
         """
         counts = torch.stack(((happens & active).sum(), active.sum()))
-        self._counts = self._counts.to(counts.device) + counts
+        self._counts = counts if self._counts is None else self._counts + counts
 
     @property
     def value(self) -> float:
         """Return the share so far, 0 if there was no step."""
-        happened, steps = self._counts.tolist()
+        happened, steps = (0, 0) if self._counts is None else self._counts.tolist()
         return float(happened) / max(steps, 1)
 
 

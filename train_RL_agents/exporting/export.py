@@ -418,12 +418,13 @@ def _inputs(network: Deployed, world: WorldConfig | None) -> list[dict[str, Any]
         for name, entry in network.entries.items()
     ]
     agent, observation = network.agent, network.observations(1)  # nothing in sight
-    fractions = {
+    fractions: dict[str, Any] = {
         "meaning": "fractions in (0, 1); multiplied by x < 1, they select the worst share x; with "
         "risk adaptive, x = clip(distance of the closest object / risk_distance, 0, 1)",
         "risk": getattr(agent.config, "risk", None),
-        "risk_distance": {"value": agent.spec.scales.risk_distance, "unit": "m"},
     }
+    if world is not None:
+        fractions["risk_distance"] = {"value": agent.spec.scales.risk_distance, "unit": "m"}
     for name, extra in agent.extra_inputs(observation).items():
         description = {"name": name, "shape": [1, *extra.shape[1:]], "usual": extra[0].tolist()}
         inputs.append(description | (fractions if agent.supports_risk else {}))

@@ -23,7 +23,7 @@ from marinenav_env.scenarios.encounter_sampler import ONSET
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.encounter_suites import KINDS, SLOW_SHARE, SLOW_THRUST, SPEED
-from train_RL_agents.evaluation.rules_suite import in_motion, with_slow_vessel
+from train_RL_agents.evaluation.rules_suite import in_motion, slow_thrust, with_slow_vessel
 from train_RL_agents.evaluation.unruly_suite import INSTANT
 
 COURSE, PASSING_SIDE, PACE, DISTANCE, LEAD = range(5)
@@ -150,7 +150,7 @@ def place(encounters: Encounters, world: WorldConfig) -> Iterator[Placed]:
             continue
         chosen, slowed = encounters.rows(rows), world
         if slow:
-            slowed = with_slow_vessel(world, 1 + chosen.cell.shape[1], 0, SLOW_THRUST)
+            slowed = with_slow_vessel(world, 1 + chosen.cell.shape[1], 0, slow_thrust(world, SLOW_THRUST))
         yield Placed(rows, slowed, _scenarios(chosen, slow, world))
 
 

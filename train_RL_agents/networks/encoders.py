@@ -40,6 +40,8 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 SELF, OBJECTS = "self_state", "objects_state"
 Size = Annotated[int, at_least(1), at_most(4096)]
+_SCALES = ("self_scale", "object_scale")
+"""Names of the buffers of scales that observations are multiplied by."""
 Sizes = Annotated[tuple[int, ...], NOT_EMPTY, at_least(1), at_most(4096)]
 """Numbers of units of layers."""
 
@@ -242,6 +244,11 @@ class ObjectMaximum(nn.Module):
 
 JOINS: dict[str, type[ObjectAttention | ObjectMaximum]] = {"max": ObjectMaximum, "attention": ObjectAttention}
 """Modules that pool encoded objects, by the name of the setting; concatenation needs none."""
+
+
+def is_scale(name: str) -> bool:
+    """Return whether the name of a weight is that of the scales of an observation, which follow from the boat."""
+    return name.rpartition(".")[2] in _SCALES
 
 
 class ObservationNetwork(nn.Module):

@@ -197,6 +197,21 @@ def test_an_action_that_is_none_is_refused(continuous, action, message):
     assert np.isfinite(several.step(several.action_space.sample())[1]).all()
 
 
+def test_others_that_give_no_actions_are_refused():
+    def lost(step):
+        return step.set((GROUP, "action"), torch.full((1, 2, 2), math.nan))
+
+    env = MarineNavGymEnv(SHORT, scenarios=PAIR, others=lost)
+    env.reset(seed=0)
+    with pytest.raises(ConfigError, match=r"^action\[0, 1\]=\[nan, nan\]: must be finite$"):
+        env.step(env.action_space.sample())
+
+
+def test_worlds_that_nobody_seeds_differ():
+    one, other = (MarineNavGymEnv(SHORT, scenarios=PAIR).reset()[0]["self_state"] for _ in range(2))
+    assert (one != other).any()
+
+
 def test_on_a_gpu_actions_are_refused_after_the_step(monkeypatch):
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     env = MarineNavVectorEnv(2, SHORT, scenarios=PAIR)

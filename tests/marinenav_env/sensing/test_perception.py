@@ -289,6 +289,9 @@ def test_scales_of_entries_follow_from_length_speed_and_thrust_of_the_boat() -> 
     assert boat.max_thrust == 35.0 and ratio.length == pytest.approx(1.35 / 5.0)
     assert own.scale == pytest.approx([5.4] * 2 + [2.0 * ratio.speed] * 2 + [1.0 / ratio.time, 35.0, 35.0])
     assert objects.scale == pytest.approx([5.4] * 2 + [2.0 * ratio.speed] * 2 + [0.54])
+    # What has no name keeps the published world, whatever its numbers are.
+    nameless = WorldConfig(vessel=VesselConfig(length=9.0, max_thrust=0.0, xU=-120.0))
+    assert perception.perception_entries(nameless)[0].scale == perception.perception_entries(WorldConfig())[0].scale
 
 
 def test_entries_describe_what_is_observed() -> None:

@@ -221,8 +221,16 @@ def test_settings_out_of_bounds_are_refused(settings, words, make_pilot):
         make_pilot("IQN", Settings(**settings))
 
 
+def test_an_adaptive_risk_level_falls_two_lengths_from_the_closest_object(tmp_path):
+    pilot = Pilot(contract_of(make_policy("IQN", **{"world.vessel": "roboboat"}), tmp_path), None, PATIENT)
+    level = 1.35 / (2.0 * 1.35)
+    near = np.array([[OWN.x + 1.35, OWN.y, 0.0, 0.0, 0.1]])
+    usual = pilot.inputs(OWN, Tracks(0.0, near[:0]), GOAL)["taus"][0]
+    np.testing.assert_allclose(pilot.inputs(OWN, Tracks(0.0, near), GOAL)["taus"][0], level * usual, rtol=1e-9)
+
+
 def test_contracts_that_do_not_fit_are_refused(tmp_path):
-    old = contract_of(make_policy("DQN"), tmp_path) | {"version": 1}
+    old = contract_of(make_policy("DQN"), tmp_path) | {"version": runtime.VERSION - 1}
     with pytest.raises(BoatError, match="of another version, export the policy again"):
         Pilot(old, None)
     scan = contract_of(make_policy("DQN", **{"world.sensor.scan_beams": 4}), tmp_path)

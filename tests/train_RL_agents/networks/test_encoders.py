@@ -1,5 +1,7 @@
 """Encoders built from the specification of the observation's entries."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,7 @@ from torch import nn
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.sensing.entries import Entry
+from marinenav_env.vessels import read_vessel, scale_of, scaled_world
 from tests.own_parts import allow_only
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
 from train_RL_agents.config.building import spec_of
@@ -58,6 +61,20 @@ def test_concatenation_by_hand():
             one = (one + object_layer.bias).clamp_min(0.0)
             parts.append(one if given["objects_mask"][b, k] else torch.zeros(40))
         torch.testing.assert_close(got[b], torch.cat(parts))
+
+
+def test_small_boats_are_scaled_by_their_size():
+    """The same network sees the same in a world that is as much smaller and slower as the boat."""
+    spec, ratio = spec_of(scaled_world("roboboat")), scale_of(read_vessel("roboboat"))
+    usual = replace(SPEC, radius=spec.radius / ratio.length)
+    large, small, given = network(usual), network(spec), inputs(6)
+    small.load_state_dict(large.state_dict() | {name: getattr(small, name) for name in ("self_scale", "object_scale")})
+    lengths, speeds = [ratio.length] * 2, [ratio.speed] * 2
+    own = torch.tensor([*lengths, *speeds, 1.0 / ratio.time, *[ratio.thrust] * 2])
+    objects = torch.tensor([*lengths, *speeds, ratio.length])
+    shrunk = {**given, "self_state": given["self_state"] * own, "objects_state": given["objects_state"] * objects}
+    torch.testing.assert_close(small.encode(shrunk), large.encode(given), atol=1e-4, rtol=1e-3)
+    assert spec.scales.risk_distance == pytest.approx(2.0 * 1.35)
 
 
 @pytest.mark.parametrize("radius", [1.0, 2.5])

@@ -367,6 +367,14 @@ def test_loaded_weights_reach_the_targets_too(tmp_path):
     assert differences(dict(agent.state_dict()), dict(given.state_dict())) == []
 
 
+def test_weights_of_another_boat_are_refused(tmp_path):
+    small = from_dict(tiny_settings("DQN") | {"world": {"vessel": "roboboat"}})
+    agent = make_agent(small, small.world.vessel.num_actions, CPU)
+    _, path = write_policy(tmp_path / "policy.pt"), tmp_path / "policy.pt"
+    weights = read_checked(path, POLICY, CPU)["weights"]
+    assert "self_scale is not that of this boat" in refusal(load_weights, agent, weights, path)
+
+
 def test_the_manifest_is_plain_json(run):
     manifest = json.loads((run.checkpoints / MANIFEST).read_text())
     assert manifest == read_manifest(run.checkpoints)
