@@ -37,8 +37,8 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.evaluation.contenders import ActingOptions, find, run_set
 from train_RL_agents.evaluation.encounter_suites import KINDS
-from train_RL_agents.evaluation.recording import Recording
-from train_RL_agents.evaluation.seamanship import duties, tracks
+from train_RL_agents.evaluation.recording import Recording, present
+from train_RL_agents.evaluation.seamanship import duties
 from train_RL_agents.evaluation.suites import Part, make_set
 
 SCALE, STEP, AFTER = 20.0, 10.0, 18
@@ -114,8 +114,7 @@ def _vessels(part: Part) -> int:
 
 def marks(recording: Recording) -> list[dict[str, str]]:
     """Return duty, mark and the part of the duty that was not done, of both vessels of every encounter in turn."""
-    seen = tracks(recording)
-    did = duties(seen, recording.rules)
+    did, collided = duties(recording), recording.collided.any(0)
     rows = []
     for number in range(len(recording.steps)):
         for vessel in (0, 1):
@@ -123,7 +122,7 @@ def marks(recording: Recording) -> list[dict[str, str]]:
             role = ROLES[int(did.role[place])]
             duty = "stand-on" if role == "overtaken" else role
             parts = {
-                "collision": bool(seen.collided[number, vessel]),
+                "collision": bool(collided[number, vessel]),
                 "no manoeuvre": duty != "stand-on" and not did.substantial[place],
                 "late": duty != "stand-on" and not did.early[place],
                 "wrong side": duty in ("head-on", "give-way") and not did.right_side[place],
@@ -143,15 +142,15 @@ def situation(recording: Recording, number: int, name: str) -> Situation:
     sensor, after a state in which both are at rest, and end AFTER steps after the closest approach; where an episode
     has ended before, vessels keep course and speed.
     """
-    seen = tracks(recording)
+    seen = present(recording)[:, number, :2]
     position = recording.poses[:, number, :2, :2]
     distance = torch.linalg.vector_norm(position[:, 0] - position[:, 1], dim=-1)
-    in_range = distance <= (seen.range + seen.radius.flip(-1))[number, :2].max()
-    both = seen.there[:, number, :2].all(-1)
+    in_range = distance <= (recording.sensor_range + recording.vessel_radius.flip(-1))[number, :2].max()
+    both = seen.all(-1)
     first, closest = int(in_range.to(torch.int8).argmax()), int(torch.where(both, distance, torch.inf).argmin())
     frames, ships = closest - first + AFTER + 1, []
     for vessel in (0, 1):
-        there = seen.there[first : first + frames, number, vessel]
+        there = seen[first : first + frames, vessel]
         poses = recording.poses[first : first + int(there.sum()), number, vessel].double()
         velocities = recording.velocities[first : first + len(poses), number, vessel].double()
         course = poses[:, 2]
