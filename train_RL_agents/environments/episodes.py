@@ -131,7 +131,7 @@ class EpisodeEvaluations:
     def record(
         self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
     ) -> tuple[dict[str, Any], bool]:
-        """See History."""
+        """Write and log the latest evaluation, and save its policy, as History does."""
         overall = finite(self.episodes[-1].report())
         self.rows.append({"env_steps": env_steps, **times, **overall})
         self._run.write_evaluations(self.rows, self._arrays())
@@ -145,17 +145,17 @@ class EpisodeEvaluations:
         return {"timesteps": [row["env_steps"] for row in self.rows], **arrays}
 
     def close(self) -> None:
-        """See History."""
+        """Close the environment of the evaluations; the next one makes it again."""
         if self._env is not None:
             self._env.close(raise_if_closed=False)
             self._env = None
 
     def state_dict(self) -> dict[str, Any]:
-        """See History."""
+        """Return the figures and episodes of all evaluations so far."""
         return {"rows": self.rows, "evaluations": [table.state_dict() for table in self.episodes]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See History."""
+        """Restore the evaluations of a state_dict; a ValueError says when they are of other episodes."""
         rows = state["rows"]
         is_valid = all(is_count(row["env_steps"]) for row in rows)
         is_valid &= all(value is None or is_number(value) for row in rows for value in row.values())

@@ -17,13 +17,13 @@ SELF_FEATURES, OBJECT_FEATURES = 7, 5
 SELF_GEOMETRY, OBJECT_GEOMETRY = 3, 9
 
 
-class Scales(NamedTuple):
-    """Scales of the geometry, which follow from those of the observation and so from the size of the boat."""
+class GeometryScales(NamedTuple):
+    """GeometryScales of the geometry, which follow from those of the observation and so from the size of the boat."""
 
     length: float = 20.0
-    """Of distances (m)."""
+    """Length that distances are divided by (m)."""
     speed: float = 2.0
-    """Of relative velocities (m/s)."""
+    """Speed that relative velocities are divided by (m/s)."""
 
     @property
     def near(self) -> float:
@@ -53,7 +53,7 @@ def bearing(position: Tensor) -> tuple[Tensor, Tensor]:
     return distance, position / distance.clamp_min(1e-3)[..., None]
 
 
-def goal_geometry(self_state: Tensor, scales: Scales) -> Tensor:
+def goal_geometry(self_state: Tensor, scales: GeometryScales) -> Tensor:
     """Return the distance and direction [..., 3] of the goal from own states [..., 7]."""
     distance, direction = bearing(self_state[..., :2])
     return torch.cat((distance[..., None] / scales.length, direction), -1)
@@ -66,7 +66,7 @@ def goal_within(self_state: Tensor, reach: float) -> Tensor:
     return torch.cat((goal * (reach / distance.clamp_min(reach)), rest), -1)
 
 
-def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: float, scales: Scales) -> Tensor:
+def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: float, scales: GeometryScales) -> Tensor:
     """Return the geometry of passing every object at constant velocities.
 
     The features are distance at, and time to, the closest point of approach (DCPA and TCPA as of a collision avoidance

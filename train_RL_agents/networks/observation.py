@@ -13,7 +13,7 @@ from marinenav_env import GROUP
 from marinenav_env.sensing.entries import KINDS, Entry
 from marinenav_env.sensing.observation import observation_entries
 from marinenav_env.support.validation import is_count, is_number, is_text
-from train_RL_agents.networks.features import Scales
+from train_RL_agents.networks.features import GeometryScales
 
 OBSERVATION = (GROUP, "observation")
 """Key of the observation in the world's TensorDict."""
@@ -71,9 +71,10 @@ class ObservationSpec:
         return cls({entry.name: entry for entry in entries}, action_size=size)
 
     @property
-    def scales(self) -> Scales:
+    def scales(self) -> GeometryScales:
         """Return the scales of the geometry; the published vessel's in environments without vessels."""
-        return Scales(*self.entries["self_state"].scale[1:3]) if "self_state" in self.entries else Scales()
+        own = self.entries.get("self_state")
+        return GeometryScales(*own.scale[1:3]) if own else GeometryScales()  # of the goal's y and of u
 
     def without(self, excluded: tuple[str, ...]) -> ObservationSpec:
         """Return the specification without some entries and the masks that belong to them."""

@@ -14,7 +14,7 @@ from tests.own_parts import allow_only
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
 from train_RL_agents.config.building import spec_of
 from train_RL_agents.networks.encoders import EncoderConfig, EntryEncoder, ObservationNetwork
-from train_RL_agents.networks.features import Scales, encounter_geometry, goal_geometry
+from train_RL_agents.networks.features import GeometryScales, encounter_geometry, goal_geometry
 from train_RL_agents.networks.observation import ObservationSpec
 
 pytestmark = pytest.mark.usefixtures("seeded_weights")
@@ -82,8 +82,8 @@ def test_geometry_is_that_of_the_worlds_vessel(radius):
     spec = spec_of(WorldConfig(vessel=VesselConfig(radius=radius)))
     assert spec.radius == radius
     net, given = network(spec), inputs(6)
-    own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"], Scales())), -1)
-    geometry = encounter_geometry(given["self_state"], given["objects_state"], radius, Scales())
+    own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"], GeometryScales())), -1)
+    geometry = encounter_geometry(given["self_state"], given["objects_state"], radius, GeometryScales())
     objects = torch.cat((given["objects_state"] / OBJECT_SCALE, geometry), -1)
     objects = net.object_encoder(objects) * given["objects_mask"][..., None]
     expected = torch.cat((net.self_encoder(own), objects.flatten(-2)), -1)
@@ -334,7 +334,7 @@ def test_statistics_are_of_active_robots_and_real_objects():
     net, given = network(normalize=True), inputs(200)
     active = torch.rand(200, generator=seeded(1)) < 0.5
     net.update_statistics(given, active)
-    own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"], Scales())), -1)
+    own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"], GeometryScales())), -1)
     variance, mean = torch.var_mean(own[active], 0, correction=0)
     torch.testing.assert_close((net.own_norm.mean, net.own_norm.variance), (mean, variance))
     assert net.own_norm.count == active.sum()
@@ -350,7 +350,7 @@ def test_encoders_are_given_normalised_features():
     assert not missing
     net.update_statistics(given, torch.ones(50, dtype=torch.bool))
     assert not torch.allclose(net.encode(given), plain.encode(given))
-    own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"], Scales())), -1)
+    own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"], GeometryScales())), -1)
     spread, mean = torch.std_mean(own, 0, correction=0)
     expected = net.self_encoder((own - mean) / (spread.square() + 1e-8).sqrt())
     torch.testing.assert_close(net.encode(given)[:, :56], expected, rtol=1e-4, atol=1e-4)

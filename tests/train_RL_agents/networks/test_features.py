@@ -7,7 +7,7 @@ import torch
 
 from tests.train_RL_agents.helpers import make_inputs, seeded
 from train_RL_agents.networks.features import (
-    Scales,
+    GeometryScales,
     encounter_geometry,
     goal_geometry,
     goal_within,
@@ -16,7 +16,7 @@ from train_RL_agents.networks.features import (
 
 RADIUS = 2.3
 """Of the observing vessel (m)."""
-USUAL = Scales()
+USUAL = GeometryScales()
 
 
 def slow_geometry(own, other, scales):
@@ -40,7 +40,7 @@ def slow_geometry(own, other, scales):
     }
 
 
-@pytest.mark.parametrize("scales", [USUAL, Scales(5.0, 1.7)])
+@pytest.mark.parametrize("scales", [USUAL, GeometryScales(5.0, 1.7)])
 def test_encounters_against_stepping_through_time(scales):
     given = make_inputs(6, generator=seeded(0))
     own = given["self_state"] * torch.tensor([20.0, 20.0, 2.0, 1.0, 1.0, 500.0, 500.0])
