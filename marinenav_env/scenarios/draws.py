@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from marinenav_env.runtime.host_reads import rows_where
+from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.philox import RandomSource, uniform
 
 ROBOTS, COURSES, REACH, OFFSETS, MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
@@ -37,40 +36,9 @@ def between(unit: Tensor, ends: tuple[float, float]) -> Tensor:
     return low + (high - low) * unit
 
 
-class Draws(Protocol):
-    """Random numbers of P scenarios."""
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Floating-point type of the numbers."""
-
-    @property
-    def in_parts(self) -> bool:
-        """Return whether some scenarios, or the first candidates, can be drawn alone."""
-
-    def rows(self, rows: Tensor | slice) -> Draws:
-        """Return the numbers of some scenarios; only if ``in_parts``."""
-
-    def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
-        """Draw numbers uniform on [0, 1), of the shape [*before, P, *after]."""
-
-    def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """Draw numbers of ``count`` candidates, uniform on [0, 1).
-
-        Args:
-            purpose: purpose of the numbers.
-            count: number of candidates B.
-            sizes: sizes of the parts of a candidate's numbers.
-            choices: bound of the first part, which then has whole numbers below it; 0: none.
-
-        Returns:
-            One tensor [size, P, B] per part.
-        """
-
-
 @dataclass(frozen=True)
 class GeneratorDraws:
-    """Numbers of a generator, in the order of the calls."""
+    """Random numbers of P scenarios from a generator, in the order of the calls; see CounterDraws."""
 
     generator: torch.Generator
     size: int
@@ -83,11 +51,11 @@ class GeneratorDraws:
         raise NotImplementedError
 
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
-        """See Draws; the purpose has no effect."""
+        """See CounterDraws; the purpose has no effect."""
         return self._uniform(*before, self.size, *after)
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """See Draws; the purpose has no effect."""
+        """See CounterDraws; the purpose has no effect."""
         generator, parts = self.generator, []
         for number, size in enumerate(sizes):
             shape = self.size, count, size
@@ -105,7 +73,10 @@ class GeneratorDraws:
 
 @dataclass(frozen=True)
 class CounterDraws:
-    """Numbers by counter; a scenario is an environment of the source."""
+    """Random numbers of P scenarios by counter; a scenario is an environment of the source.
+
+    The numbers depend on seed, purpose and attempt only.
+    """
 
     source: RandomSource
     dtype: torch.dtype
@@ -114,20 +85,33 @@ class CounterDraws:
 
     @property
     def in_parts(self) -> bool:
-        """Return whether host reads are free, which tell the scenarios that need more candidates."""
-        return rows_where(self.source.environment < 0) is not None
+        """Return whether some scenarios, or the first candidates, can be drawn alone.
+
+        Host reads, which tell the scenarios that need more candidates, must be free.
+        """
+        return host_reads_are_free(self.source.environment.device)
 
     def rows(self, rows: Tensor | slice) -> Draws:
-        """See Draws; return the numbers of some environments of the source."""
+        """Return the numbers of some scenarios; only if ``in_parts``."""
         return replace(self, source=self.source.rows(rows))
 
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
-        """See Draws; numbers depend on seed, purpose and attempt only."""
+        """Draw numbers uniform on [0, 1), of the shape [*before, P, *after]."""
         numbers = self._numbers(purpose, 1, math.prod(before) * math.prod(after))
         return numbers.view(*before, *after, -1).movedim(-1, len(before)).contiguous()
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """See Draws; numbers depend on seed, purpose and attempt only."""
+        """Draw numbers of ``count`` candidates, uniform on [0, 1).
+
+        Args:
+            purpose: purpose of the numbers.
+            count: number of candidates B.
+            sizes: sizes of the parts of a candidate's numbers.
+            choices: bound of the first part, which then has whole numbers below it; 0: none.
+
+        Returns:
+            One tensor [size, P, B] per part.
+        """
         first, *others = self._numbers(purpose, count, sum(sizes)).split(list(sizes))
         if choices:
             first = (first * choices).to(torch.int64)
@@ -140,6 +124,10 @@ class CounterDraws:
         numbers = torch.stack([uniform(word, self.dtype) for word in words])
         # [4, count, calls, P]: the words of a call become adjacent.
         return numbers.permute(2, 0, 3, 1).flatten(0, 1)[:size].contiguous()
+
+
+Draws = GeneratorDraws | CounterDraws
+"""Random numbers of P scenarios."""
 
 
 def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.dtype, attempt: int = 0) -> Draws:
