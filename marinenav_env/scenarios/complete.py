@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
-from marinenav_env.runtime.host_reads import rows_where
+from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import make_draws
 from marinenav_env.scenarios.reset import where
@@ -203,13 +203,8 @@ class CompleteSampler(ScenarioSampler):
         self.config = replace(config, draws=draws_for(config, tuple(levels)))
         self._asked = torch.tensor([_asked(config, level) for level in levels], device=device)
         self._levels = tuple(levels)
-        self.asks = rows_where(self._asked[:, 0] < 0) is not None
+        self.asks = host_reads_are_free(device)
         """True if incomplete scenarios are found on the host, where host reads are free."""
-
-    @cached_property
-    def _attempts(self) -> int:
-        """Number of attempts at all scenarios of a batch without host reads."""
-        return attempts_for(self.config, self._levels)
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
         """Draw one complete scenario per entry, as ScenarioSampler.sample.
@@ -220,7 +215,7 @@ class CompleteSampler(ScenarioSampler):
         scenario = super().sample(level, generator)
         if self.asks:
             return self.completed(scenario, level, generator, 1)
-        for attempt in range(1, self._attempts):
+        for attempt in range(1, attempts_for(self.config, self._levels)):
             draws = make_draws(generator, len(level), self._options["dtype"], attempt)
             again = self.draw(level, draws)
             scenario = where(self.is_complete(scenario), scenario, again)
@@ -244,7 +239,7 @@ class CompleteSampler(ScenarioSampler):
         Raises:
             ConfigError: when a scenario is still incomplete after many attempts.
         """
-        for attempt in range(attempts or self._attempts, ATTEMPTS):
+        for attempt in range(attempts or attempts_for(self.config, self._levels), ATTEMPTS):
             complete = self.is_complete(scenario)
             if complete.all():  # host: where it is free, or when the pool is first filled
                 return scenario

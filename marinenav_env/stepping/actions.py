@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import VesselConfig
-from marinenav_env.runtime.host_reads import rows_where
+from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.support.validation import ConfigError, brief, require
 
 BETWEEN = 1000
@@ -80,13 +80,12 @@ class ActionChecks:
     """
 
     def __init__(self, pairs: int | None, device: torch.device, values: bool = True) -> None:
-        none = torch.zeros(1, dtype=torch.bool, device=device)
-        self._pairs, self._reads = pairs, values and rows_where(none) is not None
+        self._pairs, self._reads = pairs, values and host_reads_are_free(device)
         self.flag: Tensor | None = None
         """[] bool: whether there were unusable actions since ``read``; None if values are not checked so."""
         self._stepped, self._read_at = False, 0
         if values and not self._reads:
-            self.flag = none[0]
+            self.flag = torch.zeros((), dtype=torch.bool, device=device)
 
     def before(self, action: Any, acting: Tensor) -> None:
         """Check actions on the host before a step, see ``unusable``.
