@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from marinenav_env.scenarios.encounter_sampler import ENCOUNTER_OFFSET
+from marinenav_env.scenarios.scenario_file import Episode
 
 Points = Sequence[Sequence[float]]
 
@@ -16,25 +17,15 @@ IN_CONTACT = "starts that touch another robot"
 STARTS_OFF, GOALS_OFF = "starts off the map", "goals off the map"
 
 
-def odd_starts(
-    start: Points,
-    goal: Points,
-    obstacles: Points,
-    radius: Sequence[float],
-    area: tuple[float, float],
-) -> Counter[str]:
-    """Count the robots with an implausible start or goal, by kind.
+def odd_starts(episode: Episode) -> Counter[str]:
+    """Count the robots of an episode with an implausible start or goal, by kind.
 
     Vessels touch as in the world, as circles of the collision radius. Those of an encounter, whose
     courses all cross the centre of the map, may start and end off a small map.
-
-    Args:
-        start: x, y of the starts (m).
-        goal: x, y of the goals (m).
-        obstacles: x, y, radius of the obstacles (m).
-        radius: collision radii of the robots (m).
-        area: sides of the map along x and y (m).
     """
+    start, goal, obstacles = episode.start, episode.goal, episode.obstacles
+    hull_radius, area = episode.world.vessel.radius, (episode.world.scenario.width, episode.world.scenario.height)
+    radius = hull_radius if isinstance(hull_radius, tuple) else (hull_radius,) * len(start)
     met = _is_encounter(start, goal, area)
 
     def checks(number: int) -> dict[str, bool]:

@@ -58,7 +58,7 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     if left_out:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
         warnings.warn(f"{path}: left out {counts}", stacklevel=2)
-    odd = sum(map(_odd_starts, episodes), Counter())
+    odd = sum(map(odd_starts, episodes), Counter())
     if odd:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in odd.items())
         line = f"{path}: {len(episodes):,} episodes with {counts}"
@@ -122,15 +122,6 @@ def _episode(situation: Situation, file: Path, world: WorldConfig) -> Episode:
         return scaled_episode(situation, world)
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from error
-
-
-def _odd_starts(episode: Episode) -> Counter[str]:
-    """Count the implausible starts and goals of an episode, see odd_starts."""
-    radius, area = episode.world.vessel.radius, episode.world.scenario
-    count = len(episode.start)
-    hulls = radius[:count] if isinstance(radius, tuple) else (radius,) * count
-    size = area.width, area.height
-    return odd_starts(episode.start, episode.goal, episode.obstacles, hulls, size)
 
 
 @cache
