@@ -116,30 +116,12 @@ class Episode:
     """Per robot one of levels.BEHAVIOURS, or an empty text if actions control it; empty: they control all."""
     onset: list[float] = field(default_factory=list)
     """Per robot the time at which its behaviour begins (s); empty without behaviours."""
-    states_penalty: bool = field(default=True, compare=False)
+    states_penalty: bool = True
     """True if the file states the penalty of a collision; otherwise training uses its own default."""
 
     def __eq__(self, other: object) -> bool:
-        """Compare episodes; one number for all robots equals a list of the same number, as in files."""
-        if not isinstance(other, Episode):
-            return NotImplemented
-        names = [item.name for item in fields(self) if item.compare and item.name != "world"]
-        same = all(getattr(self, name) == getattr(other, name) for name in names)
-        return same and self._world_values() == other._world_values()
-
-    def _world_values(self) -> dict[str, Any]:
-        """Return the values of the world, with one per robot wherever they may differ."""
-        world, count = self.world, len(self.start)
-        parts = (
-            (world.vessel, {*_VESSEL.values(), *_HULL}),
-            (world.vessel.actuators, {*_ACTUATORS}),
-            (world.sensor, {*_SENSOR.values()}),
-        )
-        vessel, actuators, sensor = (
-            vars(config) | _listed(config, {name: name for name in names - set(COMMANDS)}, count)
-            for config, names in parts
-        )
-        return vars(world) | {"vessel": vessel | {"actuators": actuators}, "sensor": sensor}
+        """Compare what files have of episodes; one number for all robots equals a list of the same number."""
+        return _entry(self) == _entry(other) if isinstance(other, Episode) else NotImplemented
 
 
 def _listed(config: Any, names: dict[str, str], count: int) -> dict[str, list[Any]]:
@@ -332,20 +314,19 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
 def _entry(episode: Episode) -> dict[str, Any]:
     """Return an episode as a JSON object; the inverse of ``_episode``."""
     count, world = len(episode.start), episode.world
-    columns: tuple[Any, ...] = (
-        episode.start,
-        episode.goal,
-        episode.heading,
-        episode.velocity,
-        *zip(*episode.thruster_angle, strict=True),
-        *zip(*episode.thrust, strict=True),
-    )
-    robots = {
+    robots: dict[str, Any] = {
         "dt": [world.dt] * count,
         "N": [world.substeps] * count,
         **_listed(world.vessel, _VESSEL, count),
         **{name: [list(getattr(world.vessel, name))] * count for name in COMMANDS},
-        **{name: list(column) for name, column in zip(_MOTION, columns, strict=True)},
+        "start": episode.start,
+        "goal": episode.goal,
+        "init_theta": episode.heading,
+        "init_velocity_r": episode.velocity,
+        "init_left_pos": [left for left, _ in episode.thruster_angle],
+        "init_right_pos": [right for _, right in episode.thruster_angle],
+        "init_left_thrust": [left for left, _ in episode.thrust],
+        "init_right_thrust": [right for _, right in episode.thrust],
         "perception": _listed(world.sensor, _SENSOR, count),
     }
     if world.vessel.has_extras:
