@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,37 +21,28 @@ FORMAT, VERSION = "marinenav vessel", 1
 PUBLISHED = "published"
 """Name of the vessel of the published world, which is no file."""
 UNITS = {
-    **dict.fromkeys(("length", "width", "radius", "detect_radius", "goal_distance"), "m"),
-    **dict.fromkeys(("min_thrust", "max_thrust"), "N"),
-    **dict.fromkeys(("max_thrust_rate", "left_thrust_change", "right_thrust_change"), "N/s"),
-    **dict.fromkeys(("m", "xDotU", "yDotV", "yRV", "yVR", "nVV", "nUV"), "kg"),
-    **dict.fromkeys(("Izz", "nDotR", "nRR"), "kg m^2"),
-    **dict.fromkeys(("yDotR", "nDotV", "yRR", "nRV", "nVR"), "kg m"),
-    **dict.fromkeys(("xU", "yV"), "kg/s"),
-    **dict.fromkeys(("xUU", "yVV"), "kg/m"),
-    **dict.fromkeys(("yR", "nV"), "kg m/s"),
-    **dict.fromkeys(("xUUU", "yVVV"), "kg s/m^2"),
-    "cross_flow": "kg/m^2",
-    "cross_flow_length": "m",
-    "nR": "kg m^2/s",
-    "nRRR": "kg m^2 s",
-    **dict.fromkeys(("power_coefficient", "single_rotation"), "1"),
-    **dict.fromkeys(
-        (
-            "speed_exponent",
-            "dead_band",
-            "left_limit",
-            "right_limit",
-            "left_strength",
-            "right_strength",
-        ),
-        "1",
-    ),
-    **dict.fromkeys(("spacing", "position", "propeller_diameter"), "m"),
-    "lag": "s",
-    "angle_limit": "rad",
-    "angle_rate": "rad/s",
-    "rudder_lift": "kg/m",
+    name: unit
+    for unit, names in {
+        "m": "length width radius detect_radius goal_distance cross_flow_length spacing position propeller_diameter",
+        "N": "min_thrust max_thrust",
+        "N/s": "max_thrust_rate left_thrust_change right_thrust_change",
+        "kg": "m xDotU yDotV yRV yVR nVV nUV",
+        "kg m^2": "Izz nDotR nRR",
+        "kg m": "yDotR nDotV yRR nRV nVR",
+        "kg/s": "xU yV",
+        "kg/m": "xUU yVV rudder_lift",
+        "kg m/s": "yR nV",
+        "kg s/m^2": "xUUU yVVV",
+        "kg/m^2": "cross_flow",
+        "kg m^2/s": "nR",
+        "kg m^2 s": "nRRR",
+        "1": "power_coefficient single_rotation speed_exponent dead_band left_limit right_limit left_strength "
+        "right_strength",
+        "s": "lag",
+        "rad": "angle_limit",
+        "rad/s": "angle_rate",
+    }.items()
+    for name in names.split()
 }
 """Units of the numbers of a vessel file."""
 _ACTUATORS = tuple(item.name for item in fields(ActuatorConfig))
@@ -66,7 +58,6 @@ _SMALLEST, _LONGEST, _SLOWEST, _FASTEST = 0.1, 500.0, 1.0 / 30.0, 50.0
 """Plausible lengths (m), least top speed in lengths per second, and largest top speed (m/s)."""
 _LONGEST_LAG, _HEAVIEST = 60.0, 25.0
 """Plausible lag of shafts (s), and added mass over mass."""
-_DERIVED = ("radius", "detect_radius", "goal_distance", "max_thrust_rate", "left_thrust_change", "right_thrust_change")
 
 
 class VesselFile(NamedTuple):
@@ -229,10 +220,9 @@ def _check_hull(vessel: VesselConfig) -> None:
     Raises:
         ConfigError: when it is one.
     """
-    for robot in range(_count(vessel)):
-        k = _numbers_of(vessel, robot)
+    for k in _robots(vessel):
         _check_values(k)
-        _check_actuators({name: _of_robot(getattr(vessel.actuators, name), robot) for name in _ACTUATORS}, k["length"])
+        _check_actuators(k)
         speed = _top_speed(k)
         require(speed <= _FASTEST, "xU", k["xU"], f"larger in size: the top speed of {speed:.3g} m/s is not plausible")
         is_fast = speed >= _SLOWEST * k["length"]
@@ -269,20 +259,20 @@ def _check_values(k: dict[str, Any]) -> None:
     require(is_positive, "yDotR", k["yDotR"], "such that the mass matrix can be inverted")
 
 
-def _check_actuators(k: dict[str, Any], length: float) -> None:
+def _check_actuators(k: dict[str, Any]) -> None:
     """Refuse the actuators of one robot that no boat can have; see _check_hull."""
-    require(k["lag"] <= _LONGEST_LAG, "actuators.lag", k["lag"], f"at most {_LONGEST_LAG:g} s")
-    require(0.1 <= k["speed_exponent"] <= 10.0, "actuators.speed_exponent", k["speed_exponent"], "from 0.1 to 10")
-    require(k["dead_band"] < 1.0, "actuators.dead_band", k["dead_band"], "below 1: the propellers would never turn")
-    sides = ("left",) if k["steering"] != "thrusters" else ("left", "right")
+    lag, exponent, band = (k[f"actuators.{name}"] for name in ("lag", "speed_exponent", "dead_band"))
+    require(lag <= _LONGEST_LAG, "actuators.lag", lag, f"at most {_LONGEST_LAG:g} s")
+    require(0.1 <= exponent <= 10.0, "actuators.speed_exponent", exponent, "from 0.1 to 10")
+    require(band < 1.0, "actuators.dead_band", band, "below 1: the propellers would never turn")
+    steering, lift = k["actuators.steering"], k["actuators.rudder_lift"]
+    sides = ("left", "right") if steering == "thrusters" else ("left",)
     for name in ("limit", "strength"):
-        values = [k[f"{side}_{name}"] for side in sides]
+        values = [k[f"actuators.{side}_{name}"] for side in sides]
         require(any(values), f"actuators.{sides[0]}_{name}", values[0], "above 0 on one side: the boat has no thrust")
-    for name in ("spacing", "position"):
-        allowed = f"at most 3 lengths ({length:g} m) in size"
-        require(abs(k[name]) <= 3.0 * length, f"actuators.{name}", k[name], allowed)
-    has_rudder = k["steering"] != "rudder" or k["rudder_lift"] > 0.0
-    require(has_rudder, "actuators.rudder_lift", k["rudder_lift"], "above 0 for a boat with a rudder")
+    for name in ("actuators.spacing", "actuators.position"):
+        require(abs(k[name]) <= 3.0 * k["length"], name, k[name], f"at most 3 lengths ({k['length']:g} m) in size")
+    require(steering != "rudder" or lift > 0.0, "actuators.rudder_lift", lift, "above 0 for a boat with a rudder")
 
 
 # Sizes and speeds -------------------------------------------------------------------------------
@@ -292,27 +282,22 @@ def _of_robot(value: Any, robot: int) -> Any:
     return value[min(robot, len(value) - 1)] if isinstance(value, tuple) else value
 
 
-def _count(vessel: VesselConfig) -> int:
-    """Return the number of robots that any setting distinguishes."""
-    names = (*_REQUIRED, *_DAMPING, "xDotU", "yDotV", "nDotR", "yDotR", "nDotV")
-    values = [getattr(vessel, name) for name in names]
-    return max(len(value) if isinstance(value, tuple) else 1 for value in values)
+def _robots(vessel: VesselConfig) -> list[dict[str, Any]]:
+    """Return the dotted settings of each robot that size, thrust, mass or damping distinguish."""
+    settings = _flat(vessel)
+    values = [settings[name] for name in (*_REQUIRED, *_DAMPING, "xDotU", "yDotV", "nDotR", "yDotR", "nDotV")]
+    count = max(len(value) if isinstance(value, tuple) else 1 for value in values)
+    return [{name: _of_robot(value, robot) for name, value in settings.items()} for robot in range(count)]
 
 
 def top_speed(vessel: VesselConfig) -> float:
     """Return the speed ahead under full thrust (m/s); of several vessels that of the fastest."""
-    return max(_top_speed(_numbers_of(vessel, robot)) for robot in range(_count(vessel)))
-
-
-def _numbers_of(vessel: VesselConfig, robot: int) -> dict[str, Any]:
-    """Return the numbers of one robot by name, with its ``steering``."""
-    numbers = {name: _of_robot(getattr(vessel, name), robot) for name in _VESSEL}
-    return numbers | {"steering": _of_robot(vessel.actuators.steering, robot)}
+    return max(map(_top_speed, _robots(vessel)))
 
 
 def _top_speed(k: Mapping[str, Any]) -> float:
     """Return the speed of one robot at which drag balances full thrust (m/s), by bisection."""
-    thrust = k["max_thrust"] * (2.0 if k["steering"] == "thrusters" else 1.0)
+    thrust = k["max_thrust"] * (2.0 if k["actuators.steering"] == "thrusters" else 1.0)
     low, high = 0.0, 1e4
     for _ in range(100):
         speed = 0.5 * (low + high)
@@ -323,17 +308,12 @@ def _top_speed(k: Mapping[str, Any]) -> float:
 
 def stopping_distance(vessel: VesselConfig) -> float:
     """Return the way (m) from the top speed to rest under full thrust astern; of several vessels the longest."""
-    robots = range(_count(vessel))
-    return max(_stopping_distance(_numbers_of(vessel, robot), _lag(vessel, robot)) for robot in robots)
+    return max(map(_stopping_distance, _robots(vessel)))
 
 
-def _lag(vessel: VesselConfig, robot: int) -> float:
-    return float(_of_robot(vessel.actuators.lag, robot))
-
-
-def _stopping_distance(k: Mapping[str, Any], lag: float) -> float:
-    """Return the stopping distance of one robot (m), whose shafts have a lag (s), in small steps of time."""
-    top, sides = _top_speed(k), 2.0 if k["steering"] == "thrusters" else 1.0
+def _stopping_distance(k: Mapping[str, Any]) -> float:
+    """Return the stopping distance of one robot (m), in small steps of time."""
+    top, lag, sides = _top_speed(k), k["actuators.lag"], 2.0 if k["actuators.steering"] == "thrusters" else 1.0
     mass, ahead, astern = k["m"] - k["xDotU"], sides * k["max_thrust"], -sides * k["min_thrust"]
     step = 1e-3 * (mass * top / ahead + lag)
     reached, speed, shaft, way = 1.0 - math.exp(-step / lag) if lag else 1.0, top, 1.0, 0.0
@@ -376,25 +356,27 @@ def _each(change: Callable[[float], float], value: Any) -> Any:
     return tuple(map(change, value)) if isinstance(value, tuple | list) else change(value)
 
 
+def _scaled(value: Any, factor: float) -> Any:
+    """Return a number, or every number of a tuple, multiplied by a factor and rounded."""
+    return _each(lambda number: _rounded(number * factor), value)
+
+
 def complete_vessel(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the dotted settings of a vessel with those that follow from its size and thrust, unless stated."""
     vessel, usual = make_vessel(settings), VesselConfig()
     scale = scale_of(vessel)
-    lengths, widths = vessel.length, vessel.width
-    if isinstance(lengths, tuple) and not isinstance(widths, tuple):
-        widths = (widths,) * len(lengths)
-    if isinstance(widths, tuple) and not isinstance(lengths, tuple):
-        lengths = (lengths,) * len(widths)
-    radius: Any
-    if isinstance(lengths, tuple) and isinstance(widths, tuple):
-        radius = tuple(_rounded(0.5 * math.hypot(*size), 4) for size in zip(lengths, widths, strict=False))
-    else:
-        radius = _rounded(0.5 * math.hypot(_single(lengths), _single(widths)), 4)
+    sizes = vessel.length, vessel.width
+    counts = [len(size) for size in sizes if isinstance(size, tuple)]
+    radii = [
+        _rounded(0.5 * math.hypot(*(_of_robot(size, robot) for size in sizes)), 4)
+        for robot in range(min(counts, default=1))
+    ]
+    radius = tuple(radii) if counts else radii[0]
     reached = _single(usual.goal_distance) / _single(usual.length)
     derived: dict[str, Any] = {
         "radius": radius,
         "detect_radius": radius,
-        "goal_distance": _each(lambda length: _rounded(reached * length), vessel.length),
+        "goal_distance": _scaled(vessel.length, reached),
         "max_thrust_rate": _each(lambda thrust: _rounded(thrust / (_RAMP * scale.time)), vessel.max_thrust),
     }
     rate = _single(settings.get("max_thrust_rate", derived["max_thrust_rate"]))
@@ -444,16 +426,9 @@ def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
     """
     usual, scale = WorldConfig(), scale_of(vessel)
     settings: dict[str, Any] = {"dt": _rounded(usual.dt * scale.time, 2)}
-    groups = ((_LENGTHS, scale.length), (_SPEEDS, scale.speed), (_TIMES, scale.time))
-    for names, factor in groups:
-        for name in names:
-            section, _, field_name = name.partition(".")
-            value = getattr(getattr(usual, section), field_name)
-
-            def changed(number: float, factor: float = factor) -> float:
-                return _rounded(number * factor)
-
-            settings[name] = _each(changed, value)
+    factors = dict.fromkeys(_LENGTHS, scale.length) | dict.fromkeys(_SPEEDS, scale.speed)
+    for name, factor in (factors | dict.fromkeys(_TIMES, scale.time)).items():
+        settings[name] = _scaled(attrgetter(name)(usual), factor)
     needed = min(4.0 * (stopping_distance(vessel) + _single(vessel.radius)), settings["scenario.width"])
     for name in ("sensor.range", "sensor.scan_range"):
         settings[name] = max(settings[name], _rounded(needed))
