@@ -30,22 +30,28 @@ from marinenav_env.support.validation import ConfigError, is_count, require
 Policy = Callable[[TensorDictBase], TensorDictBase]
 
 
-class _FirstVessels:
-    """Worlds in which the first vessel is the agent and the others follow another policy."""
+class _FirstVessels(NumpyWorlds):
+    """Worlds in which the first vessel is the agent and the others follow another policy.
 
-    def __init__(self, worlds: NumpyWorlds, others: str | Policy) -> None:
+    Args:
+        others: policy of the other vessels.
+        settings: arguments of NumpyWorlds.
+    """
+
+    def __init__(self, others: str | Policy, *settings: Any) -> None:
+        super().__init__(*settings)
         is_policy = callable(others) or others in SCRIPTED
         require(is_policy, "others", others, f"a policy, or one of {', '.join(SCRIPTED)}")
-        self.worlds, self._others = worlds, others
+        self._others = others
 
-    def reset(self, seed: Any) -> None:
+    def reset(self, seed: Any = None) -> None:
         """Start new episodes in all worlds, as NumpyWorlds.reset."""
-        self.worlds.reset(seed)
-        self._require_agents(np.ones(self.worlds.env.num_envs, np.bool_))
+        super().reset(seed)
+        self._require_agents(np.ones(self.env.num_envs, np.bool_))
 
     def begin_next(self, over: NDArray[np.bool_]) -> None:
         """Start a new episode where ``over`` [E] is true."""
-        self.worlds.begin_next(over)
+        super().begin_next(over)
         self._require_agents(over)
 
     def _require_agents(self, begun: NDArray[np.bool_]) -> None:
@@ -57,7 +63,7 @@ class _FirstVessels:
         Raises:
             ConfigError: when the first vessel is missing, or keeps course and speed.
         """
-        if not self.worlds.now.get((GROUP, "mask"))[:, 0].cpu().numpy()[begun].all():
+        if not self.now.get((GROUP, "mask"))[:, 0].cpu().numpy()[begun].all():
             raise ConfigError(
                 "scenarios: in each episode there must be a first vessel, the agent, "
                 "which does not keep course and speed"
@@ -65,19 +71,15 @@ class _FirstVessels:
 
     def step(self, actions: Tensor) -> Results:
         """Make a control step with actions [E, ...] and return its NumpyWorlds.result."""
-        worlds = self.worlds
-        if callable(self._others):
-            joint = self._others(worlds.now)
-        else:
-            joint = write_actions(worlds.now, worlds.env, self._others)
+        env, others = self.env, self._others
+        joint = others(self.now) if callable(others) else write_actions(self.now, env, others)
         policy_actions: Any = None if joint is None else joint.get((GROUP, "action"), None)
-        env = worlds.env
         check_form(policy_actions, env.state.active.shape, env.continuous)
         # The policy's actions may be of an integer type.
         all_actions = policy_actions.to(env.dtype if env.continuous else torch.int64, copy=True)
         all_actions[:, 0] = actions
-        worlds.act(all_actions)
-        return worlds.result(0)
+        self.act(all_actions)
+        return self.result(0)
 
 
 class MarineNavGymEnv(gymnasium.Env[Any, Any]):
@@ -113,8 +115,7 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
         render_mode: str | None = None,
         render_fps: float | None = FPS,
     ) -> None:
-        self._worlds = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps)
-        self._fleet = _FirstVessels(self._worlds, others)
+        self._worlds = _FirstVessels(others, config, scenarios, continuous, flat, render_mode, render_fps)
         self.observation_space = self._worlds.observation_space()
         self.action_space = self._worlds.action_space()
         self.render_mode = render_mode
@@ -123,12 +124,12 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
         """Start an episode; ``options`` are ignored."""
         seed = None if seed is None else as_seed(seed)
         super().reset(seed=seed)
-        self._fleet.reset(seed)
+        self._worlds.reset(seed)
         return self._worlds.only(self._worlds.observation(0)), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Make a control step."""
-        return self._worlds.only(self._fleet.step(self._worlds.actions(action, unbatched=True)))
+        return self._worlds.only(self._worlds.step(self._worlds.actions(action, unbatched=True)))
 
     def render(self) -> Any:
         """Return pixels [height, width, 3] if the mode is rgb_array."""
@@ -189,8 +190,8 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         is_count = isinstance(num_envs, Integral) and not isinstance(num_envs, bool) and num_envs > 0
         require(is_count, "num_envs", num_envs, "a whole number, at least 1")
         config = _limit_steps(config or WorldConfig(), max_episode_steps)
-        self._worlds = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps, num_envs, device)
-        self._fleet = _FirstVessels(self._worlds, others)
+        settings = config, scenarios, continuous, flat, render_mode, render_fps, num_envs, device
+        self._worlds = _FirstVessels(others, *settings)
         self._mode = modes[mode_name]
         self.metadata = METADATA | {"autoreset_mode": self._mode}
         self._over = np.zeros(num_envs, np.bool_)
@@ -215,7 +216,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         """
         mask = (options or {}).get("reset_mask")
         if mask is None:
-            self._fleet.reset(seed)
+            self._worlds.reset(seed)
             self._over[:] = False
         else:
             is_mask = isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and seed is None
@@ -225,7 +226,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
                 mask,
                 f"an array of {self.num_envs} truth values, without a seed",
             )
-            self._fleet.begin_next(mask)
+            self._worlds.begin_next(mask)
             self._over &= ~mask
         return self._worlds.observation(0), {}
 
@@ -235,9 +236,9 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         can_step = self._mode != AutoresetMode.DISABLED or not begin.any()
         require(can_step, "reset", f"of worlds {np.flatnonzero(begin).tolist()}", "called where an episode is over")
         action[torch.from_numpy(begin)] = 0
-        last, reward, terminated, truncated, info = self._fleet.step(action)
+        last, reward, terminated, truncated, info = self._worlds.step(action)
         if begin.any():
-            self._fleet.begin_next(begin)
+            self._worlds.begin_next(begin)
             last = self._worlds.observation(0)
             reward, terminated, truncated = (
                 np.where(begin, np.zeros_like(values), values) for values in (reward, terminated, truncated)
@@ -249,7 +250,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
             self._over = over
         elif over.any():
             info |= self._final(last, info, over)
-            self._fleet.begin_next(over)
+            self._worlds.begin_next(over)
             last = self._worlds.observation(0)
         return last, reward, terminated, truncated, info
 
