@@ -23,7 +23,7 @@ from marinenav_env.runtime.loop import copied
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.reading import read_scenarios
-from marinenav_env.scenarios.reset import NewEpisodes, controlled
+from marinenav_env.scenarios.reset import NewEpisodes, controlled, reset_environments
 from marinenav_env.scenarios.scenario_file import Episode, fitting, stack_episodes
 from marinenav_env.scenarios.varying import ParameterSampler
 from marinenav_env.sensing.entries import Entry
@@ -191,7 +191,10 @@ class MarineNavEnv(EnvBase):
             pairs = None if continuous else self.num_discrete_actions
             self._actions = ActionChecks(pairs, self._generator.device, check_actions)
             self._set_seed(seed)
-        self._make_specs(pairs)
+        shape = num_envs, self.num_robots
+        specs = make_specs(shape, self.entries, flat, pairs, self.device, dtype, len(self.statistics))
+        self.observation_spec, self.action_spec = specs.observation, specs.action
+        self.reward_spec, self.done_spec = specs.reward, specs.done
 
     # Set-up -------------------------------------------------------------------------------------
 
@@ -319,13 +322,6 @@ class MarineNavEnv(EnvBase):
         shared = self._all_constants.batch_size[0] == 1
         parameters = self._all_constants if shared else self._all_constants[index]
         return self.world.first(scenario, parameters, source)
-
-    def _make_specs(self, pairs: int | None) -> None:
-        """Set the specs of all keys."""
-        shape = self.num_envs, self.num_robots
-        specs = make_specs(shape, self.entries, self.flat, pairs, self.device, self.dtype, len(self.statistics))
-        self.observation_spec, self.action_spec = specs.observation, specs.action
-        self.reward_spec, self.done_spec = specs.reward, specs.done
 
     def __repr__(self) -> str:
         actions = "two commands" if self.continuous else f"{self.num_discrete_actions} actions"
@@ -542,7 +538,7 @@ class MarineNavEnv(EnvBase):
     def _start_episodes(self, done: Tensor) -> None:
         """Start new episodes where ``done`` [E, 1] is true."""
         over = done.view(-1)
-        self.world_state = self.world.reset(self.world_state, over, self.new_episodes())
+        self.world_state = reset_environments(over, self.new_episodes(), self.world_state)
         self.reset_pool.advance(over)
 
     def next_source(self) -> RandomSource:

@@ -349,16 +349,6 @@ class World:
         kept: Outcome = outcome.apply(stored)
         return kept
 
-    def reset(self, world: WorldState, done: Tensor, episodes: NewEpisodes) -> WorldState:
-        """Start new episodes in some environments.
-
-        Args:
-            world: state before the reset; it is not changed.
-            done: [E] bool, environments to reset.
-            episodes: states that they are reset to.
-        """
-        return reset_environments(done, episodes, world)
-
     def _no_statistics(self, scenario: Scenario) -> Tensor:
         """Return the statistics [E, S] at the start of episodes."""
         size = *scenario.batch_size, len(self.statistics)

@@ -12,7 +12,7 @@ from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.runtime.execution import EAGER, Execution
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.reset import NewEpisodes, controlled
+from marinenav_env.scenarios.reset import NewEpisodes, controlled, reset_environments
 from marinenav_env.state import Outcome, WorldState
 from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, ProgressCallback, StepCallback, Tally, Transition
 from train_RL_agents.results.rows import Episodes
@@ -138,7 +138,7 @@ class RepeatedEvaluation:
         begins = torch.zeros_like(running).index_fill(0, free, True)
         now = now.clone(recurse=False)
         now.statistics = None  # only training environments have them
-        world = self._env.world.reset(WorldState(now, parameters), begins, NewEpisodes(self._start, self._rows))
+        world = reset_environments(begins, NewEpisodes(self._start, self._rows), WorldState(now, parameters))
         world.now.state.active &= (running | begins)[:, None]
         for name, blank in self._tally.blank(len(free)).items():
             sums[name][free] = blank

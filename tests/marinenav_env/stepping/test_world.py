@@ -24,7 +24,7 @@ from marinenav_env.physics.dynamics import control_step
 from marinenav_env.physics.weather import weather_force
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.reset import NewEpisodes
+from marinenav_env.scenarios.reset import NewEpisodes, reset_environments
 from marinenav_env.scenarios.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.sensing import perception
 from marinenav_env.state import Observation, ResetState, WorldState
@@ -372,7 +372,7 @@ def test_new_episodes_take_their_parameters_from_the_pool(busy: World, shared: b
     simulator = world.World(WorldConfig(), busy.quantiles)
     first = simulator.begin(pool, torch.arange(count))
     done, index = torch.arange(count) % 4 == 1, torch.arange(count).flip(0)
-    second = simulator.reset(first, done, NewEpisodes(pool, index))
+    second = reset_environments(done, NewEpisodes(pool, index), first)
     taken = torch.where(done, index, torch.arange(count))
     assert torch.equal(second.now.state.pose, busy.state.pose[taken])
     if shared:
