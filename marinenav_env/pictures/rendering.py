@@ -184,6 +184,3 @@ class Window:
     def close(self) -> None:
         """Close the window."""
         self._pyplot.close(self._figure)
-
-
-__all__ = ["FPS", "MODES", "Renderer"]

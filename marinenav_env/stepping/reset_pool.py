@@ -95,13 +95,17 @@ class Curriculum:
     CompleteSampler."""
 
     def __post_init__(self) -> None:
-        by_fleet = self.pool_size is None
         unset = [name for name in ("pool_size", "refresh_size") if getattr(self, name) is None]
-        self._set_sizes(unset, MOST)
+        for name in unset:
+            object.__setattr__(self, name, 1)  # until the other fields are known to be valid
         check_fields(self, "curriculum")
         count = len(self.levels)
         require(count > 0, "curriculum.levels", self.levels, "at least one level")
-        self._set_sizes(unset, self._default_size() if by_fleet else MOST)
+        if "pool_size" in unset:
+            multiple = -(-self._default_size() // self.refresh_size) * self.refresh_size
+            object.__setattr__(self, "pool_size", multiple)
+        if "refresh_size" in unset:
+            object.__setattr__(self, "refresh_size", self._default_refresh("pool_size" not in unset))
         are_shares = not self.weights or (len(self.weights) == count and sum(self.weights) > 0.0)
         require(are_shares, "curriculum.weights", self.weights, f"{count} numbers with a positive sum")
         order = list(self.timesteps)
@@ -111,19 +115,12 @@ class Curriculum:
         is_multiple = self.pool_size % self.refresh_size == 0
         require(is_multiple, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
 
-    def _set_sizes(self, names: list[str], size: int) -> None:
-        """Set the defaults of unset sizes, for a pool of a size."""
-        pool, refresh = self.pool_size, self.refresh_size
-        if "pool_size" in names:
-            has_refresh = "refresh_size" not in names and is_count(refresh) and refresh > 0
-            pool = -(-size // refresh) * refresh if has_refresh else size
-            object.__setattr__(self, "pool_size", pool)
-        if "refresh_size" in names:
-            has_pool = "pool_size" not in names and is_count(pool) and pool % REFRESH == 0
-            most = max(1, min(REFRESH, pool // PARTS)) if is_count(pool) else 1
-            parts = (part for part in range(most, 0, -1) if part == 1 or pool % part == 0)
-            refresh = REFRESH if has_pool else next(parts)
-            object.__setattr__(self, "refresh_size", refresh)
+    def _default_refresh(self, pool_is_given: bool) -> int:
+        """Return the default number of entries that a refresh replaces, a divisor of the size of the pool."""
+        if pool_is_given and self.pool_size % REFRESH == 0:
+            return REFRESH
+        most = max(1, min(REFRESH, self.pool_size // PARTS))
+        return next(part for part in range(most, 0, -1) if self.pool_size % part == 0)
 
     def _default_size(self) -> int:
         """Return the default size of the pool, a power of two, by the size of the fleets."""
