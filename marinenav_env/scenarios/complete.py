@@ -64,22 +64,15 @@ def _budgets(config: ScenarioConfig) -> list[int]:
 
 def _enough(config: ScenarioConfig, level: Level, tried: int = len(BUDGETS)) -> int:
     """Return the fewest of the first ``_budgets`` that complete half the scenarios; 0 if none does."""
-    if _always_complete(level):
-        return config.draws
     for draws in _budgets(config)[:tried]:
         if _share_complete(config, level, draws) >= 0.5:
             return draws
     return 0
 
 
-def _always_complete(level: Level) -> bool:
-    """Return whether scenarios of a level need no candidates."""
-    return level.encounter and not level.num_cores + level.num_obstacles
-
-
 def _share_complete(config: ScenarioConfig, level: Level, draws: int) -> float:
     """Return the share of a level's scenarios that this number of draws completes."""
-    if _always_complete(level):
+    if level.encounter and not level.num_cores + level.num_obstacles:  # no candidates are drawn
         return 1.0
     complete = (_probe(config, level, draws) >= torch.tensor(_asked(config, level))).all(-1)
     return complete.double().mean().item()  # host: before there is a world
