@@ -9,6 +9,7 @@ are left out.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 from marinenav_env.scenarios.nodes import Node
@@ -65,7 +66,7 @@ def parse_colav(content: Any, name: str) -> Situation:
     """
     root = Node(content, name)
     stated = root.get("name")
-    ships, left_out = [], {"turns at waypoints": 0, "changes of speed": 0}
+    ships, left_out = [], Counter[str]()
     for ship in root.need(SHIPS).items(least=1):
         state, waypoints = ship.get("csog_state"), ship.get("waypoints")
         points = [] if waypoints is None else _points(waypoints)
@@ -86,11 +87,7 @@ def parse_colav(content: Any, name: str) -> Situation:
         ships.append(Ship(position, course, speed))
         left_out["turns at waypoints"] += count_turns([position, *points])
         left_out["changes of speed"] += len(set(speeds)) > 1
-    return Situation(
-        name if stated is None else stated.text(),
-        tuple(ships),
-        left_out={kind: count for kind, count in left_out.items() if count},
-    )
+    return Situation(name if stated is None else stated.text(), tuple(ships), left_out=+left_out)
 
 
 def _points(waypoints: Node) -> list[Point]:

@@ -69,7 +69,7 @@ def parse_common_ocean(text: str, name: str) -> Situation:
         tuple(obstacles),
         time_step,
         to_scale=root.get("source") == SOURCE,
-        left_out={kind: count for kind, count in left_out.items() if count},
+        left_out=+left_out,
     )
 
 

@@ -9,6 +9,7 @@ metres on the plane that touches the WGS 84 ellipsoid at the own ship.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 from marinenav_env.scenarios.nodes import Node
@@ -59,8 +60,8 @@ def parse_dnv(content: Any, name: str) -> Situation:
         if encounters is None:
             raise ConfigError(f"{name}: the key 'targetShips' or 'encounters' is missing")
         others = [_placed(encounter, own_ship) for encounter in encounters.items(least=1)]
-    left_out = {"turns at waypoints": turns} if turns else {}
-    return Situation(name if title is None else title.text(), (own_ship, *others), left_out=left_out)
+    left_out = Counter({"turns at waypoints": turns})
+    return Situation(name if title is None else title.text(), (own_ship, *others), left_out=+left_out)
 
 
 def _initial(ship: Node) -> Node:
