@@ -31,7 +31,7 @@ _ASTERN = tl.constexpr(reward.ASTERN)
 
 @triton.jit
 def step_reward(before, after, phi, collided, arrived, numbers, parameter):
-    """Return the published reward, as reward.step_reward."""
+    """Return the published reward, the sum of reward.published_terms."""
     event = tl.where(arrived, tl.load(numbers.goal_reward + parameter), 0.0)
     event = tl.where(collided, tl.load(numbers.collision_penalty + parameter), event)
     shaping = tl.load(numbers.timestep_penalty + parameter) + (before - after)

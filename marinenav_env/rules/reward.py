@@ -135,7 +135,7 @@ def reward_and_terms(function: RewardFunction, step: RewardInputs) -> tuple[Tens
 
 
 def published_reward(step: RewardInputs) -> Tensor:
-    """Return the published reward [E, R], see ``step_reward``."""
+    """Return the published reward [E, R], see ``published_terms``."""
     return reward_and_terms(published_reward, step)[0]
 
 
@@ -285,11 +285,6 @@ def _speed(state: State) -> Tensor:
     """Return the speed through the water in any direction (m/s), [R, E]."""
     vx, vy = env_last(state.velocity_water)[:2]
     return torch.sqrt(vx * vx + vy * vy)
-
-
-def step_reward(progress: Tensor, phi: Tensor, collided: Tensor, arrived: Tensor, rules: Rules) -> Tensor:
-    """Return the reward [E, R] of robots that were active before the step, see ``published_terms``."""
-    return _total(published_terms(progress, phi, collided, arrived, rules))
 
 
 def published_terms(

@@ -15,10 +15,10 @@ from marinenav_env.env import GROUP
 from marinenav_env.rules.reward import (
     RewardInputs,
     published_reward,
+    published_terms,
     reward_by_role,
     reward_function,
     role_terms,
-    step_reward,
 )
 from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.scenario_file import episodes_of, write_scenarios
@@ -43,7 +43,7 @@ def test_equals_the_oracle(shared: bool) -> None:
     assert {(True, True), (True, False), (False, True), (False, False)} == set(
         zip(collided.flatten().tolist(), arrived.flatten().tolist(), strict=True)
     )
-    got = step_reward(before - after, phi, collided, arrived, rules)
+    got = sum(published_terms(before - after, phi, collided, arrived, rules).values())
     for e in range(envs):
         own = weights[0 if shared else e]
         params = oracle.RewardParams(*own[:4])
