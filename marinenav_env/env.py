@@ -456,7 +456,7 @@ class MarineNavEnv(EnvBase):
             The tensordict, with the first observation of new episodes and their flags cleared.
         """
         self._check_now_and_then()
-        self.refresh_pool()
+        self.reset_pool.refresh(self.env_steps)
         self._start_episodes(tensordict.get("done"))
         return tensordict.update(self._current_tensordict())
 
@@ -481,7 +481,7 @@ class MarineNavEnv(EnvBase):
         self._check_now_and_then()
         action = self._action(tensordict)
         self.env_steps += self.num_envs
-        self.refresh_pool()
+        self.reset_pool.refresh(self.env_steps)
         captures = self._loop.captures
         self._outcome, step, next_input = self._loop(action.detach() if captures else action)
         if captures:  # the next step overwrites them
@@ -530,10 +530,6 @@ class MarineNavEnv(EnvBase):
             # The compiled code requires that noise and entry share these tensors.
             entry = entry._replace(seed=noise.seed, environment=noise.environment)
         return NewEpisodes(self._pool, entry, none)
-
-    def refresh_pool(self) -> None:
-        """Draw new entries of the reset pool when due; call once per vector step, on the host."""
-        self.reset_pool.refresh(self.env_steps)
 
     def _start_episodes(self, done: Tensor) -> None:
         """Start new episodes where ``done`` [E, 1] is true."""

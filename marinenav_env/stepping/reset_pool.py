@@ -225,7 +225,7 @@ class ResetPool(ABC):
         raise NotImplementedError
 
     def refresh(self, env_steps: int) -> None:
-        """Replace the entries that are due; called once per vector step instead of ``due``."""
+        """Replace the entries that are due; called once per vector step, on the host, instead of ``due``."""
         for begin in self.due(env_steps):
             self.replace(begin)
 

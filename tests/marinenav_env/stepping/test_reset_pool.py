@@ -344,7 +344,7 @@ def test_scenarios_of_the_users_have_a_robot_or_are_refused(first: int) -> None:
     sampler.first = first
     given = Curriculum(LEVELS, sampler=sampler, pool_size=12, refresh_size=4, refresh_interval=1)
     with pytest.raises(ConfigError, match=r"^curriculum.sampler: \d of \d+ scenarios have no robot$"):
-        MarineNavEnv(num_envs=2, scenarios=given).refresh_pool()
+        MarineNavEnv(num_envs=2, scenarios=given).reset_pool.refresh(0)
 
 
 def test_given_scenarios_have_a_robot_or_are_refused() -> None:
