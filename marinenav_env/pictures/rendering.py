@@ -39,23 +39,21 @@ SIZE = 6.4
 
 
 class Renderer:
-    """Renderer of one environment of a world, with the tracks since the start of its episode.
+    """Renderer of the first environment of a world, with the tracks since the start of its episode.
 
     It needs matplotlib, from the extra ``plot``.
 
     Args:
         config: configuration of the world.
         levels: levels of its scenarios, which may have maps of their own.
-        row: index of the environment.
 
     Raises:
         ConfigError: when matplotlib is not installed.
     """
 
-    def __init__(self, config: WorldConfig, levels: Sequence[Level] = (), row: int = 0) -> None:
+    def __init__(self, config: WorldConfig, levels: Sequence[Level] = ()) -> None:
         self._size = (config.scenario.width, config.scenario.height)
         self._sides = {number: level.map_size for number, level in enumerate(levels)}
-        self._row = row
         self._poses: list[Tensor] = []
         self._steps, self._places = -1, torch.empty(0)
         self._stage: Stage | None = None
@@ -87,7 +85,7 @@ class Renderer:
 
     def _follow(self, world: WorldState) -> None:
         """Append to the tracks, or start new ones in a new episode."""
-        state, scenario = world.now.state[self._row], world.now.scenario[self._row]
+        state, scenario = world.now.state[0], world.now.scenario[0]
         pose, steps = state.pose.float().cpu(), int(state.steps)
         places = torch.cat((scenario.start, scenario.goal, scenario.obstacle_position, scenario.core_position)).cpu()
         # A caller that draws rarely may miss the first steps of a new episode.
@@ -113,8 +111,7 @@ class Renderer:
 
     def _voyage(self, world: WorldState) -> Voyage:
         """Return the tracks up to now, with the current thrust and flags."""
-        row, shared = self._row, world.parameters.batch_size[0] == 1
-        now, constants = world.now[row].cpu(), world.parameters[0 if shared else row].cpu()
+        now, constants = world.now[0].cpu(), world.parameters[0].cpu()
         state, scenario, exists = now.state, now.scenario, now.scenario.robot_mask
         cores, obstacles = scenario.core_circulation != 0.0, scenario.obstacle_mask
         hulls = torch.stack((constants.vessel.length, constants.vessel.width), -1)
