@@ -30,7 +30,7 @@ from marinenav_env.config import (
     VesselConfig,
     WorldConfig,
 )
-from marinenav_env.scenarios.behaviour_columns import behaviour_columns, check_behaviours, stack_behaviours
+from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.parameters import COMMANDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
 from marinenav_env.support.validation import ConfigError, is_count, is_number, is_text, require
@@ -192,8 +192,11 @@ def _take_discs(env: dict[str, Any], name: str, size: str, key: str) -> tuple[li
 
 def _take_behaviours(robots: dict[str, Any], where: str, count: int) -> tuple[list[str], list[float]]:
     """Remove behaviours and their onsets from the robots, and return them; both are empty if there are none."""
-    names, onset = robots.pop("behaviour", []), robots.pop("onset", [])
-    check_behaviours(f"{where}.behaviour", names, count)
+    names, onset, key = robots.pop("behaviour", []), robots.pop("onset", []), f"{where}.behaviour"
+    are_names = isinstance(names, list) and len(names) in (0, count)
+    are_names = are_names and all(name in ("", *BEHAVIOURS) for name in names)
+    require(are_names, key, names, f"a list of {count} names, each empty or one of {', '.join(BEHAVIOURS)}")
+    require(not names or "" in names, key, names, "empty for at least one robot")
     return names, _rows(f"{where}.onset", onset, len(names))
 
 
@@ -411,7 +414,7 @@ def _episode_of(scenario: Scenario, config: WorldConfig, seed: int) -> Episode:
     circles = torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)
     vortices = torch.cat((scenario.core_position, scenario.core_circulation[:, None]), -1)
     motion = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
-    behaviour, onset = behaviour_columns(scenario)
+    behaviour, onset = _behaviours_of(scenario)
     return Episode(
         **{name: scenario.get(name)[robot].tolist() for name in motion},
         obstacles=circles[obstacle].tolist(),
@@ -421,6 +424,17 @@ def _episode_of(scenario: Scenario, config: WorldConfig, seed: int) -> Episode:
         behaviour=behaviour,
         onset=onset,
     )
+
+
+def _behaviours_of(scenario: Scenario) -> tuple[list[str], list[float]]:
+    """Return behaviours and onsets of the robots of one scenario, batch []; both are empty if there are none."""
+    robot, scripted = scenario.robot_mask, scenario.scripted
+    if scripted is None or not scripted[robot].any():
+        return [], []
+    code = torch.zeros_like(robot, dtype=torch.int64) if scenario.behaviour is None else scenario.behaviour
+    onset = torch.zeros_like(scenario.heading) if scenario.onset is None else scenario.onset
+    pairs = zip(code[robot].tolist(), scripted[robot].tolist(), strict=True)
+    return [BEHAVIOURS[index] if flag else "" for index, flag in pairs], onset[robot].tolist()
 
 
 def single_vessel(episode: Episode, slot: int) -> Episode:
@@ -495,8 +509,9 @@ def stack_episodes(
         return pad_sequence(rows, batch_first=True).to(device)
 
     circles, vortices = padded("obstacles", 3), padded("cores", 3)
-    columns = [(episode.behaviour, episode.onset, len(episode.start)) for episode in episodes]
-    scripted, behaviour, onset = stack_behaviours(columns, device, dtype)
+    robot_mask = exists("start")
+    robots = robot_mask.shape[1]
+    scripted, behaviour, onset = _stack_behaviours(episodes, robots, device, dtype)
     scenario = Scenario(
         goal=padded("goal", 2),
         start=padded("start", 2),
@@ -504,7 +519,7 @@ def stack_episodes(
         velocity=padded("velocity", 3),
         thrust=padded("thrust", 2),
         thruster_angle=padded("thruster_angle", 2),
-        robot_mask=exists("start"),
+        robot_mask=robot_mask,
         obstacle_position=circles[..., :2],
         obstacle_radius=circles[..., 2],
         obstacle_mask=exists("obstacles"),
@@ -516,8 +531,22 @@ def stack_episodes(
         onset=onset,
         batch_size=[len(episodes)],
     )
-    robots = scenario.robot_mask.shape[1]
     return scenario, *build_parameters(filled_worlds(episodes, robots), robots, device, dtype)
+
+
+def _stack_behaviours(
+    episodes: Sequence[Episode], robots: int, device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Return scripted robots, behaviours and onsets of N episodes, all [N, robots]; None if there are no behaviours."""
+    if not any(episode.behaviour for episode in episodes):
+        return None, None, None
+    code = torch.full((len(episodes), robots), -1)  # -1 for robots that actions control
+    onset = torch.zeros(len(episodes), robots, dtype=dtype)
+    for row, episode in enumerate(episodes):
+        count = len(episode.behaviour)
+        code[row, :count] = torch.tensor([BEHAVIOURS.index(name) if name else -1 for name in episode.behaviour])
+        onset[row, :count] = torch.tensor(episode.onset or 0.0, dtype=dtype)
+    return (code >= 0).to(device), code.clamp_min(0).to(device), onset.to(device)
 
 
 def filled_worlds(episodes: Sequence[Episode], robots: int) -> list[WorldConfig]:
