@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -18,6 +19,8 @@ from marinenav_env.support.validation import require
 
 COMMANDS = ("left_thrust_change", "right_thrust_change")
 """Fields of VesselConfig with the discrete commands of all robots."""
+WEIGHTS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
+"""Fields of RewardConfig with the weights of the published reward, which each environment may have of its own."""
 
 
 def _per_robot(worlds: Sequence[WorldConfig], section: str, name: str, robots: int, **options: Any) -> Tensor:
@@ -47,10 +50,7 @@ def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> 
         robots: number of robot slots R.
         **options: device and floating-point type of the tensors.
     """
-
-    def per_robot(section: str, name: str, **changes: Any) -> Tensor:
-        return _per_robot(worlds, section, name, robots, **options | changes)
-
+    per_robot: Callable[..., Tensor] = partial(_per_robot, worlds, robots=robots, **options)
     tensors = {
         item.name: per_robot("vessel.actuators", item.name)
         for item in fields(ActuatorConfig)
@@ -95,31 +95,18 @@ def build_parameters(
     """
     options: dict[str, Any] = {"device": device, "dtype": dtype}
     batch = [len(worlds)]
-
-    def sensor_values(name: str, **changes: Any) -> Tensor:
-        return _per_robot(worlds, "sensor", name, robots, **options | changes)
-
-    def to_tensor(values: list[float]) -> Tensor:
-        return torch.tensor(values, **options)
-
-    names = [*Vessel.__annotations__]
-    tensors = {name: _per_robot(worlds, "vessel", name, robots, **options) for name in names}
-    vessel = Vessel(**tensors, batch_size=batch)
-    kappas, table_row = torch.unique(sensor_values("r_kappa"), return_inverse=True)
+    per_robot: Callable[..., Tensor] = partial(_per_robot, worlds, robots=robots, **options)
+    vessel = Vessel(**{name: per_robot("vessel", name) for name in Vessel.__annotations__}, batch_size=batch)
+    kappas, table_row = torch.unique(per_robot("sensor", "r_kappa"), return_inverse=True)
     sensor = Sensor(
-        **{name: sensor_values(name) for name in ("range", "angle", "pos_std", "vel_std", "r_mean_ratio")},
-        max_objects=sensor_values("max_objects", dtype=torch.int64),
+        **{name: per_robot("sensor", name) for name in ("range", "angle", "pos_std", "vel_std", "r_mean_ratio")},
+        max_objects=per_robot("sensor", "max_objects", dtype=torch.int64),
         table_row=table_row,
         batch_size=batch,
     )
-    rules = Rules(
-        timestep_penalty=to_tensor([world.reward.timestep_penalty for world in worlds]),
-        COLREGs_penalty=to_tensor([world.reward.COLREGs_penalty for world in worlds]),
-        collision_penalty=to_tensor([world.reward.collision_penalty for world in worlds]),
-        goal_reward=to_tensor([world.reward.goal_reward for world in worlds]),
-        core_radius=to_tensor([world.scenario.core_radius for world in worlds]),
-        batch_size=batch,
-    )
+    weights = {name: torch.tensor([getattr(world.reward, name) for world in worlds], **options) for name in WEIGHTS}
+    core_radius = torch.tensor([world.scenario.core_radius for world in worlds], **options)
+    rules = Rules(**weights, core_radius=core_radius, batch_size=batch)
     quantiles = von_mises_quantiles(kappas.tolist()).to(**options)
     weather = build_weather([world.weather for world in worlds], device, dtype)
     has_extras = any(world.vessel.has_extras for world in worlds)

@@ -31,34 +31,15 @@ from marinenav_env.config import (
     WorldConfig,
 )
 from marinenav_env.levels import BEHAVIOURS
-from marinenav_env.scenarios.parameters import COMMANDS, build_parameters
+from marinenav_env.scenarios.parameters import COMMANDS, WEIGHTS, build_parameters
 from marinenav_env.state import Parameters, Scenario
 from marinenav_env.support.validation import ConfigError, is_count, is_number, is_text, require
 
 MOST, FARTHEST = 1000, 1e6
 """Most robots, obstacles and cores of an episode, and largest magnitude of their numbers."""
-# Settings of a world, which are no part of an episode in a file.
-_WORLD_ONLY = {
-    "entries",
-    "scan_beams",
-    "scan_angle",
-    "scan_range",
-    "scan_std",
-    "function",
-    "give_way_penalty",
-    "stand_on_penalty",
-    "port_turn_penalty",
-    "slowing_penalty",
-    "steerage_speed",
-    "astern_penalty",
-    "off_course_penalty",
-    "passing_distance",
-    "passing_margin",
-    "name",
-    "actuators",
-    "scale",
-    "speed_scale",
-}
+# Settings of a world, which are no part of an episode in a file; nor are those of the reward but WEIGHTS.
+_SCAN = ("scan_beams", "scan_angle", "scan_range", "scan_std")
+_WORLD_ONLY = ("name", "actuators", "entries", *_SCAN, "scale", "speed_scale")
 
 
 def _names(config_type: type, **other: str) -> dict[str, str]:
@@ -71,7 +52,7 @@ _VESSEL = _names(VesselConfig, radius="r", detect_radius="detect_r", goal_distan
 _HULL = {name: _VESSEL.pop(name) for name in HULL_TERMS}
 _ACTUATORS = _names(ActuatorConfig)
 _SENSOR = _names(SensorConfig, max_objects="max_obj_num")
-_REWARD = _names(RewardConfig)
+_REWARD = {name: name for name in WEIGHTS}
 _MAP = _names(ScenarioConfig, core_radius="r")
 # Written and accepted for other readers; nothing here depends on them.
 _UNUSED = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
