@@ -17,7 +17,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from weakref import WeakSet, ref
 
 import torch
@@ -34,18 +34,8 @@ WARM_UPS = 3
 """Number of calls before the capture, which compile, choose kernels and allocate permanent memory."""
 
 
-class Recorder(Protocol):
-    """Interface of ``Loop`` to a device; tests have one for the CPU."""
-
-    def beside(self) -> Any:
-        """Return a context for warm-up calls."""
-
-    def record(self, call: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
-        """Record a call without making it; return a function that makes it and returns its results."""
-
-
 class CudaRecorder:
-    """Recorder of CUDA graphs.
+    """Recorder of CUDA graphs; tests have one for the CPU.
 
     Args:
         device: device of all tensors of the recorded functions.
@@ -57,7 +47,7 @@ class CudaRecorder:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """Work on the stream that is captured later, since libraries keep one workspace per stream."""
+        """Make warm-up calls on the stream that is captured later, since libraries keep one workspace per stream."""
         usual = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(usual)
         with torch.cuda.stream(self._stream):
@@ -65,7 +55,7 @@ class CudaRecorder:
         usual.wait_stream(self._stream)
 
     def record(self, call: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
-        """Record a call as a CUDA graph; return a function that replays it."""
+        """Record a call as a CUDA graph, without making it; return a function that makes it and returns its results."""
         gc.collect()  # nothing may be freed while a capture is active
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         usual, index = torch.cuda.current_stream(self._device), self._stream.device_index
@@ -184,7 +174,7 @@ class Loop:
         capture: bool = True,
         name: str = "a step",
         log: Callable[[str], None] = print,
-        recorder: Recorder | None = None,
+        recorder: CudaRecorder | None = None,
     ) -> None:
         self._draws, self._generators = draws, generators
         self._name, self._log = name, log
@@ -305,7 +295,7 @@ class Loop:
             self._write(tensors_of(self._state), tensors_of(state))
         return outputs
 
-    def _record(self, recorder: Recorder, leaves: list[Any], tree: Any) -> None:
+    def _record(self, recorder: CudaRecorder, leaves: list[Any], tree: Any) -> None:
         """Try to make a graph; an error is not kept, since it would keep memory allocated."""
         self._static = [
             leaf if kept or leaf is None else leaf.detach().clone()
