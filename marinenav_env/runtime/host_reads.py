@@ -84,10 +84,5 @@ def _write_rows(
         tensor.index_copy_(0, rows, source.index_select(0, entries))
 
 
-def _no_result(
-    mask: Tensor, index: Tensor, pool: Sequence[Tensor], new: Sequence[Tensor], finished: Sequence[Tensor]
-) -> None:
-    """Return nothing, as the operator does."""
-
-
-torch.library.register_fake("marinenav::write_rows", _no_result)
+# The operator returns nothing.
+torch.library.register_fake("marinenav::write_rows", lambda mask, index, pool, new, finished: None)
