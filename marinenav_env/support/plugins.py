@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
 from typing import Any
 
-from marinenav_env.support.validation import ConfigError
+from marinenav_env.support.validation import ConfigError, brief
 
 AGENTS = "marinenav.agents"
 ENCODERS = "marinenav.encoders"
@@ -44,7 +44,7 @@ def allow(*references: str) -> None:
     """
     for reference in references:
         if not _is_reference(reference):
-            raise ConfigError(f"{_shorten(reference)}: must be package.module:Name")
+            raise ConfigError(f"{brief(reference)}: must be package.module:Name")
         _allowed.add(reference)
 
 
@@ -85,7 +85,7 @@ def resolve(group: str, reference: str) -> Any:
     if not _is_reference(reference):
         known = ", ".join(sorted(registered.names)[:8]) or "none"
         raise ConfigError(
-            f"{_shorten(reference)} is not registered in {group} (registered: {known}): install "
+            f"{brief(reference)} is not registered in {group} (registered: {known}): install "
             "the package that registers it, or give package.module:Name"
         )
     raise ConfigError(
@@ -125,12 +125,6 @@ def _reference(point: EntryPoint) -> str:
 def _is_reference(text: object) -> bool:
     is_short = isinstance(text, str) and len(text) <= _LONGEST
     return is_short and _REFERENCE.fullmatch(str(text)) is not None
-
-
-def _shorten(text: object) -> str:
-    """Return a text from a file as messages show it."""
-    shown = repr(text)
-    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."
 
 
 def _load(reference: str) -> Any:
