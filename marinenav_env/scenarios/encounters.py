@@ -79,9 +79,7 @@ def _candidates(kind: Tensor, turn: Tensor, least: Tensor) -> Tensor:
     return torch.nn.functional.pad(others.movedim(0, -1), (1, 0)).contiguous()
 
 
-def meeting(
-    course: Tensor, before: Tensor | float, beyond: Tensor | float, centre: Tensor | float
-) -> tuple[Tensor, Tensor]:
+def meeting(course: Tensor, before: Tensor, beyond: Tensor, centre: Tensor | float) -> tuple[Tensor, Tensor]:
     """Return starts and goals of vessels whose courses meet at a point.
 
     Args:
@@ -94,6 +92,4 @@ def meeting(
         Starts and goals, both [P, R, 2] (m).
     """
     ahead = torch.stack((course.cos(), course.sin()), -1)
-    reach = torch.as_tensor(before, dtype=course.dtype, device=course.device)
-    run = torch.as_tensor(beyond, dtype=course.dtype, device=course.device)
-    return centre - reach[..., None] * ahead, centre + run[..., None] * ahead
+    return centre - before[..., None] * ahead, centre + beyond[..., None] * ahead

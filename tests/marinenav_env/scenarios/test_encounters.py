@@ -85,7 +85,7 @@ def test_courses_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, candidates: 
 
 def test_courses_meet_at_a_point() -> None:
     course = torch.tensor([[0.0, math.pi / 2, math.pi]], dtype=DOUBLE)
-    start, goal = meeting(course, torch.tensor([[10.0, 10.0, 5.0]]), 7.0, 30.0)
+    start, goal = meeting(course, torch.tensor([[10.0, 10.0, 5.0]]), torch.full((1, 3), 7.0), 30.0)
     expected = torch.tensor([[20.0, 30.0], [30.0, 20.0], [35.0, 30.0]], dtype=DOUBLE)
     torch.testing.assert_close(start[0], expected)
     expected = torch.tensor([[37.0, 30.0], [30.0, 37.0], [23.0, 30.0]], dtype=DOUBLE)
