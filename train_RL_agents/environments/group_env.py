@@ -34,18 +34,14 @@ Key = tuple[str, ...]
 class Actions(NamedTuple):
     """The actions of an environment."""
 
-    low: Tensor | None
+    spec: TensorSpec
+    """Specification of the action of one agent."""
+    low: Tensor | None = None
     """Lower bounds [D] of continuous actions; None for discrete ones."""
-    high: Tensor | None
+    high: Tensor | None = None
     """Upper bounds [D]."""
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...] = ()
     """Numbers of choices of a discrete action; of a multi-discrete one several."""
-    shape: tuple[int, ...]
-    """Shape of the action of one agent."""
-    one_hot: bool
-    """True if choices are one-hot."""
-    dtype: torch.dtype
-    """Type of the environment's actions."""
 
     @property
     def continuous(self) -> bool:
@@ -64,18 +60,15 @@ class Actions(NamedTuple):
             action: [E, R, D] in [-1, 1], or [E, R] index of a choice, or of a combination with the last choice
                 varying fastest.
         """
+        batch = action.shape[:2]
         if self.low is not None and self.high is not None:
-            scaled = self.low + 0.5 * (action.clamp(-1.0, 1.0) + 1.0) * (self.high - self.low)
-            return scaled.to(self.dtype).reshape(*action.shape[:-1], *self.shape)
-        choices = torch.unravel_index(action, self.sizes)
-        if self.one_hot:
-            parts = [
-                torch.nn.functional.one_hot(choice, size) for choice, size in zip(choices, self.sizes, strict=True)
-            ]
-            value = torch.cat(parts, -1)
+            value = self.low + 0.5 * (action.clamp(-1.0, 1.0) + 1.0) * (self.high - self.low)
         else:
+            choices = torch.unravel_index(action, self.sizes)
             value = torch.stack(choices, -1)
-        return value.to(self.dtype).reshape(*action.shape, *self.shape)
+            if isinstance(self.spec, OneHot | MultiOneHot):
+                value = torch.cat(list(map(torch.nn.functional.one_hot, choices, self.sizes)), -1)
+        return value.to(self.spec.dtype).reshape(*batch, *self.spec.shape)
 
 
 class GroupEnv(EnvBase):
@@ -115,6 +108,8 @@ class GroupEnv(EnvBase):
         observed = _as_tuples(base.full_observation_spec.keys(True, True))
         self._success_key = next((key for key in observed if key[-1] in SUCCESS), None)
         """Key by which the environment tells whether an episode is a success; None without one."""
+        self._tells_mask = bool(self._group) and (*self._group, "mask") in observed
+        """Whether the environment tells which agents there are."""
         self.statistics: tuple[str, ...] = ("return", "length", *(("success",) if self._success_key else ()))
         """Names of the statistics of an episode."""
         self.env_steps = 0
@@ -127,11 +122,11 @@ class GroupEnv(EnvBase):
         )
         self.observation_spec, self.action_spec, self.reward_spec, self.done_spec = specs
         self._now: TensorDictBase = TensorDict({}, self.batch_size)
-        self._flags = torch.zeros(4, *shape, dtype=torch.bool, device=self.device)
+        self._terminated, self._truncated, self._present = torch.zeros(3, *shape, dtype=torch.bool, device=self.device)
+        """Agents that ended, and those that took part in the episode, [E, R]."""
         self._steps = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
-        self._present = torch.zeros(*shape, dtype=torch.bool, device=self.device)
         self._total = torch.zeros(self.num_envs, device=self.device)
-        self._sums = torch.zeros(self.num_envs, len(self.statistics), device=self.device)
+        """Sum of the rewards of all agents in the episode, [E]."""
         self._continues = False
 
     # Specs --------------------------------------------------------------------------------------
@@ -161,29 +156,28 @@ class GroupEnv(EnvBase):
 
     def _read_actions(self, spec: TensorSpec) -> Actions:
         """Return the actions that a spec describes."""
-        inner, key = self._inner(spec.shape), ".".join(self._action_key)
-        index: Any = (0,) * (len(spec.shape) - len(inner))
-        if isinstance(spec, Bounded) and spec.dtype.is_floating_point:
-            bounds = [torch.as_tensor(bound).expand(spec.shape) for bound in (spec.space.low, spec.space.high)]
-            is_same = all(bool((bound == bound[index]).all()) for bound in bounds)
+        own, key = spec[(0,) * (2 if self._group else 1)], ".".join(self._action_key)
+        if isinstance(own, Bounded) and own.dtype.is_floating_point:
+            pairs = ((spec.space.low, own.space.low), (spec.space.high, own.space.high))
+            is_same = all(bool((bounds == first).all()) for bounds, first in pairs)
             self._require(is_same, key, "of different bounds", "the same for all agents of the group")
-            low, high = (bound[index].flatten().float().to(self.device) for bound in bounds)
+            low, high = (bound.flatten().float().to(self.device) for bound in (own.space.low, own.space.high))
             is_finite = bool((low.isfinite() & high.isfinite() & (low < high)).all())
             self._require(is_finite, key, "without finite bounds", "bounded below and above")
-            return Actions(low, high, (), inner, False, spec.dtype)
-        if isinstance(spec, MultiCategorical):
-            sizes = tuple(spec.nvec.reshape(-1, spec.nvec.shape[-1])[0].tolist())
-        elif isinstance(spec, MultiOneHot):
-            sizes = tuple(int(box.n) for box in spec.space)
-        elif isinstance(spec, Binary):
-            sizes = (2,) * math.prod(inner)
-        elif isinstance(spec, OneHot | Categorical):
-            sizes = (int(spec.space.n),)
+            return Actions(own, low, high)
+        if isinstance(own, MultiCategorical):
+            sizes = tuple(own.nvec.tolist())
+        elif isinstance(own, MultiOneHot):
+            sizes = tuple(int(box.n) for box in own.space)
+        elif isinstance(own, Binary):
+            sizes = (2,) * math.prod(own.shape)
+        elif isinstance(own, OneHot | Categorical):
+            sizes = (int(own.space.n),)
         else:
             self._require(False, key, type(spec).__name__, "bounded numbers, or discrete or multi-discrete choices")
         count = math.prod(sizes)
         self._require(1 < count <= MOST_ACTIONS, key, f"{count} combinations", f"2 to {MOST_ACTIONS} of them")
-        return Actions(None, None, sizes, inner, isinstance(spec, OneHot | MultiOneHot), spec.dtype)
+        return Actions(own, sizes=sizes)
 
     def _read_observation(self) -> dict[Key, tuple[Entry, tuple[int, ...]]]:
         """Return the entry and the shape in the environment of every observed leaf by its key."""
@@ -204,7 +198,7 @@ class GroupEnv(EnvBase):
         sets = {name for name, shape in shapes.items() if len(shape) == 2 and shapes.get(f"{name}_mask") == shape[:1]}
         found = {}
         for key, spec in specs.items():
-            name, inner = names[key], self._inner(spec.shape)
+            name, inner = names[key], shapes[names[key]]
             is_image = len(inner) > 2 or (spec.dtype == torch.uint8 and len(inner) == 2)
             self._require(not is_image, name, f"an image {list(inner)}", "numbers; images are not supported")
             is_index = isinstance(spec, Categorical) and not isinstance(spec, Binary) and spec.dtype != torch.bool
@@ -219,11 +213,7 @@ class GroupEnv(EnvBase):
         mask = f"{name}_mask" if name in sets else ""
         scale: tuple[float, ...] = ()
         if isinstance(spec, Bounded) and len(inner) == 1 and spec.dtype.is_floating_point:
-            low, high = (
-                torch.as_tensor(bound).expand(spec.shape).flatten()[-inner[0] :].abs()
-                for bound in (spec.space.low, spec.space.high)
-            )
-            largest = torch.maximum(low, high)
+            largest = torch.maximum(spec.space.low.abs(), spec.space.high.abs()).flatten()[-inner[0] :]
             if bool(((largest > 0.0) & (largest <= _LARGEST_SCALE)).all()):
                 scale = tuple(largest.tolist())
         return Entry(name, "objects" if mask else "vector", inner or (1,), scale=scale, mask=mask)
@@ -233,7 +223,11 @@ class GroupEnv(EnvBase):
     @property
     def active(self) -> Tensor:
         """Return which agents are active, [E, R] bool."""
-        return self._flags[0]
+        return ~(self._terminated | self._truncated)
+
+    def _reported(self, what: str) -> AbstractContextManager[None]:
+        """Return a context in which errors of the environment become one sentence; see reported."""
+        return reported(f"{self.name}: {what}", self.base)
 
     def _set_seed(self, seed: int | None) -> None:
         with self._reported("seeding failed"):
@@ -241,21 +235,16 @@ class GroupEnv(EnvBase):
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         over = None if tensordict is None else tensordict.get("_reset", None)
-        if over is None and self._continues:
-            self._continues = False
-            return self._current()
-        self._begin(None if over is None else over.reshape(-1).to(self.device))
+        if over is not None or not self._continues:
+            self._begin(None if over is None else over.reshape(-1).to(self.device))
+        self._continues = self._continues and over is not None
         with self._reported("a reset gave no observation"):
             return self._current()
-
-    def _reported(self, what: str) -> AbstractContextManager[None]:
-        """Return a context in which errors of the environment become one sentence; see reported."""
-        return reported(f"{self.name}: {what}", self.base)
 
     def _begin(self, over: Tensor | None) -> None:
         """Start new episodes in some environments [E], or in all."""
         with self._reported("a reset failed"):
-            if over is None or not len(self._now.keys()):
+            if over is None or self._now.is_empty():
                 self._now, over = self.base.reset(), torch.ones_like(self._steps, dtype=torch.bool)
             else:
                 request = self._now.copy()
@@ -264,13 +253,11 @@ class GroupEnv(EnvBase):
                     request.set(key, over.to(like.device).view(-1, *[1] * (like.ndim - 1)).expand(like.shape).clone())
                 self._now = self.base.reset(request).exclude(*self.base.reset_keys)
         there = self._there(self._now)
-        present = torch.ones_like(self._flags[0]) if there is None else there
-        begun = torch.stack((present, ~present, ~present, torch.zeros_like(present)))
-        self._flags = torch.where(over[:, None], begun, self._flags)
-        self._present = torch.where(over[:, None], present, self._present)
+        self._present = torch.where(over[:, None], there, self._present)
+        self._terminated = torch.where(over[:, None], ~there, self._terminated)
+        self._truncated = self._truncated & ~over[:, None]
         self._total = torch.where(over, 0.0, self._total)
         self._steps = torch.where(over, 0, self._steps)
-        self._sums = torch.where(over[:, None], 0.0, self._sums)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         action: Any = tensordict.get((GROUP, "action"))
@@ -284,62 +271,58 @@ class GroupEnv(EnvBase):
             observation = self._observation(following)
             # A number of the environment is that of each of its agents.
             reward = following.get(self._reward_key).to(self.device).reshape(self.num_envs, -1).expand(before.shape)
-            done, terminated, over = self._endings(following)
+            done, terminated = (self._flag(following, name) for name in ("done", "terminated"))
         self.env_steps += self.num_envs
         self._steps = self._steps + 1
-        if self.max_steps:
-            over = over | (self._steps >= self.max_steps)
-        self._flags = self._after(before, done, terminated, over, self._there(following))
-        self._present = self._present | self.active
-        over = over | ~self.active.any(-1)
+        is_late = self._steps >= (self.max_steps or math.inf)
+        self._end(before, done | terminated | is_late[:, None], terminated, self._there(following))
+        over = ~self.active.any(-1)
         reward = torch.where(before, reward.float(), 0.0)
-        self._add(reward, following, over)
-        timed_out = over & ~(self._flags[2] | ~before).all(-1)
-        result = self._tensordict(observation, before, over, timed_out)
+        self._total = self._total + reward.sum(-1)
+        timed_out = over & ~(self._terminated | ~before).all(-1)
+        result = self._tensordict(observation, before, over, timed_out, self._succeeded(following) & over)
         result.get(GROUP).set("reward", reward[..., None])
         return result
 
-    def _there(self, source: TensorDictBase) -> Tensor | None:
-        """Return which agents there are, [E, R] bool; None if the environment does not tell."""
-        mask = source.get((*self._group, "mask"), None) if self._group else None
-        return None if mask is None else mask.reshape(self._flags[0].shape).to(self._flags)
+    def _flag(self, source: TensorDictBase, name: str) -> Tensor:
+        """Return a flag of each agent, [E, R] bool: its own, or that of its environment."""
+        flag = torch.zeros_like(self._present)
+        for key in {(name,), (*self._group, name)}:
+            value = source.get(key, None)
+            if value is not None:
+                flag = flag | value.reshape(self.num_envs, -1).to(flag)
+        return flag
 
-    def _after(self, before: Tensor, done: Tensor, terminated: Tensor, over: Tensor, there: Tensor | None) -> Tensor:
-        """Return the flags active, done, terminated and truncated [4, E, R] after a step.
+    def _there(self, source: TensorDictBase) -> Tensor:
+        """Return which agents there are, [E, R] bool; all if the environment does not tell."""
+        if not self._tells_mask:
+            return torch.ones_like(self._present)
+        return source.get((*self._group, "mask")).reshape(self._present.shape).to(self._present)
 
-        An agent that is not there any more is truncated; one that is there again, or for the first time, is active.
+    def _end(self, before: Tensor, leaves: Tensor, terminated: Tensor, there: Tensor) -> None:
+        """Note which agents ended in a step; an agent that leaves is truncated, one that comes is active.
+
+        Args:
+            before: agents that were active before the step, [E, R].
+            leaves: agents that are done, or whose episode is over.
+            terminated: agents that are terminated.
+            there: agents that there are.
         """
-        leaves = done | terminated | over[:, None]
-        ended = before & (leaves if there is None else leaves | ~there)
-        _, was_done, was_terminated, was_truncated = self._flags
-        flags = (was_done | ended, was_terminated | (ended & terminated), was_truncated | (ended & ~terminated))
-        if there is None:
-            return torch.stack((before & ~ended, *flags))
-        arrives = ~before & there & ~leaves
-        return torch.stack(((before & ~ended) | arrives, *(flag & ~arrives for flag in flags)))
+        ended, arrives = before & (leaves | ~there), ~before & there & ~leaves & self._tells_mask
+        self._terminated = (self._terminated | (ended & terminated)) & ~arrives
+        self._truncated = (self._truncated | (ended & ~terminated)) & ~arrives
+        self._present = self._present | self.active
 
-    def _endings(self, following: TensorDictBase) -> tuple[Tensor, Tensor, Tensor]:
-        """Return which agents are done and which are terminated, [E, R], and which episodes are over [E]."""
-        shape = self.num_envs, self.num_robots
-        flags = []
-        for name in ("done", "terminated"):
-            own = following.get((*self._group, name), None) if self._group else None
-            shared = following.get(name, None)
-            shared = torch.zeros(shape[0], 1) if shared is None else shared.reshape(-1, 1)
-            both = shared.bool().expand(shape)
-            flags.append(both if own is None else both | own.reshape(shape).to(both))
-        done, terminated = (flag.to(self.device) for flag in flags)
-        whole = following.get("done", None)
-        return done, terminated, done.all(-1) if whole is None else whole.reshape(-1).to(self.device)
+    def _succeeded(self, source: TensorDictBase) -> Tensor:
+        """Return which environments tell a success, [E] bool; none if they do not tell."""
+        if self._success_key is None:
+            return torch.zeros_like(self._steps, dtype=torch.bool)
+        return (source.get(self._success_key).reshape(self.num_envs, -1).to(self.device) > 0).all(-1)
 
-    def _add(self, reward: Tensor, following: TensorDictBase, over: Tensor) -> None:
-        """Add a step to the statistics of the episodes."""
-        self._total = self._total + reward.sum(-1)
-        columns = [self._total / self._present.sum(-1).clamp_min(1), self._steps.float()]
-        if self._success_key is not None:
-            told = following.get(self._success_key).reshape(self.num_envs, -1).to(self.device) > 0
-            columns.append((told.all(-1) & over).float())
-        self._sums = torch.stack(columns, -1)
+    def _statistics(self, success: Tensor) -> Tensor:
+        """Return the statistics of the episodes so far, [E, S]."""
+        columns = [self._total / self._present.sum(-1).clamp_min(1), self._steps.float(), success.float()]
+        return torch.stack(columns[: len(self.statistics)], -1)
 
     def _observation(self, source: TensorDictBase) -> dict[str, Tensor]:
         """Return the entries [E, R, ...] by name."""
@@ -353,7 +336,7 @@ class GroupEnv(EnvBase):
         return entries
 
     def _tensordict(
-        self, observation: Mapping[str, Tensor], observing: Tensor, over: Tensor, timed_out: Tensor
+        self, observation: Mapping[str, Tensor], observing: Tensor, over: Tensor, timed_out: Tensor, success: Tensor
     ) -> TensorDictBase:
         """Return the keys of a state: observations, those of agents that do not observe are 0, mask and flags."""
         shape = self.num_envs, self.num_robots
@@ -361,16 +344,24 @@ class GroupEnv(EnvBase):
             name: torch.where(observing.view(*shape, *[1] * (value.ndim - 2)), value, torch.zeros_like(value))
             for name, value in observation.items()
         }
-        flags = dict(zip(("done", "terminated", "truncated"), self._flags[1:].unsqueeze(-1), strict=True))
-        group = TensorDict({"observation": TensorDict(entries, shape), "mask": self.active, **flags}, shape)
+        flags = {"done": ~self.active, "terminated": self._terminated, "truncated": self._truncated}
+        group = {
+            "observation": TensorDict(entries, shape),
+            "mask": self.active,
+            **{name: flag[..., None] for name, flag in flags.items()},
+        }
         ends = {"done": over, "terminated": over & ~timed_out, "truncated": timed_out}
-        content = {GROUP: group, STATISTICS: self._sums, **{name: flag[:, None] for name, flag in ends.items()}}
+        content = {
+            GROUP: TensorDict(group, shape),
+            STATISTICS: self._statistics(success),
+            **{name: flag[:, None] for name, flag in ends.items()},
+        }
         return TensorDict(content, self.batch_size, device=self.device)
 
     def _current(self) -> TensorDictBase:
         """Return the present state, from which the next step is made."""
-        over, timed_out = torch.zeros(2, self.num_envs, dtype=torch.bool, device=self.device)
-        return self._tensordict(self._observation(self._now), self.active, over, timed_out)
+        nothing = torch.zeros(3, self.num_envs, dtype=torch.bool, device=self.device)
+        return self._tensordict(self._observation(self._now), self.active, *nothing)
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Make a step and start new episodes where it ended one, as EnvBase.step_and_maybe_reset."""
@@ -396,12 +387,13 @@ class GroupEnv(EnvBase):
         """Return everything that the episodes depend on; None if the environment has no state to save."""
         if not self.saves_state:
             return None
+        nothing = torch.zeros_like(self._steps, dtype=torch.bool)
         return {
             "base": self.base.state_dict(),
             "now": self._now.to_dict(),
-            "flags": self._flags.clone(),
+            "flags": torch.stack((self.active, ~self.active, self._terminated, self._truncated)),
             "steps": self._steps.clone(),
-            "sums": self._sums.clone(),
+            "sums": self._statistics(nothing),
             "present": self._present.clone(),
             "total": self._total.clone(),
             "env_steps": self.env_steps,
@@ -413,9 +405,10 @@ class GroupEnv(EnvBase):
         self._now = TensorDict(state["now"], self.batch_size)
         if self.base.device is not None:
             self._now = self._now.to(self.base.device)
-        restored = (self._flags, self._steps, self._sums, self._present, self._total)
-        for tensor, name in zip(restored, ("flags", "steps", "sums", "present", "total"), strict=True):
-            tensor.copy_(state[name])
+        restored = (self._terminated, self._truncated, self._steps, self._present, self._total)
+        saved = (*state["flags"][2:], state["steps"], state["present"], state["total"])
+        for tensor, value in zip(restored, saved, strict=True):
+            tensor.copy_(value)
         self.env_steps, self._continues = state["env_steps"], True
 
     def close(self, *, raise_if_closed: bool = True) -> None:
