@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,25 @@ from torch import Tensor
 from marinenav_env.specs import STATISTICS
 from marinenav_env.support.validation import is_count, is_number, require
 from train_RL_agents.agents import Agent
+from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.group_env import GroupEnv
+from train_RL_agents.environments.makers import make_env
 from train_RL_agents.evaluation.tally import ProgressCallback
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import finite
 from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
 from train_RL_agents.run.run_folder import RunFolder, record_policy
 
+MOST_EVALUATED = 64
+"""Most environments of an evaluation."""
 PATIENCE = 20_000
 """Steps without the end of an episode after which an evaluation gives up."""
+STORED = {"returns": "rewards", "length": "lengths", "success": "successes"}
+"""Names in evaluations.npz of the columns of a table."""
+
+Table = dict[str, Tensor]
+"""Rows of N episodes of one policy, in columns [N] of float64 on the CPU: ``returns`` (sum of the rewards, mean of the
+agents), ``length`` (steps) and, where the environment tells it, ``success`` (0 or 1)."""
 
 
 def seed_for(purpose: str, seed: int) -> int:
@@ -31,43 +41,28 @@ def seed_for(purpose: str, seed: int) -> int:
     return int.from_bytes(digest[:4], "big") % 2**31
 
 
-@dataclass(frozen=True)
-class EpisodeTable:
-    """Rows of N episodes of one policy; columns are tensors [N] on the CPU."""
-
-    returns: Tensor
-    """Sum of the rewards, mean of the agents."""
-    length: Tensor
-    """Steps."""
-    success: Tensor | None = None
-    """Success, 0 or 1; None where the environment does not tell."""
-
-    def report(self) -> dict[str, Any]:
-        """Return the figures over all episodes, with 95% intervals."""
-        count = len(self.returns)
-        mean = ratio_estimate(self.returns.double().numpy(), np.ones(count))
-        figures: dict[str, Any] = {
-            "episodes": count,
-            "avg_return": mean.value,
-            "return_low": mean.low,
-            "return_high": mean.high,
-            "avg_length": float(self.length.double().mean()),
-        }
-        if self.success is None:
-            return figures
-        successes = int(self.success.sum())
+def report(table: Table) -> dict[str, Any]:
+    """Return the figures over all episodes, with 95% intervals."""
+    count, figures = len(table["returns"]), {}
+    if "success" in table:
+        successes = int(table["success"].sum())
         low, high = wilson_interval(successes, count)
-        return {"success_rate": successes / count, "success_low": low, "success_high": high, **figures}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the columns by name."""
-        return {name: column for name, column in vars(self).items() if column is not None}
+        figures = {"success_rate": successes / count, "success_low": low, "success_high": high}
+    mean = ratio_estimate(table["returns"].numpy(), np.ones(count))
+    return {
+        **figures,
+        "episodes": count,
+        "avg_return": mean.value,
+        "return_low": mean.low,
+        "return_high": mean.high,
+        "avg_length": float(table["length"].mean()),
+    }
 
 
 @torch.no_grad()
 def run_episodes(
     policy: PolicyWrapper, env: GroupEnv, episodes: int, seed: int, progress: ProgressCallback | None = None
-) -> EpisodeTable:
+) -> Table:
     """Run seeded episodes, equally many in each environment, so that short ones are not preferred.
 
     Args:
@@ -95,7 +90,35 @@ def run_episodes(
             progress(ended, episodes)
         step = following
     columns = torch.tensor([row for own in rows for row in own], dtype=torch.float64).unbind(1)
-    return EpisodeTable(*columns)
+    return dict(zip(STORED, columns, strict=False))
+
+
+def run_seeded(
+    config: EnvConfig,
+    policies: Mapping[str, PolicyWrapper],
+    episodes: int,
+    seed: int,
+    device: torch.device,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> dict[str, Table]:
+    """Run the same seeded episodes with every policy, and return their rows by its name.
+
+    Args:
+        config: the environment.
+        policies: policies in evaluation mode.
+        episodes: number of episodes.
+        seed: seed of the episodes.
+        device: device of the steps.
+        progress: callback with the policy whose episodes run, the number that have ended, and the number of all.
+    """
+    env = make_env(config, min(episodes, MOST_EVALUATED), device, seed)
+    try:
+        return {
+            name: run_episodes(policy, env, episodes, seed, None if progress is None else partial(progress, name))
+            for name, policy in policies.items()
+        }
+    finally:
+        env.close(raise_if_closed=False)
 
 
 class EpisodeEvaluations:
@@ -103,14 +126,14 @@ class EpisodeEvaluations:
 
     Args:
         run: run folder, with the configuration.
-        make: function that makes the environments of the evaluations, when the first one begins.
+        device: device of the steps.
     """
 
-    def __init__(self, run: RunFolder, make: Callable[[], GroupEnv]) -> None:
-        self._run, self._make = run, make
+    def __init__(self, run: RunFolder, device: torch.device) -> None:
+        self._run, self._device = run, device
         self._env: GroupEnv | None = None
         self.rows: list[dict[str, Any]] = []
-        self.episodes: list[EpisodeTable] = []
+        self.episodes: list[Table] = []
         """Episodes of each evaluation."""
 
     def begin(self) -> None:
@@ -120,29 +143,24 @@ class EpisodeEvaluations:
         self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
     ) -> None:
         """Run the episodes, and log the distribution of the returns."""
-        config = self._run.config
-        self._env = self._env or self._make()
-        table = run_episodes(
-            PolicyWrapper(agent), self._env, config.env.eval_episodes, config.eval_schedule.seed, progress
-        )
+        config, seed = self._run.config.env, self._run.config.eval_schedule.seed
+        count = config.eval_episodes
+        self._env = self._env or make_env(config, min(count, MOST_EVALUATED), self._device, 0)
+        table = run_episodes(PolicyWrapper(agent), self._env, count, seed, progress)
         self.episodes.append(table)
-        self._run.log_histogram("eval/returns", table.returns, env_steps)
+        self._run.log_histogram("eval/returns", table["returns"], env_steps)
 
     def record(
         self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
     ) -> tuple[dict[str, Any], bool]:
         """Write and log the latest evaluation, and save its policy, as History does."""
-        overall = finite(self.episodes[-1].report())
+        overall = finite(report(self.episodes[-1]))
         self.rows.append({"env_steps": env_steps, **times, **overall})
-        self._run.write_evaluations(self.rows, self._arrays())
+        arrays = {
+            STORED[name]: torch.stack([table[name] for table in self.episodes]).numpy() for name in self.episodes[0]
+        }
+        self._run.write_evaluations(self.rows, {"timesteps": [row["env_steps"] for row in self.rows], **arrays})
         return overall, record_policy(self._run, agent, env_steps, overall, overall, last)
-
-    def _arrays(self) -> dict[str, Any]:
-        """Return the arrays of evaluations.npz."""
-        names = {"returns": "rewards", "length": "lengths", "success": "successes"}
-        columns = [table.state_dict() for table in self.episodes]
-        arrays = {names[key]: torch.stack([own[key] for own in columns]).numpy() for key in columns[0]}
-        return {"timesteps": [row["env_steps"] for row in self.rows], **arrays}
 
     def close(self) -> None:
         """Close the environment of the evaluations; the next one makes it again."""
@@ -152,15 +170,15 @@ class EpisodeEvaluations:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the figures and episodes of all evaluations so far."""
-        return {"rows": self.rows, "evaluations": [table.state_dict() for table in self.episodes]}
+        return {"rows": self.rows, "evaluations": self.episodes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the evaluations of a state_dict; a ValueError says when they are of other episodes."""
-        rows = state["rows"]
+        rows, episodes = state["rows"], state["evaluations"]
         is_valid = all(is_count(row["env_steps"]) for row in rows)
         is_valid &= all(value is None or is_number(value) for row in rows for value in row.values())
-        episodes = [EpisodeTable(**columns) for columns in state["evaluations"]]
-        columns = [column for table in episodes for column in table.state_dict().values()]
+        is_valid &= all({"returns", "length"} <= table.keys() <= STORED.keys() for table in episodes)
+        columns = [column for table in episodes for column in table.values()]
         is_valid &= all(column.dtype == torch.float64 and column.ndim == 1 for column in columns)
         if not is_valid or len(rows) != len(episodes):
             raise ValueError("evaluations of another kind")

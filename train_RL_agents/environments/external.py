@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,61 +13,19 @@ from torchrl.envs import EnvBase
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
-from train_RL_agents.config.environment import EnvConfig
+from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.base import Environment
-from train_RL_agents.environments.episodes import EpisodeEvaluations, EpisodeTable, run_episodes, seed_for
+from train_RL_agents.environments.episodes import MOST_EVALUATED, EpisodeEvaluations, seed_for
 from train_RL_agents.environments.group_env import GroupEnv
-from train_RL_agents.environments.makers import make_base
+from train_RL_agents.environments.makers import make_env
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.observation import ObservationSpec
-from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.run_folder import RunFolder
 
 _CPU = torch.device("cpu")
-MOST_EVALUATED = 64
-"""Most environments of an evaluation."""
 _PROCESS_BYTES = 250 * 2**20
 """Memory of a process for an environment: Python with torch."""
-
-
-def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) -> GroupEnv:
-    """Return environments of others with the keys of MarineNavEnv, seeded.
-
-    Raises:
-        ConfigError: when they cannot be made, or their specs are not supported.
-    """
-    env = GroupEnv(make_base(config, num_envs, device, seed), config.name, config.max_steps, device)
-    env.set_seed(seed)
-    return env
-
-
-def run_seeded(
-    config: EnvConfig,
-    policies: Mapping[str, PolicyWrapper],
-    episodes: int,
-    seed: int,
-    device: torch.device,
-    progress: Callable[[str, int, int], None] | None = None,
-) -> dict[str, EpisodeTable]:
-    """Run the same seeded episodes with every policy, and return their rows by its name.
-
-    Args:
-        config: the environment.
-        policies: policies in evaluation mode.
-        episodes: number of episodes.
-        seed: seed of the episodes.
-        device: device of the steps.
-        progress: callback with the policy whose episodes run, the number that have ended, and the number of all.
-    """
-    env = make_env(config, min(episodes, MOST_EVALUATED), device, seed)
-    try:
-        return {
-            name: run_episodes(policy, env, episodes, seed, None if progress is None else partial(progress, name))
-            for name, policy in policies.items()
-        }
-    finally:
-        env.close(raise_if_closed=False)
 
 
 class External(Environment):
@@ -82,8 +40,9 @@ class External(Environment):
         self.num_actions = max(env.actions.number, 1)
         self.measured = tuple(sorted(name for name, entry in env.entries.items() if entry.kind != "mask"))
 
-    def check(self, agent: Agent[Any]) -> None:
+    def agent(self, device: torch.device) -> Agent[Any]:
         """See Environment."""
+        agent = make_agent(self.config, self.num_actions, device, self.spec)
         wanted = self._example.actions.continuous
         kinds = {True: "continuous", False: "discrete"}
         has_setting = hasattr(agent.config, "actions")
@@ -96,6 +55,7 @@ class External(Environment):
             has_effect = stated == getattr(usual, setting)
             require(has_effect, f"agent.{setting}", stated, f"left out: it has no effect in {name}")
         require(agent.continuous == wanted, key, value, f"{others}: the actions of {name} are {kinds[wanted]}")
+        return agent
 
     def make(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> GroupEnv:
         """See Environment."""
@@ -110,8 +70,7 @@ class External(Environment):
 
     def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> EpisodeEvaluations:
         """See Environment."""
-        config = self.config.env
-        return EpisodeEvaluations(run, partial(make_env, config, min(config.eval_episodes, MOST_EVALUATED), device, 0))
+        return EpisodeEvaluations(run, device)
 
     def close(self, env: Any) -> None:
         """See Environment."""

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from marinenav_env.support.validation import require
-from train_RL_agents.environments.external import make_env
 from train_RL_agents.environments.group_env import GroupEnv, reported
+from train_RL_agents.environments.makers import make_env
 from train_RL_agents.figures.animation import write_frames
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy

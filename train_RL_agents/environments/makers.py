@@ -1,11 +1,12 @@
-"""Functions that make the environments of others: TorchRL's wrappers by short names, and users' own."""
+"""Environments of others: TorchRL's wrappers by short names, and users' own."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -15,12 +16,13 @@ from tensordict import TensorDictBase
 from torchrl.data import Binary, Composite
 from torchrl.envs import EnvBase, ParallelEnv, SerialEnv
 from torchrl.envs.gym_like import BaseInfoDictReader
+from torchrl.envs.libs.vmas import VmasEnv
 
 from marinenav_env.support import plugins
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.environment import SHORT_NAMES, EnvConfig
-from train_RL_agents.environments.group_env import SUCCESS, reported
+from train_RL_agents.environments.group_env import SUCCESS, GroupEnv, reported
 
 Make = Callable[..., EnvBase]
 _PETTINGZOO = ("pettingzoo", "mpe2")
@@ -46,22 +48,20 @@ def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **
 class SuccessReader(BaseInfoDictReader):
     """Reader of whether an episode is a success, which Gymnasium's ``info`` tells.
 
+    TorchRL's own reader takes arrays alone, not the truth values of Python.
+
     Args:
         key: name in the info.
     """
 
+    info_spec = Composite({SUCCESS[0]: Binary(1, (1,), dtype=torch.bool)})
+
     def __init__(self, key: str) -> None:
         self._key = key
-        self._info_spec = Composite({SUCCESS[0]: Binary(1, (1,), dtype=torch.bool)})
 
     def __call__(self, info_dict: dict[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
         """Add the success of a step to it; False where the info does not tell."""
         return tensordict.set(SUCCESS[0], torch.tensor([bool(info_dict.get(self._key, False))]))
-
-    @property
-    def info_spec(self) -> Composite:
-        """Return the spec of what is added."""
-        return self._info_spec
 
 
 def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
@@ -87,9 +87,43 @@ def make_vmas(task: str, num_envs: int, device: torch.device, seed: int, **optio
         allowed = "left out; env.max_steps limits episodes" if name == "max_steps" else "left out"
         require(name not in options, "env.options", name, allowed)
     need("vmas", "vmas")
-    from train_RL_agents.environments.vmas import SeparateVmasEnv
-
     return SeparateVmasEnv(task, num_envs=num_envs, device=device, seed=seed, **options)
+
+
+class SeparateVmasEnv(VmasEnv):
+    """VmasEnv that shares no random numbers with other ones.
+
+    VMAS keeps a single random state for all its environments in a process, so that an evaluation would
+    seed the training once more.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        with self._own_numbers():
+            super().__init__(*args, **kwargs)
+
+    @contextmanager
+    def _own_numbers(self) -> Iterator[None]:
+        """Let VMAS draw from the random state of this environment."""
+        shared: list[Any] = need("vmas.simulator.environment", "vmas").Environment.vmas_random_state
+        others = shared[:]
+        shared[:] = self.__dict__.get("_random_state", others)
+        try:
+            yield
+        finally:
+            self.__dict__["_random_state"] = shared[:]
+            shared[:] = others
+
+    def _set_seed(self, seed: int | None) -> None:
+        with self._own_numbers():
+            super()._set_seed(seed)
+
+    def _reset(self, *args: Any, **kwargs: Any) -> Any:
+        with self._own_numbers():
+            return super()._reset(*args, **kwargs)
+
+    def _step(self, *args: Any, **kwargs: Any) -> Any:
+        with self._own_numbers():
+            return super()._step(*args, **kwargs)
 
 
 _MAKERS: dict[str, Make] = {"gymnasium": make_gymnasium, "pettingzoo": make_pettingzoo, "vmas": make_vmas}
@@ -137,32 +171,30 @@ def read_options(config: EnvConfig, make: Make) -> dict[str, Any]:
     return options
 
 
-def make_base(config: EnvConfig, num_envs: int, device: torch.device, seed: int) -> EnvBase:
-    """Return environments of the batch [E].
+def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) -> GroupEnv:
+    """Return environments of others with the keys of MarineNavEnv and the batch [E], seeded.
 
     A maker may return a batch of E environments, or a single one without a batch, of which E are then made.
 
     Raises:
-        ConfigError: when they cannot be made.
+        ConfigError: when they cannot be made, or their specs are not supported.
     """
     make = find_maker(config.name)
-    options = read_options(config, make)
-    made = partial(_made, make, config.name, options)
-    env = made(num_envs, device, seed)
-    if env.batch_size == (num_envs,):
-        return env
-    shape = list(env.batch_size)
-    env.close(raise_if_closed=False)
-    require(shape == [], f"{config.name}: the batch size", shape, f"[{num_envs}], or [] for a single environment")
-    kind = ParallelEnv if config.parallel and num_envs > 1 else SerialEnv
-    cpu = torch.device("cpu")
-    # One function for all, whose specs are read once; the seeds differ from then on.
-    with reported(f"env.name={config.name}: it cannot be made"):
-        envs: EnvBase = kind(num_envs, partial(made, 1, cpu, seed))
-        envs.set_seed(seed)
-    if isinstance(envs, ParallelEnv) and config.timeout:
-        envs.BATCHED_PIPE_TIMEOUT = config.timeout  # after the processes have started, which takes long
-    return envs
+    made = partial(_made, make, config.name, read_options(config, make))
+    base = made(num_envs, device, seed)
+    if base.batch_size != (num_envs,):
+        shape = list(base.batch_size)
+        base.close(raise_if_closed=False)
+        require(shape == [], f"{config.name}: the batch size", shape, f"[{num_envs}], or [] for a single environment")
+        kind = ParallelEnv if config.parallel and num_envs > 1 else SerialEnv
+        # One function for all, whose specs are read once; the seeds differ from then on.
+        with reported(f"env.name={config.name}: it cannot be made"):
+            base = kind(num_envs, partial(made, 1, torch.device("cpu"), seed))
+    env = GroupEnv(base, config.name, config.max_steps, device)
+    env.set_seed(seed)
+    if isinstance(base, ParallelEnv) and config.timeout:
+        base.BATCHED_PIPE_TIMEOUT = config.timeout  # after the processes have started, which takes long
+    return env
 
 
 def _made(make: Make, name: str, options: dict[str, Any], num_envs: int, device: torch.device, seed: int) -> EnvBase:

@@ -11,7 +11,7 @@ import torch
 from marinenav_env.support.validation import require
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.config.schema import LARGEST_SEED
-from train_RL_agents.environments.external import run_seeded
+from train_RL_agents.environments.episodes import report, run_seeded
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect, with_risk
 from train_RL_agents.evaluation.tables import Evaluation, Result
@@ -68,7 +68,7 @@ def evaluate_all(
     policies = {name: acting_policy(contender, acting) for name, contender in contenders.items()}
     tables = run_seeded(env, policies, episodes, seed, device, progress)
     results = [
-        Result(name, contenders[name].about(), {OVERALL: finite(table.report())}) for name, table in tables.items()
+        Result(name, contenders[name].about(), {OVERALL: finite(report(table))}) for name, table in tables.items()
     ]
     setting = {
         **(results[0].about if len(results) == 1 else {}),

@@ -20,7 +20,7 @@ from marinenav_env.support.validation import LARGEST_NUMBER, ConfigError, is_cou
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
-from train_RL_agents.environments.external import run_seeded
+from train_RL_agents.environments.episodes import run_seeded
 from train_RL_agents.evaluation.contenders import IN_COMMON, ActingOptions, Contender, common_world, run_set
 from train_RL_agents.evaluation.suites import SUITES, make_set
 from train_RL_agents.experiments.run import Run, check_memory
@@ -306,8 +306,8 @@ def _on_seeded(suite: Suite, device: torch.device) -> tuple[IsComplete, Evaluate
 
     def evaluate(policy: LoadedPolicy) -> dict[str, Any]:
         table = run_seeded(policy.config.env, {"": PolicyWrapper(policy.agent)}, count, seed, device)[""]
-        if table.success is None:
-            return {"returns": table.returns.tolist()}
-        return {"success": table.success.int().tolist(), "group": [OVERALL] * count}
+        if "success" not in table:
+            return {"returns": table["returns"].tolist()}
+        return {"success": table["success"].int().tolist(), "group": [OVERALL] * count}
 
     return is_complete, evaluate

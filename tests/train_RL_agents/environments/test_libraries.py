@@ -7,7 +7,7 @@ from torchrl.envs import check_env_specs
 from marinenav_env import ConfigError
 from tests.train_RL_agents.other_envs import Harbour
 from train_RL_agents.config.environment import EnvConfig
-from train_RL_agents.environments.external import make_env
+from train_RL_agents.environments.makers import make_env
 
 CASES = {
     "gymnasium:CartPole-v1": (None, {}, 1, 2),

@@ -7,7 +7,7 @@ from marinenav_env import ConfigError
 from marinenav_env.support import plugins
 from tests.train_RL_agents.other_envs import Chase
 from train_RL_agents.config.environment import EnvConfig
-from train_RL_agents.environments.makers import find_maker, make_base, read_options
+from train_RL_agents.environments.makers import find_maker, make_env, read_options
 
 CPU = torch.device("cpu")
 HERE = "tests.train_RL_agents.other_envs"
@@ -19,7 +19,7 @@ def allowed():
 
 
 def made(name, num_envs=2, **settings):
-    return make_base(EnvConfig(name, **settings), num_envs, CPU, 0)
+    return make_env(EnvConfig(name, **settings), num_envs, CPU, 0).base
 
 
 def test_a_batched_environment_is_taken_as_it_is():

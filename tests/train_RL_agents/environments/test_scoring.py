@@ -36,11 +36,11 @@ def test_every_environment_runs_its_share_of_the_episodes():
     env = GroupEnv(Chase(3, CPU, 0), "chase", 4)
     agent = contender_agent(env)
     table = run_episodes(PolicyWrapper(agent), env, 7, 3)
-    assert len(table.returns) == 7 and (table.length == 4.0).all() and table.success is None
+    assert len(table["returns"]) == 7 and (table["length"] == 4.0).all() and "success" not in table
     again = run_episodes(PolicyWrapper(agent), env, 7, 3)
-    assert torch.equal(table.returns, again.returns)
+    assert torch.equal(table["returns"], again["returns"])
     other = run_episodes(PolicyWrapper(agent), env, 7, 4)
-    assert not torch.equal(table.returns, other.returns)
+    assert not torch.equal(table["returns"], other["returns"])
 
 
 def contender_agent(env):
