@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
+from marinenav_env import WorldConfig
 from marinenav_env.support.validation import require
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.config.schema import LARGEST_SEED
 from train_RL_agents.environments.episodes import report, run_seeded
 from train_RL_agents.evaluation import scoring
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect, with_risk
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect
 from train_RL_agents.evaluation.tables import Evaluation, Result
-from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import OVERALL, finite
 from train_RL_agents.utils.provenance import versions
 
@@ -58,6 +58,8 @@ def evaluate_all(
     for name in _MARINE:
         require(name not in options, f"--{name}", options.get(name), f"left out: {env.name} has none")
     require(options.get("risk") != "adaptive", "--risk", "adaptive", f"a number: {env.name} has no distances")
+    for name, contender in contenders.items():
+        require(not contender.is_blind, "policy", name, f"one that observes all: {env.name} has no vessels to hide")
     require_effect(contenders, options.get("risk"), "stochastic" in options)
     trained = [contender.trained for contender in contenders.values() if contender.trained is not None]
     usual = trained[0].config.eval_schedule.seed
@@ -65,7 +67,8 @@ def evaluate_all(
     require(0 <= seed <= LARGEST_SEED, "--seed", seed, f"from 0 to {LARGEST_SEED}")
     episodes = int(options.get("episodes", env.eval_episodes))
     acting = ActingOptions(options.get("risk"), "stochastic" in options, seed + 1)
-    policies = {name: acting_policy(contender, acting) for name, contender in contenders.items()}
+    # Neither options nor policies depend on the built-in world here.
+    policies = {name: contender.policy(WorldConfig(), acting) for name, contender in contenders.items()}
     tables = run_seeded(env, policies, episodes, seed, device, progress)
     results = [
         Result(name, contenders[name].about(), {OVERALL: finite(report(table))}) for name, table in tables.items()
@@ -84,12 +87,3 @@ def evaluate_all(
         "versions": versions(),
     }
     return Evaluation(results, setting)
-
-
-def acting_policy(contender: Contender, acting: ActingOptions) -> Any:
-    """Return the policy of a trained contender, as it acts with some options."""
-    assert contender.trained is not None
-    agent = contender.trained.agent
-    generator = torch.Generator(next(agent.parameters()).device).manual_seed(acting.seed)
-    policy = PolicyWrapper(agent, generator=generator if acting.stochastic else None)
-    return policy if acting.risk is None else with_risk(policy, acting.risk, agent.spec)
