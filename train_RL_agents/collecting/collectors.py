@@ -64,7 +64,7 @@ class StepCollector:
             agent, settings.num_envs, generator, uniform=uniform, compile=config.execution.compile
         )
         self._generator = generator
-        captures = environment.can_capture and config.execution.capture and device.type == "cuda"
+        captures = config.env.built_in and config.execution.capture and device.type == "cuda"
         self.by_graphs = captures and settings.collector == "local"
         """True if steps are collected by CUDA graphs."""
         self.env_steps = 0
@@ -164,7 +164,7 @@ class StepCollector:
         """End workers, if there are any, and close the environments."""
         if self._workers is not None:
             self._workers.close()
-        self._environment.close(self.env)
+        self.env.close(raise_if_closed=False)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the world, if it is in this process."""

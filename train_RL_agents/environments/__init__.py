@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.environments.base import Environment, Evaluations
 from train_RL_agents.environments.external import External
 from train_RL_agents.environments.marinenav import MarineNav
+
+Environment = MarineNav | External
+"""The environment of a run; the methods are described in MarineNav."""
 
 
 def environment_of(config: TrainConfig[Any]) -> Environment:
@@ -15,4 +17,4 @@ def environment_of(config: TrainConfig[Any]) -> Environment:
     return MarineNav(config) if config.env.built_in else External(config)
 
 
-__all__ = ["Environment", "Evaluations", "environment_of"]
+__all__ = ["Environment", "environment_of"]

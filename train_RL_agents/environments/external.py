@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 from torchrl.envs import EnvBase
 
 from marinenav_env.runtime.philox import RandomSource
@@ -15,7 +16,6 @@ from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.environments.base import Environment
 from train_RL_agents.environments.episodes import MOST_EVALUATED, EpisodeEvaluations, seed_for
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_env
@@ -28,11 +28,11 @@ _PROCESS_BYTES = 250 * 2**20
 """Memory of a process for an environment: Python with torch."""
 
 
-class External(Environment):
-    """An environment of others, by the contract of docs/environments.md; see Environment."""
+class External:
+    """An environment of others, by the contract of docs/environments.md; its attributes and methods are MarineNav's."""
 
     def __init__(self, config: TrainConfig[Any]) -> None:
-        super().__init__(config)
+        self.config = config
         self._example = env = make_env(config.env, 1, _CPU, 0)  # for its specs
         env.close(raise_if_closed=False)
         bounds = env.actions.low
@@ -41,7 +41,7 @@ class External(Environment):
         self.measured = tuple(sorted(name for name, entry in env.entries.items() if entry.kind != "mask"))
 
     def agent(self, device: torch.device) -> Agent[Any]:
-        """See Environment."""
+        """See MarineNav."""
         agent = make_agent(self.config, self.num_actions, device, self.spec)
         wanted = self._example.actions.continuous
         kinds = {True: "continuous", False: "discrete"}
@@ -58,26 +58,29 @@ class External(Environment):
         return agent
 
     def make(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> GroupEnv:
-        """See Environment."""
+        """See MarineNav."""
         return make_env(self.config.env, self.config.trainer.num_envs, device, seed_for("training", seed))
 
     def worker_makers(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
-        """See Environment."""
+        """See MarineNav."""
         share = self.config.trainer.num_envs // len(seeds)
         return [partial(make_env, self.config.env, share, _CPU, seed_for("training", seed)) for seed in seeds]
 
     def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> EpisodeEvaluations:
-        """See Environment."""
+        """See MarineNav."""
         return EpisodeEvaluations(run, device)
 
-    def close(self, env: Any) -> None:
-        """See Environment."""
-        env.close(raise_if_closed=False)
+    def action_pairs(self) -> None:
+        """See MarineNav."""
+
+    def scalars(self, env: Any) -> dict[str, Tensor]:
+        """See MarineNav."""
+        return {}
 
     def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """See Environment."""
+        """See MarineNav."""
         step, settings, env = self._example.fake_tensordict(), self.config.trainer, self.config.env
         count = settings.num_envs + min(env.eval_episodes, MOST_EVALUATED)
         # The present step and the next one; what else an environment holds, its specs do not tell.

@@ -22,10 +22,9 @@ from marinenav_env.stepping.actions import command_pairs
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.trainer_configs import TrainerConfig
-from train_RL_agents.config.building import spec_of
+from train_RL_agents.config.building import make_agent, spec_of
 from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainingSchedule
-from train_RL_agents.environments.base import Environment
-from train_RL_agents.environments.worlds import make_world, training_scenarios, training_world
+from train_RL_agents.environments.worlds import training_scenarios, training_world
 from train_RL_agents.evaluation.episodes import drawing_bytes, step_bytes
 from train_RL_agents.evaluation.history import History
 from train_RL_agents.figures.snapshot import EvaluationProbe
@@ -35,26 +34,66 @@ from train_RL_agents.run.run_folder import RunFolder
 _CPU = torch.device("cpu")
 
 
-class MarineNav(Environment):
-    """The built-in environment; see Environment."""
+class MarineNav:
+    """The built-in environment as what a run asks of one, beside the specs of its EnvBase.
 
-    can_capture = True
+    The EnvBase has the batch [E], the group ``robots`` and the keys of MarineNavEnv. The attributes that collection
+    uses beside those of EnvBase are ``num_robots`` (R), ``active`` ([E, R] bool), ``env_steps`` (env-steps so far) and
+    ``statistics`` (names of the columns of the key ``episode_statistics``).
+
+    Args:
+        config: configuration of the run.
+    """
 
     def __init__(self, config: TrainConfig[Any]) -> None:
-        super().__init__(config)
+        self.config = config
         self.spec = spec_of(config.world)
+        """Specification of the observation and of continuous actions."""
         self.num_actions = config.world.vessel.num_actions
+        """Number of discrete actions; 1 without any."""
         # Entries of the built-in sensors are always finite.
         built_in = {entry.name for entry in perception_entries(config.world)} | {"scan"}
         self.measured = tuple(sorted(self.spec.entries.keys() - built_in))
+        """Entries of the observation that may be infinite or NaN, which the trainer then reports."""
 
-    def make(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> MarineNavEnv:
-        """Return the training world; see Environment.
+    def agent(self, device: torch.device) -> Agent[Any]:
+        """Return a new agent of the run.
+
+        Raises:
+            ConfigError: when it cannot act in this environment.
+        """
+        return make_agent(self.config, self.num_actions, device, self.spec)
+
+    def make(
+        self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource | None = None
+    ) -> MarineNavEnv:
+        """Return the environments of a training, an EnvBase of the batch [E].
+
+        Args:
+            agent: agent that acts.
+            device: device of the steps.
+            seed: seed of this process.
+            noise: source of random numbers for environments that take theirs from one; None: from the seed.
 
         Raises:
             ConfigError: for scenario files whose sensors give other observations than the configuration.
         """
-        env = make_world(self.config, agent, device, seed, noise)
+        config = self.config
+        env = MarineNavEnv(
+            training_world(config),
+            config.trainer.num_envs,
+            scenarios=training_scenarios(config),
+            continuous=agent.continuous,
+            device=device,
+            seed=seed,
+            noise=noise,
+            compile_step=config.execution.compile,
+            episode_statistics=True,
+            # Without workers; the graph collector captures more.
+            capture_step=config.execution.capture and config.trainer.collector != "local",
+            kernel=config.execution.kernel,
+            check_actions=False,  # see Algorithm.health
+        )
         for name, entry in self.spec.entries.items():
             shape, wanted = list(env.entries[name].shape), list(entry.shape)
             key = f"training_schedule.scenarios: {name}"
@@ -64,7 +103,14 @@ class MarineNav(Environment):
     def worker_makers(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
-        """Return the constructors of worlds that together have the noise of a single one; see Environment."""
+        """Return a function for each worker that makes its share, on the CPU; all have the noise of a single world.
+
+        Args:
+            agent: agent that acts.
+            seeds: seeds of the workers.
+            noise: source of random numbers of all environments.
+            env_steps: env-steps that this process made before the run was resumed.
+        """
         config, count = self.config, len(seeds)
         num_envs = config.trainer.num_envs
         numbers = noise.environment.to(_CPU).split(num_envs // count)
@@ -91,7 +137,13 @@ class MarineNav(Environment):
         ]
 
     def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> History:
-        """Return the evaluations on the fixed set of scenarios; see Environment."""
+        """Return the evaluations of a run on a fixed set of episodes.
+
+        Args:
+            run: run folder, with the configuration.
+            device: device of the evaluations.
+            env: environments of the training, whose compiled code evaluations may share.
+        """
         config = self.config
 
         def probe(agent: Agent[Any], levels: Tensor, draws: bool) -> EvaluationProbe:
@@ -101,18 +153,21 @@ class MarineNav(Environment):
         return History(run, device, probe, env if own_code else None)
 
     def action_pairs(self) -> Tensor:
-        """Return the pairs of thrust changes as commands; see Environment."""
+        """Return the discrete actions [A, D] as continuous ones; External returns None."""
         return command_pairs(self.config.world.vessel)
 
     def scalars(self, env: Any) -> dict[str, Tensor]:
-        """Return the number of scenarios that refreshes of the pool kept, if there are any; see Environment."""
+        """Return scalars on the device for the log, ``train/NAME``: how many scenarios refreshes of the pool kept."""
         kept = env.reset_pool.kept
         return {} if kept is None else {"scenarios_kept": kept}
 
     # Memory -------------------------------------------------------------------------------------
 
     def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """See Environment.
+        """Return a step of one environment, for shapes and dtypes, and bytes that a run takes by name.
+
+        Args:
+            agent: agent of the run, on the CPU.
 
         Raises:
             ConfigError: when scenarios of a level do not fit into memory; it names their schedule.

@@ -8,41 +8,12 @@ from functools import cache, partial
 from operator import attrgetter
 from typing import Any
 
-import torch
-
-from marinenav_env import Curriculum, MarineNavEnv, WorldConfig, read_scenarios
-from marinenav_env.runtime.philox import RandomSource
+from marinenav_env import Curriculum, WorldConfig, read_scenarios
 from marinenav_env.scenarios.scenario_file import Episode, replaced_by
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainingReward
 from train_RL_agents.evaluation.episodes import step_bytes
 from train_RL_agents.utils.memory import require_room
-
-
-def make_world(
-    config: TrainConfig[Any],
-    agent: Agent[Any],
-    device: torch.device,
-    seed: int,
-    noise: RandomSource | None = None,
-) -> MarineNavEnv:
-    """Return the training world of a configuration; see MarineNavEnv."""
-    return MarineNavEnv(
-        training_world(config),
-        config.trainer.num_envs,
-        scenarios=training_scenarios(config),
-        continuous=agent.continuous,
-        device=device,
-        seed=seed,
-        noise=noise,
-        compile_step=config.execution.compile,
-        episode_statistics=True,
-        # Without workers; the graph collector captures more.
-        capture_step=config.execution.capture and config.trainer.collector != "local",
-        kernel=config.execution.kernel,
-        check_actions=False,  # see Algorithm.health
-    )
 
 
 def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:

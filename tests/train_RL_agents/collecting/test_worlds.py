@@ -21,7 +21,8 @@ from train_RL_agents.config.reading import (
     to_dict,
 )
 from train_RL_agents.config.schema import TRAINED, TrainingReward
-from train_RL_agents.environments.worlds import make_world, training_scenarios, training_world
+from train_RL_agents.environments.marinenav import MarineNav
+from train_RL_agents.environments.worlds import training_scenarios, training_world
 from train_RL_agents.experiments.space import changed
 
 DATA = Path(__file__).parents[2] / "data"
@@ -62,12 +63,12 @@ def test_a_world_has_all_environments_and_the_actions_of_the_agent():
     config = from_dict({}, [*WORDS, "trainer.learning_starts=1000"])
     for name in ("DQN", "AC-IQN"):
         agent = agent_of(name)
-        env = make_world(config, agent, torch.device("cpu"), 4)
+        env = MarineNav(config).make(agent, torch.device("cpu"), 4)
         assert env.num_envs == 3
         assert env.continuous == agent.continuous
-        again = make_world(config, agent, torch.device("cpu"), 4)
+        again = MarineNav(config).make(agent, torch.device("cpu"), 4)
         assert torch.equal(env.scenario.goal, again.scenario.goal)
-        other = make_world(config, agent, torch.device("cpu"), 5)
+        other = MarineNav(config).make(agent, torch.device("cpu"), 5)
         assert not torch.equal(env.scenario.goal, other.scenario.goal)
 
 
@@ -83,7 +84,7 @@ def test_a_world_has_all_environments_and_the_actions_of_the_agent():
 def test_its_step_is_captured_where_no_graph_collector_is(words, captured):
     config = from_dict({}, [*WORDS, *words])
     with small_pool(), fake_gpu():
-        env = make_world(config, agent_of("DQN"), GPU, 0)
+        env = MarineNav(config).make(agent_of("DQN"), GPU, 0)
     assert env.captures_step == captured
 
 

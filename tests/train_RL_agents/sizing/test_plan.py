@@ -18,7 +18,7 @@ from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import TINY, new_run
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import default_config, from_dict
-from train_RL_agents.environments.worlds import make_world
+from train_RL_agents.environments.marinenav import MarineNav
 from train_RL_agents.learning.algorithm import MemoryItem
 from train_RL_agents.memory.prioritized import SPARE
 from train_RL_agents.memory.transitions import batch_of
@@ -103,7 +103,7 @@ def test_a_rollout_has_room_for_all_its_steps():
         config = from_dict({"agent_type": "PPO", "trainer": {"rollout_steps": steps}})
         plans[steps] = plan(config, CPU)
     row = size_of(plans[8], "rollout") / (4 * 8 * config.trainer.num_envs)
-    env = make_world(replace(config, trainer=replace(config.trainer, num_envs=2)), agent_of("PPO"), CPU, 0)
+    env = MarineNav(replace(config, trainer=replace(config.trainer, num_envs=2))).make(agent_of("PPO"), CPU, 0)
     assert row == leaf_bytes(env.fake_tensordict().values(True, True)) / 2
     assert size_of(plans[8], "rollout") == 2 * size_of(plans[4], "rollout")
 
