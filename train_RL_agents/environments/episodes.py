@@ -17,7 +17,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_env
-from train_RL_agents.evaluation.tally import ProgressCallback
+from train_RL_agents.evaluation.tally import Policy, ProgressCallback
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import finite
 from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
@@ -61,7 +61,7 @@ def report(table: Table) -> dict[str, Any]:
 
 @torch.no_grad()
 def run_episodes(
-    policy: PolicyWrapper, env: GroupEnv, episodes: int, seed: int, progress: ProgressCallback | None = None
+    policy: Policy, env: GroupEnv, episodes: int, seed: int, progress: ProgressCallback | None = None
 ) -> Table:
     """Run seeded episodes, equally many in each environment, so that short ones are not preferred.
 
@@ -95,7 +95,7 @@ def run_episodes(
 
 def run_seeded(
     config: EnvConfig,
-    policies: Mapping[str, PolicyWrapper],
+    policies: Mapping[str, Policy],
     episodes: int,
     seed: int,
     device: torch.device,

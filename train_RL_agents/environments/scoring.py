@@ -67,7 +67,7 @@ def evaluate_all(
     require(0 <= seed <= LARGEST_SEED, "--seed", seed, f"from 0 to {LARGEST_SEED}")
     episodes = int(options.get("episodes", env.eval_episodes))
     acting = ActingOptions(options.get("risk"), "stochastic" in options, seed + 1)
-    # Neither options nor policies depend on the built-in world here.
+    # Only baselines, and estimates of returns, read the world.
     policies = {name: contender.policy(WorldConfig(), acting) for name, contender in contenders.items()}
     tables = run_seeded(env, policies, episodes, seed, device, progress)
     results = [

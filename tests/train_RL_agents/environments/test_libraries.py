@@ -68,11 +68,11 @@ def test_an_environment_of_a_library_is_adapted(name):
 
 
 @pytest.mark.parametrize("breaks", ["1", "2", "3", "step"])
-def test_an_environment_of_gymnasium_that_fails_while_it_is_made_gets_a_sentence(monkeypatch, breaks):
+def test_an_environment_of_gymnasium_that_fails_while_it_begins_gets_a_sentence(monkeypatch, breaks):
     gymnasium = pytest.importorskip("gymnasium")
     spec = gymnasium.envs.registration.EnvSpec("Harbour-v0", Harbour)
     monkeypatch.setitem(gymnasium.registry, "Harbour-v0", spec)
     config = EnvConfig("gymnasium:Harbour-v0", (f'breaks="{breaks}"',))
     with pytest.raises(ConfigError, match=r"Harbour-v0: .* failed|it cannot be made \(ValueError: the winch") as caught:
-        make_env(config, 2, torch.device("cpu"), 0)
+        make_env(config, 2, torch.device("cpu"), 0).reset()
     assert "\n" not in str(caught.value)

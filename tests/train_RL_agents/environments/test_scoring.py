@@ -1,5 +1,7 @@
 """Evaluations in environments of others."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -75,6 +77,12 @@ def test_policies_are_compared_on_the_same_episodes(tmp_path, capsys):
 def test_options_of_the_built_in_environment_are_refused(options, says, tmp_path):
     with pytest.raises(ConfigError, match=says):
         evaluate_all({"a": contender(tmp_path)}, options, CPU)
+
+
+def test_a_policy_that_is_to_observe_no_vessels_is_refused(tmp_path):
+    blind = replace(contender(tmp_path), is_blind=True)
+    with pytest.raises(ConfigError, match="has no vessels to hide"):
+        evaluate_all({"blind:a": blind}, {}, CPU)
 
 
 def test_policies_of_different_environments_are_not_compared(tmp_path):
