@@ -26,8 +26,7 @@ from marinenav_env.support.validation import require
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.run.logger import RunLogger
-from train_RL_agents.run.tensorboard import TensorBoard
+from train_RL_agents.run.tensorboard import RunLogger, TensorBoard
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import changed_in_place, inside, sqlite_url, write_atomically
 

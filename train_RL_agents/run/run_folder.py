@@ -11,7 +11,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -41,10 +41,10 @@ from train_RL_agents.run.checkpoint import (
     save_policy,
 )
 from train_RL_agents.run.finding import CONFIG
-from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
 from train_RL_agents.run.tags import results
+from train_RL_agents.run.tensorboard import RunLogger
 from train_RL_agents.utils.files import TEMPORARY, inside, read_json, write_atomically
 from train_RL_agents.utils.provenance import revision, versions
 
@@ -235,50 +235,52 @@ class RunFolder:
         """
         self._write("eval_configs.json", text)
 
-    @contextmanager
-    def _logging(self) -> Iterator[list[RunLogger]]:
-        """Return a context with the loggers; TensorBoard hides what an interrupted run logged after its checkpoint."""
+    def _call_loggers(self, call: Callable[[RunLogger], None]) -> None:
+        """Call a function for each logger; TensorBoard hides what an interrupted run logged after its checkpoint.
+
+        Raises:
+            ConfigError: when events cannot be written.
+        """
         try:
             if self._loggers is None:
                 threading.excepthook = _ignore_writers
                 self._loggers = open_loggers(self.path, self.config, self.resumed_at, self.heading)
-            yield self._loggers
+            for logger in self._loggers:
+                call(logger)
         except OSError as error:
             raise ConfigError(f"{self.path}: events for TensorBoard cannot be written ({error})") from error
 
     def log(self, scalars: dict[str, float | None], env_steps: int) -> None:
         """Log the scalars that are finite, with env-steps as the x axis."""
         finite = {name: value for name, value in scalars.items() if value is not None and math.isfinite(value)}
-        with self._logging() as loggers:
-            for logger in loggers:
-                logger.log(finite, env_steps)
+        self._call_loggers(lambda logger: logger.log(finite, env_steps))
 
     def log_histogram(self, name: str, values: Tensor, env_steps: int) -> None:
         """Log a histogram of the values that are finite, if there are any."""
         values = values[values.isfinite()]
         if len(values):
-            with self._logging() as loggers:
-                for logger in loggers:
-                    logger.log_histogram(name, values, env_steps)
+            self._call_loggers(lambda logger: logger.log_histogram(name, values, env_steps))
 
     def log_image(self, name: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
         """Log a picture [height, width, 3]."""
-        with self._logging() as loggers:
-            for logger in loggers:
-                logger.log_image(name, pixels, env_steps)
+        self._call_loggers(lambda logger: logger.log_image(name, pixels, env_steps))
 
     def log_end(self, env_steps: int) -> None:
         """Log that the run has completed all its env-steps."""
-        with self._logging() as loggers:
-            for logger in loggers:
-                logger.log_end(env_steps)
+        self._call_loggers(lambda logger: logger.log_end(env_steps))
 
     def flush(self) -> None:
         """Write all log entries to the disk."""
         if self._loggers is not None:
-            with self._logging() as loggers:
-                for logger in loggers:
-                    logger.flush()
+            self._call_loggers(lambda logger: logger.flush())
+
+    def close(self) -> None:
+        """Close the loggers; the next entry opens them again."""
+        if self._loggers is not None:
+            try:
+                self._call_loggers(lambda logger: logger.close())
+            finally:
+                self._loggers = None
 
     def write_evaluations(self, rows: list[dict[str, Any]], arrays: dict[str, Any]) -> None:
         """Write all evaluations so far.
@@ -322,14 +324,6 @@ class RunFolder:
             metrics = {"note": NOT_EVALUATED}
             save_policy(self.checkpoints / STOPPED, agent, self.config, env_steps, metrics)
             self.add_policy(STOPPED, env_steps, metrics)
-
-    def close(self) -> None:
-        """Close the loggers; the next entry opens them again."""
-        if self._loggers is not None:
-            with self._logging() as loggers:
-                self._loggers = None
-                for logger in loggers:
-                    logger.close()
 
 
 def _ignore_writers(error: threading.ExceptHookArgs) -> None:

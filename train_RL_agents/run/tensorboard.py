@@ -1,4 +1,4 @@
-"""Logger that writes events of a run for TensorBoard."""
+"""Base class of the loggers of a run, and the one that writes events for TensorBoard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import default_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Column, Table
-from train_RL_agents.run.logger import RunLogger
 from train_RL_agents.run.tags import meaning
 
 HISTOGRAM_BINS = 30
@@ -72,6 +71,28 @@ def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
             "memory (GB)": ["Multiline", ["(system|gpu)/memory_gb"]],
         },
     }
+
+
+class RunLogger:
+    """Base class of loggers; methods for what a logger cannot show do nothing."""
+
+    def log(self, scalars: dict[str, float], env_steps: int) -> None:
+        """Log scalars, with env-steps as the x axis."""
+
+    def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
+        """Log the distribution of values."""
+
+    def log_image(self, tag: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
+        """Log an image [height, width, 3]."""
+
+    def log_end(self, env_steps: int) -> None:
+        """Log that the run has reached its last env-step."""
+
+    def flush(self) -> None:
+        """Write everything to the disk."""
+
+    def close(self) -> None:
+        """Flush and close the logger."""
 
 
 class TensorBoard(RunLogger):
