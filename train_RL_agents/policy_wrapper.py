@@ -22,30 +22,6 @@ QUANTILES, SCORES = (GROUP, "quantiles"), (GROUP, "scores")
 thrust changes [E, R, A]; see Recording."""
 
 
-def epsilon_uniform(greedy: Tensor, uniform: Tensor, epsilon: Tensor, chance: Tensor) -> Tensor:
-    """Replace each robot's greedy action by a uniform random one with probability epsilon.
-
-    Args:
-        greedy: greedy actions, [E, R] or [E, R, D].
-        uniform: uniform actions of the same shape.
-        epsilon: probability of a uniform action, broadcastable to [E, R].
-        chance: uniform numbers [E, R] in [0, 1).
-    """
-    explores = chance < epsilon
-    return torch.where(explores if greedy.ndim == 2 else explores[..., None], uniform, greedy)
-
-
-def add_noise(greedy: Tensor, scale: Tensor, noise: Tensor) -> Tensor:
-    """Add Gaussian noise to actions [E, R, D] and clip to [-1, 1].
-
-    Args:
-        greedy: greedy actions [E, R, D].
-        scale: standard deviation, broadcastable to [E, R].
-        noise: standard normal numbers [E, R, D].
-    """
-    return torch.clamp(greedy + scale[..., None] * noise, -1.0, 1.0)
-
-
 Explored = tuple[Tensor, dict[str, Tensor]]
 
 
@@ -147,10 +123,20 @@ class PolicyWrapper(TensorDictModuleBase):
         return agent_noise, (uniform, torch.rand(batch, **options))
 
     def _perturb(self, action: Tensor, *noise: Tensor) -> Tensor:
-        """Return actions with exploration added, for agents that do not explore by themselves."""
+        """Return actions [E, R] or [E, R, D] with exploration added, for agents that do not explore by themselves.
+
+        Args:
+            action: greedy actions.
+            *noise: nothing; standard normal numbers [E, R, D], which are added; or uniform actions of the shape of the
+                greedy ones, which replace them with the probability ``exploration``, and uniform numbers [E, R].
+        """
+        if not noise:
+            return action
         if len(noise) == 1:
-            return add_noise(action, self.exploration, *noise)
-        return epsilon_uniform(action, noise[0], self.exploration, noise[1]) if noise else action
+            return torch.clamp(action + self.exploration[..., None] * noise[0], -1.0, 1.0)
+        uniform, chance = noise
+        explores = chance < self.exploration
+        return torch.where(explores if action.ndim == 2 else explores[..., None], uniform, action)
 
     def set_exploration(self, largest: float, spread: float) -> None:
         """Set the strengths of exploration, which fall geometrically from ``largest`` to ``largest * spread``."""
