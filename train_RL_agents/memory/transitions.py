@@ -32,21 +32,6 @@ class Windows(NamedTuple):
     """Mask of open windows."""
 
 
-class _Layouts(NamedTuple):
-    """Layouts of the first and the last part of a transition."""
-
-    first: ColumnLayout
-    last: ColumnLayout
-
-    @classmethod
-    def from_transition(cls, row: TensorDictBase) -> _Layouts:
-        """Return the layouts for an example transition."""
-        observation = {"observation": row.get("observation")}
-        return cls(
-            *map(ColumnLayout, (TensorDict(observation | {"action": row.get("action")}), TensorDict(observation)))
-        )
-
-
 class MultiStep:
     """Builds n-step transitions of every robot.
 
@@ -72,7 +57,9 @@ class MultiStep:
         reward_scale: float,
     ) -> None:
         self._row, self._shape = row, (n_steps, *robots)
-        self._layouts = _Layouts.from_transition(row)
+        last = {"observation": row.get("observation")}
+        self._first = ColumnLayout(TensorDict(last | {"action": row.get("action")}))
+        self._last = ColumnLayout(TensorDict(last))
         self.n_steps, self.gamma, self.reward_scale = n_steps, gamma, reward_scale
 
     def rows(self, windows: Windows | None, batch: TensorDictBase) -> tuple[Windows | None, Rows]:
@@ -90,14 +77,7 @@ class MultiStep:
         group, following = batch.get(GROUP), batch.get(("next", GROUP))
         steps = []
         for t in range(batch.shape[1]):
-            rows, windows = advance_windows(
-                self._layouts,
-                group[:, t],
-                following[:, t],
-                windows,
-                gamma=self.gamma,
-                reward_scale=self.reward_scale,
-            )
+            rows, windows = self._advance(group[:, t], following[:, t], windows)
             steps.append(rows)
         windows = windows if self.n_steps > 1 else None
         if len(steps) == 1:
@@ -108,12 +88,47 @@ class MultiStep:
             None if stored[0] is None else torch.cat(stored),
         )
 
+    def _advance(
+        self, group: TensorDictBase, following: TensorDictBase, before: Windows | None
+    ) -> tuple[Rows, Windows]:
+        """Advance all windows of all robots by one step.
+
+        Args:
+            group: entries [E, R] of the robots before the step.
+            following: entries [E, R] of the robots after the step.
+            before: windows [n, E, R] after the previous step; None if n is 1.
+
+        Returns:
+            Transitions, see ``rows``, and the windows that stay open.
+        """
+        gained, ended = self.reward_scale * _robot_values(following, "reward"), _robot_values(following, "done")
+        zeros, ones = torch.zeros_like(gained), torch.ones_like(gained)
+        opening = Windows(self._first.pack(group), zeros, ones, group.get("mask"))
+        first, reward, discount, opened = _push_windows(opening, before)
+        reward, discount = reward + discount * gained, discount * self.gamma
+        # The window of age n - 1 closes at the end of this step.
+        age = torch.arange(len(opened), device=ended.device)[:, None, None]
+        closes = (opened & (ended | (age == len(opened) - 1))).flatten()
+        numbers = torch.stack((reward, discount * ~_robot_values(following, "terminated")), -1)
+        last = self._last.pack(following)
+
+        rows = rows_where(closes)
+        stored = closes if rows is None else None
+        chosen = torch.arange(len(closes), device=closes.device) if rows is None else rows
+        parts = {kind: [matrix.flatten(0, 2).index_select(0, chosen)] for kind, matrix in first.items()}
+        parts.setdefault(kind_of(numbers), []).append(numbers.flatten(0, 2).index_select(0, chosen))
+        robot = chosen % ended.numel()
+        for kind, matrix in last.items():
+            parts.setdefault(kind, []).append(matrix.flatten(0, 1).index_select(0, robot))
+        packed = {kind: torch.cat(matrices, -1) for kind, matrices in parts.items()}
+        return Rows(packed, stored), Windows(first, reward, discount, opened & ~ended)
+
     def blank(self) -> Windows | None:
         """Return windows of which none is open; None if n is 1."""
         if self.n_steps == 1:
             return None
         reward = self._row.get("reward")
-        first = self._layouts.first.zeros(self._shape, reward.device)
+        first = self._first.zeros(self._shape, reward.device)
         zeros = reward.new_zeros(self._shape)
         return Windows(first, zeros, zeros.clone(), zeros.to(torch.bool))
 
@@ -122,7 +137,7 @@ class MultiStep:
         if windows is None:
             return {"open": None}
         first, reward, discount, opened = windows
-        parts = self._layouts.first.unpack(first).to_dict()
+        parts = self._first.unpack(first).to_dict()
         parts |= {"reward": reward, "discount": discount, STORED: opened}
         copies: dict[str, Any] = tree_map_only(Tensor, _contiguous_copy, parts)
         return {"open": copies}
@@ -141,53 +156,8 @@ class MultiStep:
         blank = row.expand(*self._shape).clone()
         restore(blank, saved)
         numbers = (blank.get(name) for name in ("reward", "discount", STORED))
-        first = self._layouts.first.pack(blank)
+        first = self._first.pack(blank)
         return Windows({kind: matrix.contiguous() for kind, matrix in first.items()}, *numbers)
-
-
-def advance_windows(
-    layouts: _Layouts,
-    group: TensorDictBase,
-    following: TensorDictBase,
-    before: Windows | None,
-    *,
-    gamma: float,
-    reward_scale: float,
-) -> tuple[Rows, Windows]:
-    """Advance all windows of all robots by one step.
-
-    Args:
-        layouts: layouts of the ends of windows.
-        group: entries [E, R] of the robots before the step.
-        following: entries [E, R] of the robots after the step.
-        before: windows [n, E, R] after the previous step; None if n is 1.
-        gamma: discount per step.
-        reward_scale: factor on rewards.
-
-    Returns:
-        Transitions, see ``MultiStep.rows``, and the windows that stay open.
-    """
-    gained, ended = reward_scale * _robot_values(following, "reward"), _robot_values(following, "done")
-    zeros, ones = torch.zeros_like(gained), torch.ones_like(gained)
-    opening = Windows(layouts.first.pack(group), zeros, ones, group.get("mask"))
-    first, reward, discount, opened = _push_windows(opening, before)
-    reward, discount = reward + discount * gained, discount * gamma
-    # The window of age n - 1 closes at the end of this step.
-    age = torch.arange(len(opened), device=ended.device)[:, None, None]
-    closes = (opened & (ended | (age == len(opened) - 1))).flatten()
-    numbers = torch.stack((reward, discount * ~_robot_values(following, "terminated")), -1)
-    last = layouts.last.pack(following)
-
-    rows = rows_where(closes)
-    stored = closes if rows is None else None
-    chosen = torch.arange(len(closes), device=closes.device) if rows is None else rows
-    parts = {kind: [matrix.flatten(0, 2).index_select(0, chosen)] for kind, matrix in first.items()}
-    parts.setdefault(kind_of(numbers), []).append(numbers.flatten(0, 2).index_select(0, chosen))
-    robot = chosen % ended.numel()
-    for kind, matrix in last.items():
-        parts.setdefault(kind, []).append(matrix.flatten(0, 1).index_select(0, robot))
-    packed = {kind: torch.cat(matrices, -1) for kind, matrices in parts.items()}
-    return Rows(packed, stored), Windows(first, reward, discount, opened & ~ended)
 
 
 def _robot_values(following: TensorDictBase, name: str) -> Tensor:
