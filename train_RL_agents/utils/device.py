@@ -96,7 +96,7 @@ def keep_freed_memory() -> None:
 
 
 def set_up_process(device: torch.device, threads: int, precision: str, tf32: bool) -> None:
-    """Set threads, memory and precision of the process.
+    """Set threads, memory and precision of the process; TF32 is a setting of all of it.
 
     Args:
         device: device of the computation.
@@ -105,19 +105,10 @@ def set_up_process(device: torch.device, threads: int, precision: str, tf32: boo
         tf32: see Execution.
 
     Raises:
-        ConfigError: when the device does not support the precision.
+        ConfigError: when the device does not support bfloat16.
     """
     torch.set_num_threads(threads)
     keep_freed_memory()
-    set_precision(device, precision, tf32)
-
-
-def set_precision(device: torch.device, precision: str, tf32: bool) -> None:
-    """Configure the precision of a device; TF32 is a setting of the whole process.
-
-    Raises:
-        ConfigError: when the device does not support bfloat16.
-    """
     if device.type != "cuda":
         return
     is_supported = precision != "bf16" or _supports_bfloat16(device)

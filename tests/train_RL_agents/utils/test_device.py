@@ -20,7 +20,6 @@ from train_RL_agents.utils.device import (
     random_stream,
     resolve_device,
     resolve_precision,
-    set_precision,
     set_up_process,
 )
 
@@ -54,18 +53,19 @@ def test_with_gpus(monkeypatch):
 def test_precision_is_set_on_gpus_only(monkeypatch):
     set_to = []
     monkeypatch.setattr(torch, "set_float32_matmul_precision", set_to.append)
-    set_precision(torch.device("cpu"), "bf16", tf32=True)
+    set_precision = partial(set_up_process, threads=torch.get_num_threads())
+    set_precision(torch.device("cpu"), precision="bf16", tf32=True)
     assert set_to == []
     gpu, bf16 = torch.device("cuda", 0), {"knows": True}
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16["knows"])
-    set_precision(gpu, "bf16", tf32=True)
+    set_precision(gpu, precision="bf16", tf32=True)
     bf16["knows"] = False
-    set_precision(gpu, "fp32", tf32=False)
+    set_precision(gpu, precision="fp32", tf32=False)
     assert set_to == ["high", "highest"]
     refused = r"execution\.precision='bf16': must be auto, fp32 or fp16 on cuda:0"
     with pytest.raises(ConfigError, match=refused):
-        set_precision(gpu, "bf16", tf32=False)
+        set_precision(gpu, precision="bf16", tf32=False)
     assert resolve_precision(gpu, "auto") == "fp16"
     assert resolve_precision(torch.device("cpu"), "auto") == "fp32"
     bf16["knows"] = True
@@ -172,18 +172,12 @@ def test_memory_that_was_freed_is_used_again():
     assert before > 10_000 > 100 > after
 
 
-def test_a_process_gets_threads_memory_and_precision(monkeypatch):
+def test_a_process_gets_threads_and_keeps_memory(monkeypatch):
     called = []
-    for name in ("keep_freed_memory", "set_precision"):
-        note = partial(lambda name, *given: called.append((name, *given)), name)
-        monkeypatch.setattr(f"train_RL_agents.utils.device.{name}", note)
-    monkeypatch.setattr(torch, "set_num_threads", lambda count: called.append(count))
+    monkeypatch.setattr("train_RL_agents.utils.device.keep_freed_memory", lambda: called.append("memory"))
+    monkeypatch.setattr(torch, "set_num_threads", called.append)
     set_up_process(torch.device("cpu"), 3, "auto", False)
-    assert called == [
-        3,
-        ("keep_freed_memory",),
-        ("set_precision", torch.device("cpu"), "auto", False),
-    ]
+    assert called == [3, "memory"]
 
 
 @pytest.mark.parametrize("error", [AttributeError, OSError, TypeError])
