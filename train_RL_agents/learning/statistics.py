@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.stepping.reset_pool import restore
-from train_RL_agents.networks.normalization import merge
+from train_RL_agents.networks.normalization import RunningNorm
 
 
 class ReturnScale:
@@ -21,7 +21,8 @@ class ReturnScale:
 
     def __init__(self, gamma: float, device: torch.device) -> None:
         self._gamma = gamma
-        self.moments = [torch.zeros((), device=device), torch.zeros(1, device=device), torch.ones(1, device=device)]
+        self._norm = RunningNorm(1).to(device)
+        self.moments = [*self._norm.buffers()]
         """Count, mean and variance of the returns so far."""
         self._return: Tensor | None = None
 
@@ -40,13 +41,11 @@ class ReturnScale:
             returns.append(total)
             total = torch.where(done[:, t], 0.0, total)
         self._return = total
-        values = torch.stack(returns, 1).reshape(-1, 1)
-        count, mean, variance = self.moments
-        self.moments = list(merge(count, mean, variance, values, active.reshape(-1).to(values)))
+        self._norm.update(torch.stack(returns, 1)[..., None], active)
 
     def scaled(self, reward: Tensor) -> Tensor:
         """Return rewards divided by the standard deviation of the return."""
-        return reward / (self.moments[2].sqrt() + 1e-6)
+        return reward / (self._norm.variance.sqrt() + 1e-6)
 
     def reset(self) -> None:
         """Drop the unfinished returns."""
