@@ -230,25 +230,18 @@ class Ranks:
                 for name in ("env_steps", "ranks"):
                     value = state.get(name)
                     require(is_count(value), f"{path}: {name}", value, "a whole number")
-                self._require_as_many(path, state["ranks"])
+                ranks = state["ranks"]
+                start = "marinenav" if ranks == 1 else f"torchrun with {ranks} of them"
+                if ranks != self.size:
+                    raise ConfigError(
+                        f"{path}: saved by {_processes(ranks)}, so it cannot be resumed by "
+                        f"{_processes(self.size)}; start it with {start}"
+                    )
         env_steps = self.broadcast(lambda: int(state["env_steps"]))
         with self.barrier():
             if not self.is_main:
                 state = read_checked(self._state_file(folder, env_steps), TRAINING, device)
         return state
-
-    def _require_as_many(self, path: Path, ranks: int) -> None:
-        """Check that a state was saved by as many ranks.
-
-        Raises:
-            ConfigError: if it was not.
-        """
-        if ranks != self.size:
-            start = "marinenav" if ranks == 1 else f"torchrun with {ranks} of them"
-            raise ConfigError(
-                f"{path}: saved by {_processes(ranks)}, so it cannot be resumed by "
-                f"{_processes(self.size)}; start it with {start}"
-            )
 
 
 def _processes(count: int) -> str:
