@@ -13,12 +13,12 @@ import os
 import shlex
 import warnings
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+from torch.serialization import default_restore_location
 
 from marinenav_env.support.files import keep, open_regular
 from marinenav_env.support.validation import ConfigError, is_count, is_number, is_text, require
@@ -57,19 +57,6 @@ PUBLISHED = "policy.pt"
 """File of the policy in a folder of ``pretrained/``."""
 
 
-def _map_location(device: torch.device) -> Callable[[Any, str], Any]:
-    """Return a function that moves storages saved from a device to ``device``.
-
-    Storages saved from the host stay there, as they may be larger than any device.
-    """
-
-    def place(storage: Any, location: str) -> Any:
-        target = location if location == "cpu" else str(device)
-        return torch.serialization.default_restore_location(storage, target)
-
-    return place
-
-
 def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
     """Read a checkpoint of one kind.
 
@@ -81,13 +68,18 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
     Raises:
         ConfigError: if the file is missing, damaged, of another kind or version.
     """
+
+    def place(storage: Any, location: str) -> Any:
+        # What was saved from the host stays there, as it may be larger than any device.
+        return default_restore_location(storage, location if location == "cpu" else str(device))
+
     # A replay buffer may have any size.
     with open_regular(path, "a checkpoint", LARGEST if kind == POLICY else math.inf) as file:
         try:
             _require_plain(file, _LARGEST_PICKLE[kind])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about tensors that are rejected below
-                content = torch.load(path, map_location=_map_location(device), weights_only=True)
+                content = torch.load(path, map_location=place, weights_only=True)
             file_kind = content.get("format") if isinstance(content, dict) else None
             if not _is_plain(content, set()):
                 raise ValueError
