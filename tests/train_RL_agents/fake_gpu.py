@@ -195,9 +195,6 @@ class Loop:
                 config, agent, self.collector.env.fake_tensordict(), generators, Ranks(), clock, display.log
             )
         )
-        for parameter in agent.networks.parameters():
-            parameter.grad = torch.zeros_like(parameter)
-        self.algorithm.learner._forget_gradients = lambda: None
         self.algorithm.set_progress(0.5, self.collector.policy)
 
     def collect(self, meanwhile: Callable[[], None] = lambda: None) -> None:
