@@ -36,8 +36,7 @@ def check_file(path: Path) -> tuple[int, float]:
         ConfigError: when there is no such contract, when the file cannot be used or differs from the exported one, or
             when an output differs by more than the contract allows.
     """
-    _require_exported_policy(path)
-    examples = _read_examples(path.parent / CONTRACT)
+    examples = _examples_of(path)
     outputs = (
         _read_outputs(path, examples)
         if path.suffix == ".json"
@@ -46,15 +45,16 @@ def check_file(path: Path) -> tuple[int, float]:
     return len(examples.outputs[SELECTED]), _compare(path, outputs, examples)
 
 
-def _require_exported_policy(path: Path) -> None:
-    """Check that a path is a regular file with the contract that was exported with it in the same folder.
+def _examples_of(path: Path) -> _Examples:
+    """Return the examples of the contract in the folder of a regular file.
 
     Raises:
-        ConfigError: when the file or the contract is missing.
+        ConfigError: when the file or the contract is missing, or the contract is damaged or of another version.
     """
     open_regular(path, "an exported file", math.inf).close()
-    has_contract = (path.parent / CONTRACT).exists()
-    require(has_contract, "FILE", str(path), f"beside the {CONTRACT} that was exported with it")
+    contract = path.parent / CONTRACT
+    require(contract.exists(), "FILE", str(path), f"beside the {CONTRACT} that was exported with it")
+    return _read_examples(contract)
 
 
 def load_checked(path: Path) -> Call:
@@ -63,8 +63,7 @@ def load_checked(path: Path) -> Call:
     Raises:
         ConfigError: see check_file.
     """
-    _require_exported_policy(path)
-    examples = _read_examples(path.parent / CONTRACT)
+    examples = _examples_of(path)
     call = _load(path, examples)
     _compare(path, _compute_outputs(path, call, examples), examples)
     return call
