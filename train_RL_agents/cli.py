@@ -112,10 +112,10 @@ def propose(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
 def _names() -> tuple[list[str], list[str]]:
     """Return the names of all agents, and of the settings of the default one."""
     from train_RL_agents.agents import AGENTS
-    from train_RL_agents.config.reading import default_config, known_settings
+    from train_RL_agents.config.reading import known_settings
     from train_RL_agents.config.schema import TrainConfig
 
-    return list(AGENTS), list(known_settings(default_config(TrainConfig.agent_type)))
+    return list(AGENTS), list(known_settings(TrainConfig()))
 
 
 def make_parser() -> argparse.ArgumentParser:

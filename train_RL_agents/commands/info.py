@@ -61,9 +61,10 @@ def _machine() -> list[str]:
 def differences(config: TrainConfig[Any]) -> list[str]:
     """Return the settings that differ from the agent's defaults, as key=value."""
     from train_RL_agents.commands.settings_help import shown
-    from train_RL_agents.config.reading import default_config, settings_of
+    from train_RL_agents.config.reading import settings_of
+    from train_RL_agents.config.schema import TrainConfig
 
-    defaults = {item.key: item.default for item in settings_of(default_config(config.agent_type))}
+    defaults = {item.key: item.default for item in settings_of(TrainConfig(agent_type=config.agent_type))}
     return [
         f"{item.key}={shown(item.default)}"
         for item in settings_of(config)

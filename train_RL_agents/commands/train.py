@@ -181,11 +181,12 @@ def _help(arguments: argparse.Namespace, overrides: list[str]) -> int:
     """Print the options, and every setting of the chosen agent with its default."""
     from train_RL_agents.agents import AGENTS
     from train_RL_agents.commands.settings_help import sections, settings_text
-    from train_RL_agents.config.reading import default_config, load_config
+    from train_RL_agents.config.reading import load_config
+    from train_RL_agents.config.schema import TrainConfig
 
     agent = load_config(vars(arguments).get("config"), overrides).agent_type
     width = min(max(shutil.get_terminal_size().columns, 60), 100)
     print(arguments.parser.format_help())
     print(f"settings, as key=value or in a file, here for {agent} (agents: {', '.join(AGENTS)}):\n")
-    print(settings_text(sections(default_config(agent)), width))
+    print(settings_text(sections(TrainConfig(agent_type=agent)), width))
     return 0

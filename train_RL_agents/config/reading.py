@@ -103,8 +103,8 @@ def load_config(path: Path | None, overrides: Overrides = ()) -> TrainConfig[Any
     values, changes = file_settings(path), as_settings(overrides)
     before, now = (agent_name(str(settings.get("agent_type", ""))) for settings in (values, changes))
     if before != now and {before, now} <= AGENTS.keys():
-        lacking, kept_keys = ({setting.key for setting in settings_of(default_config(name))} for name in (before, now))
-        if values.keys() & (lacking - kept_keys):
+        theirs, kept = (known_settings(TrainConfig(agent_type=name)).keys() for name in (before, now))
+        if values.keys() & (theirs - kept):
             name = now.lower().replace("-", "_")
             hint = f"; {name} is one of {now}" if name in shipped("configs") else ""
             raise ConfigError(
@@ -156,15 +156,6 @@ def to_dict(config: Any) -> dict[str, Any]:
     return dict(json.loads(json.dumps(content)))
 
 
-def default_config(agent_type: str) -> TrainConfig[Any]:
-    """Return the defaults for an agent.
-
-    Raises:
-        ConfigError: when there is no such agent.
-    """
-    return TrainConfig(agent_type=agent_type)
-
-
 def from_dict(
     values: dict[str, Any], overrides: Overrides = (), saved: dict[str, Any] | None = None
 ) -> TrainConfig[Any]:
@@ -182,7 +173,7 @@ def from_dict(
         if isinstance(layer.get("agent_type"), str):
             layer["agent_type"] = agent_name(layer["agent_type"])
     name = (layers[0] | layers[1] | layers[2]).get("agent_type", TrainConfig.agent_type)
-    config = default_config(name)
+    config: TrainConfig[Any] = TrainConfig(agent_type=name)
     settings = known_settings(config)
     is_named = take_boat(layers)
     for layer in layers:

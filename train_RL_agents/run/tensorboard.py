@@ -15,7 +15,7 @@ from torch.utils.tensorboard.summary import hparams, scalar
 from torch.utils.tensorboard.writer import SummaryWriter
 
 from train_RL_agents.config.overrides import flatten
-from train_RL_agents.config.reading import default_config, to_dict
+from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.run.tags import meaning
@@ -112,7 +112,8 @@ class TensorBoard(RunLogger):
         self._described: set[str] = set()
         self._writer.add_custom_scalars(layout(len(config.eval_schedule.num_episodes)))
         begin = max(resumed_at, 0)
-        settings, defaults = (flatten(to_dict(source)) for source in (config, default_config(config.agent_type)))
+        settings = flatten(to_dict(config))
+        defaults = flatten(to_dict(TrainConfig(agent_type=config.agent_type)))
         changed = {key: value for key, value in settings.items() if value != defaults[key]}
         header = "\n\n".join((*heading, "Settings that differ from the agent's defaults:"))
         self._writer.add_text("settings/changed", f"{header}\n\n{_table(changed)}", begin)

@@ -16,12 +16,13 @@ from train_RL_agents.commands.settings_help import (
     shortest_level_dict,
 )
 from train_RL_agents.config.levels import EvalLevel, TrainingLevel, as_levels
-from train_RL_agents.config.reading import default_config, from_dict, settings_of
+from train_RL_agents.config.reading import from_dict, settings_of
+from train_RL_agents.config.schema import TrainConfig
 
 
 @pytest.mark.parametrize("agent_type", list(AGENTS))
 def test_help_has_every_setting_with_its_meaning(agent_type):
-    config = default_config(agent_type)
+    config = TrainConfig(agent_type=agent_type)
     text = settings_text(sections(config), 100)
     assert max(map(len, text.splitlines())) <= 100
     for setting in settings_of(config):
@@ -69,7 +70,7 @@ def test_meanings_stand_beside_or_below_their_keys():
 def test_the_page_has_every_setting_of_every_agent():
     page = settings_page()
     for agent_type in AGENTS:
-        for setting in settings_of(default_config(agent_type)):
+        for setting in settings_of(TrainConfig(agent_type=agent_type)):
             assert f"| `{setting.key}` |" in page
 
 

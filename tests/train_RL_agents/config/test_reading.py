@@ -10,7 +10,6 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.levels import EvalLevel
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import (
-    default_config,
     from_dict,
     load_config,
     override,
@@ -69,7 +68,7 @@ def test_settings_of_a_run_of_the_field_are_read(tmp_path):
 
 
 def test_nothing_given_is_the_defaults():
-    assert load_config(None) == default_config(TrainConfig.agent_type)
+    assert load_config(None) == TrainConfig()
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

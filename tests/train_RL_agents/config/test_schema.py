@@ -7,7 +7,7 @@ import pytest
 from marinenav_env import LEVELS, ConfigError, Level
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig, OnPolicyConfig
 from train_RL_agents.config.levels import as_levels
-from train_RL_agents.config.reading import default_config, from_dict, load_config
+from train_RL_agents.config.reading import from_dict, load_config
 from train_RL_agents.config.schema import TrainConfig
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -57,7 +57,7 @@ def test_loggers_are_known_and_named_once(loggers, sentence):
     ],
 )
 def test_settings_that_do_not_go_together(agent, trainer, sentence):
-    own = default_config(agent).agent
+    own = TrainConfig(agent_type=agent).agent
     with pytest.raises(ConfigError) as caught:
         TrainConfig(agent=own, agent_type=agent, trainer=trainer)
     assert str(caught.value).startswith(sentence)

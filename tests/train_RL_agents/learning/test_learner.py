@@ -16,7 +16,7 @@ from tests.train_RL_agents.learners import (
     values_of,
 )
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.reading import default_config
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.learner import (
     Learner,
     cosine,
@@ -157,7 +157,7 @@ def test_update_moves_the_networks_and_reports_scalars(name):
     "moved",
     [
         lambda learner: learner.agent.double().float(),
-        lambda learner: Learner(learner.agent, default_config("DQN"), seeded()),
+        lambda learner: Learner(learner.agent, TrainConfig(agent_type="DQN"), seeded()),
         lambda learner: learner.agent.load_state_dict(learner.ema.state_dict(), assign=True),
     ],
     ids=["cast", "another learner", "assigned"],

@@ -17,7 +17,8 @@ from tests.train_RL_agents.helpers import memory_of_rows
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import TINY, new_run
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.reading import default_config, from_dict
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.marinenav import MarineNav
 from train_RL_agents.learning.algorithm import MemoryItem
 from train_RL_agents.memory.prioritized import SPARE
@@ -123,7 +124,7 @@ def test_the_update_of_a_rollout_is_estimated_per_robot(critic):
 
 def test_an_on_policy_run_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda: 50_000_000)
-    config = default_config("PPO")
+    config = TrainConfig(agent_type="PPO")
     with pytest.raises(ConfigError) as caught:
         check(plan(config, CPU), config)
     settings = config.trainer
@@ -174,7 +175,7 @@ def test_a_plan_touches_no_global_generator_and_is_quick_about_large_runs():
     config = from_dict({"trainer": {"num_envs": 16_384, "batch_size": 1_000_000}})
     found = plan(config, CPU)
     assert torch.equal(torch.get_rng_state(), before)
-    small = plan(default_config("AC-IQN"), CPU)
+    small = plan(TrainConfig(agent_type="AC-IQN"), CPU)
     grown = size_of(found, "gradients and one update") / size_of(small, "gradients and one update")
     assert 1_000 < grown < 1_000_000 / 512
     assert size_of(found, "replay") == size_of(small, "replay") == (1_000_000 + SPARE) * 282
@@ -198,7 +199,7 @@ def plan_of(replay, rest, free, device="cuda:0", on_host=False):
 
 
 def test_what_does_not_fit_is_refused_with_what_would():
-    config = default_config("DQN")
+    config = TrainConfig(agent_type="DQN")
     check(plan_of(600, 300, {False: 1000, True: 10}), config)
     with pytest.raises(ConfigError) as caught:
         check(plan_of(601_000_000, 300_000_000, {False: 1_000_000_000, True: 10}), config)
@@ -217,7 +218,7 @@ def test_what_does_not_fit_is_refused_with_what_would():
 
 def test_the_largest_replay_that_is_named_fits(monkeypatch):
     monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda: 400_000_000)
-    config = default_config("DQN")
+    config = TrainConfig(agent_type="DQN")
     with pytest.raises(ConfigError, match=r"at most ([\d,]+) to fit") as caught:
         check(plan(config, CPU), config)
     fitting = str(caught.value).split("at most ")[1].split()[0].replace(",", "")

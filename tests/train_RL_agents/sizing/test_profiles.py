@@ -11,7 +11,8 @@ from tests.train_RL_agents.tiny_runs import usual_signals
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.cli import main
-from train_RL_agents.config.reading import default_config, from_dict, stated_keys
+from train_RL_agents.config.reading import from_dict, stated_keys
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.sizing.profiles import (
     CHOICES,
     FACTORS,
@@ -41,7 +42,7 @@ def gpu(monkeypatch):
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("profile", ["auto", "none", "cpu"])
 def test_on_the_cpu_nothing_changes(agent, profile):
-    config = default_config(agent)
+    config = TrainConfig(agent_type=agent)
     assert apply_profile(config, profile, set(), CPU) == config
     assert planned(config, profile, set(), CPU).chosen == f"profile {profile}: changes no setting"
 
@@ -168,7 +169,7 @@ def test_the_command_tells_it(command, capsys):
 
 def test_unknown_profiles_are_refused():
     with pytest.raises(ConfigError) as caught:
-        apply_profile(default_config("DQN"), "7gb", set(), CPU)
+        apply_profile(TrainConfig(agent_type="DQN"), "7gb", set(), CPU)
     said = f"profile='7gb': must be one of {', '.join(CHOICES)}; did you mean 8gb?"
     assert str(caught.value) == said
 

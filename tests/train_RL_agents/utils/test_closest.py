@@ -3,10 +3,11 @@
 import pytest
 
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.reading import default_config, settings_of
+from train_RL_agents.config.reading import settings_of
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.closest import USUAL, closest, did_you_mean
 
-SETTINGS = [setting.key for setting in settings_of(default_config("AC-IQN"))]
+SETTINGS = [setting.key for setting in settings_of(TrainConfig(agent_type="AC-IQN"))]
 
 
 @pytest.mark.parametrize(
@@ -35,5 +36,5 @@ def test_nothing_is_proposed_for_what_is_like_nothing():
 
 
 def test_names_of_other_programs_stand_for_settings_that_there_are():
-    known = {item.key.rpartition(".")[2] for name in AGENTS for item in settings_of(default_config(name))}
+    known = {item.key.rpartition(".")[2] for name in AGENTS for item in settings_of(TrainConfig(agent_type=name))}
     assert set(USUAL.values()) - {"out"} <= known  # an option
