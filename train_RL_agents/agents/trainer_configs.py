@@ -67,30 +67,12 @@ class TrainerConfig:
         """Return the number of env-steps between updates, or between rollouts."""
         return self.num_envs * self.vector_steps
 
-    def smallest(self, robots: int) -> dict[str, int]:
-        """Return the smallest valid values of settings whose bounds depend on the number of robots.
-
-        Args:
-            robots: largest number of robots in any training level.
-        """
-        return {}
-
     def __post_init__(self) -> None:
         check_fields(self, "trainer")
         is_valid = self.num_envs % self.collectors == 0
         require(is_valid, "trainer.collectors", self.collectors, f"a divisor of num_envs, {self.num_envs}")
         is_valid = self.collector != "local" or self.collectors == 1
         require(is_valid, "trainer.collectors", self.collectors, "1 with trainer.collector=local")
-
-    def check(self, robots: int) -> None:
-        """Check the settings whose bounds depend on the number of robots; here there are none.
-
-        Args:
-            robots: largest number of robots in any training level.
-
-        Raises:
-            ConfigError: when a setting is out of bounds.
-        """
 
 
 @dataclass(frozen=True)
@@ -148,7 +130,11 @@ class OffPolicyConfig(TrainerConfig):
         return self.train_freq
 
     def smallest(self, robots: int) -> dict[str, int]:
-        """Return the smallest valid number of env-steps before learning, and the smallest valid size of replay."""
+        """Return the smallest valid number of env-steps before learning, and the smallest valid size of replay.
+
+        Args:
+            robots: largest number of robots in any training level.
+        """
         # The first update comes train_freq later; until n steps are made there is nothing to sample.
         first = max(0, self.num_envs * self.n_steps - self.train_freq)
         rows = self.num_envs * self.steps_per_batch * self.n_steps * robots
@@ -184,17 +170,18 @@ class OffPolicyConfig(TrainerConfig):
 
 @dataclass(frozen=True)
 class OnPolicyConfig(TrainerConfig):
-    """Settings of on-policy algorithms: rollouts and how often they are learned from."""
+    """Settings of on-policy algorithms: rollouts and how often they are learned from.
+
+    Fields without a docstring are those of TrainerConfig with another default.
+    """
 
     least_updates: ClassVar[int] = 240
     num_envs: Count = 1024
-    """Environments in the batch."""
     rollout_steps: Count = 16
     """Vector steps of a rollout."""
     epochs: Count = 1
     """Times that every rollout is learned from."""
     batch_size: Count = 1024
-    """Transitions, or robot-steps of a rollout, per update."""
     gae_lambda: Fraction = 0.95
     """Decay of generalised advantage estimation (Schulman et al. 2016)."""
     normalize_advantages: bool = True
@@ -202,14 +189,9 @@ class OnPolicyConfig(TrainerConfig):
     scale_returns: bool = False
     """Divide rewards by the running standard deviation of the discounted return."""
     learning_rate: Positive = 1e-3
-    """Step size of the optimiser at the start."""
     learning_rate_final: NonNegative = 1e-5
-    """At the end; in between it falls along a cosine."""
     max_grad_norm: Positive = 1.0
-    """Gradients are clipped to this norm."""
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.998
-    """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
-    saved; 0: the latest weights."""
 
     @property
     def vector_steps(self) -> int:

@@ -58,8 +58,10 @@ class StepCollector:
         self._environment, self._config, self._device = environment, config, device
         self._seed, self._noise, self._clock, self._display = seed, noise, clock, display
         self.env: Any = environment.make(agent, device, seed, noise)
-        settings.check(self.env.num_robots)
-        uniform = isinstance(settings, OffPolicyConfig) and settings.exploration == "uniform"
+        uniform = False
+        if isinstance(settings, OffPolicyConfig):
+            settings.check(self.env.num_robots)
+            uniform = settings.exploration == "uniform"
         self.policy = PolicyWrapper(
             agent, settings.num_envs, generator, uniform=uniform, compile=config.execution.compile
         )

@@ -226,13 +226,13 @@ class TrainConfig(Generic[ConfigType]):
         require(is_valid, "teacher", self.teacher, "a policy with imitation_learning=true, else empty")
         is_valid = isinstance(self.trainer, kind)
         require(is_valid, "trainer", type(self.trainer).__name__, f"{kind.__name__} for this agent")
+        self._check_environment()
         if isinstance(self.trainer, OffPolicyConfig):
             is_valid = self.save_replay or self.on_divergence == "stop"
             require(is_valid, "on_divergence", self.on_divergence, "stop with save_replay=false")
             is_valid = agent.uses_priorities or not self.trainer.prioritized
             require(is_valid, "trainer.prioritized", True, f"false for {self.agent_type}")
-        self._check_environment()
-        self.trainer.check(self.training_schedule.max_robots if self.env.built_in else 1)
+            self.trainer.check(self.training_schedule.max_robots if self.env.built_in else 1)
 
     def _check_environment(self) -> None:
         """Refuse settings of the built-in environment beside another one.

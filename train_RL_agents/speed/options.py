@@ -89,11 +89,10 @@ def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
         sizes: settings of the trainer, such as ``num_envs``.
     """
     settings = replace(config.trainer, **sizes)
-    least: dict[str, Any] = settings.smallest(config.training_schedule.max_robots)
     if isinstance(settings, OffPolicyConfig):
-        rows = max(least["buffer_size"], settings.buffer_size, settings.batch_size)
-        least["buffer_size"] = rows
-    settings = replace(settings, **least)
+        least: dict[str, Any] = settings.smallest(config.training_schedule.max_robots)
+        least["buffer_size"] = max(least["buffer_size"], settings.buffer_size, settings.batch_size)
+        settings = replace(settings, **least)
     levels = (replace(level, num_episodes=int(number == 0)) for number, level in enumerate(config.eval_schedule.levels))
     evaluations = replace(config.eval_schedule, levels=tuple(levels))
     return replace(
