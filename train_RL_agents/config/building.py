@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -13,7 +14,14 @@ from train_RL_agents.agents import Agent, agent_class
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.observation import ObservationSpec
 
-_COMMANDS = ("left_thrust_change", "right_thrust_change", "max_thrust_rate")
+_OF_TEACHER = (
+    "world.dt",
+    "world.substeps",
+    "world.vessel.left_thrust_change",
+    "world.vessel.right_thrust_change",
+    "world.vessel.max_thrust_rate",
+)
+"""Settings that a teacher has in common with the run."""
 
 
 def spec_of(world: WorldConfig) -> ObservationSpec:
@@ -22,11 +30,6 @@ def spec_of(world: WorldConfig) -> ObservationSpec:
     largest = max(radius) if isinstance(radius, tuple) else radius
     # Rounded to millimetres, as policies were trained with 2.795 m for the published vessel.
     return ObservationSpec(observation_entries(world), round(largest, 3))
-
-
-def num_world_actions(config: TrainConfig[Any]) -> int:
-    """Return the number of discrete actions of the vessels of ``config.world``."""
-    return config.world.vessel.num_actions
 
 
 def require_same_world(config: TrainConfig[Any], teacher: TrainConfig[Any], name: str) -> None:
@@ -46,17 +49,15 @@ def require_same_world(config: TrainConfig[Any], teacher: TrainConfig[Any], name
         teacher.env.name,
         f"that of the run, {config.env.name}",
     )
-    own, its = config.world, teacher.world
     require(
-        spec_of(its) == spec_of(own),
+        spec_of(teacher.world) == spec_of(config.world),
         "teacher",
         name,
         "one that observes what robots of this run observe (world.sensor, world.vessel.radius)",
     )
-    same = [(key, getattr(its, key), getattr(own, key)) for key in ("dt", "substeps")]
-    same += [(f"vessel.{key}", getattr(its.vessel, key), getattr(own.vessel, key)) for key in _COMMANDS]
-    for key, value, expected in same:
-        require(value == expected, f"{name}: world.{key}", value, f"that of the run, {expected}")
+    for key in _OF_TEACHER:
+        value, expected = map(attrgetter(key), (teacher, config))
+        require(value == expected, f"{name}: {key}", value, f"that of the run, {expected}")
 
 
 def make_agent(
