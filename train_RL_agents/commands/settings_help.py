@@ -17,7 +17,7 @@ from marinenav_env.support.validation import describe, words_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS
 from train_RL_agents.config.levels import level_dict
-from train_RL_agents.config.reading import Setting, settings_of
+from train_RL_agents.config.reading import settings_of
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Column, Table
 
@@ -61,7 +61,9 @@ def sections(config: Any, prefix: str = "") -> list[Section]:
         rows, levels = [], []
         for setting in settings:
             section, _, name = setting.key.rpartition(".")
-            default, rules = shown(setting.default), _rules(setting)
+            is_choice = get_origin(setting.annotation) is Literal
+            rules = describe(setting.annotation) if is_choice else words_of(setting.annotation)
+            default = shown(setting.default)
             if isinstance(setting.default, tuple) and setting.default and isinstance(setting.default[0], Level):
                 default = f"[{shown(setting.default[0])},...]"
                 (level,) = sections(type(setting.default[0])())
@@ -69,12 +71,6 @@ def sections(config: Any, prefix: str = "") -> list[Section]:
             rows.append([setting.key, default, texts.get(name, "") + (f" ({rules})" if rules else "")])
         parts += [Section(f"{section}: {title}" if section else title, rows), *levels]
     return parts
-
-
-def _rules(setting: Setting) -> str:
-    """Return what a value of a setting must be, beside its type."""
-    is_choice = get_origin(setting.annotation) is Literal
-    return describe(setting.annotation) if is_choice else words_of(setting.annotation)
 
 
 def settings_page() -> str:

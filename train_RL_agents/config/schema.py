@@ -251,13 +251,6 @@ class TrainConfig(Generic[ConfigType]):
         require(kernel == "compiled", "execution.kernel", kernel, f"compiled with {self.env.name}")
 
 
-def with_env_steps_of(config: TrainConfig[Any], ranks: int, **changes: Any) -> TrainConfig[Any]:
-    """Return a configuration whose levels start at the env-steps of one of some processes, with other changes."""
-    schedule = config.training_schedule
-    levels = tuple(replace(level, starts_at=-(-level.starts_at // ranks)) for level in schedule.levels)
-    return replace(config, training_schedule=replace(schedule, levels=levels), **changes)
-
-
 def with_execution(config: TrainConfig[Any], **changes: Any) -> TrainConfig[Any]:
     """Return a configuration with other settings of its execution."""
     return replace(config, execution=replace(config.execution, **changes))

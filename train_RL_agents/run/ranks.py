@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from marinenav_env.support.validation import ConfigError, is_count, require
-from train_RL_agents.config.schema import TrainConfig, with_env_steps_of
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.utils.device import cpu_cores, cpu_threads, resolve_device
 from train_RL_agents.utils.files import inside, write_atomically
@@ -84,7 +84,10 @@ class Ranks:
             )
             shares[name] = total // self.size
         # The world of a rank counts its own steps, so its levels start after its share of the steps.
-        return with_env_steps_of(config, self.size, trainer=replace(settings, **shares))
+        schedule = config.training_schedule
+        levels = tuple(replace(level, starts_at=-(-level.starts_at // self.size)) for level in schedule.levels)
+        trainer = replace(settings, **shares)
+        return replace(config, trainer=trainer, training_schedule=replace(schedule, levels=levels))
 
     def seed(self, seed: int) -> int:
         """Return this rank's seed of everything but the initial weights; the first rank has the seed of the run."""
