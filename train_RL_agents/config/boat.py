@@ -2,68 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from marinenav_env.support.validation import require
-from marinenav_env.vessels import PUBLISHED, Scale, complete_vessel, make_vessel, read_vessel_file, scale_of
-from marinenav_env.vessels import scaled_settings as settings_of_size
+from marinenav_env.vessels import (
+    PUBLISHED,
+    Scale,
+    complete_vessel,
+    make_vessel,
+    read_vessel_file,
+    scale_of,
+    scaled_settings,
+)
 
 KEY = "world.vessel"
+"""Setting that names a boat."""
+UNSCALED = Scale(1.0, 1.0, 1.0)
+"""Scale of the published vessel."""
 
 
-@dataclass(frozen=True)
-class Boat:
-    """Boat that the settings name."""
+def merged_with_boat(file: dict[str, Any], last: dict[str, Any], whole: bool) -> tuple[dict[str, Any], Scale]:
+    """Return settings by dotted key laid over one another, with those of a boat that is named.
 
-    derived: dict[str, Any]
-    """Settings that follow from its size and speed, by dotted key, where none are stated."""
-    scale: Scale | None
-    """Ratios to the published vessel; None for that one."""
-
-
-def take_boat(layers: Sequence[MutableMapping[str, Any]]) -> bool:
-    """Replace the name of a boat by the settings of its file, and return whether one is named.
-
-    A boat that a layer names takes the place of all settings of the vessel in the layers below; those beside its name
-    are laid over its own.
+    A boat that the last settings name takes the place of all settings of the vessel in a file; those beside its name
+    are laid over its own. What follows from its size and speed counts where it is not stated.
 
     Args:
-        layers: settings by dotted key, each laid over those before; changed.
+        file: settings of a file.
+        last: settings laid over these.
+        whole: the settings of the file are a whole configuration, of which it is not known what was stated.
+
+    Returns:
+        The settings, and the scale of the boat: UNSCALED if none is named, or the published one.
 
     Raises:
-        ConfigError: when there is no such boat, or its file is damaged or absurd.
+        ConfigError: when there is no such boat, its file is damaged or absurd, or a number is out of range.
     """
-    is_named = False
-    for number, layer in enumerate(layers):
-        if layer.get(KEY) in (None, {}):
-            continue
-        name = layer.pop(KEY)
-        require(isinstance(name, str), KEY, name, "the name or the file of a boat; its numbers are world.vessel.m, ...")
-        for lower in layers[:number]:
-            for key in [key for key in lower if key.startswith(f"{KEY}.")]:
-                del lower[key]
-        for key, value in read_vessel_file(str(name)).settings.items():
-            layer.setdefault(f"{KEY}.{key}", value)
-        is_named = True
-    return is_named
-
-
-def boat_of(read: Mapping[str, Any]) -> Boat:
-    """Return the boat of settings by dotted key, all layers of them together.
-
-    Raises:
-        ConfigError: when a number of the boat is out of range.
-    """
-    start = f"{KEY}."
-    stated = {
-        key.removeprefix(start): value for key, value in read.items() if key.startswith(start) and value is not None
-    }
-    if stated["name"] == PUBLISHED:
-        return Boat({}, None)
-    settings = complete_vessel(stated)
-    vessel = make_vessel(settings)
-    follow = {f"{start}{key}": value for key, value in settings.items() if key not in stated}
-    follow |= {f"world.{key}": value for key, value in settings_of_size(vessel).items()}
-    return Boat(follow, scale_of(vessel))
+    prefix, is_named = f"{KEY}.", False
+    vessel: dict[str, Any] = {}
+    for layer in (file, last):
+        name = layer.get(KEY)
+        if name not in (None, {}):
+            require(isinstance(name, str), KEY, name, f"the name or the file of a boat; its numbers are {KEY}.m, ...")
+            vessel, is_named = dict(read_vessel_file(name).settings), True
+        vessel |= {key.removeprefix(prefix): value for key, value in layer.items() if key.startswith(prefix)}
+    scale, derived = UNSCALED, dict[str, Any]()
+    if is_named and vessel["name"] != PUBLISHED:
+        vessel = complete_vessel({name: value for name, value in vessel.items() if value is not None})
+        boat = make_vessel(vessel)
+        scale = scale_of(boat)
+        derived = {f"world.{name}": value for name, value in scaled_settings(boat).items()}
+    read = (file | derived if whole else derived | file) | last
+    others = {key: value for key, value in read.items() if not key.startswith(prefix)}
+    return others | {f"{prefix}{name}": value for name, value in vessel.items()}, scale

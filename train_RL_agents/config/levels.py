@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from marinenav_env import Level
+from marinenav_env import LEVELS, Level
 from marinenav_env.levels import NAMED_LEVELS
-from marinenav_env.support.validation import (
-    ConfigError,
-    NonNegative,
-    Whole,
-    brief,
-    require,
-)
+from marinenav_env.support.validation import ConfigError, NonNegative, Whole, require
 from marinenav_env.vessels import Scale, scaled_level
-from train_RL_agents.utils.closest import closest, did_you_mean
+from train_RL_agents.config.overrides import unknown
+from train_RL_agents.utils.closest import did_you_mean
 
 AnyLevel = TypeVar("AnyLevel", bound=Level)
 
@@ -52,46 +47,86 @@ class EvalLevel(Level):
             require(is_valid, f"level.{item.name}", value, f"{item.default} in an evaluation")
 
 
+LEVEL_KINDS: dict[str, type[Level]] = {"training_schedule": TrainingLevel, "eval_schedule": EvalLevel}
+"""Levels of each schedule."""
+_SIZES = {name: name for name in SIZES}
+COLUMNS = {
+    "training_schedule": _SIZES | {"timesteps": "starts_at"},
+    "eval_schedule": _SIZES | {"num_episodes": "num_episodes"},
+}
+"""Columns of files of the original project, by section, with the field of a level that each fills."""
+
+
 def as_levels(kind: type[AnyLevel], levels: Iterable[Level]) -> tuple[AnyLevel, ...]:
     """Return the same levels as those of another kind."""
     names = {item.name for item in fields(kind)}
     return tuple(kind(**{name: value for name, value in vars(level).items() if name in names}) for level in levels)
 
 
-def make_level(kind: type[AnyLevel], stated: Any, key: str, scale: Scale | None = None) -> AnyLevel:
+def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale) -> tuple[Level, ...]:
+    """Return the levels of a schedule, of the objects or of the columns that are stated.
+
+    Columns, such as ``num_robots`` with a number for each level, are laid over levels; files of the original project
+    have them. Columns of all sizes make new levels.
+
+    Args:
+        section: training_schedule or eval_schedule.
+        layers: settings by dotted key, each laid over those before.
+        scale: scale of the vessel, by which lengths and currents that are not stated are changed.
+
+    Raises:
+        ConfigError: when columns are not as long as the levels, or levels cannot be made of what is stated.
+    """
+    kind, key = LEVEL_KINDS[section], f"{section}.levels"
+    rows: list[Any] = [scaled_level(level, scale.length, scale.speed) for level in LEVELS]
+    for layer in layers:
+        if layer.get(key) is not None:
+            rows = _listed(layer[key])
+        stated = {name: layer.get(f"{section}.{name}") for name in COLUMNS[section]}
+        columns = {name: _listed(column) for name, column in stated.items() if column is not None}
+        if columns.keys() >= {*SIZES}:
+            rows = [{}] * len(columns["num_robots"])
+        for number, row in enumerate(rows, 1):
+            is_level = isinstance(row, dict | Level)
+            require(is_level, f"{key}: level {number}", row, 'an object such as {"like": "crossing"}')
+        rows = [row if isinstance(row, dict) else vars(as_levels(kind, [row])[0]) for row in rows]
+        for name, column in columns.items():
+            allowed = f"{len(rows)} long, one for each level; levels of another number are {key}"
+            require(len(column) == len(rows), f"{section}.{name}", tuple(column), allowed)
+            rows = [row | {COLUMNS[section][name]: value} for row, value in zip(rows, column, strict=True)]
+    return tuple(_make_level(kind, row, f"{key}: level {number}", scale) for number, row in enumerate(rows, 1))
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return a list or tuple as a list, and a single value as a list of one."""
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _make_level(kind: type[AnyLevel], stated: dict[str, Any], key: str, scale: Scale) -> AnyLevel:
     """Make a level of its fields, and of those of the level that it is like.
 
     Args:
         kind: TrainingLevel or EvalLevel.
-        stated: fields by name, perhaps with ``like``, or a level.
+        stated: fields by name, perhaps with ``like``.
         key: name of the level in messages.
-        scale: scale of the vessel, by which the lengths of the level that it is like are changed; None: as they are.
+        scale: see read_levels.
 
     Raises:
         ConfigError: when there is no such field or level to be like, or a value cannot be used.
     """
-    names = [item.name for item in fields(kind)]
-    if isinstance(stated, Level):
-        stated = {name: value for name, value in vars(stated).items() if name in names}
-    require(isinstance(stated, dict), key, stated, 'an object such as {"like": "crossing"}')
     like, values = stated.get("like"), {name: value for name, value in stated.items() if name != "like"}
     is_valid = like is None or (isinstance(like, str) and like in NAMED_LEVELS)
     allowed = f"one of {', '.join(NAMED_LEVELS)}"
     require(is_valid, f"{key}: like", like, f"{allowed}{did_you_mean(like, NAMED_LEVELS)}")
+    names = [item.name for item in fields(kind)]
     for name, value in values.items():
         if name not in names:
-            near = "".join(f"; the closest: {other}" for other in closest(name, names, 1))
-            raise ConfigError(f"{key}: {name}={brief(value)}: there is no such setting{near}")
-    base = vars(scaled(NAMED_LEVELS[like] if like is not None else kind(), scale)) if like or scale else {}
+            raise ConfigError(f"{key}: {unknown(name, value, names)}")
+    base = kind() if like is None else NAMED_LEVELS[like]
     try:
-        return kind(**base | values)
+        return kind(**vars(scaled_level(base, scale.length, scale.speed)) | values)
     except ConfigError as error:
         raise ConfigError(str(error).replace("level.", f"{key}: ", 1)) from error
-
-
-def scaled(level: AnyLevel, scale: Scale | None) -> AnyLevel:
-    """Return a level with its lengths and its current changed by the scale of a vessel; None: as it is."""
-    return level if scale is None else scaled_level(level, scale.length, scale.speed)
 
 
 def level_dict(level: Level) -> dict[str, Any]:

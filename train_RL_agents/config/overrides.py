@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.support.validation import ConfigError, brief, members_of, require, strip_annotated
+from train_RL_agents.utils.closest import closest
 
 Overrides = Mapping[str, Any] | Sequence[str]
 """Values by name, dotted or nested, or arguments of the command line."""
@@ -61,15 +62,13 @@ def as_settings(overrides: Overrides) -> dict[str, Any]:
     """
     if isinstance(overrides, Mapping):
         return {key: _plain(value) for key, value in flatten(overrides).items()}
-    return dict(map(_split, overrides))
-
-
-def _split(argument: str) -> tuple[str, Word]:
-    """Return the key and the value of a ``key=value`` argument."""
-    key, equals, value = argument.partition("=")
-    if not equals or not key:
-        raise ConfigError(f"{brief(argument)}: must be key=value, as in trainer.batch_size=512")
-    return key.strip(), Word(value.strip())
+    settings = {}
+    for argument in overrides:
+        key, equals, value = argument.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"{brief(argument)}: must be key=value, as in trainer.batch_size=512")
+        settings[key.strip()] = Word(value.strip())
+    return settings
 
 
 def _plain(value: Any) -> Any:
@@ -95,3 +94,14 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
             require(False, twice, inner[twice], "given once, nested or dotted")
         flat |= inner
     return flat
+
+
+def unknown(key: str, value: Any, keys: list[str]) -> str:
+    """Return the message for a key that does not exist."""
+    inside = [name for name in keys if name.startswith(f"{key}.")]
+    if inside:
+        other = f"; or is it {key}_type={value}?" if f"{key}_type" in keys else ""
+        return f"{key}={brief(value)}: must be an object with settings such as {inside[0]}{other}"
+    close = closest(key, keys)
+    hint = f"the closest: {', '.join(close)}" if close else "see marinenav train --help"
+    return f"{key}={brief(value)}: there is no such setting; {hint}"

@@ -8,22 +8,21 @@ its field declares, and check it.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
-from marinenav_env import LEVELS, Level
-from marinenav_env.config import RewardConfig
+from marinenav_env.config import RewardConfig, VesselConfig
 from marinenav_env.support import plugins
-from marinenav_env.support.validation import ConfigError, brief, field_types, members_of, require, strip_annotated
+from marinenav_env.support.validation import ConfigError, field_types, members_of, require, strip_annotated
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.boat import Boat, boat_of, take_boat
-from train_RL_agents.config.levels import SIZES, as_levels, level_dict, make_level, scaled
-from train_RL_agents.config.overrides import Overrides, Word, as_settings, flatten
-from train_RL_agents.config.schema import LEVEL_KINDS, TRAINED, TrainConfig
-from train_RL_agents.utils.closest import closest, did_you_mean, plain_name
+from train_RL_agents.config.boat import KEY, UNSCALED, merged_with_boat
+from train_RL_agents.config.levels import COLUMNS, LEVEL_KINDS, level_dict, read_levels
+from train_RL_agents.config.overrides import Overrides, Word, as_settings, flatten, unknown
+from train_RL_agents.config.schema import TRAINED, TrainConfig
+from train_RL_agents.utils.closest import did_you_mean, plain_name
 from train_RL_agents.utils.files import read_json
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
@@ -37,12 +36,6 @@ PARTS = {
     "training_schedule.sampler": plugins.SCENARIOS,
 }
 """Settings that name parts of a user's, with the group of their entry points."""
-_SIZES = {name: name for name in SIZES}
-COLUMNS = {
-    "training_schedule": _SIZES | {"timesteps": "starts_at"},
-    "eval_schedule": _SIZES | {"num_episodes": "num_episodes"},
-}
-"""Columns of files of the original project, by section, with the field of a level that each fills."""
 _RECORDED = {"training_time"}
 """Keys of files that programs of the field write into run folders, and that set nothing."""
 
@@ -76,13 +69,14 @@ def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
 
 
 def known_settings(config: TrainConfig[Any]) -> dict[str, Setting]:
-    """Return every key that can be given, with the columns that levels may be given as."""
+    """Return every key that can be given, with the columns of levels and the name of a boat."""
     columns = (
         Setting(f"{section}.{name}", tuple[float, ...], (), LEVEL_KINDS[section])
         for section, names in COLUMNS.items()
         for name in names
     )
-    return {setting.key: setting for setting in (*settings_of(config), *columns)}
+    boat = Setting(KEY, str, VesselConfig.name, VesselConfig)
+    return {setting.key: setting for setting in (*settings_of(config), *columns, boat)}
 
 
 # From and to files ------------------------------------------------------------------------------
@@ -130,7 +124,7 @@ def stated_keys(path: Path | None, overrides: Overrides = ()) -> set[str]:
 
 def override(config: TrainConfig[Any], overrides: Overrides) -> TrainConfig[Any]:
     """Return the same configuration with other values for some keys; see load_config."""
-    return from_dict({}, overrides, to_dict(config))
+    return from_dict(to_dict(config), overrides, whole=True)
 
 
 def saved_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
@@ -145,7 +139,7 @@ def saved_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
     """
     if "execution" not in values:
         raise ConfigError(f"{source}: has settings of a version before 0.2, which this one does not read")
-    return from_dict({}, saved=values)
+    return from_dict(values, whole=True)
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -156,9 +150,7 @@ def to_dict(config: Any) -> dict[str, Any]:
     return dict(json.loads(json.dumps(content)))
 
 
-def from_dict(
-    values: dict[str, Any], overrides: Overrides = (), saved: dict[str, Any] | None = None
-) -> TrainConfig[Any]:
+def from_dict(values: dict[str, Any], overrides: Overrides = (), whole: bool = False) -> TrainConfig[Any]:
     """Make a configuration from the content of a file; see load_config.
 
     Null stands for the default, unless the field may be null.
@@ -166,48 +158,37 @@ def from_dict(
     Args:
         values: settings of the file.
         overrides: see load_config.
-        saved: whole configuration below these, of which it is not known what was stated.
+        whole: the values are a whole configuration, of which it is not known what was stated.
     """
-    layers = [flatten(saved or {}), flatten(values), as_settings(overrides)]
+    words = as_settings(overrides)
+    layers = [flatten(values), words]
     for layer in layers:
         if isinstance(layer.get("agent_type"), str):
             layer["agent_type"] = agent_name(layer["agent_type"])
-    name = (layers[0] | layers[1] | layers[2]).get("agent_type", TrainConfig.agent_type)
+    name = (layers[0] | words).get("agent_type", TrainConfig.agent_type)
     config: TrainConfig[Any] = TrainConfig(agent_type=name)
     settings = known_settings(config)
-    is_named = take_boat(layers)
-    for layer in layers:
-        for key, value in [*layer.items()]:
-            if value == {} and any(name.startswith(f"{key}.") for name in settings):
-                del layer[key]  # a section of which nothing is stated
-            elif key not in settings:
-                raise ConfigError(unknown(key, value, list(settings)))
-    below, file, last = (
-        {
-            key: value.value(settings[key].annotation) if isinstance(value, Word) else value
-            for key, value in layer.items()
-        }
-        for layer in layers
-    )
+    file, last = (_typed(layer, settings) for layer in layers)
     if last.get("training_schedule.scenarios"):  # replaces the levels of a file
-        replaced = {key for key in settings if key.startswith("training_schedule.") and not key.endswith("strict")}
-        below, file = ({key: layer[key] for key in layer.keys() - replaced} for layer in (below, file))
-    boat = boat_of(below | file | last) if is_named else None
-    read = below | (boat.derived if boat else {}) | file | last
+        replaced = {key for key in file if key.startswith("training_schedule.") and not key.endswith("strict")}
+        file = {key: file[key] for key in file.keys() - replaced}
+    read, scale = merged_with_boat(file, last, whole)
     for section in LEVEL_KINDS:
-        read |= _read_levels(section, [below, file, last], boat)
+        # The levels that a scenario file replaces stay the defaults.
+        factors = UNSCALED if read.get(f"{section}.scenarios") else scale
+        read[f"{section}.levels"] = read_levels(section, (file, last), factors)
     read |= {key: _reference(group, read[key]) for key, group in PARTS.items() if key in read}
     read = {
         key: value
         for key, value in read.items()
         if value is not None or NoneType in members_of(strip_annotated(settings[key].annotation))
     }
-    stated = {key: value for key, value in (file | last).items() if key in read}
+    stated = {key: value for key, value in (last if whole else file | last).items() if key in read}
     try:
         config = _changed(config, "", read)
     except ConfigError as error:
         key = str(error).partition("=")[0]
-        word = layers[2].get(key)
+        word = words.get(key)
         hint = word.in_full(settings[key].annotation) if isinstance(word, Word) else ""
         raise ConfigError(f"{error}{hint}") from error
     if not config.env.built_in:
@@ -216,6 +197,21 @@ def from_dict(
         for key in sorted(ineffective):
             require(False, key, stated[key], f"left out: it has no effect in {config.env.name}")
     return _with_stated_rewards(config, stated, last)
+
+
+def _typed(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[str, Any]:
+    """Return settings by dotted key with words of the command line as values.
+
+    Raises:
+        ConfigError: when there is no such setting.
+    """
+    values = {}
+    for key, value in layer.items():
+        if key in settings:
+            values[key] = value.value(settings[key].annotation) if isinstance(value, Word) else value
+        elif value != {} or not any(name.startswith(f"{key}.") for name in settings):  # {}: a section without settings
+            raise ConfigError(unknown(key, value, list(settings)))
+    return values
 
 
 def agent_name(name: str) -> str:
@@ -231,9 +227,6 @@ def _reference(group: str, value: Any) -> Any:
         return value
     entry, equals, name = value.rpartition("=")
     return entry + equals + plugins.reference_of(group, name)
-
-
-# Rewards and levels -----------------------------------------------------------------------------
 
 
 def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last: Collection[str]) -> TrainConfig[Any]:
@@ -263,84 +256,6 @@ def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last
     if "training_schedule.scenarios" in stated and not {training_key, world_key} & set(stated):
         changes[training_key] = None  # each episode may state its own
     return _changed(config, "", changes) if changes else config
-
-
-def _read_levels(section: str, layers: Sequence[dict[str, Any]], boat: Boat | None = None) -> dict[str, Any]:
-    """Make the levels of a schedule of the objects, or of the columns, that are stated.
-
-    Args:
-        section: training_schedule or eval_schedule.
-        layers: settings by dotted key, each laid over those before.
-        boat: boat that is named, to which distances that are not stated are scaled.
-
-    Returns:
-        The levels under their key; empty when nothing is stated.
-
-    Raises:
-        ConfigError: when levels cannot be made of it.
-    """
-    kind, key = LEVEL_KINDS[section], f"{section}.levels"
-    scale = boat.scale if boat else None
-    usual = [scaled(level, scale) for level in as_levels(kind, LEVELS)]
-    levels: list[Level] | None = None
-    for layer in layers:
-        if layer.get(key) is not None:
-            stated = enumerate(_listed(layer[key]), 1)
-            levels = [make_level(kind, level, f"{key}: level {number}", scale) for number, level in stated]
-        columns = {
-            name: _listed(layer[f"{section}.{name}"])
-            for name in COLUMNS[section]
-            if layer.get(f"{section}.{name}") is not None
-        }
-        if columns:
-            levels = _with_columns(section, usual if levels is None else levels, columns)
-    if levels is None and scale and not any(layer.get(f"{section}.scenarios") for layer in layers):
-        levels = usual
-    return {} if levels is None else {key: tuple(levels)}
-
-
-def _with_columns(section: str, levels: Sequence[Level], columns: dict[str, tuple[Any, ...]]) -> list[Level]:
-    """Lay columns, such as ``num_robots`` with a number for each level, over levels.
-
-    Files of the original project have them. Columns of all sizes make new levels.
-
-    Args:
-        section: training_schedule or eval_schedule.
-        levels: levels that the columns override.
-        columns: values by name.
-
-    Raises:
-        ConfigError: when the columns are not as long as the levels, or a value cannot be used.
-    """
-    kind = LEVEL_KINDS[section]
-    rows = [dict(vars(level)) for level in levels]
-    if columns.keys() >= {*SIZES}:
-        rows = [{} for _ in columns["num_robots"]]
-    for name, column in columns.items():
-        allowed = f"{len(rows)} long, one for each level; levels of another number are {section}.levels"
-        require(len(column) == len(rows), f"{section}.{name}", column, allowed)
-        for row, value in zip(rows, column, strict=True):
-            row[COLUMNS[section][name]] = value
-    return [make_level(kind, row, f"{section}.levels: level {number}") for number, row in enumerate(rows, 1)]
-
-
-def _listed(value: Any) -> tuple[Any, ...]:
-    """Return a list as it is, and a single value as a list of one."""
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
-
-
-# Messages and construction ----------------------------------------------------------------------
-
-
-def unknown(key: str, value: Any, keys: list[str]) -> str:
-    """Return the message for a key that does not exist."""
-    inside = [name for name in keys if name.startswith(f"{key}.")]
-    if inside:
-        other = f"; or is it {key}_type={value}?" if f"{key}_type" in keys else ""
-        return f"{key}={brief(value)}: must be an object with settings such as {inside[0]}{other}"
-    close = closest(key, keys)
-    hint = f"the closest: {', '.join(close)}" if close else "see marinenav train --help"
-    return f"{key}={brief(value)}: there is no such setting; {hint}"
 
 
 def _changed(config: Config, prefix: str, values: dict[str, Any]) -> Config:

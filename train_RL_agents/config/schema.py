@@ -150,10 +150,6 @@ class EvalSchedule:
         return tuple(level.num_episodes for level in self.levels)
 
 
-LEVEL_KINDS: dict[str, type[Level]] = {"training_schedule": TrainingLevel, "eval_schedule": EvalLevel}
-"""Levels of each schedule."""
-
-
 @dataclass(frozen=True)
 class TrainConfig(Generic[ConfigType]):
     """A training run."""

@@ -21,10 +21,10 @@ from typing import Any
 from marinenav_env.support.extras import need
 from marinenav_env.support.files import require_output
 from marinenav_env.support.validation import ConfigError, is_number, require
-from train_RL_agents.config.reading import to_dict
+from train_RL_agents.config.reading import override, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.experiments.run import Run, check_memory
-from train_RL_agents.experiments.space import Space, changed, chosen, suggest
+from train_RL_agents.experiments.space import Space, chosen, suggest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import changed_in_place, make_folder, sqlite_url, write_atomically
@@ -233,7 +233,7 @@ class Search:
             values = suggest(trial, self.space)
         self._alive[trial.number] = trial._trial_id
         try:
-            config = changed(self.config, values)
+            config = override(self.config, values)
             check_memory(config, at_once)
             folder = RunFolder.create(config, config.seed[0], argv, self.folder / f"trial_{trial.number:04d}")
         except ConfigError as error:
@@ -292,7 +292,7 @@ class Search:
         if not self._count(self._states.COMPLETE):
             return None
         best = self.study.best_trial
-        config = changed(self.config, chosen(best.params, self.space))
+        config = override(self.config, chosen(best.params, self.space))
         content = json.dumps(to_dict(config), indent=2) + "\n"
         write_atomically(self.folder / BEST, content)
         return best

@@ -8,7 +8,8 @@ from typing import Any
 
 from marinenav_env.support.extras import need
 from marinenav_env.support.validation import ConfigError, is_number, require, strip_annotated
-from train_RL_agents.config.reading import from_dict, known_settings, to_dict, unknown
+from train_RL_agents.config.overrides import unknown
+from train_RL_agents.config.reading import known_settings, override
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.files import read_json
 
@@ -38,7 +39,7 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
     space = {key: _distribution(key, value, types[key]) for key, value in content.items()}
     for key, value in content.items():
         for choice in value if isinstance(value, list) else (value["low"], value["high"]):
-            changed(config, {key: choice})
+            override(config, {key: choice})
     return space
 
 
@@ -63,11 +64,6 @@ def _distribution(key: str, value: Any, annotation: Any) -> Any:
     whole = annotation is int and low % 1 == high % 1 == 0
     kind = distributions.IntDistribution if whole else distributions.FloatDistribution
     return kind(low, high, log)
-
-
-def changed(config: TrainConfig[Any], values: dict[str, Any]) -> TrainConfig[Any]:
-    """Return a configuration with other values for some dotted keys."""
-    return from_dict(values, saved=to_dict(config))
 
 
 def suggest(trial: Any, space: Space) -> dict[str, Any]:

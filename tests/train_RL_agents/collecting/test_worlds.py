@@ -23,7 +23,6 @@ from train_RL_agents.config.reading import (
 from train_RL_agents.config.schema import TRAINED, TrainingReward
 from train_RL_agents.environments.marinenav import MarineNav
 from train_RL_agents.environments.worlds import training_scenarios, training_world
-from train_RL_agents.experiments.space import changed
 
 DATA = Path(__file__).parents[2] / "data"
 WORDS = [
@@ -168,7 +167,7 @@ def test_a_saved_configuration_trains_on_the_same_rewards(tmp_path, words):
 
 
 def test_a_search_tries_rewards_of_the_world_while_training():
-    tried = changed(load_config(None), {"world.reward.give_way_penalty": -2})
+    tried = override(load_config(None), {"world.reward.give_way_penalty": -2})
     assert training_world(tried).reward.give_way_penalty == -2.0
 
 

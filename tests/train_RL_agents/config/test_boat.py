@@ -21,6 +21,7 @@ def test_the_world_of_a_boat_follows_from_its_name(name):
 
 def test_the_published_boat_changes_nothing():
     assert load_config(None, ["world.vessel=published"]) == load_config(None)
+    assert load_config(None, {"world.vessel": None}) == load_config(None)
 
 
 def test_further_numbers_are_laid_over_those_of_the_boat_and_count_for_its_size():

@@ -96,7 +96,7 @@ def test_a_saved_configuration_holds_levels_and_makes_the_same_one():
         },
         {"num_robots": 3, "num_cores": 1, "num_obstacles": 4, "min_start_goal_dis": 40.0},
     ]
-    assert from_dict({}, saved=saved) == config
+    assert from_dict(saved, whole=True) == config
     other = override(config, ["training_schedule.num_cores=0,2"])
     assert changes(flatten(saved), flatten(to_dict(other))) == [
         "training_schedule.levels: level 2: num_cores=2 (was 1)"

@@ -10,10 +10,10 @@ import pytest
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
 from tests.train_RL_agents.trials import finish, make_trial, write_space
-from train_RL_agents.config.reading import from_dict, load_config
+from train_RL_agents.config.reading import from_dict, load_config, override
 from train_RL_agents.experiments import search as module
 from train_RL_agents.experiments.search import BEST, STORAGE, Search
-from train_RL_agents.experiments.space import changed, read_space
+from train_RL_agents.experiments.space import read_space
 
 optuna = pytest.importorskip("optuna", reason="needs the extra tune")
 sqlalchemy = pytest.importorskip("sqlalchemy")
@@ -172,13 +172,13 @@ def test_settings_that_do_not_go_together_end_a_trial_only(tmp_path, space, monk
     study = Search(tmp_path, CONFIG, space)
     with monkeypatch.context() as patch:
         wrong = iter([{"seed": [-1]}])
-        patch.setattr(module, "changed", lambda config, values: changed(config, next(wrong, values)))
+        patch.setattr(module, "override", lambda config, values: override(config, next(wrong, values)))
         make_trial(study)
     refused, made = capsys.readouterr().out.splitlines()
     assert refused.startswith("trial 0: refused, seed=[-1]: must be")
     assert "it had " in refused
     assert made.startswith("trial 1: success")
-    monkeypatch.setattr(module, "changed", lambda config, values: changed(config, {"seed": [-1]}))
+    monkeypatch.setattr(module, "override", lambda config, values: override(config, {"seed": [-1]}))
     with pytest.raises(ConfigError, match=r"seed=\[-1\]: must be"):
         make_trial(study)
     assert len(study.study.trials) == 12  # the tenth refusal in a row

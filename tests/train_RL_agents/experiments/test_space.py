@@ -6,7 +6,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
 from tests.train_RL_agents.trials import write_space
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.experiments.space import changed, read_space
+from train_RL_agents.experiments.space import read_space
 
 CONFIG = from_dict(TINY)
 
@@ -42,9 +42,3 @@ def test_a_space_that_makes_no_sense_is_refused(tmp_path, content, message):
     with pytest.raises(ConfigError) as caught:
         read_space(write_space(tmp_path, content), CONFIG)
     assert message in str(caught.value)
-
-
-def test_changed_takes_dotted_keys():
-    config = changed(CONFIG, {"trainer.batch_size": 4, "training_schedule.levels": [{"weight": 1.0}, {"weight": 3.0}]})
-    weights = config.training_schedule.curriculum().weights
-    assert (config.trainer.batch_size, weights) == (4, (1.0, 3.0))
