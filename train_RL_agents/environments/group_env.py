@@ -108,8 +108,6 @@ class GroupEnv(EnvBase):
         observed = _as_tuples(base.full_observation_spec.keys(True, True))
         self._success_key = next((key for key in observed if key[-1] in SUCCESS), None)
         """Key by which the environment tells whether an episode is a success; None without one."""
-        self._tells_mask = bool(self._group) and (*self._group, "mask") in observed
-        """Whether the environment tells which agents there are."""
         self.statistics: tuple[str, ...] = ("return", "length", *(("success",) if self._success_key else ()))
         """Names of the statistics of an episode."""
         self.env_steps = 0
@@ -252,7 +250,8 @@ class GroupEnv(EnvBase):
                     like = self._now.get((*key[:-1], "done"))
                     request.set(key, over.to(like.device).view(-1, *[1] * (like.ndim - 1)).expand(like.shape).clone())
                 self._now = self.base.reset(request).exclude(*self.base.reset_keys)
-        there = self._there(self._now)
+        told = self._there(self._now)
+        there = torch.ones_like(self._present) if told is None else told
         self._present = torch.where(over[:, None], there, self._present)
         self._terminated = torch.where(over[:, None], ~there, self._terminated)
         self._truncated = self._truncated & ~over[:, None]
@@ -293,22 +292,24 @@ class GroupEnv(EnvBase):
                 flag = flag | value.reshape(self.num_envs, -1).to(flag)
         return flag
 
-    def _there(self, source: TensorDictBase) -> Tensor:
-        """Return which agents there are, [E, R] bool; all if the environment does not tell."""
-        if not self._tells_mask:
-            return torch.ones_like(self._present)
-        return source.get((*self._group, "mask")).reshape(self._present.shape).to(self._present)
+    def _there(self, source: TensorDictBase) -> Tensor | None:
+        """Return which agents there are, [E, R] bool; None if the environment does not tell."""
+        mask = source.get((*self._group, "mask"), None) if self._group else None
+        return None if mask is None else mask.reshape(self._present.shape).to(self._present)
 
-    def _end(self, before: Tensor, leaves: Tensor, terminated: Tensor, there: Tensor) -> None:
+    def _end(self, before: Tensor, leaves: Tensor, terminated: Tensor, there: Tensor | None) -> None:
         """Note which agents ended in a step; an agent that leaves is truncated, one that comes is active.
 
         Args:
             before: agents that were active before the step, [E, R].
             leaves: agents that are done, or whose episode is over.
             terminated: agents that are terminated.
-            there: agents that there are.
+            there: agents that there are; None: all, and none comes.
         """
-        ended, arrives = before & (leaves | ~there), ~before & there & ~leaves & self._tells_mask
+        if there is None:
+            ended, arrives = before & leaves, torch.zeros_like(before)
+        else:
+            ended, arrives = before & (leaves | ~there), ~before & there & ~leaves
         self._terminated = (self._terminated | (ended & terminated)) & ~arrives
         self._truncated = (self._truncated | (ended & ~terminated)) & ~arrives
         self._present = self._present | self.active

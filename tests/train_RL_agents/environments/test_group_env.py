@@ -132,6 +132,16 @@ def test_a_mask_says_which_agents_there_are():
     assert (step["next", GROUP, "reward"][:, 0] == 0.0).all()
 
 
+def test_a_mask_counts_where_it_is_told_whatever_the_spec_declares():
+    undeclared = Chase(2, CPU, 0)
+    undeclared.tells = "mask"
+    assert begun(GroupEnv(undeclared, "chase", 2)).reset_now[GROUP, "mask"][0].tolist() == [False, True, True]
+    declared = Chase(2, CPU, 0, tells="mask")
+    declared.tells = ""
+    env = begun(GroupEnv(declared, "chase", 2))
+    assert acting(env, torch.zeros(2, AGENTS, 2))["next", GROUP, "mask"].all()
+
+
 def test_an_agent_may_leave_and_come_back():
     env = begun(chase(tells="tides", max_steps=6))
     masks, truncated = [], []
