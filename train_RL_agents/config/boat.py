@@ -45,10 +45,11 @@ def merged_with_boat(file: dict[str, Any], last: dict[str, Any], whole: bool) ->
         if name not in (None, {}):
             require(isinstance(name, str), KEY, name, f"the name or the file of a boat; its numbers are {KEY}.m, ...")
             vessel, is_named = dict(read_vessel_file(name).settings), True
-        vessel |= {key.removeprefix(prefix): value for key, value in layer.items() if key.startswith(prefix)}
+        stated = {key.removeprefix(prefix): value for key, value in layer.items() if key.startswith(prefix)}
+        vessel |= {key: value for key, value in stated.items() if not (is_named and value is None)}
     scale, derived = UNSCALED, dict[str, Any]()
     if is_named and vessel["name"] != PUBLISHED:
-        vessel = complete_vessel({name: value for name, value in vessel.items() if value is not None})
+        vessel = complete_vessel(vessel)
         boat = make_vessel(vessel)
         scale = scale_of(boat)
         derived = {f"world.{name}": value for name, value in scaled_settings(boat).items()}

@@ -86,10 +86,7 @@ def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale)
         columns = {name: _listed(column) for name, column in stated.items() if column is not None}
         if columns.keys() >= {*SIZES}:
             rows = [{}] * len(columns["num_robots"])
-        for number, row in enumerate(rows, 1):
-            is_level = isinstance(row, dict | Level)
-            require(is_level, f"{key}: level {number}", row, 'an object such as {"like": "crossing"}')
-        rows = [row if isinstance(row, dict) else vars(as_levels(kind, [row])[0]) for row in rows]
+        rows = [_stated(kind, row, f"{key}: level {number}") for number, row in enumerate(rows, 1)]
         for name, column in columns.items():
             allowed = f"{len(rows)} long, one for each level; levels of another number are {key}"
             require(len(column) == len(rows), f"{section}.{name}", tuple(column), allowed)
@@ -100,6 +97,18 @@ def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale)
 def _listed(value: Any) -> list[Any]:
     """Return a list or tuple as a list, and a single value as a list of one."""
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _stated(kind: type[Level], level: Any, key: str) -> dict[str, Any]:
+    """Return the stated fields of a level by name, perhaps with ``like``; of a Level those that the kind has."""
+    require(isinstance(level, dict | Level), key, level, 'an object such as {"like": "crossing"}')
+    names = [item.name for item in fields(kind)]
+    if isinstance(level, Level):
+        return {name: value for name, value in vars(level).items() if name in names}
+    for name, value in level.items():
+        if name not in (*names, "like"):
+            raise ConfigError(f"{key}: {unknown(name, value, names)}")
+    return level
 
 
 def _make_level(kind: type[AnyLevel], stated: dict[str, Any], key: str, scale: Scale) -> AnyLevel:
@@ -118,10 +127,6 @@ def _make_level(kind: type[AnyLevel], stated: dict[str, Any], key: str, scale: S
     is_valid = like is None or (isinstance(like, str) and like in NAMED_LEVELS)
     allowed = f"one of {', '.join(NAMED_LEVELS)}"
     require(is_valid, f"{key}: like", like, f"{allowed}{did_you_mean(like, NAMED_LEVELS)}")
-    names = [item.name for item in fields(kind)]
-    for name, value in values.items():
-        if name not in names:
-            raise ConfigError(f"{key}: {unknown(name, value, names)}")
     base = kind() if like is None else NAMED_LEVELS[like]
     try:
         return kind(**vars(scaled_level(base, scale.length, scale.speed)) | values)

@@ -122,6 +122,18 @@ def test_mistakes_in_a_level(level, said):
     assert refused(file).startswith(f"training_schedule.levels: {said}")
 
 
+def test_a_mistake_in_levels_that_others_replace():
+    said = "training_schedule.levels: level 1: num_robot=3: there is no such setting; the closest: num_robots"
+    file = {"training_schedule": {"levels": [{"num_robot": 3}]}}
+    assert refused(file, 'training_schedule.levels={"like": "crossing"}').startswith(said)
+
+
+def test_a_level_of_another_kind_is_named_in_messages():
+    file = {"eval_schedule": {"levels": [Level(vessel_spread=2.0)]}}
+    said = "eval_schedule.levels: level 1: vessel_spread=2.0: must be 1.0 in an evaluation"
+    assert refused(file, section="eval_schedule") == said
+
+
 def test_mistakes_in_all_levels():
     assert refused({}, "training_schedule.levels=[]") == "training_schedule.levels=(): must be one or more"
     assert "weight=(0.0, 0.0): must be above 0" in refused(
