@@ -53,7 +53,7 @@ class ReturnScale:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the moments and the unfinished returns."""
-        return {"moments": self.moments, "return": self._return}
+        return {"moments": [moment.clone() for moment in self.moments], "return": self._return}
 
     def load_state_dict(self, state: dict[str, Any], blank: Tensor) -> None:
         """Restore the result of ``state_dict``.
