@@ -97,12 +97,30 @@ class Episode:
     """Per robot one of levels.BEHAVIOURS, or an empty text if actions control it; empty: they control all."""
     onset: list[float] = field(default_factory=list)
     """Per robot the time at which its behaviour begins (s); empty without behaviours."""
-    states_penalty: bool = True
+    states_penalty: bool = field(default=True, compare=False)
     """True if the file states the penalty of a collision; otherwise training uses its own default."""
 
     def __eq__(self, other: object) -> bool:
-        """Compare what files have of episodes; one number for all robots equals a list of the same number."""
-        return _entry(self) == _entry(other) if isinstance(other, Episode) else NotImplemented
+        """Compare episodes; one number for all robots equals a list of the same number, as in files."""
+        if not isinstance(other, Episode):
+            return NotImplemented
+        names = [item.name for item in fields(self) if item.compare and item.name != "world"]
+        same = all(getattr(self, name) == getattr(other, name) for name in names)
+        return same and self._world_values() == other._world_values()
+
+    def _world_values(self) -> dict[str, Any]:
+        """Return the values of the world, with one per robot wherever they may differ."""
+        world, count = self.world, len(self.start)
+        parts = (
+            (world.vessel, {*_VESSEL.values(), *_HULL}),
+            (world.vessel.actuators, {*_ACTUATORS}),
+            (world.sensor, {*_SENSOR.values()}),
+        )
+        vessel, actuators, sensor = (
+            vars(config) | _listed(config, {name: name for name in names - set(COMMANDS)}, count)
+            for config, names in parts
+        )
+        return vars(world) | {"vessel": vessel | {"actuators": actuators}, "sensor": sensor}
 
 
 def _listed(config: Any, names: dict[str, str], count: int) -> dict[str, list[Any]]:
