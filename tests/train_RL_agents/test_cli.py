@@ -199,7 +199,7 @@ def test_seeds_of_one_process_stop_together(trainers, monkeypatch, seeds, interr
         (["--agent", "X"], "agent_type='X': must be one of AC-IQN, "),
         (["-D", "cuda:99"], "execution.device='cuda:99': must be auto or one of those here: cpu"),
         (["trainer.batchsize=5"], "trainer.batchsize='5': there is no such setting; the closest:"),
-        (["-C", "absent.json"], "config='absent.json': must be a JSON file or one of a2c, a2c_sea"),
+        (["-C", "absent.json"], "config='absent.json': must be a JSON file or one of a2c, a2c_defensive, a2c_sea"),
         (["--resume", "absent"], "run='absent': must be a run folder"),
     ],
 )
