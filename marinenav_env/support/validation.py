@@ -26,7 +26,7 @@ from typing import (
     get_type_hints,
 )
 
-_LONGEST_VALUE, _LONGEST_MESSAGE = 120, 500
+_LONGEST_VALUE, _LONGEST_MESSAGE = 120, 380
 """Most characters of a value in a message, and of a message."""
 LARGEST_NUMBER, LARGEST_WHOLE = 1e30, 2**53
 """Largest magnitude of numbers, within single precision, and of whole numbers on a device."""
