@@ -264,10 +264,11 @@ def test_folders_without_a_policy_are_refused(run, tmp_path):
     (run.checkpoints / MANIFEST).unlink()
     assert read_manifest(run.checkpoints) == {"policies": []}
     assert refusal(find_policy, run.path).startswith(f"{run.path}: has no policy yet")
-    assert refusal(find_policy, tmp_path / "absent") == (
+    said = (
         f"checkpoint={str(tmp_path / 'absent')!r}: must be a policy file or a run folder, "
         f"or one of {', '.join(shipped('pretrained'))}; {tmp_path} holds training"
     )
+    assert refusal(find_policy, tmp_path / "absent") == str(ConfigError(said))  # cut in the middle if the path is long
 
 
 def test_several_runs_are_one_too_many(run):
