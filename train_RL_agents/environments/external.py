@@ -41,7 +41,11 @@ class External:
         self.measured = tuple(sorted(name for name, entry in env.entries.items() if entry.kind != "mask"))
 
     def agent(self, device: torch.device) -> Agent[Any]:
-        """See MarineNav."""
+        """Return a new agent of the run, of the kind of actions that the environment has.
+
+        Raises:
+            ConfigError: when it has the other kind, or a setting without effect there.
+        """
         agent = make_agent(self.config, self.num_actions, device, self.spec)
         wanted = self._example.actions.continuous
         kinds = {True: "continuous", False: "discrete"}
@@ -58,29 +62,29 @@ class External:
         return agent
 
     def make(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> GroupEnv:
-        """See MarineNav."""
+        """Return the environments of a training, with random numbers of their own."""
         return make_env(self.config.env, self.config.trainer.num_envs, device, seed_for("training", seed))
 
     def worker_makers(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
-        """See MarineNav."""
+        """Return a function for each worker that makes its share of the environments, on the CPU."""
         share = self.config.trainer.num_envs // len(seeds)
         return [partial(make_env, self.config.env, share, _CPU, seed_for("training", seed)) for seed in seeds]
 
     def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> EpisodeEvaluations:
-        """See MarineNav."""
+        """Return the evaluations of a run, on seeded episodes."""
         return EpisodeEvaluations(run, device)
 
     def action_pairs(self) -> None:
-        """See MarineNav."""
+        """Return None, as discrete actions have no continuous counterpart."""
 
     def scalars(self, env: Any) -> dict[str, Tensor]:
-        """See MarineNav."""
+        """Return no scalars for the log."""
         return {}
 
     def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """See MarineNav."""
+        """Return a step of one environment, for shapes and dtypes, and bytes that a run takes by name."""
         step, settings, env = self._example.fake_tensordict(), self.config.trainer, self.config.env
         count = settings.num_envs + min(env.eval_episodes, MOST_EVALUATED)
         # The present step and the next one; what else an environment holds, its specs do not tell.

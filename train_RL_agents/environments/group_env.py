@@ -250,7 +250,7 @@ class GroupEnv(EnvBase):
                     like = self._now.get((*key[:-1], "done"))
                     request.set(key, over.to(like.device).view(-1, *[1] * (like.ndim - 1)).expand(like.shape).clone())
                 self._now = self.base.reset(request).exclude(*self.base.reset_keys)
-        told = self._there(self._now)
+            told = self._there(self._now)
         there = torch.ones_like(self._present) if told is None else told
         self._present = torch.where(over[:, None], there, self._present)
         self._terminated = torch.where(over[:, None], ~there, self._terminated)
@@ -271,10 +271,11 @@ class GroupEnv(EnvBase):
             # A number of the environment is that of each of its agents.
             reward = following.get(self._reward_key).to(self.device).reshape(self.num_envs, -1).expand(before.shape)
             done, terminated = (self._flag(following, name) for name in ("done", "terminated"))
+            there = self._there(following)
         self.env_steps += self.num_envs
         self._steps = self._steps + 1
         is_late = self._steps >= (self.max_steps or math.inf)
-        self._end(before, done | terminated | is_late[:, None], terminated, self._there(following))
+        self._end(before, done | terminated | is_late[:, None], terminated, there)
         over = ~self.active.any(-1)
         reward = torch.where(before, reward.float(), 0.0)
         self._total = self._total + reward.sum(-1)
@@ -388,13 +389,12 @@ class GroupEnv(EnvBase):
         """Return everything that the episodes depend on; None if the environment has no state to save."""
         if not self.saves_state:
             return None
-        nothing = torch.zeros_like(self._steps, dtype=torch.bool)
         return {
             "base": self.base.state_dict(),
             "now": self._now.to_dict(),
-            "flags": torch.stack((self.active, ~self.active, self._terminated, self._truncated)),
+            "terminated": self._terminated.clone(),
+            "truncated": self._truncated.clone(),
             "steps": self._steps.clone(),
-            "sums": self._statistics(nothing),
             "present": self._present.clone(),
             "total": self._total.clone(),
             "env_steps": self.env_steps,
@@ -407,9 +407,8 @@ class GroupEnv(EnvBase):
         if self.base.device is not None:
             self._now = self._now.to(self.base.device)
         restored = (self._terminated, self._truncated, self._steps, self._present, self._total)
-        saved = (*state["flags"][2:], state["steps"], state["present"], state["total"])
-        for tensor, value in zip(restored, saved, strict=True):
-            tensor.copy_(value)
+        for tensor, name in zip(restored, ("terminated", "truncated", "steps", "present", "total"), strict=True):
+            tensor.copy_(state[name])
         self.env_steps, self._continues = state["env_steps"], True
 
     def close(self, *, raise_if_closed: bool = True) -> None:

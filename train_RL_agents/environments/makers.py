@@ -65,8 +65,8 @@ class SuccessReader(BaseInfoDictReader):
 
 
 def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
-    """Return a parallel environment of PettingZoo, such as sisl/waterworld_v4, or mpe2/simple_spread_v3."""
-    allowed = "a family and an environment, such as sisl/waterworld_v4 or mpe2/simple_spread_v3"
+    """Return a parallel environment of PettingZoo, such as sisl/multiwalker_v9, or mpe2/simple_spread_v3."""
+    allowed = "a family and an environment, such as sisl/multiwalker_v9 or mpe2/simple_spread_v3"
     require(_TASK.fullmatch(task) is not None and "/" in task, "env.name", f"pettingzoo:{task}", allowed)
     need("pettingzoo", "pettingzoo")
     from torchrl.envs.libs.pettingzoo import PettingZooWrapper
