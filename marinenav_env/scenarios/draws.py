@@ -51,11 +51,11 @@ class GeneratorDraws:
         raise NotImplementedError
 
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
-        """See CounterDraws; the purpose has no effect."""
+        """Draw numbers uniform on [0, 1), of the shape [*before, P, *after], whatever the purpose."""
         return self._uniform(*before, self.size, *after)
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """See CounterDraws; the purpose has no effect."""
+        """Draw numbers of ``count`` candidates, as CounterDraws.candidates does, whatever the purpose."""
         generator, parts = self.generator, []
         for number, size in enumerate(sizes):
             shape = self.size, count, size

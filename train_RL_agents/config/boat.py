@@ -25,7 +25,7 @@ def merged_with_boat(file: dict[str, Any], last: dict[str, Any], whole: bool) ->
     """Return settings by dotted key laid over one another, with those of a boat that is named.
 
     A boat that the last settings name takes the place of all settings of the vessel in a file; those beside its name
-    are laid over its own. What follows from its size and speed counts where it is not stated.
+    are laid over its own, and null leaves these as they are. What follows from its size and speed counts unless stated.
 
     Args:
         file: settings of a file.
