@@ -37,6 +37,9 @@ from tests.marinenav_env.triton_interpreter import interpreted
 
 MODULE = "tests.marinenav_env.kernels.test_triton_world"
 TOLERANCE = 1e-4
+"""Largest difference of numbers up to 100; of larger ones, such as thrusts and energies, in proportion."""
+GPU_TOLERANCE = 4e-4
+"""The same where a product and its sum are rounded once, and quotients to two units; half of it was seen."""
 BY_ROLE = RewardConfig(
     give_way_penalty=-0.7, stand_on_penalty=-0.6, port_turn_penalty=-0.5, slowing_penalty=-0.4,
     astern_penalty=-0.3, off_course_penalty=-0.2, steerage_speed=0.5, passing_distance=9.0,
@@ -125,10 +128,15 @@ def differences(
                 happened[name] += int(other.sum())
         for name, mine, other in compared:
             if other.is_floating_point():
-                largest = (mine - other).abs()[~tied].amax().item()
+                largest = scaled_difference(mine, other)[~tied].amax().item()
                 worst[name] = max(worst[name], largest)
     delays = [] if weather is None else weather.delay.unique().tolist()
     return {"worst": worst, "tied": int(tied.sum()), "envs": envs, "happened": happened, "delays": delays}
+
+
+def scaled_difference(mine: Tensor, other: Tensor) -> Tensor:
+    """The difference, as a part of a hundredth of the number where that is above 1."""
+    return (mine - other).abs() / (other.abs() / 100.0).clamp_min(1.0)
 
 
 def wilfully(seed: int) -> Act:
@@ -326,7 +334,7 @@ def episodes_of(kind: str, device: str) -> dict[str, Any]:
             strict=True,
         ):
             assert (mine.shape, mine.dtype) == (other.shape, other.dtype), name
-            difference = (mine.double() - other.double()).abs().flatten()
+            difference = scaled_difference(mine.double(), other.double()).flatten()
             worst = max(worst, *difference.tolist(), 0.0)
         started += int(done.sum())
     return {"started": started, "exact": exact, "worst": worst, "envs": count}
@@ -362,12 +370,12 @@ def test_the_kernel_equals_advance(found: dict[str, Any], case: str) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("case", [whole_episodes, rough, any_weather], ids=lambda case: case.__name__)
 def test_the_kernel_equals_advance_on_a_gpu(case: Callable[[str], dict[str, Any]]) -> None:
-    check(case("cuda"))
+    check(case("cuda"), GPU_TOLERANCE)
 
 
-def check(found: dict[str, Any]) -> None:
+def check(found: dict[str, Any], tolerance: float = TOLERANCE) -> None:
     assert found["tied"] <= 0.02 * found["envs"], found
-    assert max(found["worst"].values()) <= TOLERANCE, found
+    assert max(found["worst"].values()) <= tolerance, found
 
 
 @pytest.mark.slow
@@ -410,12 +418,12 @@ def test_the_kernel_starts_episodes(found: dict[str, Any], kind: str) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("kind", STARTS)
 def test_the_kernel_starts_episodes_on_a_gpu(kind: str) -> None:
-    check_episodes(episodes_of(kind, "cuda"))
+    check_episodes(episodes_of(kind, "cuda"), GPU_TOLERANCE)
 
 
-def check_episodes(found: dict[str, Any]) -> None:
+def check_episodes(found: dict[str, Any], tolerance: float = TOLERANCE) -> None:
     assert found["started"] >= 2 * found["envs"] and found["exact"], found
-    assert found["worst"] <= TOLERANCE, found
+    assert found["worst"] <= tolerance, found
 
 
 if __name__ == "__main__":
