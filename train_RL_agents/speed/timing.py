@@ -14,6 +14,8 @@ from torch import nn
 
 _LONGEST = 1_000_000
 """Largest number of steps of a repeat."""
+_GROWTH = 1.5
+"""Ratio of two estimates of the number of steps above which the larger one is tried, too."""
 
 Row = dict[str, Any]
 ExtraMetrics = Callable[[float], dict[str, float]]
@@ -118,13 +120,18 @@ def compile_seconds(benchmark: Benchmark) -> float:
 
 
 def steps_for(benchmark: Benchmark, seconds: float) -> int:
-    """Return the number of steps that take about a given time."""
-    steps = benchmark.least
-    took = benchmark.run(steps)
-    while took < 0.1 * seconds and steps < _LONGEST:
-        steps *= 4
-        took = benchmark.run(steps)
-    return max(benchmark.least, min(_LONGEST, round(steps * seconds / max(took, 1e-9))))
+    """Return the number of steps that take about a given time.
+
+    A run of that many steps must confirm it, as some calls are slow only once: on a GPU the fourth refresh of the
+    reset pool, which comes after hundreds of steps, records a graph.
+    """
+    steps, wanted = 0, benchmark.least
+    while steps == 0 or wanted > _GROWTH * steps:
+        steps = wanted
+        for _ in range(2 if steps == benchmark.least else 1):
+            took = benchmark.run(steps)
+        wanted = max(benchmark.least, min(_LONGEST, round(steps * seconds / max(took, 1e-9))))
+    return wanted
 
 
 def measure(benchmarks: Sequence[Benchmark], seconds: float, repeats: int) -> list[Row]:

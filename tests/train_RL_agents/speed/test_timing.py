@@ -55,6 +55,22 @@ def test_runs_fill_the_wanted_time_with_the_least_steps_at_least(clock, pace, st
     assert steps_for(benchmark(work), 2.0) == pytest.approx(steps, rel=0.2)
 
 
+@pytest.mark.parametrize("slow", [7, 9, 40, 250, 3000])
+def test_a_slow_step_that_comes_once_shortens_no_run(clock, slow):
+    """Such as the recording of a graph on a GPU."""
+    work = Work(clock, 0.001)
+    work.first, count = False, 0
+
+    def step():
+        nonlocal count
+        count += 1
+        work()
+        if count == slow:
+            clock.now += 0.9
+
+    assert steps_for(benchmark(step), 2.0) == pytest.approx(2000, rel=0.5)
+
+
 def test_subjects_take_turns(clock):
     diary = []
     one, other = Work(clock, 1.0, diary), Work(clock, 1.0, diary)
@@ -64,8 +80,8 @@ def test_subjects_take_turns(clock):
 
 def test_figures_are_of_the_repeats(clock):
     work = Work(clock, 1.0)
-    # Runs of three steps: two to see what compiles, one to see how many fit, and the repeats.
-    paces = iter([1.0] * 9 + [1.0] * 3 + [4.0] * 3 + [2.0] * 3)
+    # Runs of three steps: two to see what compiles, two to see how many fit, and the repeats.
+    paces = iter([1.0] * 12 + [1.0] * 3 + [4.0] * 3 + [2.0] * 3)
 
     def step():
         work.seconds = next(paces)
