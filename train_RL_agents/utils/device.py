@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import warnings
 
 import psutil
 import torch
@@ -114,6 +115,8 @@ def set_up_process(device: torch.device, threads: int, precision: str, tf32: boo
     is_supported = precision != "bf16" or _supports_bfloat16(device)
     require(is_supported, "execution.precision", precision, f"auto, fp32 or fp16 on {device}")
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    # Inductor advises TF32 wherever it is off, here by a setting.
+    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores", UserWarning)
 
 
 def resolve_precision(device: torch.device, precision: str) -> str:

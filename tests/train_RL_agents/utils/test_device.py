@@ -3,6 +3,7 @@ import os
 import platform
 import subprocess
 import sys
+import warnings
 from contextlib import nullcontext
 from functools import partial
 
@@ -63,6 +64,9 @@ def test_precision_is_set_on_gpus_only(monkeypatch):
     bf16["knows"] = False
     set_precision(gpu, precision="fp32", tf32=False)
     assert set_to == ["high", "highest"]
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.warn("TensorFloat32 tensor cores for float32 matrix multiplication available", stacklevel=1)
+    assert shown == []  # advice that the setting answers
     refused = r"execution\.precision='bf16': must be auto, fp32 or fp16 on cuda:0"
     with pytest.raises(ConfigError, match=refused):
         set_precision(gpu, precision="bf16", tf32=False)
