@@ -161,6 +161,44 @@ def test_the_rates_of_the_world_are_those_of_the_file():
     )
 
 
+def h200(name, **labels):
+    """Rows of a benchmark on the H200 with these labels."""
+    rows = json.loads((RESULTS / f"bench_{name}.json").read_text())["rows"]
+    return [row for row in rows if labels.items() <= row.items()]
+
+
+def test_the_rates_of_a_gpu_are_those_of_the_files():
+    text = (ROOT / "docs/performance.md").read_text()
+    sizes = ("world_h200", 16384), ("world_h200_triton", 16384), ("world_h200_triton", 1024), ("collect_h200", 4096)
+    for name, envs in sizes:
+        (row,) = h200(name, environments=envs)
+        median, lowest, highest = (f"{row[key] / 1e6:.1f}" for key in ("median", "lowest", "highest"))
+        assert re.search(rf"\| {envs:,} environments \| {median} M[^|]* \({lowest} to {highest}\) \|", text), name
+    for precision in ("fp32", "bf16"):
+        rates = "; ".join(f"{row['median']:,.0f}" for row in h200(f"update_h200_{precision}"))
+        assert f"| {rates} updates/s |" in text
+    for name in ("loop_h200", "loop_h200_4096"):
+        (row,) = h200(name)
+        median, lowest, highest = (f"{1e3 * round(row[key] / 1e3):,.0f}" for key in ("median", "lowest", "highest"))
+        assert re.search(rf"\| {median}[^|]* \({lowest} to {highest}\) \|", text), name
+    faster = h200("world_h200_triton", environments=16384)[0]["median"] / h200("world_h200")[0]["median"]
+    assert f"{faster:.2f} times as fast as compiled operators" in text.replace("\n", " ")
+
+
+@pytest.mark.parametrize("name", ["ac_iqn_h200", "ac_iqn_h200_4096", "ac_iqn_h200_2048_bf16", "ppo_h200"])
+def test_the_trainings_on_a_gpu_are_those_of_the_files(name):
+    with (RESULTS / f"{name}_seed0.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    success = sum(float(row["success_rate"]) for row in rows[-5:]) / 5
+    fresh = overall(f"{name}_seed0_latest")
+    low, high = fresh["success_low"], fresh["success_high"]
+    shown = (
+        rf"\| {int(rows[-1]['env_steps']) / 1e6:.1f}[^|]* M \| {float(rows[-1]['train_time']):.0f} s \| {success:.3f} "
+        rf"\| {fresh['success_rate']:.3f} \({low:.3f} to {high:.3f}\) \| {fresh['avg_time']:.1f} s \|"
+    )
+    assert re.search(shown, (ROOT / "docs/performance.md").read_text())
+
+
 def test_the_tables_of_the_published_weights_are_those_of_the_file():
     content = json.loads((RESULTS / "published_weights.json").read_text())
     page = "docs/published_weights.md"
