@@ -14,6 +14,9 @@ from marinenav_env.runtime.loop import WARM_UPS, Loop
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, make, same
 from tests.marinenav_env.runtime.test_loop import Tape
 
+FEW = ("mixture", "sea", "scenarios")
+"""Kinds of episodes whose tests are not slow."""
+
 
 @pytest.fixture
 def tapes(monkeypatch: pytest.MonkeyPatch) -> list[Tape]:
@@ -68,7 +71,10 @@ def everything(env: MarineNavEnv) -> list[TensorDict]:
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [*((kind, {}) for kind in KINDS), ("mixture", {"continuous": False, "flat": True})],
+    [
+        *(pytest.param(kind, {}, marks=[pytest.mark.slow] * (kind not in FEW)) for kind in KINDS),
+        ("mixture", {"continuous": False, "flat": True}),
+    ],
     ids=str,
 )
 def test_a_captured_step_is_a_step(tapes: list[Tape], kind: str, options: dict[str, Any]) -> None:

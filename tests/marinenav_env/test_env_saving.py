@@ -21,7 +21,7 @@ from tests.marinenav_env.env_helpers import (
 )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_restored_run_goes_on_bit_for_bit(kind: str, dtype: torch.dtype) -> None:
     env = make(kind, seed=1, dtype=dtype)

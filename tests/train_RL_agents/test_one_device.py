@@ -21,12 +21,10 @@ RARELY = 1000
 
 pytestmark = pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
 CAPTURED, PLAIN = "execution.capture=true", "execution.capture=false"
-KINDS = [
-    *((name, CAPTURED) for name in AGENTS),
-    ("DQN", PLAIN),
-    ("PPO", PLAIN),
-]
+KINDS = [("AC-IQN", CAPTURED), ("Rainbow", CAPTURED), ("PPO", CAPTURED), ("DQN", PLAIN)]
 VARIANTS = [
+    *((name, CAPTURED) for name in AGENTS if (name, CAPTURED) not in KINDS),
+    ("PPO", PLAIN),
     ("DQN", "trainer.train_freq=4", "trainer.steps_per_batch=2", CAPTURED),
     ("AC-IQN", "execution.precision=bf16", CAPTURED),
     ("Rainbow", "trainer.prioritized=true", "trainer.n_steps=3", CAPTURED),
@@ -53,11 +51,11 @@ def test_nothing_leaves_the_device(words):
     "words",
     [
         (CAPTURED,),
-        (PLAIN,),
-        (CAPTURED, "world.sensor.scan_beams=4"),
+        pytest.param((PLAIN,), marks=pytest.mark.slow),
+        pytest.param((CAPTURED, "world.sensor.scan_beams=4"), marks=pytest.mark.slow),
         (PLAIN, 'training_schedule.levels={"like": "crossing"},{"num_robots": 2, "min_start_goal_dis": 10}'),
         (CAPTURED, "world.scenario.draws=20"),
-        (PLAIN, "world.scenario.draws=20"),
+        pytest.param((PLAIN, "world.scenario.draws=20"), marks=pytest.mark.slow),
         (CAPTURED, "training_schedule.timesteps=0,9"),
     ],
     ids=" ".join,

@@ -63,13 +63,27 @@ ROLLOUT_KINDS = [
     ),
     ("agent_type=PPO", "agent.actions=gaussian", "agent.target_kl=0.01", "agent.value_clip=0.2"),
 ]
+OFTEN = (
+    KINDS[0],
+    KINDS[3],
+    KINDS[4],
+    ("agent_type=SAC", "trainer.n_steps=3", *SOFT),
+    ROLLOUT_KINDS[1],
+    ROLLOUT_KINDS[2],
+)
+"""Those that are not slow: together they use every part of a run that is resumed."""
 pytestmark = pytest.mark.usefixtures("surroundings")
+
+
+def slowly(words):
+    """The words of a run, marked as slow but for a few."""
+    return pytest.param(words, marks=[pytest.mark.slow] * (words not in OFTEN))
 
 
 # Exact resume -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", KINDS + ROLLOUT_KINDS, ids=" ".join)
+@pytest.mark.parametrize("words", [slowly(words) for words in KINDS + ROLLOUT_KINDS], ids=" ".join)
 def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, uninterrupted, words):
     on_policy = words in ROLLOUT_KINDS
     stop_at = 112 if on_policy else 104
