@@ -14,8 +14,12 @@ from torch import nn
 
 _LONGEST = 1_000_000
 """Largest number of steps of a repeat."""
-_GROWTH = 1.5
-"""Ratio of two estimates of the number of steps above which the larger one is tried, too."""
+_TRIES = 8
+"""Largest number of runs that estimate the number of steps."""
+_GROWTH = 20
+"""Largest ratio of the steps of a run to those of the run before it, while the number is estimated."""
+_AGREEMENT = 1.3
+"""Largest ratio of two estimates of the number of steps that agree."""
 
 Row = dict[str, Any]
 ExtraMetrics = Callable[[float], dict[str, float]]
@@ -122,16 +126,17 @@ def compile_seconds(benchmark: Benchmark) -> float:
 def steps_for(benchmark: Benchmark, seconds: float) -> int:
     """Return the number of steps that take about a given time.
 
-    A run of that many steps must confirm it, as some calls are slow only once: on a GPU the fourth refresh of the
-    reset pool, which comes after hundreds of steps, records a graph.
+    Longer and longer runs estimate it, until one of about that many steps confirms the estimate before it. Some
+    steps are slow only once: on a GPU the fourth refresh of the reset pool, after hundreds of steps, records a graph.
     """
-    steps, wanted = 0, benchmark.least
-    while steps == 0 or wanted > _GROWTH * steps:
-        steps = wanted
-        for _ in range(2 if steps == benchmark.least else 1):
-            took = benchmark.run(steps)
-        wanted = max(benchmark.least, min(_LONGEST, round(steps * seconds / max(took, 1e-9))))
-    return wanted
+    steps, estimate = benchmark.least, 0
+    for _ in range(_TRIES):
+        took, before = benchmark.run(steps), estimate
+        estimate = max(benchmark.least, min(_LONGEST, round(steps * seconds / max(took, 1e-9))))
+        if max(estimate, before, steps) <= _AGREEMENT * min(estimate, before, steps):
+            break
+        steps = min(estimate, _GROWTH * steps)
+    return estimate
 
 
 def measure(benchmarks: Sequence[Benchmark], seconds: float, repeats: int) -> list[Row]:
