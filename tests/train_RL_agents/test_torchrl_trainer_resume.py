@@ -63,21 +63,14 @@ ROLLOUT_KINDS = [
     ),
     ("agent_type=PPO", "agent.actions=gaussian", "agent.target_kl=0.01", "agent.value_clip=0.2"),
 ]
-OFTEN = (
-    KINDS[0],
-    KINDS[3],
-    KINDS[4],
-    ("agent_type=SAC", "trainer.n_steps=3", *SOFT),
-    ROLLOUT_KINDS[1],
-    ROLLOUT_KINDS[2],
-)
-"""Those that are not slow: together they use every part of a run that is resumed."""
+ALIKE = (KINDS[2], *(words for words in KINDS[5:] if words[0] != "agent_type=SAC"), ROLLOUT_KINDS[0])
+"""Runs that are resumed as others here are, whose tests are slow."""
 pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 def slowly(words):
-    """The words of a run, marked as slow but for a few."""
-    return pytest.param(words, marks=[pytest.mark.slow] * (words not in OFTEN))
+    """The words of a run, marked as slow if it is like another one."""
+    return pytest.param(words, marks=[pytest.mark.slow] * (words in ALIKE))
 
 
 # Exact resume -----------------------------------------------------------------------------------

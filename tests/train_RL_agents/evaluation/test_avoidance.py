@@ -141,7 +141,7 @@ def test_figures_count_unavoidable_collisions_apart():
         assert row.keys() >= UNRULY_COLUMNS.keys()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_suite_is_scored_by_behaviour():
     policies = {"straight": STRAIGHT, "orca": Contender("orca")}
     evaluation = evaluate_built_in(policies, {"suite": "unruly", "episodes": 2}, CPU)

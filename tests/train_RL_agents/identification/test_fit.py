@@ -85,7 +85,7 @@ def test_true_coefficients_are_inside_their_intervals_in_about_nine_of_ten(tmp_p
     assert np.mean(held) >= 0.85
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys):
     rows, _ = sail("otter", seconds=300.0, seed=3)
     rows[:, 1:3] /= np.where(rows[:, 1:3] < 0.0, -TRUTH.min_thrust, TRUTH.max_thrust)
