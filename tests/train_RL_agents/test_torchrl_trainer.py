@@ -339,9 +339,16 @@ def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, trained, unin
     assert differences(expected, results(run)) == []
 
 
-def test_a_run_that_is_refused_leaves_no_folder(tmp_path, command, capsys):
+def test_start_weights_that_are_absent_are_refused_once_for_all_seeds(tmp_path, command, capsys):
     assert main([*command, "load_model=absent.pt", "seed=1,2", "--quiet"]) == 2
-    assert "absent.pt" in capsys.readouterr().err
+    assert capsys.readouterr().err.count("absent.pt") == 1
+    assert not list(tmp_path.glob("runs/*"))
+
+
+@pytest.mark.parametrize("seeds", ["1", pytest.param("1,2", marks=pytest.mark.slow)])
+def test_a_run_that_is_refused_leaves_no_folder(tmp_path, command, policy, capsys, seeds):
+    assert main([*command, "agent.hidden_sizes=7", f"load_model={policy}", f"seed={seeds}", "--quiet"]) == 2
+    assert "does not fit this agent" in capsys.readouterr().err
     assert not list((tmp_path / "runs").iterdir())
 
 
