@@ -52,7 +52,7 @@ OWN = {
 }
 """Rainbow's atoms lie as close as returns are small here, where nobody collides. A2C learns by
 more and smaller updates than PPO: so it does with every seed, and not with some alone."""
-SLOW = ("IQN", "A2C", "DDPG", "SAC", "Rainbow")
+SLOW = ("IQN", "DQN", "A2C", "DDPG", "SAC", "Rainbow")
 """The quick tests train the others here, and all of them on toys."""
 
 
