@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tensordict import TensorDict
 from torchrl.collectors import MultiSyncCollector
 from torchrl.envs import (
     EnvBase,
@@ -98,7 +99,6 @@ def test_workers_of_a_collector_differ() -> None:
 
 
 def test_the_state_of_workers_is_saved_and_restored() -> None:
-    """In one process: ParallelEnv of torchrl 0.14.1 returns from the reset after load_state_dict before it is done."""
     with closing(SerialEnv(2, unseeded)) as env:
         env.rollout(4, break_when_any_done=False)
         state, following = env.state_dict(), []
@@ -107,6 +107,17 @@ def test_the_state_of_workers_is_saved_and_restored() -> None:
             following.append(env.reset()[OBSERVED].clone())
         assert torch.equal(*following)
         assert not torch.equal(env.reset()[OBSERVED], following[0])
+
+
+def test_the_state_of_workers_in_processes_is_saved_and_restored() -> None:
+    """By states alone: the reset after load_state_dict returns before it is done in ParallelEnv of torchrl 0.14.1."""
+    with closing(in_processes(2, unseeded)) as env:
+        env.rollout(4, break_when_any_done=False)
+        state = env.state_dict()
+        env.rollout(2, break_when_any_done=False)
+        assert not equal(TensorDict(env.state_dict()), TensorDict(state))
+        env.load_state_dict(state)
+        assert equal(TensorDict(env.state_dict()), TensorDict(state))
 
 
 def test_without_a_seed_every_world_differs() -> None:

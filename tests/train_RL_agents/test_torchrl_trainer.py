@@ -342,7 +342,7 @@ def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, trained, unin
 def test_start_weights_that_are_absent_are_refused_once_for_all_seeds(tmp_path, command, capsys):
     assert main([*command, "load_model=absent.pt", "seed=1,2", "--quiet"]) == 2
     assert capsys.readouterr().err.count("absent.pt") == 1
-    assert not list(tmp_path.glob("runs/*"))
+    assert not list((tmp_path / "runs").iterdir())
 
 
 @pytest.mark.parametrize("seeds", ["1", pytest.param("1,2", marks=pytest.mark.slow)])

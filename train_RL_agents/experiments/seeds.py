@@ -15,7 +15,7 @@ from marinenav_env.vessels import vessel_lines
 from train_RL_agents.config.overrides import Overrides, as_settings
 from train_RL_agents.config.reading import agent_name, load_config, override, stated_keys
 from train_RL_agents.experiments.run import Run, removed_if_refused
-from train_RL_agents.run.checkpoint import STATE, load_policy
+from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.finding import LATEST, POLICIES, resolve_path
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.resuming import RESUMABLE
@@ -94,8 +94,6 @@ def new_runs(
 
     def create() -> list[RunFolder]:
         """Make all folders at once, so that --resume finds the seeds that have not begun."""
-        if config.load_model:
-            load_policy(config.load_model)  # refused here, not in the process of every seed
         parent = RunFolder.make_parent(config)
         with removed_if_refused(parent):
             return [RunFolder.create(config, seed, argv, parent) for seed in config.seed]

@@ -124,8 +124,11 @@ class RunFolder:
                 ``config.save_dir``, see make_parent.
 
         Raises:
-            ConfigError: when the run's folder exists already or cannot be made, or the teacher does not fit.
+            ConfigError: when the run's folder exists already or cannot be made, there are no such start weights, or the
+                teacher does not fit.
         """
+        if config.load_model:
+            load_policy(config.load_model)  # or the process of every seed would refuse it
         teacher = b""
         if config.teacher:
             loaded = load_policy(config.teacher)
