@@ -289,7 +289,8 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
     # memory. A user's agent may not support that device.
     with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
         check_shapes(make_agent(config, actions, torch.device("meta"), spec), weights, file)
-    agent = make_agent(config, actions, device, spec)
+    with torch.random.fork_rng(devices=[]):  # initial weights are drawn, and replaced
+        agent = make_agent(config, actions, device, spec)
     load_weights(agent, weights, file)
     return LoadedPolicy(agent.eval(), config, file, content["env_steps"], content["metrics"])
 

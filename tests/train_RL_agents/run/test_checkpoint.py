@@ -217,7 +217,9 @@ def test_a_gpu_without_room_is_not_called_damage(state, monkeypatch):
 def test_a_policy_acts_as_it_did(tmp_path, agent_type):
     path = tmp_path / "policy.pt"
     agent, config = write_policy(path, agent_type)
+    before = torch.get_rng_state()
     loaded = load_policy(path)
+    assert torch.equal(torch.get_rng_state(), before)
     inputs = make_inputs(32, generator=seeded())
     assert torch.equal(loaded.agent.act(inputs), agent.eval().act(inputs))
     assert not loaded.agent.training
