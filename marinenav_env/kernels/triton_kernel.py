@@ -111,7 +111,8 @@ def _integrate(inputs, pose, water, tau, hull, radius, dt, substeps, e, E, C):
     """Return pose and velocities through water and over ground after the substeps of dynamics.control_step."""
     x, y, theta = pose
     wx, wy, r = water
-    gx, gy, gr = wx, wy, r
+    # Not r: the compiler carries a variable through the loop only if it does not start as another one.
+    gx, gy, gr = wx, wy, tl.zeros_like(r)
     for _ in range(substeps):
         cx, cy = _current(x, y, inputs, e, E, C, radius)
         gx, gy, gr = wx + cx, wy + cy, r
