@@ -1,4 +1,4 @@
-"""A ban on reads of tensors by the host, which make it wait for a GPU."""
+"""A ban on reads of tensors by the host, which make it wait for a GPU, and on tensors made from numbers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +10,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class _NoReads(TorchDispatchMode):
-    """Refuses operators whose result only the host can know, also deep inside others."""
+    """Refuses operators whose result only the host can know, also deep inside others.
 
-    REFUSED = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "_unique2")
+    So it does a tensor of Python numbers, which is copied from the host: a CUDA graph cannot hold that.
+    """
+
+    REFUSED = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "_unique2", "lift_fresh")
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         name = func.overloadpacket.__name__

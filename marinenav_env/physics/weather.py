@@ -80,12 +80,13 @@ def make_weather(
 ) -> Weather:
     """Return the weather [P] from numbers of WeatherConfig, all [P]; ``chance`` [P, W] gives the phases."""
     direction = torch.stack((wind_direction.cos(), wind_direction.sin()), -1)
-    ratios, shares = chance.new_tensor(RATIOS), chance.new_tensor(SHARES)
+    peak = 2.0 * math.pi / wave_period
     return Weather(
         wind=wind_speed[:, None] * direction,
         wave_direction=wave_direction,
-        wave_frequency=2.0 * math.pi / wave_period[:, None] * ratios,
-        wave_amplitude=wave_height[:, None] * shares,
+        # By numbers, since a tensor of them would be copied from the host, which a CUDA graph cannot.
+        wave_frequency=torch.stack([peak * ratio for ratio in RATIOS], -1),
+        wave_amplitude=torch.stack([wave_height * share for share in SHARES], -1),
         wave_phase=2.0 * math.pi * chance,
         hull_height=hull_height,
         delay=delay,

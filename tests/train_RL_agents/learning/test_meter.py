@@ -18,9 +18,10 @@ def scalars_of(**values):
 def test_meter_gives_means_since_the_last_reading():
     meter = Meter()
     assert meter.read() == {}
+    given = [scalars_of(loss=loss, value=value) for loss, value in ((1.0, 10.0), (2.0, -10.0), (6.0, 3.0))]
     with no_host_reads():
-        for loss, value in ((1.0, 10.0), (2.0, -10.0), (6.0, 3.0)):
-            meter.add(scalars_of(loss=loss, value=value))
+        for scalars in given:
+            meter.add(scalars)
     assert meter.read() == close({"loss": 3.0, "value": 1.0})
     assert meter.read() == {}
     meter.add(scalars_of(loss=7.0))
