@@ -41,6 +41,8 @@ class State(TensorClass):
     actuator: Tensor | None = None
     """[E, R, 2] shaft speeds of the left and right propeller, as shares of the full speed (1), or of the one
     propeller and the angle of the azimuth thruster or rudder (rad); None without extras of the vessels."""
+    duties: Tensor | None = None
+    """[E, R, R, F] duties of every vessel towards every other, see rules.duties; None unless the reward needs them."""
 
 
 class Scenario(TensorClass):

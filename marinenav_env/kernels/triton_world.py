@@ -90,6 +90,8 @@ class TritonWorld:
         """Return what a configuration needs beyond perception and the rewards of the package."""
         if config.reward.function or entry_sensors(config):
             return "further observation entries or a reward of your own"
+        if config.reward.broken_duty_penalty:
+            return "a penalty for broken duties"
         return "actuators or hull terms other than the published ones" if config.vessel.has_extras else ""
 
     def advance(

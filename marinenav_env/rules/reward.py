@@ -18,6 +18,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
+from marinenav_env.rules.duties import newly_broken
 from marinenav_env.rules.roles import (
     GIVE_WAY,
     HEAD_ON,
@@ -68,7 +69,7 @@ class RewardInputs(NamedTuple):
 
 RewardFunction = Callable[[RewardInputs], Tensor]
 PUBLISHED_TERMS = ("timestep", "progress", "COLREGs", "collision", "goal")
-ROLE_TERMS = ("give_way", "stand_on", "port_turn", "slowing", "astern", "off_course")
+ROLE_TERMS = ("give_way", "stand_on", "port_turn", "slowing", "astern", "off_course", "broken_duty")
 """Terms by role; ``world.reward.NAME_penalty`` is the weight of a term."""
 
 
@@ -170,6 +171,7 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
     - slowing, for both, head-on: slowing down without a turn to starboard where they would pass
       within d. Otherwise they would stop as soon as they detect each other, which leaves no passage
       to penalize. With a ``steerage_speed`` both are assumed to make at least this speed ahead.
+    - broken_duty, once for each step in which a vessel breaks duties of an encounter, see rules.duties.
     - off_course, for a vessel that detects nothing: speed across the line to its goal. Otherwise it
       could leave its course before it detects another, so that no rule ever applies.
     """
@@ -211,6 +213,8 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
         "astern": weights.astern_penalty * astern,
         "off_course": weights.off_course_penalty * _off_course(step),
     }
+    if step.before.duties is not None and step.after.duties is not None:
+        terms["broken_duty"] = weights.broken_duty_penalty * newly_broken(step.before.duties, step.after.duties)
     return {name: env_first(term) for name, term in terms.items()}
 
 

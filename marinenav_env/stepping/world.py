@@ -24,6 +24,7 @@ from marinenav_env.physics.dynamics import (
 )
 from marinenav_env.physics.weather import delayed, weather_force
 from marinenav_env.rules.colregs import required_turn
+from marinenav_env.rules.duties import followed, no_duties
 from marinenav_env.rules.endings import endings
 from marinenav_env.rules.episode_statistics import statistic_names, updated_statistics
 from marinenav_env.rules.reward import (
@@ -111,6 +112,7 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
         steps=state.steps + 1,
         pending=pending,
         actuator=new.actuator,
+        duties=state.duties,
         batch_size=state.batch_size,
     )
 
@@ -298,6 +300,8 @@ class World:
         controlled = active if scenario.scripted is None else active & present
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         distance = goal_distance(moved, scenario)
+        if state.duties is not None:
+            moved.duties = followed(state.duties, moved, active, parameters, config.colregs)
         collided = touching(moved, scenario, vessel) & controlled
         arrived = (distance <= vessel.goal_distance) & active & ~collided
         reward, terms = reward_and_terms(
@@ -464,6 +468,8 @@ class World:
             state.pending = scenario.goal.new_zeros(*robots, MOST_DELAY, 2)
         if parameters.extras is not None:
             state.actuator = steady_actuator(scenario.thrust, scenario, parameters.vessel, parameters.extras)
+        if self.config.reward.broken_duty_penalty:
+            state.duties = no_duties(scenario)
         noise = self.draw_noise(source, scenario, scenario.goal.dtype)
         entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)

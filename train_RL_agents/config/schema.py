@@ -50,6 +50,8 @@ class TrainingReward:
     """Least speed ahead of vessels that meet head-on (m/s)."""
     astern_penalty: Penalty | None = None
     """For vessels that go astern."""
+    broken_duty_penalty: Penalty | None = None
+    """For vessels in the step in which they break a duty, as evaluations judge it."""
     off_course_penalty: Penalty | None = None
     """For vessels that detect nothing and leave the line to the goal."""
     passing_distance: NonNegative | None = None

@@ -19,6 +19,7 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
+from marinenav_env.rules.duties import SLOWS, TURNS
 from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.recording import Recording, present
@@ -29,9 +30,6 @@ VESSEL_THRUST = 1000.0
 """Largest thrust per side of the published vessel (N)."""
 OFFSET, TURN, SPEED = 1.0, math.radians(2.5), 0.15
 """Largest variations of a start (m), a course (rad) and a speed (share)."""
-TURNS, SLOWS = math.radians(15.0), 0.3
-"""Smallest course change (rad) and speed reduction (fraction of the highest speed so far) that count as a substantial
-manoeuvre; a stand-on vessel stays below both."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.physics.dynamics import wrap_to_pi
+from marinenav_env.rules.duties import EARLY, SLOWS, TURNS
 from marinenav_env.rules.roles import (
     GIVE_WAY,
     HEAD_ON,
@@ -28,7 +29,6 @@ from marinenav_env.rules.roles import (
     roles,
 )
 from train_RL_agents.evaluation.recording import Recording, present
-from train_RL_agents.evaluation.rules_suite import SLOWS, TURNS
 from train_RL_agents.evaluation.tally import StepShare, Transition
 from train_RL_agents.results.statistics import Estimate, hours_per, normal_estimate, wilson_interval
 
@@ -44,9 +44,6 @@ SHARES = (
     "stood_on",
 )
 """Figures of compliance that are 0 or 1."""
-EARLY = 10.0
-"""A manoeuvre is early when it is substantial before the vessels are this close (m), or while more
-than half of the gap at the beginning is left."""
 
 
 @dataclass(frozen=True)

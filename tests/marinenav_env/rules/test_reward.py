@@ -13,6 +13,7 @@ from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldCon
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.env import GROUP
 from marinenav_env.rules.reward import (
+    ROLE_TERMS,
     RewardInputs,
     published_reward,
     published_terms,
@@ -290,7 +291,7 @@ def test_vessels_that_stop_head_on_still_have_to_turn(steerage: float, turn: flo
     assert float(sum(role_terms(step).values())[0, 0]) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["give_way", "stand_on", "port_turn", "slowing", "astern", "off_course"])
+@pytest.mark.parametrize("name", ROLE_TERMS)
 def test_one_penalty_by_role_is_enough(name: str) -> None:
     reward = RewardConfig(**{f"{name}_penalty": -1.0})  # type: ignore[arg-type]
     assert reward_function(WorldConfig(reward=reward)) is reward_by_role

@@ -1,0 +1,145 @@
+"""Duties of vessels in encounters, followed from step to step: which are broken, and when.
+
+An encounter of two vessels begins when one sees the other and there is a risk of collision (the zones of
+``colregs``: ``domain``, ``horizon``). The roles are those of that moment and hold until the vessels are past each
+other. Whole recordings are judged by the same definitions in evaluation.seamanship, where the closest approach ends
+an encounter; here, where that is not known yet, vessels that move apart are past each other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from marinenav_env.config import ColregsConfig
+from marinenav_env.physics.dynamics import wrap_to_pi
+from marinenav_env.rules.roles import (
+    GIVE_WAY,
+    HEAD_ON,
+    OVERTAKEN,
+    OVERTAKING,
+    STAND_ON,
+    Pairs,
+    pairs,
+    roles,
+)
+from marinenav_env.runtime.layout import env_first, env_last
+from marinenav_env.state import Parameters, Scenario, State
+
+TURNS, SLOWS = math.radians(15.0), 0.3
+"""Smallest change of course (rad) and reduction of speed (share of the speed before) that count as a substantial
+manoeuvre; a stand-on vessel stays below both."""
+EARLY = 10.0
+"""A manoeuvre is early when it is substantial before the vessels are this close (m), or while more
+than half of the gap at the beginning is left."""
+
+
+class Duties(NamedTuple):
+    """Duties of every vessel (first axis, own) towards every other (second axis), all [R, R, E]."""
+
+    role: Tensor
+    """Role when the encounter began, see rules.roles; 0: there was none."""
+    soon: Tensor
+    """Distance up to which a manoeuvre is early (m)."""
+    heading: Tensor
+    """Own heading when the encounter began (rad)."""
+    speed: Tensor
+    """Own speed over ground when the encounter began (m/s)."""
+    other_heading: Tensor
+    """Heading of the other when the encounter began (rad)."""
+    aspect: Tensor
+    """Last bearing of the own vessel from the other's first heading (rad)."""
+    side: Tensor
+    """Side of the first substantial turn, 1: starboard, -1: port, 0: none yet."""
+    acted: Tensor
+    """1 after a substantial manoeuvre, else 0."""
+    free: Tensor
+    """1 if a vessel that stood on no longer has to, else 0."""
+    broken: Tensor
+    """1 if the duty is broken, else 0."""
+
+
+def no_duties(scenario: Scenario) -> Tensor:
+    """Return the duties [E, R, R, F] at the start of episodes, F numbers as in Duties."""
+    envs, robots = scenario.robot_mask.shape
+    return scenario.goal.new_zeros(envs, robots, robots, len(Duties._fields))
+
+
+def newly_broken(before: Tensor, after: Tensor) -> Tensor:
+    """Return which vessels broke a duty between two states of their duties [E, R, R, F]; [R, E] bool."""
+    was, now = (Duties(*env_last(duties)).broken > 0.0 for duties in (before, after))
+    return (now & ~was).any(1)
+
+
+def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameters, rules: ColregsConfig) -> Tensor:
+    """Return the duties after a step.
+
+    Args:
+        duties: [E, R, R, F] duties before the step, the other vessel before the own one.
+        state: state after the motion, batch [E].
+        active: [E, R] bool: active before the step.
+        parameters: vessels and sensors, batch [E or 1].
+        rules: zones of the rules of the sea.
+    """
+    seen, here = pairs(state.pose, state.velocity_ground), env_last(active)
+    present = here & here[:, None] & (seen.distance > 0.0)
+    radius, heading = env_last(parameters.vessel.radius), env_last(state.pose)[2]
+    visible = present & (seen.distance <= env_last(parameters.sensor.range)[:, None] + radius)
+    vx, vy, _ = env_last(state.velocity_ground)
+    contact = radius + radius[:, None]
+    own, speed, other = (
+        values.expand_as(seen.distance)
+        for values in (heading[:, None], torch.sqrt(vx * vx + vy * vy)[:, None], heading)
+    )
+    known = Duties(*env_last(duties))
+    risk = visible & (seen.time > 0.0) & (seen.time <= rules.horizon) & (seen.miss.abs() < rules.domain)
+    begins = risk & (known.role == 0.0)
+    first = {
+        "role": roles(seen).to(speed.dtype),
+        "soon": (0.5 * (seen.distance + contact)).clamp_max(EARLY),
+        "heading": own,
+        "speed": speed,
+        "other_heading": other,
+    }
+    started = known._replace(**{name: torch.where(begins, new, getattr(known, name)) for name, new in first.items()})
+    aspect = wrap_to_pi(seen.aspect + other - started.other_heading)
+    crosses = visible & ~begins & (aspect * known.aspect <= 0.0) & (aspect.abs() < 0.5 * math.pi)
+    near = (seen.distance < rules.stand_on_until) | (seen.miss.abs() >= rules.domain)
+    freed = present & (started.role > 0.0) & ~begins & near
+    started = started._replace(aspect=aspect, free=started.free.maximum(freed.to(speed.dtype)))
+    return env_first(torch.stack(_judged(started, seen, present, own, speed, crosses)))
+
+
+def _judged(known: Duties, seen: Pairs, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor) -> Duties:
+    """Return duties with the manoeuvres of a step and with what it breaks.
+
+    Args:
+        known: duties of the encounters that have begun.
+        seen: all pairs of vessels after the step.
+        present: [R, R, E] bool: both vessels are there.
+        own: own heading (rad), [R, R, E].
+        speed: own speed over ground (m/s), [R, R, E].
+        crosses: [R, R, E] bool: passes ahead of the other from one side of its first course to the other.
+    """
+    head_on, gives_way, overtakes = (known.role == role for role in (HEAD_ON, GIVE_WAY, OVERTAKING))
+    keeps_clear = head_on | gives_way | overtakes
+    due, closing = present & (known.role > 0.0), seen.time > 0.0
+    # One that has slowed down or stopped is not past a vessel ahead of it.
+    faces = (head_on | overtakes) & (seen.bearing.abs() < 0.5 * math.pi)
+    meets, past = due & (closing | faces), due & ~closing & ~faces
+    off, share = wrap_to_pi(own - known.heading), speed / known.speed.clamp_min(1e-6)
+    turned = meets & (off.abs() >= TURNS)
+    side = torch.where(turned & (known.side == 0.0), off.sign(), known.side)
+    acted = (known.acted > 0.0) | turned | (meets & (share < 1.0 - SLOWS))
+    late = keeps_clear & ~acted & (past | (meets & (seen.distance < known.soon)))
+    wrong_side = ((head_on | gives_way) & (side < 0.0)) | (head_on & past & (side == 0.0))
+    # Who has to keep clear of anybody need not stand on.
+    stands_on = ((known.role == STAND_ON) | (known.role == OVERTAKEN)) & ~keeps_clear.any(1, keepdim=True)
+    leaves = (off.abs() >= TURNS) | ((share - 1.0).abs() >= SLOWS)
+    broken = late | (due & wrong_side) | (gives_way & crosses) | (stands_on & meets & (known.free == 0.0) & leaves)
+    flags = acted, (known.broken > 0.0) | broken
+    acted_number, broken_number = (flag.to(speed.dtype) for flag in flags)
+    return known._replace(side=side, acted=acted_number, broken=broken_number)

@@ -1,0 +1,106 @@
+from collections import Counter
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import RewardConfig, SensorConfig
+from marinenav_env.rules.duties import Duties, followed, newly_broken, no_duties
+from marinenav_env.runtime.layout import env_last
+from tests.oracle.duties import Encounter
+
+ENVS, ROBOTS, STEPS, RANGES = 100, 4, 60, (20.0, 12.0, 20.0, 16.0)
+
+
+def world(**reward: float) -> WorldConfig:
+    return WorldConfig(reward=RewardConfig(**reward), sensor=SensorConfig(range=RANGES))  # type: ignore[arg-type]
+
+
+def tracks() -> tuple[Tensor, Tensor]:
+    """Poses and velocities [T, E, R, 3] of vessels that sail towards each other, turning and slowing at random."""
+    generator = torch.Generator().manual_seed(2)
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    position = 16.0 * drawn(ENVS, ROBOTS, 2)
+    inwards = torch.atan2(-position[..., 1], -position[..., 0])
+    heading = (
+        inwards + 0.1 * drawn(ENVS, ROBOTS) + 0.08 * drawn(STEPS, ENVS, ROBOTS).cumsum(0) * (drawn(ENVS, ROBOTS) > -1.0)
+    )
+    pace = 1.5 + 0.5 * drawn(ENVS, ROBOTS) + 0.1 * drawn(STEPS, ENVS, ROBOTS).cumsum(0) * (drawn(ENVS, ROBOTS) > 0.5)
+    velocity = pace[..., None] * torch.stack((heading.cos(), heading.sin()), -1)
+    moved = position + 0.5 * velocity.cumsum(0)
+    zero = torch.zeros(STEPS, ENVS, ROBOTS, 1, dtype=torch.float64)
+    return torch.cat((moved, heading[..., None]), -1), torch.cat((velocity, zero), -1)
+
+
+def test_duties_equal_the_oracle() -> None:
+    env = MarineNavEnv(world(), ENVS, scenarios=Curriculum((Level(ROBOTS, 0, 0, 0.0),)), dtype=torch.float64, seed=0)
+    (poses, velocities), state, rules = tracks(), env.state.clone(), env.config.colregs
+    radius = float(env.config.vessel.radius)  # type: ignore[arg-type]
+    known, leaves = no_duties(env.scenario), torch.full((ENVS, ROBOTS), STEPS)
+    leaves[:, 3] = 30  # has arrived by then
+    theirs = {
+        (e, one, two): Encounter(RANGES[one] + radius, 2.0 * radius)
+        for e in range(ENVS)
+        for one in range(ROBOTS)
+        for two in range(ROBOTS)
+        if one != two
+    }
+    roles: Counter[str] = Counter()
+    for t in range(STEPS):
+        state.pose, state.velocity_ground = poses[t], velocities[t]
+        active = t < leaves
+        known = followed(known, state, active, env.constants, rules)
+        frames = torch.cat((poses[t], velocities[t, ..., :2]), -1).tolist()
+        there = [key for key in theirs if active[key[0], key[1]] and active[key[0], key[2]]]
+        for e, one, two in there:
+            theirs[e, one, two].see(frames[e][one], frames[e][two])
+        for e, one, two in there:
+            others = [theirs[e, one, other] for other in range(ROBOTS) if other != one]
+            theirs[e, one, two].judge(not any(each.keeps_clear for each in others))
+        found = Duties(*env_last(known))
+        for (e, one, two), each in theirs.items():
+            values = [float(field[one, two, e]) for field in found]
+            expected = each.side, each.acted, each.free, each.broken
+            assert tuple(values[6:]) == tuple(map(float, expected)), (t, e, one, two, each.role)
+    for each in theirs.values():
+        roles[f"{each.role} {each.broken}"] += 1
+    for name in ("head-on", "give-way", "stand-on", "overtaking", "overtaken"):
+        assert roles[f"{name} True"] >= 3 and roles[f"{name} False"] >= 3, roles
+    assert roles["none False"] >= 5
+
+
+def test_a_duty_is_broken_once() -> None:
+    before = torch.zeros(2, 3, 3, len(Duties._fields))
+    after = before.clone()
+    after[1, 2, 0, -1] = 1.0  # robot 0 towards robot 2
+    assert newly_broken(before, after).nonzero().tolist() == [[0, 1]]
+    assert not newly_broken(after, after).any()
+
+
+def two_vessels(turns_to: float, penalty: float = -7.0) -> Tensor:
+    """Rewards [T, E] of vessels that meet one which keeps course and speed, and turn by so much of the thrust."""
+    reward = RewardConfig(timestep_penalty=0.0, COLREGs_penalty=0.0, broken_duty_penalty=penalty)
+    level = replace(Level(2, 0, 0, 0.0, encounter=True, traffic=1.0), speed_spread=0.3)
+    config = WorldConfig(reward=reward, max_steps=60)
+    env = MarineNavEnv(config, 400, scenarios=Curriculum((level,)), episode_statistics=True, seed=0)
+    td = env.reset()
+    action = torch.zeros(400, 2, 2)
+    action[..., 0], action[..., 1] = turns_to, -turns_to
+    rewards = []
+    for _ in range(30):
+        td = env.step(td.set(("robots", "action"), action))["next"]
+        rewards.append(td["robots", "reward"][:, 0].clone())
+    return torch.stack(rewards)
+
+
+def test_a_turn_to_starboard_breaks_fewer_duties_than_one_to_port_or_none() -> None:
+    shares = []
+    for side in (1.0, -1.0, 0.0):
+        penalties = two_vessels(side) - two_vessels(side, -1e-9)
+        assert {round(value, 3) for value in penalties.unique().tolist()} == {-7.0, 0.0}
+        shares.append(float((penalties < -1.0).any(0).float().mean()))
+    assert shares[0] < 0.4 and min(shares[1:]) > 0.55
