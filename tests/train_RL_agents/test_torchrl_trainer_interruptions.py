@@ -57,6 +57,12 @@ def limit_memory(monkeypatch, rows):
     return tried
 
 
+@pytest.fixture(autouse=True)
+def every_signal_counts(monkeypatch):
+    """Also one that comes at once."""
+    monkeypatch.setattr("train_RL_agents.utils.signals.TOGETHER", 0.0)
+
+
 def test_a_run_goes_on_with_smaller_parts_also_when_resumed(tmp_path, monkeypatch, capsys):
     tried = limit_memory(monkeypatch, 4)
     whole, parts = new_run(tmp_path / "whole"), new_run(tmp_path / "parts")

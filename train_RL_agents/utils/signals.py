@@ -7,6 +7,7 @@ import signal
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,8 @@ _HANG_UP = getattr(signal, "SIGHUP", None)
 SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANG_UP)))
 USER_SIGNALS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
 """Signals that a scheduler sends before the end of a job's time; Windows has none."""
+TOGETHER = 0.5
+"""Time after a signal within which further ones belong to it (s): ``timeout`` signals a process and its whole group."""
 INTERRUPTED = 130
 """Exit status of a command that was interrupted."""
 _interrupted = threading.Event()
@@ -86,7 +89,7 @@ def _handling(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS
 
 @contextmanager
 def first_signal(ask: Callable[[], None], on_user_signal: Callable[[int], None] | None = None) -> Iterator[None]:
-    """Call a function at the first signal in the context; a second Ctrl-C or SIGTERM acts as before.
+    """Call a function at the first signal in the context; a second Ctrl-C or SIGTERM, after TOGETHER, acts as before.
 
     User's signals may repeat and are not counted: a scheduler sends SIGTERM after them, which must not interrupt
     saving.
@@ -97,7 +100,15 @@ def first_signal(ask: Callable[[], None], on_user_signal: Callable[[int], None] 
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
-        restore()
+        asked = time.monotonic()
+
+        def again(number: int, frame: FrameType | None) -> None:
+            if time.monotonic() - asked >= TOGETHER:
+                restore()
+                signal.raise_signal(number)
+
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, again)
         # A shell repeats SIGHUP at any time; nohup ignores it.
         if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:
             signal.signal(_HANG_UP, lambda *again: leave_terminal())

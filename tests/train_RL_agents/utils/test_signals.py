@@ -15,13 +15,24 @@ from train_RL_agents.utils.signals import (
 )
 
 
-def test_the_first_signal_asks_and_the_second_acts():
-    heard, asked = [], []
+@pytest.fixture(autouse=True)
+def every_signal_counts(monkeypatch):
+    """Also one that comes at once."""
+    monkeypatch.setattr("train_RL_agents.utils.signals.TOGETHER", 0.0)
+
+
+def test_the_first_signal_asks_and_a_later_one_acts(monkeypatch):
+    heard, asked, now = [], [], [7.0]
+    monkeypatch.setattr("train_RL_agents.utils.signals.TOGETHER", 0.5)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
     before = signal.signal(signal.SIGTERM, lambda *_: heard.append("usual"))
     try:
         with first_signal(lambda: asked.append("asked")):
-            signal.raise_signal(signal.SIGTERM)
-            assert (asked, heard) == (["asked"], [])
+            for _ in range(3):  # together, as timeout sends them
+                signal.raise_signal(signal.SIGTERM)
+                now[0] += 0.1
+                assert (asked, heard) == (["asked"], [])
+            now[0] += 0.3
             signal.raise_signal(signal.SIGTERM)
             assert (asked, heard) == (["asked"], ["usual"])
         with first_signal(lambda: asked.append("never")):
