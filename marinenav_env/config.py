@@ -249,8 +249,8 @@ class RewardConfig:
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of the speed astern, from 0 to 1 at 0.5 m/s."""
     broken_duty_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Reward of a step in which a vessel breaks a duty of an encounter, as evaluations judge it (see
-    rules.duties)."""
+    """Reward of a step in which a vessel breaks a duty of an encounter, nearly as evaluations judge it
+    (see rules.duties)."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of the speed across the line to the goal while a vessel detects nothing, from 0 to 1
     at 1 m/s."""

@@ -42,7 +42,8 @@ class State(TensorClass):
     """[E, R, 2] shaft speeds of the left and right propeller, as shares of the full speed (1), or of the one
     propeller and the angle of the azimuth thruster or rudder (rad); None without extras of the vessels."""
     duties: Tensor | None = None
-    """[E, R, R, F] duties of every vessel towards every other, see rules.duties; None unless the reward needs them."""
+    """[E, R, R, F] duties of vessels (third axis) towards others (second), see rules.duties; None unless the reward
+    has a term for them."""
 
 
 class Scenario(TensorClass):

@@ -12,14 +12,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 class _NoReads(TorchDispatchMode):
     """Refuses operators whose result only the host can know, also deep inside others.
 
-    So it does a tensor of Python numbers, which is copied from the host: a CUDA graph cannot hold that.
+    It also refuses to make a tensor of Python numbers, which are copied from the host: a CUDA graph cannot do that.
     """
 
     REFUSED = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "_unique2", "lift_fresh")
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         name = func.overloadpacket.__name__
-        assert name not in self.REFUSED, f"{name} reads on the host"
+        assert name not in self.REFUSED, f"{name} reads on the host, or copies from it"
         if name.startswith(("index", "_index")) and isinstance(args[1], list | tuple):
             masks = [index for index in args[1] if index is not None and index.dtype == torch.bool]
             assert not masks, f"{name} with a mask reads on the host"

@@ -111,7 +111,7 @@ def _integrate(inputs, pose, water, tau, hull, radius, dt, substeps, e, E, C):
     """Return pose and velocities through water and over ground after the substeps of dynamics.control_step."""
     x, y, theta = pose
     wx, wy, r = water
-    # Not r: the compiler carries a variable through the loop only if it does not start as another one.
+    # Not r: the compiler carries a variable through a loop only if the first pass gives it another value.
     gx, gy, gr = wx, wy, tl.zeros_like(r)
     for _ in range(substeps):
         cx, cy = _current(x, y, inputs, e, E, C, radius)

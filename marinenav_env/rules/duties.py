@@ -1,9 +1,10 @@
 """Duties of vessels in encounters, followed from step to step: which are broken, and when.
 
 An encounter of two vessels begins when one sees the other and there is a risk of collision (the zones of
-``colregs``: ``domain``, ``horizon``). The roles are those of that moment and hold until the vessels are past each
-other. Whole recordings are judged by the same definitions in evaluation.seamanship, where the closest approach ends
-an encounter; here, where that is not known yet, vessels that move apart are past each other.
+``colregs``: ``domain``, ``horizon``). The roles are those of that moment, for the rest of the episode. Whole
+recordings are judged by nearly the same definitions in evaluation.seamanship, which knows when vessels come closest
+and with whom there will be a third encounter. Here vessels that move apart are taken to be past each other, and what
+an arrival or a collision leaves open is not broken.
 """
 
 from __future__ import annotations
@@ -63,13 +64,13 @@ class Duties(NamedTuple):
 
 
 def no_duties(scenario: Scenario) -> Tensor:
-    """Return the duties [E, R, R, F] at the start of episodes, F numbers as in Duties."""
+    """Return the duties [E, R, R, F] at the start of episodes, the other vessel before the own one; F as in Duties."""
     envs, robots = scenario.robot_mask.shape
     return scenario.goal.new_zeros(envs, robots, robots, len(Duties._fields))
 
 
 def newly_broken(before: Tensor, after: Tensor) -> Tensor:
-    """Return which vessels broke a duty between two states of their duties [E, R, R, F]; [R, E] bool."""
+    """Return which vessels broke a duty between two states of all duties [E, R, R, F]; [R, E] bool."""
     was, now = (Duties(*env_last(duties)).broken > 0.0 for duties in (before, after))
     return (now & ~was).any(1)
 
@@ -134,7 +135,9 @@ def _judged(known: Duties, seen: Pairs, present: Tensor, own: Tensor, speed: Ten
     turned = meets & (off.abs() >= TURNS)
     side = torch.where(turned & (known.side == 0.0), off.sign(), known.side)
     acted = (known.acted > 0.0) | turned | (meets & (share < 1.0 - SLOWS))
-    late = keeps_clear & ~acted & (past | (meets & (seen.distance < known.soon)))
+    # A manoeuvre of this step is late if the vessels are already too close.
+    too_close = (known.acted == 0.0) & meets & (seen.distance < known.soon)
+    late = keeps_clear & (too_close | (past & ~acted))
     wrong_side = ((head_on | gives_way) & (side < 0.0)) | (head_on & past & (side == 0.0))
     # Who has to keep clear of anybody need not stand on.
     stands_on = ((known.role == STAND_ON) | (known.role == OVERTAKEN)) & ~keeps_clear.any(1, keepdim=True)

@@ -171,7 +171,7 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
     - slowing, for both, head-on: slowing down without a turn to starboard where they would pass
       within d. Otherwise they would stop as soon as they detect each other, which leaves no passage
       to penalize. With a ``steerage_speed`` both are assumed to make at least this speed ahead.
-    - broken_duty, once for each step in which a vessel breaks duties of an encounter, see rules.duties.
+    - broken_duty: 1 in a step in which a vessel breaks a duty of an encounter, see rules.duties.
     - off_course, for a vessel that detects nothing: speed across the line to its goal. Otherwise it
       could leave its course before it detects another, so that no rule ever applies.
     """
@@ -213,8 +213,13 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
         "astern": weights.astern_penalty * astern,
         "off_course": weights.off_course_penalty * _off_course(step),
     }
-    if step.before.duties is not None and step.after.duties is not None:
-        terms["broken_duty"] = weights.broken_duty_penalty * newly_broken(step.before.duties, step.after.duties)
+    before, after = step.before.duties, step.after.duties
+    if weights.broken_duty_penalty:
+        if before is None or after is None:
+            weight = weights.broken_duty_penalty
+            raise ConfigError(f"world.reward.broken_duty_penalty={weight}: must be 0 for states without duties")
+        breaks = newly_broken(before, after).to(seen.distance.dtype)
+        terms["broken_duty"] = weights.broken_duty_penalty * breaks
     return {name: env_first(term) for name, term in terms.items()}
 
 

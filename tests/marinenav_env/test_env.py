@@ -12,6 +12,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, ConfigError, Level, MarineNavEnv, WorldConfig, write_scenarios
 from marinenav_env.config import RewardConfig, ScenarioConfig, VesselConfig
+from marinenav_env.rules.reward import ROLE_TERMS
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from tests.marinenav_env.env_helpers import (
@@ -220,8 +221,7 @@ def test_the_compiled_step_equals_the_eager_one(kind: str, free: bool, monkeypat
 @pytest.mark.slow
 def test_every_option_of_training_compiles_for_vector_instructions() -> None:
     """With enough environments in float32; kernels of fewer, or of float64, are other code."""
-    penalties = dict.fromkeys(("give_way", "stand_on", "port_turn", "astern", "off_course"), -1.0)
-    reward = RewardConfig(**{f"{name}_penalty": value for name, value in penalties.items()})
+    reward = RewardConfig(**{f"{name}_penalty": -1.0 for name in ROLE_TERMS})  # type: ignore[arg-type]
     torch.compiler.reset()
     eager, compiled = (
         make("sea", 64, config=replace(SHORT, reward=reward), compile_step=flag) for flag in (False, True)

@@ -117,6 +117,7 @@ def test_episodes_that_are_over_start_anew_and_the_others_go_on(kind: str) -> No
         lambda t: torch.equal(t, t),
         torch.unique,
         torch.where,
+        lambda t: t.new_tensor((1.0, 2.0)),
     ],
 )
 def test_the_guard_against_host_reads_works(read: Callable[[Tensor], Any]) -> None:

@@ -47,11 +47,14 @@ class Encounter:
         past = self.met.time <= 0.0 and not ahead
         off, share = wrap_pi(self.heading - self.began), self.now / max(self.speed, 1e-6)
         turned, slowed = abs(off) >= math.radians(15.0), share < 0.7
+        acted = self.acted
         if not past:
             if turned and self.side == 0.0:
                 self.side = math.copysign(1.0, off)
             self.acted = self.acted or turned or slowed
-        if self.keeps_clear and not self.acted and (past or self.met.distance < self.soon):
+        if self.keeps_clear and not past and not acted and self.met.distance < self.soon:
+            self.broken = True
+        if self.keeps_clear and past and not self.acted:
             self.broken = True
         if self.role in ("head-on", "give-way") and self.side < 0.0:
             self.broken = True

@@ -51,7 +51,7 @@ class TrainingReward:
     astern_penalty: Penalty | None = None
     """For vessels that go astern."""
     broken_duty_penalty: Penalty | None = None
-    """For vessels in the step in which they break a duty, as evaluations judge it."""
+    """For vessels in the step in which they break a duty, nearly as evaluations judge it."""
     off_course_penalty: Penalty | None = None
     """For vessels that detect nothing and leave the line to the goal."""
     passing_distance: NonNegative | None = None

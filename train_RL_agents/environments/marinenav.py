@@ -178,9 +178,8 @@ class MarineNav:
             scenarios = training_scenarios(config)
         if isinstance(scenarios, Curriculum):
             scenarios = replace(scenarios, pool_size=1, refresh_size=1)
-        env = MarineNavEnv(
-            config.world, 1, scenarios=scenarios, continuous=agent.continuous, episode_statistics=True, seed=0
-        )
+        world = training_world(config)
+        env = MarineNavEnv(world, 1, scenarios=scenarios, continuous=agent.continuous, episode_statistics=True, seed=0)
         return env.fake_tensordict(), {
             "world and collected steps": _world_bytes(env, config.trainer),
             "scenarios held ready": _pool_bytes(env, config),

@@ -102,16 +102,20 @@ def first_signal(ask: Callable[[], None], on_user_signal: Callable[[int], None] 
     def handle(number: int, frame: FrameType | None) -> None:
         asked = time.monotonic()
 
+        def ignore_hang_ups() -> None:
+            # A shell repeats SIGHUP at any time; nohup ignores it.
+            if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:
+                signal.signal(_HANG_UP, lambda *repeated: leave_terminal())
+
         def again(number: int, frame: FrameType | None) -> None:
             if time.monotonic() - asked >= TOGETHER:
                 restore()
+                ignore_hang_ups()
                 signal.raise_signal(number)
 
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, again)
-        # A shell repeats SIGHUP at any time; nohup ignores it.
-        if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:
-            signal.signal(_HANG_UP, lambda *again: leave_terminal())
+        ignore_hang_ups()
         ask()
 
     def handle_user_signal(number: int, frame: FrameType | None) -> None:

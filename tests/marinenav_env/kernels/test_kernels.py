@@ -36,3 +36,5 @@ def test_a_kernel_refuses_what_it_does_not_cover(monkeypatch: pytest.MonkeyPatch
     ):
         with pytest.raises(ConfigError, match=message):
             find_kernel("triton", other)
+    with pytest.raises(ConfigError, match="must be compiled with a penalty for broken duties"):
+        find_kernel("triton", WorldConfig(reward=RewardConfig(broken_duty_penalty=-1.0)))

@@ -1,10 +1,11 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.rules.duties import Duties, followed, newly_broken, no_duties
 from marinenav_env.runtime.layout import env_last
@@ -104,3 +105,26 @@ def test_a_turn_to_starboard_breaks_fewer_duties_than_one_to_port_or_none() -> N
         assert {round(value, 3) for value in penalties.unique().tolist()} == {-7.0, 0.0}
         shares.append(float((penalties < -1.0).any(0).float().mean()))
     assert shares[0] < 0.4 and min(shares[1:]) > 0.55
+
+
+def test_new_episodes_begin_without_duties() -> None:
+    level = replace(Level(2, 0, 0, 0.0, encounter=True, traffic=1.0), speed_spread=0.3)
+    config = WorldConfig(reward=RewardConfig(broken_duty_penalty=-1.0), max_steps=25)
+    env = MarineNavEnv(config, 50, scenarios=Curriculum((level,)), seed=0)
+    td, had, began = env.reset(), 0, 0
+    for _ in range(60):
+        td.set(("robots", "action"), 2.0 * torch.rand(50, 2, 2) - 1.0)
+        row, td = env.step_and_maybe_reset(td)
+        duties, done = env.state.duties, row["next", "done"].squeeze(-1)
+        assert duties is not None and not duties[done].any()
+        had, began = had + int((duties[..., 0] > 0.0).sum()), began + int(done.sum())
+    assert had > 500 and began >= 100
+
+
+def test_the_penalty_needs_states_with_duties() -> None:
+    env = MarineNavEnv(WorldConfig(reward=RewardConfig(broken_duty_penalty=-1.0)), 2, seed=0)
+    td, world = env.reset(), env.world_state
+    world.now.state.duties = None
+    env.world_state = world
+    with pytest.raises(ConfigError, match=r"broken_duty_penalty=-1\.0: must be 0 for states without duties"):
+        env.step(td.set(("robots", "action"), torch.zeros(2, env.num_robots, 2)))

@@ -9,9 +9,11 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import ColregsConfig
+from marinenav_env.rules.duties import Duties as Followed
+from marinenav_env.rules.duties import followed
 from marinenav_env.rules.roles import ROLES
 from tests.oracle import seamanship as oracle
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find, run_set
 from train_RL_agents.evaluation.recording import record
 from train_RL_agents.evaluation.seamanship import (
     AsternShare,
@@ -351,3 +353,30 @@ def test_duties_are_counted_by_role():
     counts = kept_by_role(recording, 2)
     assert counts["give-way"] == (0, 2) and counts["stand-on"] == (0, 2)  # both collide
     assert kept_by_role(recording, 1)["stand-on"] == (0, 0)
+
+
+@pytest.mark.parametrize(("steered_by", "suite"), [("ppo", "encounters"), ("iqn", "imazu_own")])
+def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite):
+    """For rewards, which cannot wait for the closest approach; see marinenav_env.rules.duties."""
+    world = WorldConfig()
+    chosen, cpu = make_set(suite, world, 3, 5), torch.device("cpu")
+    contender = find(steered_by, "best", cpu)
+    same = asked = 0
+    for part in chosen.parts:
+        _, recording = run_set(contender, replace(chosen, parts=(part,)), world, ActingOptions(), cpu, "x")
+        mask, judged = recording.robot_mask, duties(recording)
+        known = torch.zeros(*judged.role.shape, len(Followed._fields))
+        parameters = SimpleNamespace(
+            vessel=SimpleNamespace(radius=recording.vessel_radius), sensor=SimpleNamespace(range=recording.sensor_range)
+        )
+        for pose, velocity, active in zip(
+            recording.poses[1:], recording.velocities[1:], recording.active[:-1], strict=True
+        ):
+            state = SimpleNamespace(pose=pose, velocity_ground=velocity)
+            known = followed(known, state, active, parameters, recording.rules)
+        found = Followed(*known.transpose(1, 2).unbind(-1))
+        has = (judged.keeps_clear | judged.stands_on) & (mask & recording.active[0])[..., None]
+        has[:, 1:] &= not suite.endswith("_own")  # the others keep course and speed, and break what they have to do
+        asked += int(has.sum())
+        same += int((has & (found.role == judged.role) & ((found.broken > 0.0) == judged.broken)).sum())
+    assert asked > 50 and same >= 0.9 * asked, (same, asked)
