@@ -401,13 +401,7 @@ MIXTURES = {
 @pytest.mark.parametrize("levels", MIXTURES.values(), ids=MIXTURES.keys())
 def test_a_compiled_step_has_all_results_of_an_eager_one(levels: tuple[Level, ...], continuous: bool) -> None:
     """In double precision, with new episodes in many steps, so that no difference is one of rounding."""
-    reward = RewardConfig(
-        give_way_penalty=-2.0,
-        stand_on_penalty=-2.0,
-        astern_penalty=-0.5,
-        off_course_penalty=-1.0,
-        broken_duty_penalty=-5.0,
-    )
+    reward = RewardConfig(give_way_penalty=-2.0, stand_on_penalty=-2.0, astern_penalty=-0.5, off_course_penalty=-1.0)
     eager, compiled = (
         MarineNavEnv(
             WorldConfig(max_steps=25, reward=reward),
