@@ -213,13 +213,8 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
         "astern": weights.astern_penalty * astern,
         "off_course": weights.off_course_penalty * _off_course(step),
     }
-    before, after = step.before.duties, step.after.duties
     if weights.broken_duty_penalty:
-        if before is None or after is None:
-            weight = weights.broken_duty_penalty
-            raise ConfigError(f"world.reward.broken_duty_penalty={weight}: must be 0 for states without duties")
-        breaks = newly_broken(before, after).to(seen.distance.dtype)
-        terms["broken_duty"] = weights.broken_duty_penalty * breaks
+        terms["broken_duty"] = weights.broken_duty_penalty * _broken_duty(step)
     return {name: env_first(term) for name, term in terms.items()}
 
 
@@ -269,6 +264,15 @@ def _off_course(step: RewardInputs) -> Tensor:
     across = (dx * vy - dy * vx).abs() / torch.sqrt(dx * dx + dy * dy).clamp_min(1e-3)
     free = ~step.observation["objects_mask"].any(-1)
     return across.clamp_max(1.0) * env_last(free)
+
+
+def _broken_duty(step: RewardInputs) -> Tensor:
+    """Return 1 for vessels that break a duty in this step, else 0, [R, E]."""
+    before, after = step.before.duties, step.after.duties
+    if before is None or after is None:
+        weight = step.config.reward.broken_duty_penalty
+        raise ConfigError(f"world.reward.broken_duty_penalty={weight}: must be 0 for states without duties")
+    return newly_broken(before, after).to(after.dtype)
 
 
 def _manoeuvre(before: State, after: State) -> Tensor:

@@ -8,7 +8,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -57,8 +57,8 @@ def stop_on_broken_pipe() -> None:
 
 
 @contextmanager
-def _handling(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS) -> Iterator[Callable[[], None]]:
-    """Handle signals in the context; yield a function that restores the previous handlers.
+def _handling(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS) -> Iterator[Callable[..., None]]:
+    """Handle signals in the context; yield a function that restores the previous handlers, of all or some signals.
 
     Only the main thread handles signals; in another thread nothing changes.
     """
@@ -75,9 +75,9 @@ def _handling(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS
             leave_terminal()
         handle(number, frame)
 
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def restore(chosen: Iterable[int] = ()) -> None:
+        for number in chosen or before:
+            signal.signal(number, before[number])
 
     for number in before:
         signal.signal(number, on_signal)
@@ -98,25 +98,17 @@ def first_signal(ask: Callable[[], None], on_user_signal: Callable[[int], None] 
         ask: function called at the first signal; it may raise.
         on_user_signal: function called with the number of a user's signal instead of ``ask``.
     """
+    asked: float | None = None
 
     def handle(number: int, frame: FrameType | None) -> None:
-        asked = time.monotonic()
-
-        def ignore_hang_ups() -> None:
-            # A shell repeats SIGHUP at any time; nohup ignores it.
-            if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:
-                signal.signal(_HANG_UP, lambda *repeated: leave_terminal())
-
-        def again(number: int, frame: FrameType | None) -> None:
-            if time.monotonic() - asked >= TOGETHER:
-                restore()
-                ignore_hang_ups()
-                signal.raise_signal(number)
-
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, again)
-        ignore_hang_ups()
-        ask()
+        nonlocal asked
+        if asked is None:
+            asked = time.monotonic()  # first, since asking may raise
+            ask()
+        # A shell repeats SIGHUP at any time.
+        elif number != _HANG_UP and time.monotonic() - asked >= TOGETHER:
+            restore((signal.SIGINT, signal.SIGTERM))
+            signal.raise_signal(number)
 
     def handle_user_signal(number: int, frame: FrameType | None) -> None:
         if on_user_signal is None:

@@ -86,6 +86,24 @@ def test_further_hang_ups_are_no_second_request():
 
 
 @needs_hang_ups
+def test_hang_ups_after_a_second_signal_are_none():
+    heard, asked = [], []
+    before = {
+        each: signal.signal(each, lambda number, _: heard.append(number)) for each in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        with first_signal(lambda: asked.append("asked")):
+            for each in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
+                signal.raise_signal(each)
+        assert (asked, heard) == (["asked"], [signal.SIGTERM])
+        signal.raise_signal(signal.SIGHUP)
+        assert heard == [signal.SIGTERM, signal.SIGHUP]
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@needs_hang_ups
 def test_hang_ups_stay_ignored_as_nohup_has_them():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
