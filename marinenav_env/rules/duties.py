@@ -36,6 +36,8 @@ manoeuvre; a stand-on vessel stays below both."""
 EARLY = 10.0
 """A manoeuvre is early when it is substantial before the vessels are this close (m), or while more
 than half of the gap at the beginning is left."""
+APART = 1.1
+"""Vessels that move apart are past each other, whoever is ahead, at this many times their nearest distance."""
 
 
 class Duties(NamedTuple):
@@ -51,6 +53,8 @@ class Duties(NamedTuple):
     """Own speed over ground when the encounter began (m/s)."""
     other_heading: Tensor
     """Heading of the other when the encounter began (rad)."""
+    nearest: Tensor
+    """Smallest distance since the encounter began (m)."""
     aspect: Tensor
     """Last bearing of the own vessel from the other's first heading (rad)."""
     side: Tensor
@@ -64,7 +68,7 @@ class Duties(NamedTuple):
 
 
 def no_duties(scenario: Scenario) -> Tensor:
-    """Return the duties [E, R, R, F] at the start of episodes, the other vessel before the own one; F as in Duties."""
+    """Return duties [E, R, R, F] before the first frame: none; the other vessel before the own one, F as in Duties."""
     envs, robots = scenario.robot_mask.shape
     return scenario.goal.new_zeros(envs, robots, robots, len(Duties._fields))
 
@@ -79,8 +83,9 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
     """Return the duties after a step.
 
     Args:
-        duties: [E, R, R, F] duties before the step, the other vessel before the own one.
-        state: state after the motion, batch [E].
+        duties: [E, R, R, F] duties before the step, the other vessel before the own one; no_duties before the first
+            frame.
+        state: state after the motion, or at the start; batch [E].
         active: [E, R] bool: active before the step.
         parameters: vessels and sensors, batch [E or 1].
         rules: zones of the rules of the sea.
@@ -101,6 +106,7 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
     first = {
         "role": roles(seen).to(speed.dtype),
         "soon": (0.5 * (seen.distance + contact)).clamp_max(EARLY),
+        "nearest": seen.distance,
         "heading": own,
         "speed": speed,
         "other_heading": other,
@@ -110,7 +116,9 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
     crosses = visible & ~begins & (aspect * known.aspect <= 0.0) & (aspect.abs() < 0.5 * math.pi)
     near = (seen.distance < rules.stand_on_until) | (seen.miss.abs() >= rules.domain)
     freed = present & (started.role > 0.0) & ~begins & near
-    started = started._replace(aspect=aspect, free=started.free.maximum(freed.to(speed.dtype)))
+    nearest = torch.where(present, started.nearest.minimum(seen.distance), started.nearest)
+    free = started.free.maximum(freed.to(speed.dtype))
+    started = started._replace(nearest=nearest, aspect=aspect, free=free)
     return env_first(torch.stack(_judged(started, seen, present, own, speed, crosses)))
 
 
@@ -128,9 +136,12 @@ def _judged(known: Duties, seen: Pairs, present: Tensor, own: Tensor, speed: Ten
     head_on, gives_way, overtakes = (known.role == role for role in (HEAD_ON, GIVE_WAY, OVERTAKING))
     keeps_clear = head_on | gives_way | overtakes
     due, closing = present & (known.role > 0.0), seen.time > 0.0
+    # What a vessel does after the closest approach is no manoeuvre; if they come closer still, it was before it.
+    meets = due & (seen.distance <= known.nearest)
+    together = seen.distance < APART * known.nearest
     # One that has slowed down or stopped is not past a vessel ahead of it.
-    faces = (head_on | overtakes) & (seen.bearing.abs() < 0.5 * math.pi)
-    meets, past = due & (closing | faces), due & ~closing & ~faces
+    faces = (head_on | overtakes) & (seen.bearing.abs() < 0.5 * math.pi) & together
+    past = due & ~closing & ~faces
     off, share = wrap_to_pi(own - known.heading), speed / known.speed.clamp_min(1e-6)
     turned = meets & (off.abs() >= TURNS)
     side = torch.where(turned & (known.side == 0.0), off.sign(), known.side)
@@ -142,7 +153,8 @@ def _judged(known: Duties, seen: Pairs, present: Tensor, own: Tensor, speed: Ten
     # Who has to keep clear of anybody need not stand on.
     stands_on = ((known.role == STAND_ON) | (known.role == OVERTAKEN)) & ~keeps_clear.any(1, keepdim=True)
     leaves = (off.abs() >= TURNS) | ((share - 1.0).abs() >= SLOWS)
-    broken = late | (due & wrong_side) | (gives_way & crosses) | (stands_on & meets & (known.free == 0.0) & leaves)
+    left = due & stands_on & (known.free == 0.0) & together & leaves
+    broken = late | (due & wrong_side) | (gives_way & crosses) | left
     flags = acted, (known.broken > 0.0) | broken
     acted_number, broken_number = (flag.to(speed.dtype) for flag in flags)
     return known._replace(side=side, acted=acted_number, broken=broken_number)

@@ -25,6 +25,7 @@ class Encounter:
         if begins:
             self.role, self.began, self.speed, self.course = role(met), own[2], speed, other[2]
             self.soon = min(10.0, 0.5 * (met.distance + self.contact))
+            self.nearest = met.distance
         bearing = (
             wrap_pi(math.atan2(own[1] - other[1], own[0] - other[0]) - self.course) if self.role != "none" else 0.0
         )
@@ -33,6 +34,7 @@ class Encounter:
             ahead = bearing * self.bearing <= 0.0 and abs(bearing) < 0.5 * math.pi
             self.crosses = ahead and met.distance <= self.reach
             self.free = self.free or met.distance < until or abs(met.miss) >= domain
+            self.nearest = min(self.nearest, met.distance)
         self.bearing, self.met, self.now, self.heading = bearing, met, speed, own[2]
 
     @property
@@ -43,16 +45,18 @@ class Encounter:
         """Note what the frame breaks; ``free``: has to keep clear of nobody."""
         if self.role == "none":
             return
+        nearest = self.met.distance == self.nearest
+        apart = self.met.distance >= 1.1 * self.nearest
         ahead = self.role in ("head-on", "overtaking") and abs(self.met.bearing) < 0.5 * math.pi
-        past = self.met.time <= 0.0 and not ahead
+        past = self.met.time <= 0.0 and (apart or not ahead)
         off, share = wrap_pi(self.heading - self.began), self.now / max(self.speed, 1e-6)
         turned, slowed = abs(off) >= math.radians(15.0), share < 0.7
         acted = self.acted
-        if not past:
+        if nearest:
             if turned and self.side == 0.0:
                 self.side = math.copysign(1.0, off)
             self.acted = self.acted or turned or slowed
-        if self.keeps_clear and not past and not acted and self.met.distance < self.soon:
+        if self.keeps_clear and nearest and not acted and self.met.distance < self.soon:
             self.broken = True
         if self.keeps_clear and past and not self.acted:
             self.broken = True
@@ -62,6 +66,6 @@ class Encounter:
             self.broken = True
         if self.role == "give-way" and self.crosses:
             self.broken = True
-        holds = self.role in ("stand-on", "overtaken") and free and not self.free and not past
+        holds = self.role in ("stand-on", "overtaken") and free and not self.free and not apart
         if holds and (turned or abs(share - 1.0) >= 0.3):
             self.broken = True

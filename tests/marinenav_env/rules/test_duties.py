@@ -66,7 +66,7 @@ def test_duties_equal_the_oracle() -> None:
         for (e, one, two), each in theirs.items():
             values = [float(field[one, two, e]) for field in found]
             expected = each.side, each.acted, each.free, each.broken
-            assert tuple(values[6:]) == tuple(map(float, expected)), (t, e, one, two, each.role)
+            assert tuple(values[7:]) == tuple(map(float, expected)), (t, e, one, two, each.role)
     for each in theirs.values():
         roles[f"{each.role} {each.broken}"] += 1
     for name in ("head-on", "give-way", "stand-on", "overtaking", "overtaken"):
@@ -107,18 +107,23 @@ def test_a_turn_to_starboard_breaks_fewer_duties_than_one_to_port_or_none() -> N
     assert shares[0] < 0.4 and min(shares[1:]) > 0.55
 
 
-def test_new_episodes_begin_without_duties() -> None:
+def test_new_episodes_begin_with_the_duties_of_their_first_frame() -> None:
     level = replace(Level(2, 0, 0, 0.0, encounter=True, traffic=1.0), speed_spread=0.3)
     config = WorldConfig(reward=RewardConfig(broken_duty_penalty=-1.0), max_steps=25)
     env = MarineNavEnv(config, 50, scenarios=Curriculum((level,)), seed=0)
-    td, had, began = env.reset(), 0, 0
+    td, had, at_once, began = env.reset(), 0, 0, 0
     for _ in range(60):
         td.set(("robots", "action"), 2.0 * torch.rand(50, 2, 2) - 1.0)
         row, td = env.step_and_maybe_reset(td)
         duties, done = env.state.duties, row["next", "done"].squeeze(-1)
-        assert duties is not None and not duties[done].any()
+        assert duties is not None
+        world = env.world_state.now
+        none = no_duties(world.scenario)
+        first = followed(none, world.state, world.scenario.robot_mask, env.constants, config.colregs)
+        torch.testing.assert_close(duties[done], first[done])
+        at_once += int((duties[done][..., 0] > 0.0).sum())
         had, began = had + int((duties[..., 0] > 0.0).sum()), began + int(done.sum())
-    assert had > 500 and began >= 100
+    assert had > 500 and at_once > 50 and began >= 100
 
 
 def test_the_penalty_needs_states_with_duties() -> None:

@@ -355,7 +355,7 @@ def test_duties_are_counted_by_role():
     assert kept_by_role(recording, 1)["stand-on"] == (0, 0)
 
 
-@pytest.mark.parametrize(("steered_by", "suite"), [("ppo", "encounters"), ("iqn", "imazu_own")])
+@pytest.mark.parametrize(("steered_by", "suite"), [("ppo_defensive", "dnv"), ("iqn", "imazu_own")])
 def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite):
     """For rewards, which cannot wait for the closest approach; see marinenav_env.rules.duties."""
     world = WorldConfig()
@@ -369,9 +369,8 @@ def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite):
         parameters = SimpleNamespace(
             vessel=SimpleNamespace(radius=recording.vessel_radius), sensor=SimpleNamespace(range=recording.sensor_range)
         )
-        for pose, velocity, active in zip(
-            recording.poses[1:], recording.velocities[1:], recording.active[:-1], strict=True
-        ):
+        before = torch.cat((mask[None], recording.active[:-1]))
+        for pose, velocity, active in zip(recording.poses, recording.velocities, before, strict=True):
             state = SimpleNamespace(pose=pose, velocity_ground=velocity)
             known = followed(known, state, active, parameters, recording.rules)
         found = Followed(*known.transpose(1, 2).unbind(-1))
@@ -379,4 +378,4 @@ def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite):
         has[:, 1:] &= not suite.endswith("_own")  # the others keep course and speed, and break what they have to do
         asked += int(has.sum())
         same += int((has & (found.role == judged.role) & ((found.broken > 0.0) == judged.broken)).sum())
-    assert asked > 50 and same >= 0.9 * asked, (same, asked)
+    assert asked > 50 and same >= 0.98 * asked, (same, asked)
