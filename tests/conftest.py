@@ -1,12 +1,13 @@
 """The marker ``fast``: tests that start no process, compile nothing and train nothing.
 
-All tests have it but those that are ``slow``, ``gpu`` or ``heavy``, those in HEAVY, and those that
-ask for a run of the session. A test that has it and does one of these things fails, and says so.
+All have it but those that are ``slow``, ``gpu`` or ``heavy``, those in HEAVY, and those that ask for a run of the
+session. A test that has it and does one of these things, or takes long, fails and says so.
 """
 
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -96,8 +97,11 @@ HEAVY = (
     "train_RL_agents/utils/test_provenance.py",
 )
 """Modules and folders of tests that start processes, compile, train, or take long."""
+HEAVY_PATHS = {ROOT / name for name in HEAVY}
 RUNS = {"finished", "trained", "uninterrupted"}
 """Fixtures that train."""
+LONGEST = 2.0
+"""Processor time after which a fast test fails (s); most take a hundredth of a second."""
 
 
 platform.platform()  # starts `uname -p` the first time, which no fast test is then caught at
@@ -105,7 +109,7 @@ platform.platform()  # starts `uname -p` the first time, which no fast test is t
 
 def is_heavy(path: Path) -> bool:
     """Tell whether a module or folder is in HEAVY."""
-    return any(path.is_relative_to(ROOT / each) for each in HEAVY)
+    return not HEAVY_PATHS.isdisjoint((path, *path.parents))
 
 
 def is_fast(item: pytest.Item) -> bool:
@@ -154,3 +158,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
                 trainer = sys.modules["train_RL_agents.torchrl_trainer"].TorchRLTrainer
                 patch.setattr(trainer, "train", refused("train"))
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Refuse a fast test that takes many times what it may, on a slow machine and with first imports too."""
+    began = time.thread_time()
+    yield
+    if item.get_closest_marker("fast") and time.thread_time() - began > LONGEST:
+        refused(f"take more than {LONGEST:g} s of processor time")()

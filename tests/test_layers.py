@@ -81,6 +81,7 @@ def modules(package):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("package", [marinenav_env, train_RL_agents], ids=lambda each: each.__name__)
 def test_no_module_imports_itself_by_way_of_others(package):
     # The package's own list of exports names modules; nothing is imported through it.
@@ -88,6 +89,7 @@ def test_no_module_imports_itself_by_way_of_others(package):
     list(TopologicalSorter(graph).static_order())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("package", "layers"),
     [(marinenav_env, WORLD), (train_RL_agents, TRAINER)],

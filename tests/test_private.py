@@ -89,6 +89,7 @@ def test_uses_are_counted(text, count):
     assert len(private_uses(text, {"_thing"})) == count
 
 
+@pytest.mark.heavy
 def test_tests_use_few_private_parts():
     """Count uses of names with one underscore that the packages define; see private_uses."""
     known, counts = private_names(), {}

@@ -11,6 +11,7 @@ from tools import draw_rooms
 DIAMOND = {"top": {"left", "right", "low"}, "left": {"low"}, "right": {"low"}, "low": set()}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("package", draw_rooms.PACKAGES)
 def test_the_committed_drawing_is_that_of_the_imports(package):
     committed = (draw_rooms.ROOT / "docs" / draw_rooms.PACKAGES[package]).read_text()
@@ -72,6 +73,7 @@ def test_arrows_that_follow_from_others_are_left_out():
     assert draw_rooms.transitive_reduction(DIAMOND) == DIAMOND | {"top": {"left", "right"}}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("package", draw_rooms.PACKAGES)
 def test_nothing_overlaps_on_a_floor(package):
     edges = {}
@@ -92,6 +94,7 @@ def test_nothing_overlaps_on_a_floor(package):
         assert levels == list(range(levels[0], levels[-1] - 1, -1))
 
 
+@pytest.mark.heavy
 def test_files_are_written_and_lists_printed(tmp_path, capsys):
     assert draw_rooms.main(["--out", str(tmp_path)]) == 0
     for name in draw_rooms.PACKAGES.values():

@@ -27,6 +27,7 @@ def test_turns_are_asked_for_within_the_zone_only():
     assert np.isnan(draw_world.turn_map(0.0, x, y)).all()  # the same course
 
 
+@pytest.mark.heavy
 def test_terms_of_the_reward_are_all_but_the_rules():
     chosen, device = make_set("rules", WorldConfig(), episodes=1, seed=3), torch.device("cpu")
     _, recording = run_set(Contender("straight"), chosen, WorldConfig(), ActingOptions(), device, "straight")
@@ -37,6 +38,7 @@ def test_terms_of_the_reward_are_all_but_the_rules():
     assert terms["end"][-1] == -5.0
 
 
+@pytest.mark.heavy
 def test_a_figure_is_written(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["draw_world", str(tmp_path / "new"), "--only", "colregs"])
     assert draw_world.main() == 0

@@ -114,6 +114,7 @@ def test_disagreements_are_counted_with_both_marks():
     assert figures["kappa_marks_same_duty"] == 0.0 and figures["kappa_marks_by_duty"]["overtaking"] is None
 
 
+@pytest.mark.heavy
 def test_encounters_are_exported_with_beginning_and_end():
     recording = record_encounters("straight", 1)
     rows = marks(recording)
@@ -157,6 +158,7 @@ def test_the_judge_is_run_as_a_program(tmp_path, monkeypatch, capsys):
     assert content["marks_by_duty"]["stand-on"]["kept"]["kept"] == 1 and content["parameters"] == {}
 
 
+@pytest.mark.heavy
 def test_only_encounters_of_two_vessels_are_recorded():
     recording = record_encounters("straight", 1)
     assert recording.robot_mask.sum(-1).tolist() == [2] * 5 and torch.equal(recording.steps > 0, torch.ones(5) > 0)

@@ -226,6 +226,7 @@ def test_sides_have_their_own_limits():
     assert low.tolist() == [[[-250.0, -125.0]]] and high.tolist() == [[[500.0, 250.0]]]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["azimuth", "rudder"])
 def test_a_positive_angle_turns_to_port_at_a_limited_rate(kind):
     actuators = ActuatorConfig(steering=kind, angle_rate=0.1, angle_limit=0.5, rudder_lift=50.0, propeller_diameter=0.3)

@@ -37,6 +37,7 @@ def tracks() -> tuple[Tensor, Tensor]:
     return torch.cat((moved, heading[..., None]), -1), torch.cat((velocity, zero), -1)
 
 
+@pytest.mark.heavy
 def test_duties_equal_the_oracle() -> None:
     env = MarineNavEnv(world(), ENVS, scenarios=Curriculum((Level(ROBOTS, 0, 0, 0.0),)), dtype=torch.float64, seed=0)
     (poses, velocities), state, rules = tracks(), env.state.clone(), env.config.colregs
@@ -98,6 +99,7 @@ def two_vessels(turns_to: float, penalty: float = -7.0) -> Tensor:
     return torch.stack(rewards)
 
 
+@pytest.mark.heavy
 def test_a_turn_to_starboard_breaks_fewer_duties_than_one_to_port_or_none() -> None:
     shares = []
     for side in (1.0, -1.0, 0.0):
@@ -107,6 +109,7 @@ def test_a_turn_to_starboard_breaks_fewer_duties_than_one_to_port_or_none() -> N
     assert shares[0] < 0.4 and min(shares[1:]) > 0.55
 
 
+@pytest.mark.heavy
 def test_new_episodes_begin_with_the_duties_of_their_first_frame() -> None:
     level = replace(Level(2, 0, 0, 0.0, encounter=True, traffic=1.0), speed_spread=0.3)
     config = WorldConfig(reward=RewardConfig(broken_duty_penalty=-1.0), max_steps=25)

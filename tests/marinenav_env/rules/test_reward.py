@@ -114,6 +114,7 @@ def test_none_is_the_published_one() -> None:
     assert reward_function(WorldConfig()) is published_reward
 
 
+@pytest.mark.heavy
 def test_a_function_of_the_users_takes_the_place_of_the_reward() -> None:
     worlds = (MarineNavEnv(config(name), 8, scenarios=LEVELS, seed=1) for name in ("", "again"))
     first, second = (full_ahead(env, 12)["next", GROUP, "reward"] for env in worlds)

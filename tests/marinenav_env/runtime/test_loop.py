@@ -334,6 +334,7 @@ class FakeCuda:
         self.calls.append(("ended", given))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("left", [True, False])
 def test_a_failed_capture_leaves_the_device_as_it_was(monkeypatch, left):
     cuda = FakeCuda(left)

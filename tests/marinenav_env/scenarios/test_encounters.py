@@ -211,6 +211,7 @@ def test_speeds_and_meeting_times_vary_as_a_level_says() -> None:
     assert distance.amin((1, 2))[level == 1].quantile(0.1) > 10.0
 
 
+@pytest.mark.heavy
 def test_a_level_does_not_depend_on_the_vessels_of_another_beside_it() -> None:
     few = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0, time_spread=1.0)
     ways = []
@@ -228,6 +229,7 @@ def test_only_vessels_in_motion_have_other_speeds() -> None:
             Level(2, 0, 0, 0.0, encounter=True, **{name: 0.5})
 
 
+@pytest.mark.heavy
 def test_traffic_keeps_course_and_speed_whatever_it_is_told() -> None:
     levels = (Level(3, 0, 0, 0.0, encounter=True, traffic=0.7),)
     env = MarineNavEnv(num_envs=40, scenarios=Curriculum(levels, pool_size=40, refresh_size=40), dtype=DOUBLE, seed=0)

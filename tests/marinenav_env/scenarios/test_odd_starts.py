@@ -68,6 +68,7 @@ def test_what_is_odd_is_counted_by_kind(name: str) -> None:
     assert odd_starts(episode) == expected
 
 
+@pytest.mark.heavy
 def test_encounters_that_are_drawn_are_not_odd() -> None:
     levels = (Level(4, 0, 0, 0.0, encounter=True), Level(6, 0, 0, 0.0, encounter=True, traffic=0.5))
     config = WorldConfig()

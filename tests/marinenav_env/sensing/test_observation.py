@@ -126,6 +126,7 @@ def test_the_noise_of_further_sensors_follows_from_the_worlds_seed() -> None:
     assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
 
 
+@pytest.mark.heavy
 def test_further_entries_are_saved_and_restored() -> None:
     env = MarineNavEnv(config("Current"), 2, scenarios=CURRICULUM, seed=0)
     full_ahead(env, 3)

@@ -54,6 +54,7 @@ def world() -> World:
     return random_world(0, SIZES, size=22.0)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("slots", [3, 5, 12])
 def test_equals_the_oracle(world: World, slots: int) -> None:
     noise = world.noise(1)

@@ -130,6 +130,7 @@ def test_what_is_near_is_measured_down_to_zero(x: float, expected: float) -> Non
     assert seen.tolist() == [[[pytest.approx(expected, abs=1e-5)]]]
 
 
+@pytest.mark.heavy
 def test_robots_that_have_ended_measure_nothing() -> None:
     group = full_ahead(MarineNavEnv(world(scan_beams=5), 32, scenarios=LEVELS, seed=0), 50)[GROUP]
     scan, active = group["observation", "scan"], group["mask"]

@@ -46,6 +46,7 @@ def drawn_state(scenario: Any, rng: random.Random) -> State:
     )
 
 
+@pytest.mark.heavy
 def test_rates_equal_the_oracle() -> None:
     """Every behaviour, every parameter different, before, at and after the onset, also from rest."""
     rng = random.Random(0)
@@ -107,6 +108,7 @@ def behaving(name: str, onset: float = 5.0, weather: bool = False, **options: An
     return torch.stack(poses), torch.stack(thrusts)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", BEHAVIOURS)
 @pytest.mark.parametrize("weather", [False, True])
 def test_a_vessel_keeps_course_and_speed_until_the_onset(name: str, weather: bool) -> None:
@@ -118,6 +120,7 @@ def test_a_vessel_keeps_course_and_speed_until_the_onset(name: str, weather: boo
     assert (off[-1] > 1.0) == (name not in ("keep", "see_nothing"))
 
 
+@pytest.mark.heavy
 def test_what_vessels_do_after_the_onset() -> None:
     late, wrong = behaving("act_late")[0], behaving("turn_wrong")[0]
     # Starboard is where y (east) grows for a vessel that heads north.
@@ -134,6 +137,7 @@ def test_what_vessels_do_after_the_onset() -> None:
     assert turned < -0.3 and wrap_to_pi(right[14, 2]).item() == pytest.approx(-turned)
 
 
+@pytest.mark.heavy
 def test_a_vessel_that_sees_nothing_goes_to_its_goal_from_the_start() -> None:
     episode = simple_episode([(200.0, 200.0, 0.0), (0.0, 0.0, 0.5)], [(300.0, 300.0), (40.0, 0.0)], sensor=QUIET)
     episode = replace(episode, behaviour=["", "see_nothing"], onset=[0.0, 0.0])
@@ -149,6 +153,7 @@ def of_level(level: Level, **options: Any) -> MarineNavEnv:
     return MarineNavEnv(WorldConfig(max_steps=30), 16, scenarios=curriculum, seed=0, **options)
 
 
+@pytest.mark.heavy
 def test_keeping_on_is_what_scripted_vessels_did_before_there_were_behaviours() -> None:
     """Bit for bit."""
     old, new = (of_level(Level(3, 0, 0, 0.0, encounter=True, traffic=0.6)) for _ in range(2))

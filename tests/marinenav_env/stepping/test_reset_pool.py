@@ -378,6 +378,7 @@ def test_the_default_pool_is_smaller_for_large_fleets(level: Level, pool: int, r
     assert Curriculum((level,), refresh_size=2).refresh_size == 2
 
 
+@pytest.mark.heavy
 def test_many_robots_start_and_step_in_seconds() -> None:
     begun = time.perf_counter()
     level = Level(300, 0, 40, 40.0, map_size=430.0)

@@ -157,6 +157,7 @@ def test_robots_that_have_ended(
     assert np.array_equal(states[1:][later], states[:-1][later])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("key", DISCRETE)
 def test_discrete_actions_do_the_same_as_the_continuous_ones_they_stand_for(key: str) -> None:
     for discrete, continuous in zip(play([key], False), play([key], True), strict=True):
@@ -175,6 +176,7 @@ def busy() -> World:
     return random_world(3, SIZES, size=30.0, inactive=0.0)
 
 
+@pytest.mark.heavy
 def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
     path = tmp_path / "scenarios.json"
     write_scenarios(path, busy.episodes)

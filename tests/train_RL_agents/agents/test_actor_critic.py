@@ -43,6 +43,7 @@ def minimised(losses):
 # Sampling and densities --------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_categorical_samples_have_the_frequencies_of_the_softmax():
     agent = spread_out(agent_of(NAMES[0], num_actions=4))
     given = make_inputs(3, generator=seeded())
@@ -91,6 +92,7 @@ def test_density_and_entropy_are_those_of_torch(actions, state_dependent):
     assert (batch.action.abs() <= 1.0).all()
 
 
+@pytest.mark.heavy
 def test_entropy_of_squashed_numbers_is_right_on_average():
     agent, given = agent_of(NAMES[0], actions="gaussian"), make_inputs(1, generator=seeded())
     many = each_entry(given, lambda each: each.expand(50_000, *each.shape[1:]))

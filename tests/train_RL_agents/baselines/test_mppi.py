@@ -54,6 +54,7 @@ def test_who_gives_way_is_that_of_the_scalar_roles():
     assert 20 < sum(expected) < 380
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("near", [mppi.NEAR, 0.0])  # without it, collisions alone cost
 def test_objects_that_are_not_there_are_not_avoided(monkeypatch, near):
     monkeypatch.setattr(mppi, "NEAR", near)

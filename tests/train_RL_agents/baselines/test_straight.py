@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from marinenav_env import Level, WorldConfig
@@ -9,6 +10,7 @@ from train_RL_agents.baselines.straight import Straight
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 
 
+@pytest.mark.heavy
 def test_currents_are_compensated():
     world = replace(WorldConfig(), max_steps=120)
     drawn = draw_scenarios(world, (Level(1, 8, 0, 30.0),), (8,), 3)

@@ -118,6 +118,7 @@ def decisions(policy, pilots, steps=12):
         now += world.dt * world.substeps
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "boat"),
     [
@@ -330,6 +331,7 @@ def test_the_runtime_imports_numpy_alone(tmp_path):
     assert not any(f"'{name}'" in loaded for name in ("torch", "train_RL_agents", "marinenav_env"))
 
 
+@pytest.mark.heavy
 def test_the_package_is_copied_beside_onnx_files(tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "onnx", FORMATS["torchscript"])  # which needs no package
     export(make_policy("DQN"), tmp_path, ["onnx"])

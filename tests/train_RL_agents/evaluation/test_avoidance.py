@@ -77,6 +77,7 @@ FAR = (40.0, 0.0, torch.pi, 2.0, "keep", 0.0)
 LATE = (15.0, -6.5, 0.0, 2.0, "stop", 60.0)
 
 
+@pytest.mark.heavy
 def test_a_collision_is_unavoidable_if_no_manoeuvre_avoids_it():
     chosen = encounters(NEAR, FAR)
     _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
@@ -88,6 +89,7 @@ def test_a_collision_is_unavoidable_if_no_manoeuvre_avoids_it():
     }
 
 
+@pytest.mark.heavy
 def test_misbehaviour_may_come_too_late_to_be_avoided():
     """A vessel that overtakes at 8 m on the starboard side, and turns to port; it is in sight from the start."""
     chosen = encounters((2.0, 8.0, 0.0, 2.6, "turn_wrong", 1.0))
@@ -109,6 +111,7 @@ def test_behaviours_are_visible_after_their_onset():
     assert visible_misbehaviour(replace(recording, behaviour=None, onset=None)).tolist() == sight
 
 
+@pytest.mark.heavy
 def test_the_others_do_the_same_while_manoeuvres_are_tried(monkeypatch):
     """Also where another policy steers them."""
     made = encounters(NEAR)
@@ -152,6 +155,7 @@ def test_the_suite_is_scored_by_behaviour():
     assert "| stops | straight |" in evaluation.markdown()
 
 
+@pytest.mark.heavy
 def test_only_the_own_vessel_counts():
     """The other one never arrives, and the episode ends when the own one does."""
     scenarios = encounters((0.0, 80.0, 0.0, 2.0, "stop", 0.0))

@@ -106,6 +106,7 @@ def test_worlds_must_be_alike():
         common_world([here, other])
 
 
+@pytest.mark.heavy
 def test_policies_with_other_numbers_of_slots_meet_the_same_scenarios():
     policies = [contender("DQN", f"world.sensor.max_objects={slots}") for slots in (5, 2)]
     chosen = two_parts()
@@ -169,6 +170,7 @@ def test_all_episodes_of_a_file_take_as_much_as_the_largest(monkeypatch):
     assert bytes_of(monkeypatch, part, None) == 2 * step_bytes(WORLD, 3, 4)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])
 def test_estimates_are_recorded_where_they_are_known(agent_type, count):
     loaded = untrained(agent_type)

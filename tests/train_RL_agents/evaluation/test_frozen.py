@@ -33,6 +33,7 @@ CPU = torch.device("cpu")
 SLOW = ("fresh", "vessels", "weather", "faults", *OPTIONAL)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "name",
     [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in FROZEN | OPTIONAL],
@@ -118,6 +119,7 @@ def test_the_world_of_a_boat_is_scaled_to_it(tmp_path):
     assert describe(found, "mine")["boat"] == "milliampere"
 
 
+@pytest.mark.heavy
 def test_a_suite_is_run_and_scored():
     own = run_suite(Contender("straight"), "rules", CPU, 2)
     assert own.groups == tuple(make_set("rules", WorldConfig(), 1, 0).groups)
@@ -197,6 +199,7 @@ def test_imazu_is_drawn_and_told_by_role():
     assert asked > 40 and own.compliance["case 7"]["safety"] > 0.0
 
 
+@pytest.mark.heavy
 def test_others_have_no_duties_where_only_the_own_vessel_is_steered(monkeypatch):
     whole = make_set("imazu_own", WorldConfig(), 1, SEED)
     part = whole.parts[0]

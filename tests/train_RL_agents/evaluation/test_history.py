@@ -112,6 +112,7 @@ def test_an_evaluation_tells_how_far_it_is(history, agent):
     assert told[0] == (0, 3)
 
 
+@pytest.mark.heavy
 def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
     env = MarineNavEnv(CONFIG.world, 2, scenarios=Curriculum(CONFIG.training_schedule.levels), continuous=False, seed=0)
     steps = []

@@ -90,6 +90,7 @@ def test_a_blind_policy_observes_no_objects():
         find("blind:orka", "best", CPU)
 
 
+@pytest.mark.heavy
 def test_a_blind_policy_steers_as_if_it_were_alone():
     chosen = two_parts()
     straight, blind = (run_set(find(name, "best", CPU), chosen, WORLD, ActingOptions(), CPU, "x")[1] for name in
@@ -115,6 +116,7 @@ def test_who_steers_the_vessels_of_a_part():
     assert others_of(Part(WORLD, scenarios, True, others="orca"), acting, CPU) == Contender("apf")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("own", ["straight", "DQN", "PPO"])
 def test_both_policies_do_what_they_would_do(own):
     """Whether they have commands or indices, and other numbers of slots."""
@@ -142,6 +144,7 @@ def test_what_is_refused():
         )
 
 
+@pytest.mark.heavy
 def test_who_steers_the_others_is_reported():
     choice = {"suite": "imazu_own", "episodes": 1, "others": Contender("apf", is_blind=True)}
     short = {"straight": Contender("straight")}

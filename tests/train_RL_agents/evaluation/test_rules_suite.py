@@ -297,6 +297,7 @@ def test_summary_counts_only_its_rows_and_means_over_them():
     assert summary(CROSSING, found[3], [True])["starboard_turns"] == 0.0
 
 
+@pytest.mark.heavy
 def test_going_straight_breaks_every_rule():
     chosen = make_set("rules", WorldConfig(max_steps=60), 4)
     _, recording = run_set(Contender("straight"), chosen, WorldConfig(), ActingOptions(), torch.device("cpu"), "x")

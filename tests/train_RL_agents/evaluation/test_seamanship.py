@@ -355,6 +355,7 @@ def test_duties_are_counted_by_role():
     assert kept_by_role(recording, 1)["stand-on"] == (0, 0)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("steered_by", "suite"), [("ppo_defensive", "dnv"), ("iqn", "imazu_own")])
 def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite):
     """For rewards, which cannot wait for the closest approach; see marinenav_env.rules.duties."""

@@ -53,6 +53,7 @@ def acting(action):
     return lambda step: step.set(ACTION, action)
 
 
+@pytest.mark.heavy
 def test_it_equals_the_shield_on_board():
     step, command = step_of()
     count = StepShare()

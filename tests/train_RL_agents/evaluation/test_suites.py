@@ -223,6 +223,7 @@ def test_the_own_vessel_is_hit_where_others_pass_through_each_other(name):
         assert episode.start == other.start and episode.world.vessel.max_thrust == other.world.vessel.max_thrust
 
 
+@pytest.mark.heavy
 def test_every_suite_repeats():
     for name in SUITES:
         count = None if name == "paper" else 1

@@ -28,6 +28,7 @@ def short(monkeypatch):
     monkeypatch.setattr(geometry, "MAX_STEPS", 60)
 
 
+@pytest.mark.heavy
 def test_outcomes_are_in_the_order_of_the_encounters():
     """The second one is in a world of its own, as the own vessel is slow."""
     several = joined([encounter(*PASSING), encounter("overtaken", *MEETING[1:]), encounter(*MEETING)])
@@ -46,6 +47,7 @@ def test_collisions_at_close_quarters_are_unavoidable(monkeypatch):
     assert not close.failed.item() and close.clearance.item() < 0.0
 
 
+@pytest.mark.heavy
 def test_the_vessel_that_is_hit_is_known():
     far, near = encounter(*PASSING), encounter(*MEETING)
     both = type(far)(torch.tensor([2]), torch.cat((far.cell, near.cell), 1), torch.cat((far.unit, near.unit), 1))
@@ -53,6 +55,7 @@ def test_the_vessel_that_is_hit_is_known():
     assert trials.hit.tolist() == [1] and trials.collision.item()
 
 
+@pytest.mark.heavy
 def test_a_blind_policy_fails_soon_and_its_failures_fail_again(tmp_path):
     space = Space(3, ("keep",))
     result = search("random", lambda asked, seed: run_encounters(STRAIGHT, asked, WORLD, seed, CPU), space, 100, 0)
@@ -69,6 +72,7 @@ def test_a_blind_policy_fails_soon_and_its_failures_fail_again(tmp_path):
     assert len(distinct_collisions([result], [hopeless], WORLD, 0)) == int(hopeless.sum())
 
 
+@pytest.mark.heavy
 def test_episodes_that_do_not_fail_leave_their_places(monkeypatch):
     several = joined([encounter(*PASSING), encounter(*MEETING), encounter("head-on", "stop", 0.5, 0.5)])
     trials = run_encounters(STRAIGHT, several, WORLD, 0, CPU)

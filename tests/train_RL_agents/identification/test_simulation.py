@@ -20,6 +20,7 @@ def run(values, initial, steps=20):
     return Simulator(OTTER, NAMES, 2).poses(values, initial, torch.full((len(values), 2), 0.3).double(), shares)
 
 
+@pytest.mark.heavy
 def test_tracks_are_those_of_the_source():
     """Of one boat per command, over 20 s from rest."""
     commands = np.array([[100.0, 100.0], [100.0, 30.0], [-40.0, -60.0]])
@@ -39,6 +40,7 @@ def test_tracks_are_those_of_the_source():
         assert track[-1, 2] == pytest.approx(boat.eta[5], abs=0.05)
 
 
+@pytest.mark.heavy
 def test_differences_are_the_derivatives_of_automatic_differentiation():
     initial = torch.tensor([[1.0, 2.0, 0.3, 1.2, 0.1, 0.2]], dtype=torch.float64)
     for number in range(len(NAMES)):

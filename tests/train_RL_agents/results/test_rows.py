@@ -17,6 +17,7 @@ def episodes(success, level=None):
     return Episodes(level, flags, ~flags, ones, flags.float(), ones, ones, ones)
 
 
+@pytest.mark.heavy
 def test_interval_of_the_difference_is_scipys():
     stats = pytest.importorskip("scipy.stats", reason="needs the extra dev")
     generator = torch.Generator().manual_seed(0)

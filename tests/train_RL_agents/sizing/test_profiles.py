@@ -119,6 +119,7 @@ def test_auto_leaves_the_recipe_if_any_of_it_was_stated(gpu, agent):
     assert trainer == replace(config.trainer, **own)
 
 
+@pytest.mark.heavy
 def test_auto_moves_replay_that_does_not_fit_to_the_host(gpu):
     gpu(80, free=2)
     config = from_dict({"total_timesteps": 10**9, "trainer": {"num_envs": 256}})
@@ -134,6 +135,7 @@ def test_auto_moves_replay_that_does_not_fit_to_the_host(gpu):
     assert planned(config, "auto", set(), GPU).config.trainer.replay_storage == "device"
 
 
+@pytest.mark.heavy
 def test_what_was_chosen_and_changed_is_told_in_one_line(gpu):
     gpu(80)
     lines = [

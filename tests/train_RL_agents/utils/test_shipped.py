@@ -22,6 +22,7 @@ def test_a_name_is_found_from_any_folder(given, tmp_path, monkeypatch):
     assert find_shipped("pretrained", Path(given)) == shipped("pretrained")["ac_iqn"]
 
 
+@pytest.mark.heavy
 def test_policies_that_a_shipped_configuration_names_are_found_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     configs = [load_config(Path(name)) for name in shipped("configs")]
