@@ -50,7 +50,7 @@ def in_one_batch(agent, **options):
 
 
 @pytest.mark.parametrize("name", ["AC-IQN", "PPO"])
-@pytest.mark.parametrize("num_envs", [slow(4), 9, 16])
+@pytest.mark.parametrize("num_envs", [slow(4), 9, slow(16)])
 def test_batches_of_any_size_give_the_same_episodes(name, num_envs):
     agent = agent_of(name)
     env = training_env(agent, num_envs)
@@ -129,7 +129,7 @@ def all_at_once(on_step=None):
     return evaluate(noisy, MANY, WORLD, drop_ended=False, on_step=on_step, **options)
 
 
-@pytest.mark.parametrize("num_envs", [slow(1), slow(2), 5, slow(20), 21, 30])
+@pytest.mark.parametrize("num_envs", [slow(1), slow(2), 5, slow(20), 21, slow(30)])
 def test_episodes_are_the_same_wherever_and_whenever_they_begin(num_envs):
     evaluation, expected = refilled(num_envs), all_at_once().state_dict()
     assert expected["returns"].unique().numel() == len(MANY)
@@ -138,7 +138,7 @@ def test_episodes_are_the_same_wherever_and_whenever_they_begin(num_envs):
 
 
 @pytest.mark.parametrize("rows", [None, [16, 3, 20]])
-@pytest.mark.parametrize("num_envs", [slow(2), 5, 21])
+@pytest.mark.parametrize("num_envs", [slow(2), 5, slow(21)])
 def test_recordings_are_the_same_wherever_and_whenever_episodes_begin(num_envs, rows):
     recordings = []
     for run in (refilled(num_envs).run, all_at_once):

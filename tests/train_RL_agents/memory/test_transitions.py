@@ -241,8 +241,8 @@ def run(steps, n, per_batch=1):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-@pytest.mark.parametrize("per_batch", [1, 4, 7])
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("per_batch", [1, 4, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.slow), 3, 5])
 def test_random_streams(n, per_batch, seed, either_way):
     world = Stream(envs=3, robots=3, seed=seed)
     steps = [world.step() for _ in range(84)]
