@@ -12,8 +12,9 @@ import re
 import sys
 import traceback
 from collections.abc import Collection
-from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib import import_module, metadata
+from importlib.metadata import EntryPoint, EntryPoints
 from operator import attrgetter
 from typing import Any
 
@@ -53,9 +54,20 @@ def allowed() -> tuple[str, ...]:
     return tuple(sorted(_allowed))
 
 
+def _entry_points(group: str) -> EntryPoints:
+    """Return the entry points of installed packages in a group."""
+    return _all_entry_points(tuple(sys.path)).select(group=group)
+
+
+@cache
+def _all_entry_points(path: tuple[str, ...]) -> EntryPoints:
+    # Reading them opens a file of every installed package, and every configuration asks for them.
+    return metadata.entry_points()
+
+
 def registered(group: str) -> tuple[str, ...]:
     """Return the names of the entry points of installed packages in a group."""
-    return tuple(sorted(entry_points(group=group).names))
+    return tuple(sorted(_entry_points(group).names))
 
 
 def reference_of(group: str, name: str) -> str:
@@ -63,7 +75,7 @@ def reference_of(group: str, name: str) -> str:
 
     Files thus name the package that they need, and not only the entry point.
     """
-    return next((_reference(point) for point in entry_points(group=group) if point.name == name), name)
+    return next((_reference(point) for point in _entry_points(group) if point.name == name), name)
 
 
 def resolve(group: str, reference: str) -> Any:
@@ -76,7 +88,7 @@ def resolve(group: str, reference: str) -> Any:
     Raises:
         ConfigError: when nothing registers or allows the reference, or it cannot be imported.
     """
-    registered = entry_points(group=group)
+    registered = _entry_points(group)
     for point in registered:
         if reference in (point.name, _reference(point)):
             return _load(_reference(point))
