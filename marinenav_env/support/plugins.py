@@ -56,13 +56,13 @@ def allowed() -> tuple[str, ...]:
 
 def _entry_points(group: str) -> EntryPoints:
     """Return the entry points of installed packages in a group."""
-    return _all_entry_points(tuple(sys.path)).select(group=group)
+    return _read_entry_points(group, tuple(sys.path))
 
 
 @cache
-def _all_entry_points(path: tuple[str, ...]) -> EntryPoints:
+def _read_entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
     # Reading them opens a file of every installed package, and every configuration asks for them.
-    return metadata.entry_points()
+    return metadata.entry_points(group=group)
 
 
 def registered(group: str) -> tuple[str, ...]:
