@@ -23,6 +23,7 @@ from marinenav_env.support.extras import need
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.environment import SHORT_NAMES, EnvConfig
 from train_RL_agents.environments.group_env import SUCCESS, GroupEnv, reported
+from train_RL_agents.utils.device import kept_threads
 
 Make = Callable[..., EnvBase]
 _PETTINGZOO = ("pettingzoo", "mpe2")
@@ -171,6 +172,7 @@ def read_options(config: EnvConfig, make: Make) -> dict[str, Any]:
     return options
 
 
+@kept_threads()
 def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) -> GroupEnv:
     """Return environments of others with the keys of MarineNavEnv and the batch [E], seeded.
 

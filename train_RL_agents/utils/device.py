@@ -7,6 +7,7 @@ import ctypes
 import gc
 import os
 import warnings
+from collections.abc import Iterator
 
 import psutil
 import torch
@@ -61,6 +62,19 @@ def cpu_threads(wanted: int = 0) -> int:
         return min(wanted, cpu_cores())
     variable = os.environ.get(THREADS_VARIABLE, "")
     return int(variable) if variable.isdecimal() and int(variable) > 0 else idle_cores()
+
+
+@contextlib.contextmanager
+def kept_threads() -> Iterator[None]:
+    """Restore the number of CPU threads of this process at the end.
+
+    TorchRL lowers it when it starts processes, and raises it when it closes environments, those in this process too.
+    """
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def random_stream(seed: int, number: int, device: torch.device) -> torch.Generator:

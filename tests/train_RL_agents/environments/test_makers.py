@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torchrl
 
 from marinenav_env import ConfigError
 from marinenav_env.support import plugins
@@ -88,3 +89,15 @@ def test_no_file_makes_the_program_import_a_module():
 def test_settings_without_effect_or_sense_are_refused(settings, key):
     with pytest.raises(ConfigError, match=key):
         EnvConfig(**settings)
+
+
+@pytest.mark.parametrize("parallel", [False, pytest.param(True, marks=pytest.mark.heavy)])
+def test_the_number_of_threads_stays_what_was_asked_for(parallel, monkeypatch):
+    """TorchRL raises it when it closes several environments, and lowers it when it starts their processes."""
+    monkeypatch.setattr(torchrl, "_THREAD_POOL_INIT", 8)
+    torch.set_num_threads(3)  # the fixture of all tests restores it
+    env = make_env(EnvConfig(f"{HERE}:Alone", parallel=parallel), 2, CPU, 0)
+    env.step(env.rand_action(env.reset()))
+    stepping = torch.get_num_threads()
+    env.close()
+    assert (stepping, torch.get_num_threads()) == (3, 3)
