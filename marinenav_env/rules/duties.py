@@ -40,7 +40,7 @@ APART = 1.1
 """Vessels that move apart are past each other, whoever is ahead, at this many times their nearest distance."""
 
 
-class Duties(NamedTuple):
+class FollowedDuties(NamedTuple):
     """Duties of every vessel (first axis, own) towards every other (second axis), all [R, R, E]."""
 
     role: Tensor
@@ -68,14 +68,14 @@ class Duties(NamedTuple):
 
 
 def no_duties(scenario: Scenario) -> Tensor:
-    """Return duties [E, R, R, F] before the first frame: none; the other vessel before the own one, F as in Duties."""
+    """Return the duties [E, R, R, F] before the first frame: none; F as in FollowedDuties, the other vessel first."""
     envs, robots = scenario.robot_mask.shape
-    return scenario.goal.new_zeros(envs, robots, robots, len(Duties._fields))
+    return scenario.goal.new_zeros(envs, robots, robots, len(FollowedDuties._fields))
 
 
 def newly_broken(before: Tensor, after: Tensor) -> Tensor:
     """Return which vessels broke a duty between two states of all duties [E, R, R, F]; [R, E] bool."""
-    was, now = (Duties(*env_last(duties)).broken > 0.0 for duties in (before, after))
+    was, now = (FollowedDuties(*env_last(duties)).broken > 0.0 for duties in (before, after))
     return (now & ~was).any(1)
 
 
@@ -100,7 +100,7 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
         values.expand_as(seen.distance)
         for values in (heading[:, None], torch.sqrt(vx * vx + vy * vy)[:, None], heading)
     )
-    known = Duties(*env_last(duties))
+    known = FollowedDuties(*env_last(duties))
     risk = visible & (seen.time > 0.0) & (seen.time <= rules.horizon) & (seen.miss.abs() < rules.domain)
     begins = risk & (known.role == 0.0)
     first = {
@@ -122,7 +122,9 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
     return env_first(torch.stack(_judged(started, seen, present, own, speed, crosses)))
 
 
-def _judged(known: Duties, seen: Pairs, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor) -> Duties:
+def _judged(
+    known: FollowedDuties, seen: Pairs, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor
+) -> FollowedDuties:
     """Return duties with the manoeuvres of a step and with what it breaks.
 
     Args:

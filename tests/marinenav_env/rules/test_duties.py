@@ -7,7 +7,7 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig
-from marinenav_env.rules.duties import Duties, followed, newly_broken, no_duties
+from marinenav_env.rules.duties import FollowedDuties, followed, newly_broken, no_duties
 from marinenav_env.runtime.layout import env_last
 from tests.oracle.duties import Encounter
 
@@ -63,7 +63,7 @@ def test_duties_equal_the_oracle() -> None:
         for e, one, two in there:
             others = [theirs[e, one, other] for other in range(ROBOTS) if other != one]
             theirs[e, one, two].judge(not any(each.keeps_clear for each in others))
-        found = Duties(*env_last(known))
+        found = FollowedDuties(*env_last(known))
         for (e, one, two), each in theirs.items():
             values = [float(field[one, two, e]) for field in found]
             expected = each.side, each.acted, each.free, each.broken
@@ -76,7 +76,7 @@ def test_duties_equal_the_oracle() -> None:
 
 
 def test_a_duty_is_broken_once() -> None:
-    before = torch.zeros(2, 3, 3, len(Duties._fields))
+    before = torch.zeros(2, 3, 3, len(FollowedDuties._fields))
     after = before.clone()
     after[1, 2, 0, -1] = 1.0  # robot 0 towards robot 2
     assert newly_broken(before, after).nonzero().tolist() == [[0, 1]]
