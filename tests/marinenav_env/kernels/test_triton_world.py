@@ -55,7 +55,8 @@ ROUGH = WeatherConfig(
     missed=0.3,
 )
 PENALTIES = [item.name for item in fields(BY_ROLE) if item.name.endswith("_penalty")][3:]
-"""Those by role."""
+"""Those by role, but for the one that the kernel refuses."""
+PENALTIES.remove("broken_duty_penalty")
 CONTINUOUS = ["ep011", "ep013", "ep032", "ep100", "ep103", "ep105", "ep107"]
 Act = Callable[[int, State, Scenario], Tensor]
 
