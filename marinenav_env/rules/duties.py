@@ -3,8 +3,8 @@
 An encounter of two vessels begins when one sees the other and there is a risk of collision (the zones of
 ``colregs``: ``domain``, ``horizon``). The roles are those of that moment, for the rest of the episode. Whole
 recordings are judged by nearly the same definitions in evaluation.seamanship, which knows when vessels come closest
-and with whom there will be a third encounter. Here vessels that move apart are taken to be past each other, and what
-an arrival or a collision leaves open is not broken.
+and with whom there will be a third encounter. Here the closest approach is the nearest distance so far, vessels that
+move apart are taken to be past each other, and what an arrival or a collision leaves open is not broken.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ EARLY = 10.0
 """A manoeuvre is early when it is substantial before the vessels are this close (m), or while more
 than half of the gap at the beginning is left."""
 APART = 1.1
-"""Vessels that move apart are past each other, whoever is ahead, at this many times their nearest distance."""
+"""Vessels that move apart are past each other even if one is ahead of the other, at this many times their nearest
+distance."""
 
 
 class FollowedDuties(NamedTuple):
@@ -138,11 +139,10 @@ def _judged(
     head_on, gives_way, overtakes = (known.role == role for role in (HEAD_ON, GIVE_WAY, OVERTAKING))
     keeps_clear = head_on | gives_way | overtakes
     due, closing = present & (known.role > 0.0), seen.time > 0.0
-    # What a vessel does after the closest approach is no manoeuvre; if they come closer still, it was before it.
+    # What a vessel does after the closest approach does not count, unless they come closer still.
     meets = due & (seen.distance <= known.nearest)
-    together = seen.distance < APART * known.nearest
-    # One that has slowed down or stopped is not past a vessel ahead of it.
-    faces = (head_on | overtakes) & (seen.bearing.abs() < 0.5 * math.pi) & together
+    # One that has slowed down or stopped is not past a vessel ahead of it, unless that gets away.
+    faces = (head_on | overtakes) & (seen.bearing.abs() < 0.5 * math.pi) & (seen.distance < APART * known.nearest)
     past = due & ~closing & ~faces
     off, share = wrap_to_pi(own - known.heading), speed / known.speed.clamp_min(1e-6)
     turned = meets & (off.abs() >= TURNS)
@@ -155,7 +155,7 @@ def _judged(
     # Who has to keep clear of anybody need not stand on.
     stands_on = ((known.role == STAND_ON) | (known.role == OVERTAKEN)) & ~keeps_clear.any(1, keepdim=True)
     leaves = (off.abs() >= TURNS) | ((share - 1.0).abs() >= SLOWS)
-    left = due & stands_on & (known.free == 0.0) & together & leaves
+    left = meets & stands_on & (known.free == 0.0) & leaves
     broken = late | (due & wrong_side) | (gives_way & crosses) | left
     flags = acted, (known.broken > 0.0) | broken
     acted_number, broken_number = (flag.to(speed.dtype) for flag in flags)

@@ -66,6 +66,6 @@ class Encounter:
             self.broken = True
         if self.role == "give-way" and self.crosses:
             self.broken = True
-        holds = self.role in ("stand-on", "overtaken") and free and not self.free and not apart
+        holds = self.role in ("stand-on", "overtaken") and free and not self.free and nearest
         if holds and (turned or abs(share - 1.0) >= 0.3):
             self.broken = True

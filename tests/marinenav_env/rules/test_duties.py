@@ -1,5 +1,7 @@
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from torch import Tensor
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.rules.duties import FollowedDuties, followed, newly_broken, no_duties
+from marinenav_env.rules.roles import OVERTAKING
 from marinenav_env.runtime.layout import env_last
 from tests.oracle.duties import Encounter
 
@@ -73,6 +76,27 @@ def test_duties_equal_the_oracle() -> None:
     for name in ("head-on", "give-way", "stand-on", "overtaking", "overtaken"):
         assert roles[f"{name} True"] >= 3 and roles[f"{name} False"] >= 3, roles
     assert roles["none False"] >= 5
+
+
+@pytest.mark.parametrize(("turns_at", "broken"), [(None, True), (2, False), (12, True)])
+def test_who_comes_up_with_a_vessel_has_to_manoeuvre_although_it_gets_away(turns_at: int | None, broken: bool) -> None:
+    """The other speeds up after four steps; a turn counts until they have been nearest."""
+    rules, known = WorldConfig().colregs, torch.zeros(1, 2, 2, len(FollowedDuties._fields))
+    parameters: Any = SimpleNamespace(
+        vessel=SimpleNamespace(radius=torch.full((1, 2), 2.8)), sensor=SimpleNamespace(range=torch.full((1, 2), 20.0))
+    )
+    own, other = 0.0, 15.0
+    for step in range(16):
+        heading = 0.4 if turns_at is not None and step >= turns_at else 0.0
+        speed = 1.0 if step < 4 else 4.0
+        state: Any = SimpleNamespace(
+            pose=torch.tensor([[[own, 0.0, heading], [other, 0.0, 0.0]]]),
+            velocity_ground=torch.tensor([[[2.0, 0.0, 0.0], [speed, 0.0, 0.0]]]),
+        )
+        known = followed(known, state, torch.ones(1, 2, dtype=torch.bool), parameters, rules)
+        own, other = own + 1.0, other + 0.5 * speed
+    found = FollowedDuties(*env_last(known))
+    assert found.role[0, 1, 0] == OVERTAKING and bool(found.broken[0, 1, 0]) is broken
 
 
 def test_a_duty_is_broken_once() -> None:

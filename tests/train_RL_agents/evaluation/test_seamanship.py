@@ -355,7 +355,9 @@ def test_duties_are_counted_by_role():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("steered_by", "suite"), [("ppo_defensive", "dnv"), ("iqn", "imazu_own")])
+@pytest.mark.parametrize(
+    ("steered_by", "suite"), [("ppo_defensive", "dnv"), ("ppo_defensive", "imazu_ntnu"), ("iqn", "imazu_own")]
+)
 def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite):
     """For rewards, which cannot wait for the closest approach; see marinenav_env.rules.duties."""
     world = WorldConfig()
