@@ -8,10 +8,12 @@ registers it, or if the user named it on the command line (or called ``allow``).
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import traceback
 from collections.abc import Collection
+from contextlib import suppress
 from functools import cache
 from importlib import import_module, metadata
 from importlib.metadata import EntryPoint, EntryPoints
@@ -55,14 +57,21 @@ def allowed() -> tuple[str, ...]:
 
 
 def _entry_points(group: str) -> EntryPoints:
-    """Return the entry points of installed packages in a group."""
-    return _read_entry_points(group, tuple(sys.path))
+    """Return the entry points of installed packages in a group, read again when a folder of packages has changed."""
+    return _read_entry_points(group, tuple((folder, _changed(folder)) for folder in sys.path))
 
 
 @cache
-def _read_entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
+def _read_entry_points(group: str, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
     # Reading them opens a file of every installed package, and every configuration asks for them.
     return metadata.entry_points(group=group)
+
+
+def _changed(folder: str) -> int:
+    """Return when a folder last changed (ns); 0 if there is none."""
+    with suppress(OSError):
+        return os.stat(folder or ".").st_mtime_ns  # noqa: PTH116
+    return 0
 
 
 def registered(group: str) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Users' own parts: what is imported, and what is said when it is not."""
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -74,6 +75,13 @@ def test_what_the_user_named_is_imported_when_it_is_needed() -> None:
 def test_entry_points_are_found_by_name_and_by_value(reference: str, register: Callable[[str, str, str], None]) -> None:
     register(plugins.REWARDS, "mine", f"{NAME} [extra]")
     assert plugins.resolve(plugins.REWARDS, reference)(None) == 1
+
+
+def test_a_package_is_found_that_was_installed_since(folder: Path, register: Callable[[str, str, str], None]) -> None:
+    os.utime(folder, (0, 0))  # another time than that of the installation, however coarse the clock
+    assert "is not registered" in refusal("mine") and plugins.registered(plugins.REWARDS) == ()
+    register(plugins.REWARDS, "mine", NAME)
+    assert plugins.registered(plugins.REWARDS) == ("mine",) and plugins.resolve(plugins.REWARDS, "mine")(None) == 1
 
 
 def test_an_entry_point_holds_for_its_group_alone(
