@@ -1,7 +1,7 @@
 """The marker ``fast``: tests that start no process, compile nothing and train nothing.
 
 All have it but those that are ``slow``, ``gpu`` or ``heavy``, those in HEAVY, and those that ask for a run of the
-session. A test that has it and does one of these things, or takes long, fails and says so.
+session. A test that has it and does one of these things, or computes for LONGEST, fails and says so.
 """
 
 import platform
@@ -101,7 +101,7 @@ HEAVY_PATHS = {ROOT / name for name in HEAVY}
 RUNS = {"finished", "trained", "uninterrupted"}
 """Fixtures that train."""
 LONGEST = 2.0
-"""Processor time after which a fast test fails (s); most take a hundredth of a second."""
+"""Processor time after which a fast test fails, of its own thread and without fixtures (s)."""
 
 
 platform.platform()  # starts `uname -p` the first time, which no fast test is then caught at
