@@ -34,7 +34,7 @@ from train_RL_agents.collecting.waiting import Watchdog, WorkersTimeoutError
 from train_RL_agents.environments import Environment
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.compiling import shield_compilers
-from train_RL_agents.utils.device import keep_freed_memory, kept_threads, random_stream
+from train_RL_agents.utils.device import keep_freed_memory, random_stream
 
 _CPU = torch.device("cpu")
 _SEED_STRIDE = 2_000_000_011
@@ -193,7 +193,6 @@ def _makers(
     ]
 
 
-@kept_threads()
 def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
     """Start the workers on this host."""
     return MultiSyncCollector(
