@@ -469,8 +469,7 @@ class World:
         if parameters.extras is not None:
             state.actuator = steady_actuator(scenario.thrust, scenario, parameters.vessel, parameters.extras)
         if self.config.reward.broken_duty_penalty:
-            none = no_duties(scenario)
-            state.duties = followed(none, state, state.active, parameters, self.config.colregs)
+            state.duties = followed(no_duties(scenario), state, state.active, parameters, self.config.colregs)
         noise = self.draw_noise(source, scenario, scenario.goal.dtype)
         entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)
