@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 from marinenav_env import LEVELS, Level
 from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.support.validation import ConfigError, NonNegative, Whole, require
 from marinenav_env.vessels import Scale, scaled_level
-from train_RL_agents.config.overrides import unknown
+from train_RL_agents.config.overrides import flatten, unknown
 from train_RL_agents.utils.closest import did_you_mean
+from train_RL_agents.utils.files import read_json
+from train_RL_agents.utils.shipped import find_shipped, shipped
 
 AnyLevel = TypeVar("AnyLevel", bound=Level)
 
@@ -66,8 +69,9 @@ def as_levels(kind: type[AnyLevel], levels: Iterable[Level]) -> tuple[AnyLevel, 
 def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale) -> tuple[Level, ...]:
     """Return the levels of a schedule, of the objects or of the columns that are stated.
 
-    Columns, such as ``num_robots`` with a number for each level, are laid over levels; files of the original project
-    have them. Columns of all sizes make new levels.
+    In place of objects, a configuration may be named whose levels of this schedule are taken. Columns, such as
+    ``num_robots`` with a number for each level, are laid over levels; files of the original project have them. Columns
+    of all sizes make new levels.
 
     Args:
         section: training_schedule or eval_schedule.
@@ -81,7 +85,7 @@ def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale)
     rows: list[Any] = [scaled_level(level, scale.length, scale.speed) for level in LEVELS]
     for layer in layers:
         if layer.get(key) is not None:
-            rows = _listed(layer[key])
+            rows = _listed(_content(section, layer[key]))
         stated = {name: layer.get(f"{section}.{name}") for name in COLUMNS[section]}
         columns = {name: _listed(column) for name, column in stated.items() if column is not None}
         if columns.keys() >= {*SIZES}:
@@ -92,6 +96,21 @@ def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale)
             require(len(column) == len(rows), f"{section}.{name}", tuple(column), allowed)
             rows = [row | {COLUMNS[section][name]: value} for row, value in zip(rows, column, strict=True)]
     return tuple(_make_level(kind, row, f"{key}: level {number}", scale) for number, row in enumerate(rows, 1))
+
+
+def _content(section: str, levels: Any) -> Any:
+    """Return levels as stated, those of a configuration where its name stands in their place.
+
+    Raises:
+        ConfigError: when there is no such file, or it lists no levels itself.
+    """
+    if not isinstance(levels, str):
+        return levels
+    key, file = f"{section}.levels", find_shipped("configs", Path(levels))
+    hint = "" if file.is_file() else did_you_mean(levels, shipped("configs"))
+    listed = flatten(read_json(file)).get(key) if file.is_file() else None
+    require(isinstance(listed, list), key, levels, f"a list of levels, or a configuration that has one{hint}")
+    return listed
 
 
 def _listed(value: Any) -> list[Any]:

@@ -82,7 +82,8 @@ class TrainingSchedule:
     levels: tuple[TrainingLevel, ...] = as_levels(TrainingLevel, LEVELS)
     """Levels from which training scenarios are sampled, as JSON objects. With {"like": NAME}, omitted
     fields are those of the named level: published_1 to published_6, crossing, traffic,
-    unruly, narrow_crossing, currents, crowd."""
+    unruly, narrow_crossing, currents, crowd. Or the name of a configuration whose levels are taken,
+    such as levels/sea and levels/defensive."""
     sampler: str = ""
     """A sampler of scenarios of your own, as package.module:Class, in place of the built-in one."""
     scenarios: str = ""

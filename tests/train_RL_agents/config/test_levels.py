@@ -74,6 +74,26 @@ def test_levels_of_a_program_are_of_any_kind():
     assert config.training_schedule.levels == (TrainingLevel(2), TrainingLevel(3, weight=2.0))
 
 
+def test_levels_of_another_configuration(tmp_path):
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({"training_schedule": {"levels": TWO}}))
+    named = {"training_schedule": {"levels": str(file)}}
+    assert levels(named) == levels({"training_schedule": {"levels": TWO}})
+    assert levels({}, f"training_schedule.levels={file}", "training_schedule.num_robots=2,1")[0].num_robots == 2
+    assert levels({}, "training_schedule.levels=levels/sea") == levels(
+        json.loads((CONFIGS / "levels/sea.json").read_text())
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("levels/sae", "; did you mean levels/sea or levels/defensive?"), ("iqn_sea", ""), ("", "")],
+)
+def test_a_configuration_that_lists_no_levels(name, hint):
+    said = f"training_schedule.levels={name!r}: must be a list of levels, or a configuration that has one{hint}"
+    assert refused({"training_schedule": {"levels": name}}) == said
+
+
 def test_published_curricula_are_the_same_in_both_forms():
     usual = load_config(CONFIGS / "published_schedule.json")
     for path in sorted((CONFIGS / "faithful").glob("*.json")):
