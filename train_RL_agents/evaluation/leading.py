@@ -59,7 +59,8 @@ def leading_row(name: str, result: SuiteResult) -> dict[str, Any]:
     """
     row: dict[str, Any] = {**result.compliance.get(OVERALL, {}), **result.table[OVERALL]}
     if name not in FLEETS:
-        del row[_COLLISION]
+        for key in (_COLLISION, *(_PER_COLLISION.ends or ())):
+            del row[key]
     if result.clear_situations is not None:
         row["situations"] = "{} of {}".format(*result.clear_situations)
     clear = {group: 1.0 - result.table[group]["collision_rate"] for group in result.groups}

@@ -7,7 +7,7 @@ from train_RL_agents.evaluation.leading import leading_row, leading_table, other
 def test_a_suite_has_rates_situations_and_its_weakest_group():
     row = leading_row("dnv_own", leading_entry().suites["dnv_own"])
     assert row["situations"] == "1 of 2" and row["weakest"] == "a: 0.50"
-    assert row["hours_per_broken_rule"] == 0.125 and "hours_per_collision" not in row
+    assert row["hours_per_broken_rule"] == 0.125 and not any(key.startswith("hours_per_collision") for key in row)
     fleets = leading_row("dnv", leading_entry().suites["dnv_own"])
     assert fleets["hours_per_collision"] == 8 * 20.25 / 3600.0
     assert not {"situations", "weakest"} & leading_row("fresh", result("sc")).keys()
