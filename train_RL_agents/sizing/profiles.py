@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from marinenav_env.support.validation import require
+from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import agent_class
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyConfig
 from train_RL_agents.config.overrides import flatten
@@ -101,14 +101,17 @@ def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
     agent = agent_class(config.agent_type)
     sizes, least = (profile_sizes(agent.algorithm, name, **agent.trainer_defaults) for name in (profile, "cpu"))
     halved = [name for name in sizes if name != "replay_storage"]
-    while sizes["num_envs"] > least["num_envs"] and not _has_enough_updates(changed(config, sizes)):
+    while sizes["num_envs"] > least["num_envs"] and not _has_enough_updates(config, sizes):
         sizes |= {name: max(least[name], sizes[name] // 2) for name in halved}
     return sizes
 
 
-def _has_enough_updates(config: TrainConfig[Any]) -> bool:
-    """Return whether a run has the number of updates, or of rollouts, that ``auto`` requires."""
-    settings = config.trainer
+def _has_enough_updates(config: TrainConfig[Any], sizes: dict[str, Any]) -> bool:
+    """Return whether a run of other sizes has the number of updates, or of rollouts, that ``auto`` requires."""
+    try:
+        settings = changed(config, sizes).trainer
+    except ConfigError:  # such as more environments than a run has steps before it learns
+        return False
     return settings.learning_interval <= config.total_timesteps // settings.least_updates
 
 

@@ -1,6 +1,7 @@
 """Sizes by profile: what they set, what wins over them, and what auto chooses."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,8 @@ from tests.train_RL_agents.tiny_runs import usual_signals
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.cli import main
-from train_RL_agents.config.reading import from_dict, stated_keys
+from train_RL_agents.config.overrides import flatten
+from train_RL_agents.config.reading import from_dict, load_config, stated_keys, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.sizing.profiles import (
     CHOICES,
@@ -20,6 +22,7 @@ from train_RL_agents.sizing.profiles import (
     planned,
     profile_sizes,
 )
+from train_RL_agents.utils.shipped import shipped
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 GIB = 2**30
@@ -117,6 +120,18 @@ def test_auto_leaves_the_recipe_if_any_of_it_was_stated(gpu, agent):
     trainer = apply_profile(config, "auto", {"trainer.num_envs"}, GPU).trainer
     own = {} if agent == "PPO" else {"buffer_size": 20_000_000}
     assert trainer == replace(config.trainer, **own)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", shipped("configs"))
+def test_auto_sizes_every_shipped_configuration(gpu, name):
+    """The largest sizes may contradict other settings, such as the steps before learning starts."""
+    gpu(80)
+    config, stated = load_config(Path(name)), stated_keys(Path(name))
+    apply_profile(config, "auto", set(), GPU)
+    sized = flatten(to_dict(apply_profile(config, "auto", stated, GPU)))
+    before = flatten(to_dict(config))
+    assert all(sized[key] == before[key] for key in stated & before.keys())
 
 
 @pytest.mark.heavy
