@@ -52,7 +52,7 @@ def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto",
     local = sized = planned(config, profile, stated, device)
     if ranks.size > 1:  # each process holds its share
         local = planned(ranks.share(sized.config), "none", stated, device)
-    check(local.plan, local.config, min(at_once, len(config.seed)))
+    check(local.plan, local.config, min(at_once, len(config.seed)) * ranks.local_size)
     return sized._replace(plan=local.plan)
 
 

@@ -57,7 +57,8 @@ class Ranks:
         several = dist.is_available() and dist.is_initialized()
         self.rank = dist.get_rank() if several else 0
         self.size = dist.get_world_size() if several else 1
-        self._here = int(os.environ.get("LOCAL_WORLD_SIZE", self.size)) if several else 1
+        self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.size)) if several else 1
+        """Number of the ranks on this host."""
         self._local = int(os.environ.get("LOCAL_RANK", self.rank)) if several else 0
 
     @property
@@ -122,15 +123,15 @@ class Ranks:
         if wanted or self.size == 1:
             return cpu_threads(wanted)
         # torchrun sets OMP_NUM_THREADS itself, to 1.
-        return max(1, cpu_cores() // self._here)
+        return max(1, cpu_cores() // self.local_size)
 
     def command(self) -> list[str]:
         """Return the beginning of a command line that resumes this run with the same number of processes."""
         if self.size == 1:
             return ["marinenav"]
-        hosts = self.size // self._here
+        hosts = self.size // self.local_size
         several = ["--nnodes", str(hosts)] if hosts > 1 else []
-        count = ["--nproc-per-node", str(self._here)]
+        count = ["--nproc-per-node", str(self.local_size)]
         return ["torchrun", *several, *count, "-m", "train_RL_agents"]
 
     # Synchronisation -----------------------------------------------------------------------------

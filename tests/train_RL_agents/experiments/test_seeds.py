@@ -8,6 +8,7 @@ from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.experiments import seeds as module
 from train_RL_agents.experiments.run import run_to_the_end
 from train_RL_agents.experiments.seeds import new_runs, sized_config
+from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.sizing import profiles
 from train_RL_agents.sizing.plan import plan
@@ -21,6 +22,15 @@ def test_memory_is_planned_for_as_many_runs_as_there_are(monkeypatch, seeds, cou
     sized_config(None, [f"seed={seeds}"], "none", at_once=3)
     assert found == [counted]
     assert len(plans) == 1  # reading thousands of scenarios takes seconds
+
+
+def test_memory_is_planned_for_all_processes_of_a_host(monkeypatch):
+    ranks, found = Ranks(), []
+    ranks.local_size = 4
+    monkeypatch.setattr(module, "Ranks", lambda: ranks)
+    monkeypatch.setattr(module, "check", lambda *given: found.append(given[2]))
+    sized_config(None, ["seed=1,2"], "none", at_once=3)
+    assert found == [8]
 
 
 @pytest.mark.usefixtures("surroundings")
