@@ -24,7 +24,6 @@ from train_RL_agents.config.schema import with_execution
 from train_RL_agents.environments import environment_of
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.learning.learner import NoRoomError, out_of_memory
-from train_RL_agents.networks.encoders import is_scale
 from train_RL_agents.run.checkpoint import (
     STATE,
     TEACHER,
@@ -182,7 +181,7 @@ class TorchRLTrainer:
             weights = policy.agent.networks.state_dict()
             for agent in (self.algorithm.learner.agent, self.algorithm.learner.ema):
                 # The policy may be that of another boat: what is observed keeps the scales of this one.
-                own = {name: value for name, value in agent.networks.state_dict().items() if is_scale(name)}
+                own = {name: value for name, value in agent.networks.state_dict().items() if agent.is_setting(name)}
                 load_weights(agent, weights | own, policy.path)
         if self.ranks.is_main:
             self.history.begin()

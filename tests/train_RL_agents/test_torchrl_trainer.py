@@ -310,6 +310,16 @@ def test_weights_of_another_boat_are_a_start_and_keep_the_scales_of_this_one(tmp
     assert changed == {"self_scale", "object_scale"}
 
 
+@pytest.mark.parametrize(("learns", "expected"), [(True, 0.02), (False, 0.2)])
+def test_a_fixed_temperature_is_not_that_of_given_weights(tmp_path, learns, expected):
+    first, policy = new_run(tmp_path / "first", "agent_type=SAC"), tmp_path / "first.pt"
+    save_policy(policy, TorchRLTrainer(first, quiet=True).algorithm.learner.agent, first.config, 0, {})
+    words = (f"agent.learn_temperature={learns}", "agent.temperature=0.2", f"load_model={policy}")
+    learner = TorchRLTrainer(new_run(tmp_path / "next", "agent_type=SAC", *words), quiet=True).algorithm.learner
+    for agent in (learner.agent, learner.ema):
+        assert agent.networks["temperature"]().exp().item() == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("agent", ["AC-IQN", "DQN"])
 def test_training_starts_from_given_weights(tmp_path, agent):
     words = (f"agent_type={agent}",)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from train_RL_agents.networks.encoders import EncoderConfig
+from train_RL_agents.networks.encoders import EncoderConfig, is_scale
 from train_RL_agents.networks.observation import PUBLISHED, Observation, ObservationSpec
 
 
@@ -112,6 +112,10 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """Add copies of the named networks to ``targets``."""
         for name in names:
             self.targets[name] = copy.deepcopy(self.networks[name]).requires_grad_(False)
+
+    def is_setting(self, name: str) -> bool:
+        """Return whether an entry of the weights follows from the configuration, and so is not loaded from a policy."""
+        return is_scale(name)
 
     # Acting -------------------------------------------------------------------------------------
 

@@ -67,6 +67,11 @@ class SAC(ActionCriticAgent[SACConfig]):
         stated = self.config.target_entropy
         self.target_entropy = -float(self.spec.action_size) if stated is None else stated
 
+    def is_setting(self, name: str) -> bool:
+        """Return whether an entry of the weights follows from the configuration, as a fixed temperature does."""
+        is_fixed = name.startswith("temperature.") and not self.config.learn_temperature
+        return is_fixed or super().is_setting(name)
+
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
         """Return the mean and log standard deviation before squashing, [B, D] each; risk does not apply."""
         mean, log_std = self.networks["actor"](observation)
