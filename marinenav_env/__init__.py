@@ -1,4 +1,4 @@
-"""Batched world of autonomous surface vessels in torch, and its TorchRL environment."""
+"""Batched simulator of autonomous surface vessels in PyTorch, with its TorchRL environment."""
 
 import gymnasium
 

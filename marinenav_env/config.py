@@ -34,9 +34,9 @@ NonNegativePerRobot = Annotated[PerRobot, at_least(0.0)]
 FractionPerRobot = Annotated[PerRobot, at_least(0.0), at_most(1.0)]
 Steering = Literal["thrusters", "azimuth", "rudder"]
 STEERING: tuple[Steering, ...] = ("thrusters", "azimuth", "rudder")
-"""Kinds of steering, in the order of their numbers in tensors."""
+"""Kinds of steering; tensors hold the index of a kind in this tuple."""
 HULL_TERMS = ("xUUU", "yVVV", "nRRR", "nUV", "cross_flow", "cross_flow_length", "single_rotation")
-"""Fields of VesselConfig that the published vessel lacks; see physics.actuators."""
+"""Fields of VesselConfig with hull terms that the published vessel lacks; see physics.actuators."""
 
 
 @dataclass(frozen=True)
@@ -47,32 +47,34 @@ class ActuatorConfig:
     """
 
     steering: Steering | tuple[Steering, ...] = "thrusters"
-    """Two fixed thrusters, or one that the right command turns (azimuth), or one with a rudder that it turns."""
+    """Kind of steering: two fixed thrusters (thrusters), one thruster that the right command turns (azimuth), or one
+    thruster and a rudder that the right command turns (rudder)."""
     lag: NonNegativePerRobot = 0.0
     """Time constant of the shaft speeds (s)."""
     speed_exponent: PositivePerRobot = 0.5
-    """Exponent of the share of the largest thrust that is commanded, for the share of the full shaft speed: 0.5
-    inverts the propeller curve, so that thrust is as commanded; 1: the command is the shaft speed (1)."""
+    """Exponent p in shaft speed = thrust command^p, both as shares of the largest: 0.5 inverts the propeller curve, so
+    that the thrust is as commanded; with 1 the command sets the shaft speed (1)."""
     dead_band: FractionPerRobot = 0.0
-    """Share of the full shaft speed below which a commanded propeller stands still (1)."""
+    """Commanded shaft speed below which a propeller does not turn, as a share of the full speed (1)."""
     left_limit: FractionPerRobot = 1.0
-    """Share of min_thrust and max_thrust that the left side can be commanded to (1)."""
+    """Limit of the thrust commands of the left side, as a share of min_thrust and max_thrust (1)."""
     right_limit: FractionPerRobot = 1.0
-    """Share of min_thrust and max_thrust that the right side can be commanded to (1)."""
+    """Limit of the thrust commands of the right side, as a share of min_thrust and max_thrust (1)."""
     left_strength: NonNegativePerRobot = 1.0
-    """Factor on the thrust of the left side, unknown to the policy: 0.5 for a weak thruster, 0 for a dead one (1)."""
+    """Factor on the thrust of the left side that no policy observes: 0.5 for a weak thruster, 0 for a dead one (1)."""
     right_strength: NonNegativePerRobot = 1.0
-    """Factor on the thrust of the right side, unknown to the policy (1)."""
+    """Factor on the thrust of the right side that no policy observes (1)."""
     spacing: NonNegativePerRobot = 0.0
     """Distance between the two thrusters (m); 0: the width of the hull."""
     position: PerRobot = 0.0
-    """Position of the azimuth thruster or rudder, ahead of the origin (m); 0: the stern, -length / 2."""
+    """Position of the azimuth thruster or rudder along the hull, positive ahead of the origin (m); 0: the stern,
+    -length / 2."""
     angle_limit: Annotated[PerRobot, above(0.0), at_most(math.pi)] = 35.0 * math.pi / 180.0
-    """Largest angle of the azimuth thruster or rudder; a positive one pushes the stern to starboard (rad)."""
+    """Largest angle of the azimuth thruster or rudder (rad); a positive angle pushes the stern to starboard."""
     angle_rate: PositivePerRobot = 20.0 * math.pi / 180.0
-    """Largest rate of this angle (rad/s)."""
+    """Largest rate at which the azimuth thruster or rudder turns (rad/s)."""
     rudder_lift: NonNegativePerRobot = 0.0
-    """Force across a rudder at the sine 1 of its angle, per squared speed of the water there (kg/m)."""
+    """Force normal to the rudder, per sine of its angle and per squared speed of the water at it (kg/m)."""
     propeller_diameter: NonNegativePerRobot = 0.0
     """Diameter of the propeller whose slipstream reaches the rudder (m); 0: no slipstream."""
 
@@ -95,76 +97,77 @@ class VesselConfig:
     detect_radius: PositivePerRobot = 0.5 * math.hypot(5.0, 2.5)
     """Radius that the sensors of other vessels measure (m)."""
     goal_distance: PositivePerRobot = 2.0
-    """Distance to the goal within which it is reached (m)."""
+    """Distance from the goal within which a vessel has arrived (m)."""
     power_coefficient: NonNegativePerRobot = 1.0
     """Energy per newton-second of thrust (1)."""
     min_thrust: Annotated[PerRobot, at_most(0.0)] = -500.0
-    """Smallest thrust of one side (N)."""
+    """Lower limit of the thrust of one side (N); negative thrust is astern."""
     max_thrust: NonNegativePerRobot = 1000.0
-    """Largest thrust of one side (N)."""
+    """Upper limit of the thrust of one side (N)."""
     max_thrust_rate: PositivePerRobot = 1000.0
-    """Thrust change commanded by an action of 1 (N/s)."""
+    """Rate of change of the thrust that a continuous action of 1 commands (N/s)."""
     left_thrust_change: Commands = (0.0, -500.0, -1000.0, 500.0, 1000.0)
-    """Discrete commands of the left side (N/s); a discrete action is left-major."""
+    """Rates of change of the left thrust that discrete actions choose from (N/s); the index of an action is the left
+    index times the number of right rates plus the right index."""
     right_thrust_change: Commands = (0.0, -500.0, -1000.0, 500.0, 1000.0)
-    """Discrete commands of the right side (N/s)."""
+    """Rates of change of the right thrust that discrete actions choose from (N/s)."""
     m: PositivePerRobot = 400.0
     """Mass (kg)."""
     Izz: PositivePerRobot = 450.0
     """Yaw inertia (kg m^2)."""
     xDotU: PerRobot = 20.0
-    """Added mass, surge by surge acceleration (kg)."""
+    """Surge force per surge acceleration, which is minus the added mass (kg)."""
     yDotV: PerRobot = 0.0
-    """Added mass, sway by sway acceleration (kg)."""
+    """Sway force per sway acceleration, which is minus the added mass (kg)."""
     yDotR: PerRobot = 0.0
-    """Added mass, sway by yaw acceleration (kg m)."""
+    """Sway force per yaw acceleration, an added-mass term (kg m)."""
     nDotR: PerRobot = -980.0
-    """Added inertia, yaw by yaw acceleration (kg m^2)."""
+    """Yaw moment per yaw acceleration, which is minus the added inertia (kg m^2)."""
     nDotV: PerRobot = 0.0
-    """Added inertia, yaw by sway acceleration (kg m)."""
+    """Yaw moment per sway acceleration, an added-mass term (kg m)."""
     xU: PerRobot = -100.0
-    """Linear damping, surge by surge (kg/s)."""
+    """Linear damping: surge force per surge velocity (kg/s)."""
     xUU: PerRobot = -150.0
-    """Quadratic damping, surge by surge (kg/m)."""
+    """Quadratic damping: surge force per |surge velocity| times surge velocity (kg/m)."""
     yV: PerRobot = -100.0
-    """Linear damping, sway by sway (kg/s)."""
+    """Linear damping: sway force per sway velocity (kg/s)."""
     yVV: PerRobot = -150.0
-    """Quadratic damping, sway by |sway| sway (kg/m)."""
+    """Quadratic damping: sway force per |sway velocity| times sway velocity (kg/m)."""
     yR: PerRobot = 0.0
-    """Linear damping, sway by yaw rate (kg m/s)."""
+    """Linear damping: sway force per yaw rate (kg m/s)."""
     yRV: PerRobot = 0.0
-    """Quadratic damping, sway by |yaw rate| sway (kg)."""
+    """Quadratic damping: sway force per |yaw rate| times sway velocity (kg)."""
     yVR: PerRobot = 0.0
-    """Quadratic damping, sway by |sway| yaw rate (kg)."""
+    """Quadratic damping: sway force per |sway velocity| times yaw rate (kg)."""
     yRR: PerRobot = 0.0
-    """Quadratic damping, sway by |yaw rate| yaw rate (kg m)."""
+    """Quadratic damping: sway force per |yaw rate| times yaw rate (kg m)."""
     nR: PerRobot = -980.0
-    """Linear damping, yaw by yaw rate (kg m^2/s)."""
+    """Linear damping: yaw moment per yaw rate (kg m^2/s)."""
     nRR: PerRobot = -950.0
-    """Quadratic damping, yaw by |yaw rate| yaw rate (kg m^2)."""
+    """Quadratic damping: yaw moment per |yaw rate| times yaw rate (kg m^2)."""
     nV: PerRobot = 0.0
-    """Linear damping, yaw by sway (kg m/s)."""
+    """Linear damping: yaw moment per sway velocity (kg m/s)."""
     nVV: PerRobot = 0.0
-    """Quadratic damping, yaw by |sway| sway (kg)."""
+    """Quadratic damping: yaw moment per |sway velocity| times sway velocity (kg)."""
     nRV: PerRobot = 0.0
-    """Quadratic damping, yaw by |yaw rate| sway (kg m)."""
+    """Quadratic damping: yaw moment per |yaw rate| times sway velocity (kg m)."""
     nVR: PerRobot = 0.0
-    """Quadratic damping, yaw by |sway| yaw rate (kg m)."""
+    """Quadratic damping: yaw moment per |sway velocity| times yaw rate (kg m)."""
     xUUU: PerRobot = 0.0
-    """Cubic damping, surge by surge^3 (kg s/m^2)."""
+    """Cubic damping: surge force per surge velocity^3 (kg s/m^2)."""
     yVVV: PerRobot = 0.0
-    """Cubic damping, sway by sway^3 (kg s/m^2)."""
+    """Cubic damping: sway force per sway velocity^3 (kg s/m^2)."""
     nRRR: PerRobot = 0.0
-    """Cubic damping, yaw by yaw rate^3 (kg m^2 s)."""
+    """Cubic damping: yaw moment per yaw rate^3 (kg m^2 s)."""
     nUV: PerRobot = 0.0
-    """Yaw moment by surge times sway, beside that of the added mass (kg)."""
+    """Yaw moment per surge velocity times sway velocity, in addition to that of the added mass (kg)."""
     cross_flow: NonNegativePerRobot = 0.0
-    """Drag of the flow across the hull, integrated over its length, per length and squared speed (kg/m^2)."""
+    """Cross-flow drag per hull length and per squared speed of the water across the hull (kg/m^2)."""
     cross_flow_length: NonNegativePerRobot = 0.0
-    """Length over which it is integrated (m); 0: the hull length."""
+    """Length over which the cross-flow drag is integrated (m); 0: the hull length."""
     single_rotation: FractionPerRobot = 0.0
-    """Correction of the turning of the body frame, which the published simulator counts twice in the
-    velocities (1): 0: as published; 1: once, as in Fossen's equations."""
+    """Correction of the rotation of the body frame, which the published simulator counts twice in the velocities (1).
+    0: counted twice, as published; 1: counted once, as in Fossen's equations."""
     actuators: ActuatorConfig = field(default_factory=ActuatorConfig)
     """Propellers and steering."""
 
@@ -178,7 +181,7 @@ class VesselConfig:
 
     @property
     def has_extras(self) -> bool:
-        """Return whether it has actuators or hull terms that the published vessel lacks."""
+        """Return whether the vessel has actuators or hull terms that the published one lacks."""
         terms = any(getattr(self, name) != 0.0 for name in HULL_TERMS)
         return terms or self.actuators != ActuatorConfig()
 
@@ -192,25 +195,26 @@ class SensorConfig:
     angle: PositivePerRobot = 2.0 * math.pi
     """Field of view, centred on the bow (rad)."""
     max_objects: Annotated[int | Annotated[tuple[int, ...], NOT_EMPTY], at_least(1), at_most(64)] = 5
-    """Most objects in an observation, the closest first; the largest number sets the slots."""
+    """Largest number of objects that a robot observes, the closest first; the largest of all robots is the number of
+    object slots."""
     pos_std: NonNegativePerRobot = 0.05
     """Standard deviation of a measured position, per axis (m)."""
     vel_std: NonNegativePerRobot = 0.05
     """Standard deviation of a measured velocity, per axis (m/s)."""
     r_mean_ratio: Annotated[PerRobot, at_least(0.0), at_most(1.0)] = 0.8
-    """Share of the true radius in a measured radius; the rest is von Mises noise (1)."""
+    """Mean of a measured radius as a share of the true one; von Mises noise varies it by up to the rest (1)."""
     r_kappa: Annotated[PerRobot, at_least(0.0), at_most(500.0)] = 1.0
     """Concentration of the von Mises noise of a measured radius (1)."""
     scan_beams: Annotated[int, at_least(0), at_most(1024)] = 0
     """Number of beams of the range scan, the observation entry ``scan``; 0: no scan."""
     scan_angle: Annotated[float, above(0.0), at_most(2.0 * math.pi)] = 2.0 * math.pi
-    """Field of the range scan, centred on the bow and divided evenly among the beams (rad)."""
+    """Field of view of the range scan, centred on the bow and divided evenly among the beams (rad)."""
     scan_range: Positive = 20.0
     """Longest distance that the range scan measures (m)."""
     scan_std: NonNegative = 0.05
     """Standard deviation of a distance measured by the range scan (m)."""
     entries: tuple[str, ...] = ()
-    """Further observation entries: sensors as package.module:Class (see sensing.entries)."""
+    """Sensors of further observation entries, each as package.module:Class (see sensing.entries)."""
 
     def __post_init__(self) -> None:
         check_fields(self, "world.sensor")
@@ -228,40 +232,40 @@ class RewardConfig:
     timestep_penalty: float = -0.1
     """Reward of every step."""
     COLREGs_penalty: float = -0.1
-    """Weight of the turn angle phi (rad) that the rules ask for."""
+    """Weight of the turn angle phi (rad) that the rules of the sea (COLREGs) ask for."""
     collision_penalty: float = -5.0
     """Reward of a collision."""
     goal_reward: float = 10.0
     """Reward of an arrival, unless the vessel collides in the same step."""
     give_way_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Weight of a passage too close to a vessel to keep clear of, from 0 to 2 (see
-    rules.reward.role_terms); 0: not computed."""
+    """Weight of a term from 0 to 2 for passing too close to a vessel that a robot must keep clear of (see
+    rules.reward.role_terms); 0: no such term."""
     stand_on_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Weight of changes of course and speed by a vessel that must stand on, from 0 to 1."""
+    """Weight of a term from 0 to 1 for changes of course and speed by a vessel that must stand on."""
     port_turn_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Weight of the rate of turns to port when vessels meet, from 0 to 1."""
+    """Weight of a term from 0 to 1 for the rate of turns to port when vessels meet head-on or cross."""
     slowing_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Weight of slowing down without a turn to starboard when vessels meet head-on, from 0 to 1:
-    rule 14 asks for a turn."""
+    """Weight of a term from 0 to 1 for slowing down without a turn to starboard when vessels meet head-on, since rule
+    14 asks for a turn."""
     steerage_speed: NonNegative = 0.0
-    """Least speed ahead (m/s) that the penalties give_way, port_turn and slowing assume of vessels
-    that meet head-on: stopping does not replace the turn of rule 14."""
+    """Least speed ahead (m/s) that the give_way, port_turn and slowing penalties assume of vessels that meet head-on,
+    since stopping does not replace the turn of rule 14."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Weight of the speed astern, from 0 to 1 at 0.5 m/s."""
+    """Weight of a term for going astern, which rises from 0 at rest to 1 at 0.5 m/s."""
     broken_duty_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Reward of a step in which a vessel breaks a duty of an encounter, nearly as evaluations judge it
     (see rules.duties)."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Weight of the speed across the line to the goal while a vessel detects nothing, from 0 to 1
+    """Weight of a term for moving across the line to the goal while a vessel detects nothing, which rises from 0 to 1
     at 1 m/s."""
     passing_distance: NonNegative = 0.0
-    """Passing distance that these penalties ask for (m); 0: colregs.domain."""
+    """Passing distance that the give_way, stand_on, port_turn and slowing penalties ask for (m); 0: colregs.domain."""
     passing_margin: NonNegative = 0.0
-    """Part of the passing distance (m) over which half of the give_way penalty rises, the other half
-    rising over all of it; 0: the whole penalty does."""
+    """Distance inside the passing distance over which one half of the give_way penalty rises (m); the other half rises
+    over the whole passing distance. 0: all of the penalty rises over the whole passing distance."""
     function: str = ""
-    """Your own reward as package.module:function (see marinenav_env.rules.reward); empty: the
-    published one."""
+    """User-defined reward function as package.module:function (see marinenav_env.rules.reward); empty: the built-in
+    terms."""
 
     def __post_init__(self) -> None:
         check_fields(self, "world.reward")
@@ -272,25 +276,25 @@ class ColregsConfig:
     """Zones of the rules of the sea, in the frame of the other vessel's velocity (x ahead)."""
 
     min_speed: NonNegative = 0.5
-    """Speed that both vessels must have at least for a rule to apply (m/s)."""
+    """Least speed of both vessels for a rule to apply (m/s)."""
     crossing_x: Range = (-9.0, 12.0)
-    """Crossing zone, along the other's course (m)."""
+    """Bounds of the crossing zone along the other vessel's course (m)."""
     crossing_y: Range = (-17.0, 0.0)
-    """Crossing zone, across the other's course (m)."""
+    """Bounds of the crossing zone across the other vessel's course, positive to its starboard (m)."""
     crossing_corner_y: float = -7.0
-    """The crossing zone's forward corner is cut along y - this > -slope (x - crossing_x[1]) (m)."""
+    """Corner cut off the crossing zone: y - crossing_corner_y > -crossing_corner_slope * (x - crossing_x[1]) (m)."""
     crossing_corner_slope: float = 7.0 / 12.0
-    """Slope in the cut of the crossing zone (1)."""
+    """Minus the slope of the line that cuts the corner off the crossing zone (1); see crossing_corner_y."""
     crossing_heading: Range = (math.pi / 4, 3 * math.pi / 4)
-    """Own course relative to the other's for crossing (rad)."""
+    """Bounds of the own course relative to the other vessel's in a crossing (rad)."""
     head_on_x: Range = (0.0, 17.0)
-    """Head-on zone, along the other's course (m)."""
+    """Bounds of the head-on zone along the other vessel's course (m)."""
     head_on_half_width: NonNegative = 4.5
-    """Half width of the head-on zone (m)."""
+    """Half of the width of the head-on zone across the other vessel's course (m)."""
     head_on_heading: float = 3 * math.pi / 4
     """Difference of the courses above which vessels are head-on (rad)."""
     clearance: NonNegative = 1.0
-    """Margin added to the other's radius for the tangent on which to pass it (m)."""
+    """Margin added to the other vessel's radius for the tangent along which to pass it (m)."""
     domain: Positive = 8.0
     """Smallest passing distance that vessels should keep, from centre to centre (m)."""
     horizon: Positive = 20.0
@@ -304,35 +308,38 @@ class ColregsConfig:
 
 @dataclass(frozen=True)
 class ScenarioConfig:
-    """Sampling of scenarios."""
+    """Sampling of scenarios: map, distances, currents and obstacles."""
 
     width: Positive = 55.0
     """Map size along x (m)."""
     height: Positive = 55.0
     """Map size along y (m)."""
     start_margin: NonNegative = 2.0
-    """Least distance of starts and goals to the edge of the map (m)."""
+    """Least distance of starts and goals from the edge of the map (m)."""
     obstacle_margin: NonNegative = 5.0
-    """Least distance of obstacle centres to the edge of the map (m)."""
+    """Least distance of obstacle centres from the edge of the map (m)."""
     clear_r: NonNegative = 10.0
-    """Least distance of starts to starts, goals to goals, and obstacles and cores to both (m)."""
+    """Least distance between starts, between goals, and of the edges of obstacles and cores from starts and goals
+    (m)."""
     core_radius: Positive = 0.5
     """Radius r_c of a vortex core (m)."""
     v_rel_max: Positive = 1.0
-    """Largest current speed where the currents of two cores that turn the same way meet (m/s)."""
+    """Largest sum of the current speeds of two cores of the same rotation, each taken at the centre of the other
+    (m/s)."""
     p: Positive = 0.8
-    """Largest share of the weaker core's edge speed for cores that turn opposite ways (1)."""
+    """Largest current speed of the stronger of two cores of opposite rotation near the weaker one, as a share of the
+    edge speed of the weaker one (1)."""
     v_range: Annotated[Range, at_least(0.0)] = (3.0, 3.0)
-    """Current speed at the edge of a core, drawn uniformly (m/s)."""
+    """Range of the current speed at the edge of a vortex core, drawn uniformly (m/s)."""
     obs_r_range: Annotated[Range, at_least(0.0)] = (1.0, 1.0)
-    """Obstacle radius, drawn uniformly (m)."""
+    """Range of the obstacle radius, drawn uniformly (m)."""
     scale: Positive = 1.0
-    """Factor on the lengths of encounters, and of the levels of suites: that of the boat's length to 5 m (1)."""
+    """Factor on the lengths of encounters and of the levels of suites: ratio of the boat's length to 5 m (1)."""
     speed_scale: Positive = 1.0
-    """Factor on the speeds of encounters: that of the boat's top speed to the published one (1)."""
+    """Factor on the speeds of encounters: ratio of the boat's top speed to the published one (1)."""
     draws: Annotated[int, at_least(1), at_most(50_000)] = 500
-    """Most draws for the robots, the cores and the obstacles of a scenario; automatically increased
-    for levels of which most scenarios would run out."""
+    """Largest number of draws for the robots, for the cores and for the obstacles of a scenario; increased
+    automatically for levels where most scenarios would need more."""
 
     def __post_init__(self) -> None:
         section = "world.scenario"
@@ -392,25 +399,25 @@ class WorldConfig:
     """Configuration of the whole world."""
 
     dt: Annotated[float, at_least(1e-4), at_most(1.0)] = 0.05
-    """Length of a substep (s)."""
+    """Length of a substep, in which the motion is integrated (s)."""
     substeps: Annotated[int, at_least(1), at_most(1000)] = 10
     """Number of substeps of a control step."""
     max_steps: Annotated[int, at_least(1), at_most(1_000_000)] = 1000
     """Control steps after which an episode is truncated."""
     ends_at_first_collision: bool = False
-    """End an episode with the first collision of any robot, as in evaluation."""
+    """Whether the first collision of any robot ends the episode, as in evaluation."""
     vessel: VesselConfig = field(default_factory=VesselConfig)
-    """Hull, thrusters, hydrodynamics."""
+    """Hull, thrusters and hydrodynamics of the vessels."""
     sensor: SensorConfig = field(default_factory=SensorConfig)
-    """Perception."""
+    """Detection of other robots and obstacles."""
     reward: RewardConfig = field(default_factory=RewardConfig)
-    """Reward."""
+    """Terms of the reward."""
     colregs: ColregsConfig = field(default_factory=ColregsConfig)
-    """Rules of the sea."""
+    """Zones of the rules of the sea (COLREGs)."""
     scenario: ScenarioConfig = field(default_factory=ScenarioConfig)
-    """Sampling of scenarios."""
+    """Sampling of scenarios: map, distances, currents and obstacles."""
     weather: WeatherConfig = field(default_factory=WeatherConfig)
-    """Wind, waves and faults."""
+    """Wind, waves, delayed commands and missed detections."""
 
     def __post_init__(self) -> None:
         check_fields(self, "world")

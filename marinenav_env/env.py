@@ -52,14 +52,14 @@ from marinenav_env.support.seeds import as_seed
 from marinenav_env.support.validation import ConfigError, require
 
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
-"""Sources of scenarios, see MarineNavEnv."""
+"""Types of the argument ``scenarios`` of MarineNavEnv."""
 
 
 def _require_scenarios(scenarios: Any) -> None:
-    """Refuse values that are no source of scenarios.
+    """Refuse a value that is not a source of scenarios.
 
     Raises:
-        ConfigError: when they are of another type, or empty.
+        ConfigError: when it is of another type, or empty.
     """
     if not isinstance(scenarios, Curriculum | Scenario):
         are_episodes = isinstance(scenarios, Sequence) and len(scenarios) > 0
@@ -73,57 +73,57 @@ def _require_scenarios(scenarios: Any) -> None:
 
 
 class MarineNavEnv(EnvBase):
-    """Environment of fleets of autonomous surface vessels; batch [E], agents in the group ``robots``.
+    """TorchRL environment of fleets of autonomous surface vessels; batch [E], agents in the group ``robots``.
 
     Keys, with K object slots::
 
-        robots/observation/self_state     [E, R, 7]     see Observation
+        robots/observation/self_state     [E, R, 7]     see state.Observation
         robots/observation/objects_state  [E, R, K, 5]
         robots/observation/objects_mask   [E, R, K]     bool
         robots/observation/NAME           [E, R, ...]   other entries, see ``entries``
         robots/observation                [E, R, D]     all entries as one vector, if ``flat``
-        robots/mask                       [E, R]        bool, active before the step
+        robots/mask                       [E, R]        bool, active and controlled by actions
         robots/action                     [E, R, 2] in [-1, 1], or [E, R] index of a thrust pair
         robots/reward                     [E, R, 1]
         robots/done, terminated, truncated [E, R, 1]    bool, stay true until the episode is over
         done, terminated, truncated       [E, 1]        bool, of the whole episode
         episode_statistics                [E, S]        if requested, see ``statistics``
 
-    A robot that has ended is masked: its observation and reward are zero and its action has no
-    effect. A robot that the scenario lacks is masked, too; as in TorchRL's own environments it is
-    done (here terminated, never truncated) from the reset on. Only the mask says which robots are
-    active. Robots that no action controls (``Scenario.scripted``) are masked and done with a
-    reward of zero, but present: they observe, are observed and can be hit.
-    ``maybe_reset`` resets environments whose episode is over, without a host read.
+    A robot that has ended (arrived or collided) is masked: its observation and reward are zero and
+    its action has no effect. A robot that the scenario lacks is masked, too; as in TorchRL's own
+    environments it is done (here terminated, never truncated) from the reset on. Only the mask says
+    which robots are active. Robots that no action controls (``Scenario.scripted``) are masked and done
+    with a reward of zero, but present: they observe, are observed and can be hit.
+    ``maybe_reset`` resets environments whose episode is over, without reading device values on the host.
 
-    Actions of another shape or type are refused, and so are those of active robots that are not
-    finite or no index: before the step, or on a GPU some time after it (see check_actions).
+    Actions of a wrong shape or type raise a ConfigError, and so do actions of active robots that are not
+    finite or not a valid index: before the step, or on a GPU some time after it (see check_actions).
 
-    The same seed gives the same rollout, and the global generators are neither read nor advanced.
-    Scenarios and noise follow from the seed, the number of the environment or of the entry of the
-    reset pool, and the step; only your own sampler draws from the generator of the environment.
+    The same seed gives the same rollout, and the global generators are neither used nor advanced.
+    Scenarios and noise are functions of the seed, the index of the environment or of the reset-pool
+    entry, and the step; only a user-defined sampler draws from the generator of the environment.
 
     Args:
         config: configuration of the world; by default the published one. Episodes of a file or a
             list override its vessels, sensors, rewards and time step.
-        num_envs: number of environments E; by default the number of scenarios in a list, else 1.
-        scenarios: scenarios of the episodes. A Curriculum or your own sampler draws them during
-            the run; the path of a file, a list of episodes or scenario tensors are used in order.
-        continuous: whether actions are continuous or indices of thrust-change pairs.
+        num_envs: number of environments E; by default the number of given scenarios, or 1 if they are drawn.
+        scenarios: scenarios of the episodes. A Curriculum (None: the default one) or a user-defined sampler
+            draws them during the run; those of a file, a list of episodes or tensors are used in order.
+        continuous: whether actions are continuous; otherwise they are indices of thrust-change pairs.
         flat: whether observations are one vector per robot, as many libraries expect.
         device: any torch device.
         dtype: torch.float32 or torch.float64.
         episode_statistics: whether steps contain return, length, success, collision and the terms of
             the reward of the episode so far, see ``statistics``.
         seed: seed of the random numbers, see ``as_seed``; None draws one, also in ``set_seed``, so
-            that workers with environments of one factory differ.
+            that parallel workers whose environments come from one factory differ.
         noise: random source of noise and scenarios, for an environment that is part of a larger
-            batch; by default it follows from the seed. ``set_seed`` does not change it.
-        compile_step: whether to compile the step, with the start of episodes (fullgraph); the
-            first step then takes a while.
+            batch; by default it is derived from the seed. ``set_seed`` does not change a given source.
+        compile_step: whether to compile the step, including the start of episodes, into one graph
+            (fullgraph); the first step then takes a while.
         capture_step: whether to capture ``step_and_maybe_reset``, which collectors call, as a CUDA
-            graph; without effect on a CPU. The next step then overwrites ``world_state`` and
-            ``outcome``: assign another state rather than another tensor of it.
+            graph; without effect on a CPU. The next step then overwrites the tensors of
+            ``world_state`` and ``outcome``; to change the state, assign a whole ``world_state``.
         kernel: kernel of the step, compiled or triton, see runtime.execution.Execution.
         check_actions: whether to check the values of actions.
 
@@ -133,7 +133,7 @@ class MarineNavEnv(EnvBase):
 
     batch_locked = True
     world: World
-    """Simulator as pure functions."""
+    """Simulator of the environments as pure functions of tensors."""
     _outcome: Outcome | None
 
     def __init__(
@@ -183,7 +183,7 @@ class MarineNavEnv(EnvBase):
         self._noise_given = noise is not None
         self._noise = noise or RandomSource.seeded(0, num_envs, self._generator.device)
         none = torch.zeros(num_envs, dtype=torch.bool, device=self._generator.device)
-        # Other kernels start an episode wherever one has ended.
+        # Kernels other than ``compiled`` start an episode wherever one has ended.
         self._allowed = (none, ~none) if kernel == "compiled" else None
         self._pool_begin = first_entry(source, self._noise)
         with self._users_errors():
@@ -200,10 +200,10 @@ class MarineNavEnv(EnvBase):
 
     @contextmanager
     def _users_errors(self) -> Iterator[None]:
-        """Convert errors of the user's parts to ConfigErrors; check such parts with a step.
+        """Convert errors of user-defined sensors, rewards and samplers to ConfigErrors, and check these with a step.
 
         Raises:
-            ConfigError: when a part fails or returns something else than it should.
+            ConfigError: when one of them fails or returns a wrong result.
         """
         parts = [*self.config.sensor.entries, self.config.reward.function]
         modules: list[str] = []
@@ -227,7 +227,7 @@ class MarineNavEnv(EnvBase):
             raise ConfigError(f"{named}: failed in a world ({plugins.describe_error(error, modules)})") from error
 
     def _make_world(self, compile_step: bool, statistics: bool, kernel: str) -> None:
-        """Make the parts that do not depend on the seed: source of scenarios, parameters, rules."""
+        """Create what does not depend on the seed: source of scenarios, parameters and World."""
         device, source, config = self._generator.device, self._scenarios, self.config
         self._source: Any
         if isinstance(source, Curriculum | Scenario):
@@ -240,7 +240,7 @@ class MarineNavEnv(EnvBase):
                     kind = self.dtype if tensor.is_floating_point() else tensor.dtype
                     return tensor.to(device, kind)
 
-                # Without a device, as sampled scenarios, so that both use the same compiled code.
+                # Without a device, like sampled scenarios, so that both use the same compiled code.
                 self._source = source.apply(convert, device=None)
                 robots = source.robot_mask.shape[-1]
             constants, quantiles = build_parameters([config], robots, device, self.dtype)
@@ -253,7 +253,7 @@ class MarineNavEnv(EnvBase):
         if isinstance(source, Curriculum):
             varying = ParameterSampler(constants, source.levels, robots)
             if varying.varies:
-                # At least two: a batch of one means parameters that all environments share.
+                # At least two, since a batch of one means parameters that all environments share.
                 level = torch.zeros(max(2, source.pool_size), dtype=torch.int64, device=device)
                 constants = varying.sample(level, self._noise._replace(environment=level))
                 self._varying = varying
@@ -273,7 +273,7 @@ class MarineNavEnv(EnvBase):
         self.world.entries = with_thrusts(self.world.entries, base, spread)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the environment, as EnvBase.set_seed, by any seed that ``as_seed`` accepts."""
+        """Seed the environment with any seed that ``as_seed`` accepts, like EnvBase.set_seed."""
         self.check_actions()
         next_seed: int | None = super().set_seed(None if seed is None else as_seed(seed), static_seed)
         return next_seed
@@ -306,14 +306,14 @@ class MarineNavEnv(EnvBase):
         )
 
     def _begin(self) -> WorldState:
-        """Start new episodes in all environments."""
+        """Return the state in which all environments start new episodes."""
         self.reset_pool.rewind()
         episodes = self.new_episodes()
         self.reset_pool.advance(None)
         return self.world.begin(self._pool, episodes.entries())
 
     def _make_reset_state(self, scenario: Scenario, index: Tensor, source: RandomSource | None) -> ResetState:
-        """Add the first state and observation to scenarios [P], as reset_pool.MakeResetState."""
+        """Return scenarios [P] with their first state and observation; see reset_pool.MakeResetState."""
         source = source or self._noise._replace(environment=index + self._pool_begin)
         if self._varying is not None:
             drawn = self._varying.sample(scenario.level, source)
@@ -351,17 +351,17 @@ class MarineNavEnv(EnvBase):
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """Names of the columns of ``episode_statistics``, see statistic_names; empty without them."""
+        """Names of the columns of ``episode_statistics``, see statistic_names; empty if these are not requested."""
         return self.world.statistics
 
     @property
     def generator(self) -> torch.Generator:
-        """Generator of your own sampler."""
+        """Random generator that a user-defined sampler draws from."""
         return self._generator
 
     @property
     def world_state(self) -> WorldState:
-        """Current state of all environments; it may be set."""
+        """Current state of all environments; a new state can be assigned."""
         state: WorldState = self._loop.state
         return state
 
@@ -371,7 +371,7 @@ class MarineNavEnv(EnvBase):
 
     @property
     def captures_step(self) -> bool:
-        """Return whether ``step_and_maybe_reset`` is captured, or will be."""
+        """Return whether ``step_and_maybe_reset`` is captured as a CUDA graph, or will be."""
         return self._loop.captures
 
     @property
@@ -381,7 +381,7 @@ class MarineNavEnv(EnvBase):
 
     @property
     def scenario(self) -> Scenario:
-        """Current scenarios; batch [E]."""
+        """Current scenario of every environment; batch [E]."""
         return self.world_state.now.scenario
 
     @property
@@ -412,25 +412,25 @@ class MarineNavEnv(EnvBase):
         return self._current_tensordict(result.outcome)
 
     def _action(self, tensordict: TensorDictBase) -> Tensor:
-        """Return the actions of a step, with the checks that are possible before it."""
+        """Return the actions of a step after the checks that are possible before the step."""
         action: Any = tensordict.get((GROUP, "action"), None)
         self._actions.before(action, controlled(self.world_state.now))
         return action
 
     def check_actions(self) -> None:
-        """Check the actions since the last check; on a GPU this reads a flag.
+        """Check all actions since the last check; on a GPU this reads a flag from the device.
 
-        A full reset, ``set_seed``, ``state_dict`` and ``close`` call this, too. On a GPU it is also
-        called about every 1,000 vector steps in ``step_and_maybe_reset``, ``maybe_reset`` and
-        partial resets. A loop of ``step`` alone has to call it itself.
+        A full reset, ``set_seed``, ``state_dict`` and ``close`` call this method, too. On a GPU it is
+        also called about every 1,000 steps of the batch in ``step_and_maybe_reset``, ``maybe_reset`` and
+        partial resets. A loop that only calls ``step`` has to call it.
 
         Raises:
-            ConfigError: when an action of an active robot was not finite, or no index.
+            ConfigError: when an action of an active robot was not finite, or not a valid index.
         """
         self._actions.read()
 
     def _check_now_and_then(self) -> None:
-        """Check actions from time to time, for loops that never reset all environments."""
+        """Check actions about every 1,000 steps of the batch, for loops that never reset all environments."""
         self._actions.read_now_and_then(self.env_steps // self.num_envs)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
@@ -447,10 +447,10 @@ class MarineNavEnv(EnvBase):
         return self._current_tensordict()
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reset the environments whose episode is over, without a host read.
+        """Reset the environments whose episode is over, without reading device values on the host.
 
         Args:
-            tensordict: step after ``step_mdp``; it is updated in place.
+            tensordict: result of ``step_mdp``; it is updated in place.
 
         Returns:
             The tensordict, with the first observation of new episodes and their flags cleared.
@@ -461,17 +461,17 @@ class MarineNavEnv(EnvBase):
         return tensordict.update(self._current_tensordict())
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """Make a step and start new episodes where it ended one, as EnvBase.step_and_maybe_reset.
+        """Make a step and start a new episode wherever it ends one, like EnvBase.step_and_maybe_reset.
 
-        The generic checks of EnvBase are omitted: they take a sixth of a step of 256 environments on
-        a CPU.
+        The generic checks of EnvBase are omitted, since they take a sixth of a step of 256 environments
+        on a CPU.
 
         Args:
             tensordict: tensordict with the actions; the step is written into it under ``next``.
 
         Returns:
             The tensordict, and the input of the next step: the observation and flags, and whatever
-            else was in ``tensordict`` besides ``next``.
+            else was in ``tensordict`` in addition to ``next``.
         """
         if "next" in tensordict.keys() or "_step" in tensordict.keys():  # noqa: SIM118
             return super().step_and_maybe_reset(tensordict)  # a partial step
@@ -484,7 +484,7 @@ class MarineNavEnv(EnvBase):
         self.reset_pool.refresh(self.env_steps)
         captures = self._loop.captures
         self._outcome, step, next_input = self._loop(action.detach() if captures else action)
-        if captures:  # the next step overwrites them
+        if captures:  # the next step overwrites these tensors
             step, next_input = copied((step, next_input))
         self._restored = False
         carry_over(tensordict, next_input)
@@ -495,13 +495,13 @@ class MarineNavEnv(EnvBase):
     def make_step(
         self, world: WorldState, action: Tensor
     ) -> tuple[WorldState, tuple[Outcome, TensorDictBase, TensorDictBase]]:
-        """Make a step and start new episodes where it ended one; can be captured.
+        """Make a step from a given state and start a new episode wherever it ends one; can be captured.
 
-        The counters of noise and reset pool advance, but the state of the environment is kept.
+        The counters of noise and reset pool advance, but ``world_state`` does not change.
 
         Args:
             world: state before the step; it is not changed.
-            action: actions as of ``World.step``.
+            action: actions as in ``World.step``.
 
         Returns:
             The state that the next step starts from; and the outcome of the step, its result under
@@ -514,15 +514,15 @@ class MarineNavEnv(EnvBase):
         return result.world, (result.outcome, step, self.to_tensordict(result.world))
 
     def new_episodes(self) -> NewEpisodes:
-        """Return the reset states of the next episodes."""
+        """Return the reset states that the next episodes start from."""
         _, all_allowed = self._allowed or (None, None)
         return NewEpisodes(self._pool, self.reset_pool.next_index(), all_allowed)
 
     def no_episodes(self, noise: RandomSource) -> NewEpisodes:
-        """Return arguments of a step of the same compiled code in which no episode starts.
+        """Return what ``new_episodes`` does, but for a step of the same compiled code in which no episode starts.
 
         Args:
-            noise: random source of the noise of the step.
+            noise: random source of the noise of that step.
         """
         none, _ = self._allowed or (None, None)
         entry = self.reset_pool.next_index()
@@ -538,7 +538,7 @@ class MarineNavEnv(EnvBase):
         self.reset_pool.advance(over)
 
     def next_source(self) -> RandomSource:
-        """Return the random source of the noise of the next step, another one in every call."""
+        """Return the random source of the noise of the next step; every call returns another one."""
         return self._noise.take()
 
     def _current_tensordict(self, outcome: Outcome | None = None) -> TensorDictBase:
@@ -548,7 +548,7 @@ class MarineNavEnv(EnvBase):
 
     @property
     def active(self) -> Tensor:
-        """Return which robots are active and controlled, [E, R] bool."""
+        """Return which robots are active and controlled by actions, [E, R] bool."""
         return controlled(self.world_state.now)
 
     def to_tensordict(self, world: WorldState, outcome: Outcome | None = None) -> TensorDictBase:
@@ -556,7 +556,7 @@ class MarineNavEnv(EnvBase):
 
         Args:
             world: state of the world.
-            outcome: outcome of the step that led to it; None at the start of a step.
+            outcome: outcome of the step that led to this state; None at the start of a step.
         """
         now = world.now
         return self._as_tensordict(now.observation, controlled(now), outcome, now.statistics)
@@ -568,7 +568,7 @@ class MarineNavEnv(EnvBase):
         outcome: Outcome | None,
         statistics: Tensor | None,
     ) -> TensorDictBase:
-        """Return entries and flags under TorchRL's keys, as ``to_tensordict``."""
+        """Return entries and flags under TorchRL's keys, like ``to_tensordict``."""
         observation: Any = TensorDict(dict(entries.items()), active.shape, self.device)
         if self.flat:
             observation = flattened(observation, self.entries)
@@ -577,12 +577,12 @@ class MarineNavEnv(EnvBase):
     # Pictures -----------------------------------------------------------------------------------
 
     def render(self, mode: str = "rgb_array", fps: float | None = FPS) -> NDArray[np.uint8] | None:
-        """Draw the first environment, with the tracks of its episode as far as it has been drawn.
+        """Draw the first environment, with tracks through the states of its episode that have been drawn.
 
         Args:
             mode: ``rgb_array`` for pixels [height, width, 3], or ``human`` for a window.
-            fps: frames per second of the window, for which it waits; None: it never waits, and
-                skips frames that come too fast.
+            fps: frames per second of the window, kept by waiting; None: never wait, and skip frames
+                that come too fast.
 
         Raises:
             ConfigError: when there is no such mode, or matplotlib is not installed.
@@ -619,10 +619,10 @@ class MarineNavEnv(EnvBase):
         }
 
     def load_state_dict(self, state: Any, strict: bool = True, **kwargs: Any) -> None:
-        """Restore a state, from which the rollout continues exactly.
+        """Restore a saved state, from which the rollout continues exactly.
 
-        The next full reset starts no episode: it returns the observation of the saved state, unless
-        this is from before the first reset or step.
+        The next full reset starts no episode but returns the observation of the saved state, unless
+        that state was saved before the first reset or step.
 
         Args:
             state: state from ``state_dict``.
@@ -635,7 +635,7 @@ class MarineNavEnv(EnvBase):
         """
         if not strict:
             return
-        # Returned tensors share memory with the current state, so it must not be written to.
+        # Tensors returned earlier share memory with the current state, so a copy of it is written to.
         now, parameters = self.world_state
         self.world_state = WorldState(now.clone(), parameters)
         try:

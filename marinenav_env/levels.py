@@ -1,4 +1,4 @@
-"""Levels: sizes and difficulties of the scenarios that are drawn."""
+"""Levels: size and difficulty of sampled scenarios."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from marinenav_env.support.validation import (
 )
 
 BEHAVIOURS = ("keep", "act_late", "turn_wrong", "stop", "speed_up", "lose_left", "lose_right", "see_nothing")
-"""Behaviours of vessels that are not controlled, see stepping.behaviours; the first is to keep course and speed."""
+"""Behaviours of vessels that no policy controls (see stepping.behaviours); the first keeps course and speed."""
 Behaviours = Annotated[
     tuple[str, ...],
     Rule(f"one or more of {', '.join(BEHAVIOURS)}", lambda names: bool(names) and {*names} <= {*BEHAVIOURS}),
@@ -36,46 +36,46 @@ class Level:
     min_start_goal_dis: NonNegative = 40.0
     """Smallest distance between a robot's start and its goal (m)."""
     encounter: bool = False
-    """Let the courses of all robots (at most 6) meet at the centre of the map. They start 15 to 25 m
-    from it, or farther on nearly parallel courses if clear_r requires it, even outside of a small
-    map."""
+    """Whether the courses of all robots (at most 6) meet at the centre of the map. Robots start 15 to 25 m from it, or
+    farther where clear_r requires it on nearly parallel courses, even outside of a small map."""
     map_size: NonNegative = 0.0
-    """Side of the map (m); 0: that of the world."""
+    """Side of the square map (m); 0: the map of the world."""
     core_speed: NonNegative = 0.0
-    """Current speed at the edge of a core (m/s); 0: drawn from the world's v_range."""
+    """Current speed at the edge of a vortex core (m/s); 0: drawn from v_range of the world."""
     traffic: Fraction = 0.0
-    """Share of the robots besides the first that keep course and speed, in encounters only. Above 0,
-    all start in motion, and one may be overtaken."""
+    """Probability that a robot other than the first keeps course and speed, in encounters only. Above 0, all robots
+    start in motion, and the second may be a slow one that the first overtakes."""
     unruly: Fraction = 0.0
-    """Share of the robots besides the first that misbehave, in encounters only. Above 0, all start in
-    motion as with traffic, which the others may be."""
+    """Probability that a robot other than the first misbehaves, in encounters only. Above 0, all robots start in
+    motion; those that do not misbehave may be traffic."""
     behaviours: Behaviours = BEHAVIOURS[1:]
-    """Behaviours of robots that misbehave, drawn uniformly (see stepping.behaviours). They begin 2 to
-    8 s before the vessels would meet."""
+    """Behaviours of robots that misbehave, drawn uniformly (see stepping.behaviours). They begin 2 to 8 s before the
+    vessels would meet, except for see_nothing, which begins at the start."""
     separation: Annotated[float, at_least(0.0), at_most(1.5)] = 0.0
-    """Least difference of the courses in an encounter (rad), where the draws allow; 0: 20 degrees."""
+    """Least difference between the courses in an encounter (rad), if a draw reaches it; 0: 20 degrees."""
     slow_vessel: bool = False
-    """Make the second robot of an encounter with traffic a slow vessel that the first overtakes: 0.4
-    of the speed, 0.12 of the thrust ahead, on nearly the same course."""
+    """Whether the second robot of an encounter with traffic or unruly robots is a slow vessel, controlled by actions,
+    that the first overtakes: 0.4 of the speed, 0.12 of the thrust ahead, on nearly the same course."""
     overtaken: bool = False
-    """Make the first robot of an encounter a slow vessel, which the second comes up with from behind
-    and does not avoid: it keeps course and speed, or misbehaves. All start in motion."""
+    """Whether the first robot of an encounter is a slow vessel that the second approaches from behind and does not
+    avoid: the second keeps course and speed, or misbehaves. All robots start in motion."""
     speed_spread: Annotated[float, at_least(0.0), at_most(0.9)] = 0.3
     """Largest variation of the speeds of vessels that start in motion, as a share of the usual speed (1)."""
     time_spread: Fraction = 0.0
-    """Largest delay with which the others meet the first vessel, drawn for every one, as a share of the time until
-    the earliest would; less where vessels would start too close; 0: all meet at once. Only in motion."""
+    """Largest delay with which another vessel meets the first one, drawn for each, as a share of the time until all
+    would meet without delays; less where vessels would start too close; 0: all meet at once. Only for vessels in
+    motion."""
     noise: NonNegative = 1.0
     """Factor on the standard deviations of measured positions and velocities (1)."""
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0
-    """Largest factor on mass (with inertia) and on thrust, drawn for every robot independently from 1
-    over this to this (1)."""
+    """Largest factor on the mass and yaw inertia, and on the thrust, of a robot (1); both are drawn independently for
+    every robot, from 1 / vessel_spread to vessel_spread."""
     weather: NonNegative = 0.0
-    """Largest strength of wind, waves and faults, drawn for every scenario from 0 to this times that
-    of MODERATE (1); 0: the weather of the world."""
+    """Largest wind, waves, delay and probability of missed detections, as a multiple of those of config.MODERATE (1);
+    each is drawn for every scenario, from 0 to that multiple. 0: the weather of the world."""
     thruster_fault: Fraction = 0.0
-    """Probability that one thruster of a robot, left or right, is weak, drawn for every robot: its strength is
-    uniform from 0 to that of the world."""
+    """Probability that the left or the right thruster of a robot is weak, drawn for every robot; the strength of the
+    weak thruster is uniform from 0 to that of the world."""
 
     def __post_init__(self) -> None:
         check_fields(self, "level")
@@ -122,4 +122,5 @@ NAMED_LEVELS: dict[str, Level] = {
     "currents": Level(6, 8, 8, 40.0),
     "crowd": Level(10, 0, 6, 40.0, map_size=60.0),
 }
-"""Levels that others may be like: published ones, encounters, vortices, a crowd on its own map."""
+"""Levels by name, on which other levels are based with ``like``: published ones, encounters, vortices, and a crowd on
+a map of its own."""

@@ -18,7 +18,7 @@ STATISTICS = "episode_statistics"
 
 
 class Specs(NamedTuple):
-    """Specs of all keys, by kind."""
+    """TorchRL specs of all keys of MarineNavEnv, by kind."""
 
     observation: Composite
     action: Composite
@@ -39,7 +39,7 @@ def make_specs(
     """Return the specs for E environments and R robots.
 
     Args:
-        shape: E and R.
+        shape: number of environments E and number of robots R.
         entries: entries of the observation by name.
         flat: whether observations are one vector per robot.
         pairs: number of thrust-change pairs that discrete actions choose from; None: continuous
@@ -47,7 +47,7 @@ def make_specs(
         device: device of the tensors.
         dtype: floating-point type of the tensors.
         statistics: number of statistics of an episode; 0: not requested.
-        action_size: number of the numbers of a continuous action.
+        action_size: size of the last dimension of continuous actions.
     """
 
     def entry_spec(entry: Entry) -> Any:

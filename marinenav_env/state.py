@@ -28,7 +28,7 @@ class State(TensorClass):
     thrust: Tensor
     """[E, R, 2] left and right thrust (N)."""
     active: Tensor
-    """[E, R] bool: the robot is present and has not ended."""
+    """[E, R] bool: the robot is present and has not ended (arrived or collided)."""
     collided: Tensor
     """[E, R] bool: the robot has collided."""
     arrived: Tensor
@@ -39,8 +39,8 @@ class State(TensorClass):
     """[E, R, MOST_DELAY, 2] commands of the last steps, the latest first (N/s); None without
     weather, which may delay them."""
     actuator: Tensor | None = None
-    """[E, R, 2] shaft speeds of the left and right propeller, as shares of the full speed (1), or of the one
-    propeller and the angle of the azimuth thruster or rudder (rad); None without extras of the vessels."""
+    """[E, R, 2] shaft speeds of the left and right propeller, as shares of the full speed (1), or the shaft speed of
+    the only propeller (1) and the angle of the azimuth thruster or rudder (rad); None without Extras."""
     duties: Tensor | None = None
     """[E, R, R, F] duties of vessels (third axis) towards others (second), see rules.duties; None unless the reward
     has a term for them."""
@@ -50,9 +50,9 @@ class Scenario(TensorClass):
     """Initial conditions of an episode; batch [E]."""
 
     goal: Tensor
-    """[E, R, 2] goal (m)."""
+    """[E, R, 2] x, y of the goal (m)."""
     start: Tensor
-    """[E, R, 2] start (m)."""
+    """[E, R, 2] x, y of the start (m)."""
     heading: Tensor
     """[E, R] initial yaw (rad)."""
     velocity: Tensor
@@ -60,33 +60,33 @@ class Scenario(TensorClass):
     thrust: Tensor
     """[E, R, 2] initial left and right thrust (N)."""
     thruster_angle: Tensor
-    """[E, R, 2] angle of the left and right thruster (rad)."""
+    """[E, R, 2] fixed angle of the left and right thruster (rad)."""
     robot_mask: Tensor
     """[E, R] bool: the robot exists."""
     obstacle_position: Tensor
-    """[E, O, 2] centre (m)."""
+    """[E, O, 2] x, y of the centre of an obstacle (m)."""
     obstacle_radius: Tensor
-    """[E, O] radius (m)."""
+    """[E, O] radius of an obstacle (m)."""
     obstacle_mask: Tensor
     """[E, O] bool: the obstacle exists."""
     core_position: Tensor
-    """[E, C, 2] centre (m)."""
+    """[E, C, 2] x, y of the centre of a vortex core (m)."""
     core_circulation: Tensor
-    """[E, C] circulation (m^2/s), positive for a clockwise core, 0 where there is none."""
+    """[E, C] circulation of a vortex core (m^2/s), positive if it is clockwise, 0 in an unused slot."""
     level: Tensor
-    """[E] int64: index of the level that it was drawn for."""
+    """[E] int64: index of the level that the scenario was drawn for."""
     scripted: Tensor | None = None
-    """[E, R] bool: the robot is not controlled by actions, never collides itself and yields no training
+    """[E, R] bool: the robot is not controlled by actions, is not ended by a collision and yields no training
     data; None: there is no such robot."""
     behaviour: Tensor | None = None
-    """[E, R] int64: what a scripted robot does, an index into levels.BEHAVIOURS; None: all of them keep
-    course and speed."""
+    """[E, R] int64: what a scripted robot does, an index into levels.BEHAVIOURS; None: all scripted
+    robots keep course and speed."""
     onset: Tensor | None = None
-    """[E, R] time at which the behaviour begins (s); None without behaviours."""
+    """[E, R] time in the episode at which the behaviour begins (s); None without behaviours."""
 
 
 class Vessel(TensorClass):
-    """VesselConfig as tensors; every field is [E or 1, R or 1], broadcast where shared.
+    """VesselConfig as tensors, without actuators and hull terms; every field is [E or 1, R or 1], broadcast if shared.
 
     The discrete commands of a side have one more dimension, [E or 1, 1, n].
     """
@@ -99,8 +99,8 @@ class Vessel(TensorClass):
 class Extras(TensorClass):
     """Actuators (ActuatorConfig) and hull terms (HULL_TERMS of VesselConfig); every field is [E or 1, R or 1].
 
-    ``steering`` is the int64 index into config.STEERING; a spacing, position or length of 0 is replaced by its
-    meaning.
+    ``steering`` is the int64 index into config.STEERING. Where spacing, position or cross_flow_length is 0 in the
+    configuration, the tensor holds the value that 0 stands for.
     """
 
     __annotations__ = dict.fromkeys((*(item.name for item in fields(ActuatorConfig)), *HULL_TERMS), Tensor)
@@ -121,7 +121,7 @@ class Sensor(TensorClass):
 
 
 class Rules(TensorClass):
-    """Parameters of a whole environment; every field is [E or 1]."""
+    """Weights of the published reward and radius of vortex cores; every field is [E or 1]."""
 
     timestep_penalty: Tensor
     COLREGs_penalty: Tensor
@@ -139,36 +139,36 @@ class Weather(TensorClass):
     wave_direction: Tensor
     """[E or 1] direction that the waves run towards (rad)."""
     wave_frequency: Tensor
-    """[E or 1, W] angular frequencies (rad/s)."""
+    """[E or 1, W] angular frequencies of the waves (rad/s)."""
     wave_amplitude: Tensor
-    """[E or 1, W] amplitudes (m)."""
+    """[E or 1, W] amplitudes of the waves (m)."""
     wave_phase: Tensor
-    """[E or 1, W] phases (rad)."""
+    """[E or 1, W] phases of the waves (rad)."""
     hull_height: Tensor
     """[E or 1] height of hulls above the water (m)."""
     delay: Tensor
     """[E or 1] int64: delay of commands (control steps)."""
     missed: Tensor
-    """[E or 1] probability that an object is not detected."""
+    """[E or 1] probability that a robot does not detect an object in a step."""
 
 
 class Parameters(TensorClass):
-    """Everything that is constant over an episode; batch [E], or [1] when shared by all."""
+    """Parameters that are constant over an episode; batch [E], or [1] when all environments share them."""
 
     vessel: Vessel
     sensor: Sensor
     rules: Rules
     weather: Weather | None = None
-    """Weather; None if it is calm everywhere."""
+    """Wind, waves, delays and missed detections; None if it is calm in all environments."""
     extras: Extras | None = None
-    """Actuators and hull terms; None if all vessels have the ideal thrusters and the terms of the published one."""
+    """Actuators and hull terms; None if all vessels have ideal thrusters and none of HULL_TERMS, as published."""
 
 
 class Observation(TensorClass):
     """Measurements of perception; batch [E]; zeros for a robot that is not active."""
 
     self_state: Tensor
-    """[E, R, 7] goal x, y (m, body frame), u, v over ground (m/s), yaw rate, both thrusts (N)."""
+    """[E, R, 7] goal x, y (m, body frame), u, v over ground (m/s), yaw rate (rad/s), both thrusts (N)."""
     objects_state: Tensor
     """[E, R, K, 5] x, y (m), v_x, v_y over ground (m/s), in the body frame, radius (m)."""
     objects_mask: Tensor
@@ -187,16 +187,16 @@ class Outcome(TensorClass):
     colregs: Tensor
     """[E, R] bool: the rules of the sea ask for a turn after this step."""
     phi: Tensor
-    """[E, R] angle of that turn (rad), 0 if there is none."""
+    """[E, R] angle of the turn that the rules of the sea ask for (rad), 0 if they ask for none."""
     energy: Tensor
-    """[E, R] energy: time integral of the thrust times the power coefficient (N s)."""
+    """[E, R] energy of the step: time integral of the absolute thrusts times the power coefficient (N s)."""
     terminated: Tensor
     """[E, R] bool: the robot has collided or arrived, in this step or earlier, is absent, or is
     scripted."""
     truncated: Tensor
     """[E, R] bool: the episode is over before the robot has ended."""
     episode_terminated: Tensor
-    """[E] bool: every robot has ended, or the first collision ended an evaluation episode."""
+    """[E] bool: every robot has ended, or a collision ended the episode (``ends_at_first_collision``)."""
     episode_done: Tensor
     """[E] bool: the episode is over."""
     statistics: Tensor | None = None
@@ -216,7 +216,7 @@ class ResetState(TensorClass):
 
 
 class WorldState(NamedTuple):
-    """State of a world between two steps; also the entries of a reset pool."""
+    """State of a batch of environments between two steps; also the states of a reset pool."""
 
     now: ResetState
     """Batch [E]: scenario, state and observation."""

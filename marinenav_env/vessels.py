@@ -19,7 +19,7 @@ AnyLevel = TypeVar("AnyLevel", bound=Level)
 
 FORMAT, VERSION = "marinenav vessel", 1
 PUBLISHED = "published"
-"""Name of the vessel of the published world, which is no file."""
+"""Name of the vessel of the published world, which has no file."""
 UNITS = {
     name: unit
     for unit, names in {
@@ -44,20 +44,20 @@ UNITS = {
     }.items()
     for name in names.split()
 }
-"""Units of the numbers of a vessel file."""
+"""Unit of every number of a vessel file, by the name of the number."""
 _ACTUATORS = tuple(item.name for item in fields(ActuatorConfig))
 _VESSEL = tuple(item.name for item in fields(VesselConfig) if item.name not in ("name", "actuators"))
 _REQUIRED = ("length", "width", "m", "Izz", "min_thrust", "max_thrust")
 _DAMPING = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
-"""Damping of a motion by itself, which is negative."""
+"""Damping coefficients of surge, sway and yaw, each due to that motion itself; at most 0."""
 _TEXTS = ("name", "about", "source", "licence")
 _KEYS = ("format", "version", *_TEXTS, "approximated", "vessel")
 _RAMP = 1.0
 """Time in which the published vessel reaches full thrust ahead (s)."""
 _SMALLEST, _LONGEST, _SLOWEST, _FASTEST = 0.1, 500.0, 1.0 / 30.0, 50.0
-"""Plausible lengths (m), least top speed in lengths per second, and largest top speed (m/s)."""
+"""Bounds of plausible vessels: least and largest length (m), least top speed (lengths/s), largest top speed (m/s)."""
 _LONGEST_LAG, _HEAVIEST = 60.0, 25.0
-"""Plausible lag of shafts (s), and added mass over mass."""
+"""Largest plausible lag of shafts (s), and ratio of added mass to mass."""
 
 
 class VesselFile(NamedTuple):
@@ -74,18 +74,18 @@ class VesselFile(NamedTuple):
     approximated: tuple[str, ...]
     """Statements on what differs from the source."""
     settings: dict[str, Any]
-    """Settings below ``world.vessel`` that the file states, dotted; other hydrodynamic coefficients are 0, and
-    single_rotation is 1."""
+    """Settings below ``world.vessel`` by dotted name: those that the file states, 0 for other hydrodynamic
+    coefficients, and 1 for single_rotation unless it is stated."""
 
     @property
     def vessel(self) -> VesselConfig:
-        """Return the vessel."""
+        """Return the configuration of the vessel, completed with the settings that follow from its size and thrust."""
         return make_vessel(complete_vessel(self.settings))
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Ratios of a vessel to the published one."""
+    """Ratios of a vessel's length, top speed and largest thrust to those of the published one."""
 
     length: float
     """Ratio of the lengths; of several vessels the longest counts."""
@@ -96,7 +96,7 @@ class Scale:
 
     @property
     def time(self) -> float:
-        """Return the ratio of times."""
+        """Return the ratio of times, which is that of the lengths over that of the top speeds."""
         return self.length / self.speed
 
 
@@ -105,27 +105,27 @@ class Scale:
 
 @cache
 def vessel_files() -> dict[str, Path]:
-    """Return the files of the vessels that come with the package by name."""
+    """Return the files of the vessels that come with the package, by vessel name."""
     package = Path(__file__).parent
-    # setup.py adds the folder to a wheel; in a checkout it is beside the packages.
+    # setup.py adds the folder to a wheel; in a checkout it is next to the packages.
     inside = package / "shipped" / "vessels"
     folder = inside if inside.is_dir() else package.parent / "configs" / "vessels"
     return {file.stem: file for file in sorted(folder.glob("*.json"))}
 
 
 def read_vessel(name: str | Path) -> VesselConfig:
-    """Return a vessel; see read_vessel_file."""
+    """Return the configuration of a vessel, given its name or file; see read_vessel_file."""
     return read_vessel_file(name).vessel
 
 
 def read_vessel_file(name: str | Path) -> VesselFile:
-    """Read a vessel.
+    """Return the content of a vessel file, or of the published vessel.
 
     Args:
-        name: ``published``, the name of one that comes with the package (see vessel_files), or a JSON file.
+        name: ``published``, the name of a vessel that comes with the package (see vessel_files), or a JSON file.
 
     Raises:
-        ConfigError: when there is none, or its file is damaged or absurd.
+        ConfigError: when there is no such vessel, or its file is damaged or its numbers are not plausible.
     """
     if str(name) == PUBLISHED:
         about = "the vessel of the published world"
@@ -142,13 +142,13 @@ def read_vessel_file(name: str | Path) -> VesselFile:
 
 
 def _flat(vessel: VesselConfig) -> dict[str, Any]:
-    """Return all settings of a vessel, dotted."""
+    """Return all settings of a vessel by dotted name."""
     own = {name: value for name, value in vars(vessel).items() if name != "actuators"}
     return own | {f"actuators.{name}": value for name, value in vars(vessel.actuators).items()}
 
 
 def make_vessel(settings: Mapping[str, Any]) -> VesselConfig:
-    """Return the vessel of dotted settings."""
+    """Return the vessel that has these settings, given by dotted name."""
     prefix = "actuators."
     actuators = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
     own = {name: value for name, value in settings.items() if not name.startswith(prefix)}
@@ -156,10 +156,10 @@ def make_vessel(settings: Mapping[str, Any]) -> VesselConfig:
 
 
 def _parse(content: Any) -> VesselFile:
-    """Return the vessel of a file's content.
+    """Convert the parsed JSON of a vessel file to a VesselFile.
 
     Raises:
-        ConfigError: when it is damaged or absurd.
+        ConfigError: when it is damaged or its numbers are not plausible.
     """
     require(isinstance(content, dict), "vessel file", content, "a JSON object")
     require(content.get("format") == FORMAT, "format", content.get("format"), FORMAT)
@@ -188,10 +188,10 @@ def _parse(content: Any) -> VesselFile:
 
 
 def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield the settings that numbers, perhaps with their units, state.
+    """Yield dotted name and value of the settings in a section of a vessel file, which may state their units.
 
     Raises:
-        ConfigError: for an unknown name, another unit, or no number.
+        ConfigError: for an unknown name, a wrong unit, or a value that is not a number.
     """
     for name, given in stated.items():
         if not prefix and name == "actuators":
@@ -215,10 +215,10 @@ def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -
 
 
 def _check_hull(vessel: VesselConfig) -> None:
-    """Refuse a vessel that no boat can be.
+    """Refuse a vessel whose numbers are not plausible for a boat.
 
     Raises:
-        ConfigError: when it is one.
+        ConfigError: when a number is not plausible.
     """
     for k in _robots(vessel):
         _check_values(k)
@@ -230,7 +230,7 @@ def _check_hull(vessel: VesselConfig) -> None:
 
 
 def _check_values(k: dict[str, Any]) -> None:
-    """Refuse the numbers of one robot that no boat can have; see _check_hull."""
+    """Refuse implausible size, mass, damping or thrust of one robot; see _check_hull."""
     plausible = f"from {_SMALLEST:g} to {_LONGEST:g} m"
     require(_SMALLEST <= k["length"] <= _LONGEST, "length", k["length"], plausible)
     narrow = 0.02 * k["length"] <= k["width"] <= 3.0 * k["length"]
@@ -260,7 +260,7 @@ def _check_values(k: dict[str, Any]) -> None:
 
 
 def _check_actuators(k: dict[str, Any]) -> None:
-    """Refuse the actuators of one robot that no boat can have; see _check_hull."""
+    """Refuse implausible actuators of one robot; see _check_hull."""
     lag, exponent, band = (k[f"actuators.{name}"] for name in ("lag", "speed_exponent", "dead_band"))
     require(lag <= _LONGEST_LAG, "actuators.lag", lag, f"at most {_LONGEST_LAG:g} s")
     require(0.1 <= exponent <= 10.0, "actuators.speed_exponent", exponent, "from 0.1 to 10")
@@ -283,7 +283,7 @@ def _of_robot(value: Any, robot: int) -> Any:
 
 
 def _robots(vessel: VesselConfig) -> list[dict[str, Any]]:
-    """Return the dotted settings of each robot that size, thrust, mass or damping distinguish."""
+    """Return the settings of every robot by dotted name; one robot if all share size, thrust, mass and damping."""
     settings = _flat(vessel)
     values = [settings[name] for name in (*_REQUIRED, *_DAMPING, "xDotU", "yDotV", "nDotR", "yDotR", "nDotV")]
     count = max(len(value) if isinstance(value, tuple) else 1 for value in values)
@@ -307,17 +307,17 @@ def _top_speed(k: Mapping[str, Any]) -> float:
 
 
 def stopping_distance(vessel: VesselConfig) -> float:
-    """Return the way (m) from the top speed to rest under full thrust astern; of several vessels the longest."""
+    """Return the distance (m) from top speed to rest under full thrust astern; of several vessels the longest."""
     return max(map(_stopping_distance, _robots(vessel)))
 
 
 def _stopping_distance(k: Mapping[str, Any]) -> float:
-    """Return the stopping distance of one robot (m), in small steps of time."""
+    """Return the stopping distance of one robot (m), integrated over small time steps."""
     top, lag, sides = _top_speed(k), k["actuators.lag"], 2.0 if k["actuators.steering"] == "thrusters" else 1.0
     mass, ahead, astern = k["m"] - k["xDotU"], sides * k["max_thrust"], -sides * k["min_thrust"]
     step = 1e-3 * (mass * top / ahead + lag)
     reached, speed, shaft, way = 1.0 - math.exp(-step / lag) if lag else 1.0, top, 1.0, 0.0
-    # A boat without thrust astern creeps on: it has stopped at a twentieth of its speed.
+    # A boat without thrust astern never quite stops, so a twentieth of the top speed counts as rest.
     while speed > 0.05 * top and way < 1e3 * k["length"]:
         shaft += reached * (-1.0 - shaft)
         thrust = (astern if shaft < 0.0 else ahead) * shaft * abs(shaft)
@@ -328,7 +328,7 @@ def _stopping_distance(k: Mapping[str, Any]) -> float:
 
 
 def scale_of(vessel: VesselConfig) -> Scale:
-    """Return the ratios of a vessel to the published one."""
+    """Return the ratios of a vessel's length, top speed and largest thrust to those of the published one."""
     usual = VesselConfig()
     return Scale(
         _single(vessel.length) / _single(usual.length),
@@ -338,7 +338,7 @@ def scale_of(vessel: VesselConfig) -> Scale:
 
 
 def scale_of_observations(vessel: VesselConfig) -> Scale:
-    """Return the ratios for the scales of observations: 1 unless the boat has a name, as for the rest of its world."""
+    """Return the ratios that scale observations: 1 for ``published``, whose world is not scaled, else scale_of."""
     return Scale(1.0, 1.0, 1.0) if vessel.name == PUBLISHED else scale_of(vessel)
 
 
@@ -347,22 +347,22 @@ def _single(value: PerRobot) -> float:
 
 
 def _rounded(value: float, digits: int = 3) -> float:
-    """Return a number of a few significant digits."""
+    """Round a number to a few significant digits."""
     return float(f"{value:.{digits}g}")
 
 
 def _each(change: Callable[[float], float], value: Any) -> Any:
-    """Return a number, or every number of a tuple or list, changed."""
+    """Apply a function to a number, or to every number of a tuple or list."""
     return tuple(map(change, value)) if isinstance(value, tuple | list) else change(value)
 
 
 def _scaled(value: Any, factor: float) -> Any:
-    """Return a number, or every number of a tuple, multiplied by a factor and rounded."""
+    """Multiply a number, or every number of a tuple, by a factor and round the result."""
     return _each(lambda number: _rounded(number * factor), value)
 
 
 def complete_vessel(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dotted settings of a vessel with those that follow from its size and thrust, unless stated."""
+    """Return the dotted settings of a vessel, completed where not given by those that follow from size and thrust."""
     vessel, usual = make_vessel(settings), VesselConfig()
     scale = scale_of(vessel)
     sizes = vessel.length, vessel.width
@@ -413,16 +413,16 @@ _TIMES = ("colregs.horizon",)
 
 
 def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
-    """Return the settings below ``world`` that follow from a vessel's length and top speed, dotted.
+    """Return the settings below ``world`` that follow from a vessel's length and top speed, by dotted name.
 
     Lengths are those of the published world times the ratio of the lengths of the vessels, and speeds those times the
     ratio of their top speeds. Times, among them the control step, are scaled by the ratio of both, so that a vessel
     crosses its map in as many control steps as the published one. (Froude's law would scale speeds by the root of the
-    length; thrusters of small boats are stronger than that.) The reward of a step is scaled as a length, since a step
-    then costs as much of the way as the published one; other rewards, noise, number of steps, wind and waves stay.
+    length; thrusters of small boats are stronger than that.) The reward of every step is scaled as a
+    length, like the progress that a vessel makes in a step; other rewards, noise, number of steps, wind and waves stay.
 
-    Sensors reach at least twice as far as two such boats travel that meet at full speed and stop, hulls included; for
-    that no farther than the map is wide.
+    Sensors reach at least twice the distance that two such boats need to stop when they meet at full speed, hulls
+    included, but are not extended beyond the width of the map for this.
     """
     usual, scale = WorldConfig(), scale_of(vessel)
     settings: dict[str, Any] = {"dt": _rounded(usual.dt * scale.time, 2)}
@@ -436,14 +436,14 @@ def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
 
 
 def scaled_world(vessel: VesselConfig | str | Path, **changes: Any) -> WorldConfig:
-    """Return the world of a vessel, with the settings of scaled_settings.
+    """Return the configuration of a world that is scaled to a vessel by scaled_settings.
 
     Args:
-        vessel: vessel, or its name or file as of read_vessel.
-        **changes: fields of the world that take precedence, such as ``max_steps`` or ``sensor``.
+        vessel: configuration of the vessel, or its name or file as in read_vessel.
+        **changes: fields of WorldConfig that override the scaled ones, such as ``max_steps`` or ``sensor``.
 
     Raises:
-        ConfigError: see read_vessel.
+        ConfigError: when the vessel cannot be read; see read_vessel.
     """
     if not isinstance(vessel, VesselConfig):
         vessel = read_vessel(vessel)
@@ -457,12 +457,12 @@ def scaled_world(vessel: VesselConfig | str | Path, **changes: Any) -> WorldConf
 
 
 def scaled_level(level: AnyLevel, length: float, speed: float) -> AnyLevel:
-    """Return a level with its distances and its current scaled.
+    """Return a level with scaled distances, map and current.
 
     Args:
-        level: level of the published vessel.
-        length: factor on its lengths.
-        speed: factor on its speeds.
+        level: level for the published vessel.
+        length: factor on the lengths of the level.
+        speed: factor on the speeds of the level.
     """
     return replace(
         level,
@@ -473,11 +473,11 @@ def scaled_level(level: AnyLevel, length: float, speed: float) -> AnyLevel:
 
 
 def vessel_lines(world: WorldConfig, levels: tuple[Level, ...] = ()) -> list[str]:
-    """Return what follows from the size of a world's vessel, a line each; none for the published vessel.
+    """Return lines of text with the settings that follow from the size of a vessel; none for the published vessel.
 
     Args:
-        world: the world, of which the lines name the values, whether derived or stated.
-        levels: levels whose distances between starts and goals are named.
+        world: configuration whose values the lines state, whether derived or given.
+        levels: levels whose distances between starts and goals the lines state.
     """
     vessel, area = world.vessel, world.scenario
     if vessel.name == PUBLISHED:

@@ -54,7 +54,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 
 def run_vmas(args: argparse.Namespace, size: int, seconds: float) -> dict[str, Any]:
-    """Return the values that vmas_rate.py prints."""
+    """Run vmas_rate.py, and return the values that it prints."""
     arguments = [
         args.vmas_python,
         Path(__file__).with_name("vmas_rate.py"),
@@ -109,7 +109,7 @@ def compare(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Measure and print."""
+    """Measure the speed of both worlds in all sizes, and print the results."""
     args = parse(argv)
     torch.set_num_threads(args.threads)
     versions = run_vmas(args, 1, 0.0)

@@ -3,13 +3,13 @@
     python tools/compare_speed.py OLD NEW --parts world loop --agents PPO AC-IQN --pairs 8
     python tools/compare_speed.py OLD NEW --cold --agents AC-IQN --pairs 2
 
-A process per checkout, with this interpreter and the sources of the checkout, stays alive for all runs. A pair
+One process per checkout, with this interpreter and the sources of the checkout, stays alive for all runs. A pair
 consists of eight runs of the old and eight of the new checkout, of equally many steps and never at the same time; their
 order alternates. A ratio is the new speed divided by the old one, so above 1 is faster. With one thread it is computed
 from processor time, which other programs disturb less. With ``--cold`` a pair consists of two trainings with an empty
 cache of generated code, timed from the command to the first update and to the first return of training episodes.
 
-Memory layout differs between processes, which pairs do not average out: ``--rounds`` starts new processes.
+Memory layout differs between processes, which pairs do not average out; ``--rounds`` starts new processes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RUNS = 8
 
 
 def work() -> None:
-    """Serve requests as lines of JSON on standard input: make a benchmark, or run it for some steps."""
+    """Serve requests, one JSON object per line of standard input: make a benchmark, or run it for some steps."""
     output, sys.stdout = sys.stdout, sys.stderr
     import marinenav_env
 
@@ -66,13 +66,13 @@ def work() -> None:
 def make_benchmark(
     part: str, agent: str, mode: str, threads: int, overrides: Sequence[str]
 ) -> tuple[Callable[[int], object], Callable[[], None]]:
-    """Return a compiled benchmark as two functions: one that makes steps, and one that closes it."""
+    """Return a compiled benchmark as two functions: one that makes steps, and one that closes the benchmark."""
     import torch
 
     torch.set_num_threads(threads)
     if part == "evaluation":
         return evaluation(agent), lambda: None
-    # Names of modules may differ between the checkouts: list all of them.
+    # Names of modules may differ between the checkouts, so all of them are listed.
     sized = import_from("speed.options:sized", "benchmark.options:sized")
     fixture_of = import_from("speed.fixture:Fixture", "benchmark.rig:Rig")
     load_config = import_from("config.reading:load_config")
@@ -112,7 +112,7 @@ def evaluation(agent: str) -> Callable[[int], None]:
 
 
 class Worker:
-    """Process of a checkout.
+    """Process that runs the benchmarks of a checkout.
 
     Args:
         checkout: folder of the checkout.
@@ -159,11 +159,11 @@ def environment(checkout: Path, threads: int) -> dict[str, str]:
 
 
 Measures = dict[str, Callable[[int], float]]
-"""Functions by side that return the seconds of a number of steps."""
+"""Functions by side that make a number of steps and return their time (s)."""
 
 
 def measure_alternating(measure: Measures, steps: int, pairs: int) -> list[float]:
-    """Return the ratios of the old seconds to the new ones; the order of the two sides alternates."""
+    """Return the ratio of the old time to the new time in each pair; the order of the two sides alternates."""
     ratios = []
     for _ in range(pairs):
         seconds = dict.fromkeys(SIDES, 0.0)
@@ -193,7 +193,7 @@ def calibrate_steps(measure: Measures, seconds: float) -> int:
 
 
 def measure_ratios(checkouts: dict[str, Path], arguments: argparse.Namespace, agent: str, part: str) -> list[float]:
-    """Return the ratios of a part, measured in new processes."""
+    """Return the ratios of the speeds in a part, measured in new processes."""
     threads = arguments.threads
     workers = {side: Worker(path, threads) for side, path in checkouts.items()}
 
@@ -211,7 +211,7 @@ def measure_ratios(checkouts: dict[str, Path], arguments: argparse.Namespace, ag
 
 
 def compare(checkouts: dict[str, Path], arguments: argparse.Namespace) -> None:
-    """Measure all parts of all agents, and print a line per part."""
+    """Measure all parts of all agents, and print a line per agent and part."""
     for agent in arguments.agents:
         for part in arguments.parts:
             rounds = range(arguments.rounds)
@@ -278,7 +278,7 @@ def compare_cold(checkouts: dict[str, Path], arguments: argparse.Namespace) -> N
 
 
 def main() -> None:
-    """Compare two checkouts, or run as the process of one."""
+    """Compare two checkouts, or run as the worker process of one."""
     if sys.argv[1:] == ["--work"]:
         work()
         return

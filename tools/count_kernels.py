@@ -6,7 +6,7 @@
 
 The training loop runs on the fake GPU of the tests. Inductor generates its code as for an H200: every launch of a
 generated kernel, every library call and every operator outside of generated code counts as one. A library may launch a
-second kernel to add the parts of a matrix product, which is not count_parts. No kernel runs, so nothing is timed.
+second kernel to add the parts of a matrix product, which is not counted. No kernel runs, so nothing is timed.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def move_graph(graph: torch.fx.GraphModule, device: torch.device) -> torch.fx.Gr
 
 
 def empty_copy(value: Any, device: torch.device) -> Any:
-    """Return an empty tensor like another on another device; anything else unchanged."""
+    """Return an uninitialised tensor like another one on a device; return any other value unchanged."""
     if not isinstance(value, Tensor):
         return value
     return torch.empty_strided(
@@ -134,7 +134,7 @@ def empty_copy(value: Any, device: torch.device) -> Any:
 
 
 class Compiler:
-    """Replacement of ``torch.compile`` that counts the launches of the code that it generates.
+    """Replacement of ``torch.compile`` that records the code that it generates and the calls of that code.
 
     Args:
         mode: fake GPU.
@@ -222,7 +222,7 @@ def count_parts(
 
     Args:
         agent: name of the agent.
-        overrides: settings.
+        overrides: settings that override the defaults, as ``name=value``.
         parts: some of PARTS.
     """
     compiled_explore.cache_clear()

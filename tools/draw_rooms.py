@@ -3,9 +3,9 @@
     python -m tools.draw_rooms            # writes docs/architecture_*.svg
     python -m tools.draw_rooms --list     # prints every arrow and the imports behind it
 
-A part is a subpackage, or a module beside the subpackages. All imports in the files count, also those inside
+A part is a subpackage, or a module next to the subpackages. All imports in the files count, also those inside
 functions. Parts are drawn in layers: a part is above all parts that it imports. Arrows that follow from others are
-left out. The script needs no other package.
+left out. The script uses only the standard library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PACKAGES = {
     "marinenav_env": "architecture_rooms.svg",
     "train_RL_agents": "architecture_packages.svg",
 }
-"""File names in docs by package."""
+"""Names of the figures in docs by package."""
 Edges = dict[str, set[str]]
 """Imported parts by importing part."""
 BOX, GAP, LAYER, BEND = 124, 22, 78, 14
@@ -33,7 +33,7 @@ HEIGHT, SWEEPS = 38, 24
 
 
 def imports(root: Path, package: str) -> dict[tuple[str, str], list[str]]:
-    """Return the imports between parts of a package as ``(importing, imported): modules``.
+    """Return the imports between parts of a package: ``(importing, imported)`` to descriptions of the imports.
 
     Args:
         root: parent folder of the package.
@@ -216,7 +216,7 @@ def _box(name: str, x: float, y: float, count: int) -> str:
 
 
 def main(argv: Iterable[str] | None = None) -> int:
-    """Write the drawings, or print the arrows."""
+    """Write the diagrams of the imports, or print the imports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder; docs by default")
     parser.add_argument("--list", action="store_true", help="print the arrows, draw nothing")

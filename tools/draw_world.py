@@ -2,8 +2,8 @@
 
     python tools/draw_world.py docs
 
-writes world_current.png, world_vessel.png, world_perception.png, world_colregs.png and world_reward.png. It needs the
-extra `plot`.
+This writes world_current.png, world_vessel.png, world_perception.png, world_colregs.png and world_reward.png. It needs
+the extra `plot`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from train_RL_agents.figures.episode_view import (
 WORLD, CPU = WorldConfig(), torch.device("cpu")
 VESSEL, SECONDS = WORLD.vessel, WORLD.dt * WORLD.substeps
 POLICY = "pretrained/rainbow"
-"""Policy whose reward is drawn beside that of the straight baseline."""
+"""Policy whose reward is drawn next to that of the baseline ``straight``."""
 BLUE, RED, GREEN = shapes.COLOURS[:3]
 
 
@@ -67,7 +67,7 @@ def scene(
 
 
 def view_of(episode: Episode, thrust: tuple[float, float], steps: int) -> EpisodeView:
-    """Return the recorded episode of vessels that all set this thrust of the left and right side (N)."""
+    """Return the recorded episode of vessels that all set the same left and right thrust (N)."""
 
     def steer(step: Any) -> Any:
         current = step.get((GROUP, "observation", "self_state"))[..., 5:]
@@ -86,7 +86,7 @@ def set_title(axes: Any, title: str) -> None:
 
 
 def label(axes: Any, text: str, point: tuple[float, float], place: tuple[float, float]) -> None:
-    """Label a point of the page with text at another place."""
+    """Label a point (in data coordinates) with text at another place, joined to it by a line."""
     axes.annotate(
         text,
         point,
@@ -104,7 +104,7 @@ def label(axes: Any, text: str, point: tuple[float, float], place: tuple[float, 
 
 
 EDGE = 2.0 * math.pi * WORLD.scenario.core_radius * WORLD.scenario.v_range[1]
-"""Circulation of a core (m^2/s)."""
+"""Circulation of a core with the largest speed of the water at its edge (m^2/s)."""
 
 
 def draw_field(figure: Any, axes: Any) -> None:
@@ -315,7 +315,7 @@ def draw_turns(axes: Any, rule: int, course: float) -> tuple[Any, np.ndarray]:
 
 
 def draw_zone(axes: Any, rule: int, course: float, place: tuple[float, float]) -> Any:
-    """Draw turns as draw_turns with the other vessel, and the own one ahead and to starboard of it."""
+    """Draw a zone like draw_turns, with the other vessel, and the own one at ``place`` (m ahead, m to starboard)."""
     image, turns = draw_turns(axes, rule, course)
     size = np.array([VESSEL.length, VESSEL.width])
     own_pose = np.array([*place, course])
@@ -362,7 +362,7 @@ def draw_colregs() -> Any:
 
 
 def reward_terms(view: EpisodeView, vessel: int) -> dict[str, np.ndarray]:
-    """Return the terms of the reward of a vessel by name, all [T]."""
+    """Return the terms of the reward of a vessel by name, [T] each, without that of the rules of the sea."""
     rewards, steps = WORLD.reward, int(view.active[:, vessel].sum())
     distance = view.distance[: steps + 1, vessel]
     arrived = view.arrived[1 : steps + 1, vessel], rewards.goal_reward
@@ -406,7 +406,7 @@ LOOKS = {
 
 
 def draw_terms(axes: Any, terms: dict[str, np.ndarray], total: np.ndarray, dt: float) -> None:
-    """Draw the terms per step above, and their cumulative sums below."""
+    """Draw the terms of the reward per step above, and their cumulative sums below."""
     time = dt * np.arange(1, len(total) + 1)
     for name, (colour, style, text) in LOOKS.items():
         if name != "end":

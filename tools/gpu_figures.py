@@ -76,16 +76,16 @@ _TINY_TRAIN = [
 
 @dataclass(frozen=True)
 class Step:
-    """Command that runs in a process."""
+    """Step of the measurement: a command that runs in a separate process."""
 
     name: str
     command: list[str]
     limit: float
     """Time limit (s)."""
     read: Callable[[], Any] = field(default=lambda: None)
-    """Reads the results of the process."""
+    """Function that reads the results of the process."""
     enough: Callable[[], bool] = field(default=lambda: False)
-    """Returns whether the process may be stopped; called every second."""
+    """Function that returns whether the process may be stopped; called every second."""
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -131,7 +131,7 @@ def _cache_arguments(args: argparse.Namespace) -> list[str]:
 
 
 def captured(args: argparse.Namespace) -> list[Step]:
-    """Return the steps that measure CUDA graphs, the growth last."""
+    """Return the steps that benchmark CUDA graphs; the benchmark ``growth`` comes last."""
     modes, kernel = ("captured",), "execution.kernel=triton"
     # The kernel exists only for GPUs.
     triton = [bench(args, part, 100, modes, kernel) for part in ("world", "collect") if args.device != "cpu"]
@@ -178,7 +178,7 @@ def tests() -> list[Step]:
 
 
 def training(args: argparse.Namespace) -> Step:
-    """Return a step that trains until an evaluation reaches the wanted success, resuming an earlier training."""
+    """Return a step that trains until an evaluation reaches ``args.success``, resuming an earlier training."""
     runs = args.out / "runs"
     manifests = sorted(runs.glob("training_*/seed_*/checkpoints/manifest.json"))
     settings = _TINY_TRAIN if args.tiny else ["eval_freq=100000", "log_freq=100000"]
@@ -256,7 +256,7 @@ def _wait(process: subprocess.Popen[bytes], step: Step, deadline: float) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Terminate a process if it runs, then kill it with the processes that it started."""
+    """Terminate a process if it still runs, then kill it with the processes that it started."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(20.0)

@@ -1,4 +1,4 @@
-"""Compare hashes of computed values before and after a change that keeps behaviour.
+"""Compare hashes of computed values before and after a change that should keep behaviour.
 
     python -m tools.guard --out before.json
     python -m tools.guard --against before.json

@@ -1,4 +1,4 @@
-"""Parts that tools/guard.py compares; a part yields lines: a name with hashes (text) and other values (numbers).
+"""Parts that tools/guard.py compares; a part yields lines, each a name with hashes (text) and other values (numbers).
 
 A changed number is printed, but does not count as a difference.
 """
@@ -46,7 +46,7 @@ OF_ALGORITHM = {
     "off-policy": ("trainer.learning_starts=10000",),
     "on-policy": ("trainer.num_envs=64", "trainer.rollout_steps=32", "trainer.batch_size=1024"),
 }
-"""Further settings of the agents of an algorithm."""
+"""Further settings by algorithm of the agents."""
 ONE_PER_ALGORITHM = ("AC-IQN", "PPO")
 TIMES = ("train_time", "wall_time")
 _IN_PLACE = ("total_timesteps=16000", "eval_freq=8000")
@@ -114,7 +114,7 @@ def compiled(agents: Sequence[str]) -> Iterator[Line]:
 
 
 def gpu(agents: Sequence[str]) -> Iterator[Line]:
-    """Run the steps of a GPU: in place on the CPU for their values, then on the fake GPU.
+    """Run the steps that a GPU captures: in place on the CPU for their values, then on the fake GPU.
 
     The fake GPU has no values: its line has the number of operators of a vector step with its insertion and of one
     iteration of updates, and an error is raised if a value is read on the host.
@@ -140,7 +140,7 @@ def gpu(agents: Sequence[str]) -> Iterator[Line]:
 
 
 def _one_per_algorithm(agents: Sequence[str]) -> list[str]:
-    """Return those of the agents that stand for their algorithm."""
+    """Return the agents, among the given ones, that represent their algorithm."""
     return [agent for agent in agents if agent in ONE_PER_ALGORITHM]
 
 

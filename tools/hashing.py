@@ -36,6 +36,6 @@ def content(tensor: torch.Tensor) -> bytes:
 
 
 def rounded(tensor: torch.Tensor) -> bytes:
-    """Return the shape and the values to 1e-6 of a tensor, which are equal on machines that round sums differently."""
+    """Return the shape of a tensor and its values rounded to 1e-6, so that machines that sum differently agree."""
     whole = (tensor.double() * _MICRO).round().to(torch.int64)
     return f"{list(whole.shape)} ".encode() + whole.numpy().tobytes()

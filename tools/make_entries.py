@@ -37,7 +37,7 @@ HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
 
 
 def kept_suites(path: Path, policy: dict[str, Any]) -> tuple[dict[str, SuiteResult], str]:
-    """Return the results of a stored entry that need not be run again, and where they are from.
+    """Return the results of a stored entry that need not be run again, and a text that says where they are from.
 
     Args:
         path: file of the entry, which need not exist.
@@ -82,7 +82,7 @@ def make(name: str, path: Path, again: bool) -> None:
 
 
 def write_card(path: Path, entry: Entry) -> None:
-    """Replace the table of a card by that of an entry."""
+    """Replace the table in a policy's card by that of its entry."""
     before, header, rest = path.read_text().partition(HEADER)
     if header:
         _, gap, after = rest.partition("\n\n")
@@ -109,7 +109,7 @@ def card_rows(entry: Entry) -> list[str]:
 
 
 def of_kinds(shares: dict[str, float]) -> str:
-    """Return the shares of the kinds of encounters as text: the largest is that of all kinds that are not named."""
+    """Return the shares of the kinds of encounters as text; all kinds that are not named have the largest share."""
     most = f"{max(shares.values()):.2f}"
     others = [f"{share:.2f} {kind}" for kind, share in shares.items() if f"{share:.2f}" != most]
     return f"{', '.join(others)}, else {most}" if others else f"{most} each kind"

@@ -1,9 +1,9 @@
-"""Sail the manoeuvres by which boats are compared with every vessel of the package, and write docs/boats.md's table.
+"""Sail standard manoeuvres with every vessel of the package, and print or write the table of them in docs/boats.md.
 
     python -m tools.manoeuvres          print the table
     python -m tools.manoeuvres --write  replace the one in docs/boats.md
 
-The tracks are those of the world's own step. For the Otter, the same manoeuvres are sailed by the equations of its
+The tracks come from the world's own step. For the Otter, the same manoeuvres are also sailed by the equations of its
 source in six degrees of freedom (tests/oracle/otter.py).
 """
 
@@ -32,13 +32,13 @@ from train_RL_agents.results.table import Table
 PAGE = Path(__file__).parent.parent / "docs" / "boats.md"
 BEGIN, END = "<!-- manoeuvres -->", "<!-- end of manoeuvres -->"
 DT, SUBSTEPS, RUN_UP, SECONDS = 0.02, 5, 60.0, 90.0
-"""Substep (s), substeps of a step, time at full thrust ahead before a manoeuvre, and time of it (s)."""
+"""Substep (s), substeps per step, time at full thrust ahead before a manoeuvre (s), and time of the manoeuvre (s)."""
 ZIGZAG = math.radians(20.0)
 """Change of heading at which the zig-zag turns back (rad)."""
 NAMES = ("stop", "turn", "zig-zag")
 NAUTICAL = 0.5144
 PUBLISHED_SPEEDS = {"otter": 6 * NAUTICAL}
-"""Top speeds that sources state (m/s)."""
+"""Top speeds that the sources of vessels state (m/s)."""
 Track = np.ndarray[Any, Any]
 """Rows of x, y (m), heading (rad, not wrapped), surge speed (m/s), one for each step of the manoeuvre."""
 
@@ -46,8 +46,8 @@ Track = np.ndarray[Any, Any]
 def setpoints(vessel: VesselConfig, manoeuvre: str, side: int) -> tuple[float, float]:
     """Return the setpoints of a manoeuvre (N); ``side`` 1 turns to starboard, -1 to port.
 
-    The boat stops with full thrust astern. It turns with one side at full thrust ahead and the other at none, or at
-    full thrust with the largest angle.
+    The boat stops with full thrust astern. It turns with full thrust ahead on one side and none on the other, or with
+    full thrust at the largest angle.
     """
     most: Any = vessel.max_thrust
     low: Any = vessel.min_thrust

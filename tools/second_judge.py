@@ -1,12 +1,12 @@
-"""Compare marks by the rules of the sea with those of a second judge, the package commonocean-rules.
+"""Compare our verdicts on the rules of the sea with those of a second judge, the package commonocean-rules.
 
     python -m venv judge && judge/bin/pip install commonocean-rules "shapely<2.1"
     python -m tools.second_judge --judge judge/bin/python --json second_judge.json
 
-The judge is a program of others (TU Munich; Krasowski and Althoff, Temporal Logic Formalization of Marine Traffic
+The judge is an external program (TU Munich; Krasowski and Althoff, Temporal Logic Formalization of Marine Traffic
 Rules, IV 2021; GPL) that runs in an environment of its own: scenario files go in, and the text that it prints comes
 out. It reads the tracks of encounters of two vessels, with lengths and times multiplied by SCALE, which makes a control
-step its time step of 10 s and keeps speeds. Its formulas stay as they are; further formulas tell which duties it sees,
+step its time step of 10 s and keeps speeds. Its formulas stay as they are; added formulas show which duties it sees,
 and which part of a rule is broken. ``--ours`` replaces its parameters by those of this project.
 """
 
@@ -65,32 +65,32 @@ def pointwise_sat(phi, dt=0.1):
 
 evaluator.pointwise_sat = pointwise_sat
 """
-"""Code for its process: formulas get only their own signals, where these change, 20 times as fast (package
-metric-temporal-logic, MIT)."""
+"""Code for the judge's process: formulas get only their own signals, and only where these change, which is 20 times as
+fast (package metric-temporal-logic, MIT)."""
 POLICIES = ("ppo", "orca", "apf", "straight")
-"""Policies that steer all vessels: a judge that sees only vessels that keep the rules tells nothing."""
+"""Policies that steer all vessels; some break rules, because agreement on vessels that keep all rules shows nothing."""
 SEED = 49
 """Seed of the encounters and of the measurement noise."""
 CLASSES = ("none", "head-on", "give-way", "overtaking", "stand-on")
 """Duties that both judges tell apart; the vessel that is overtaken stands on, too."""
 MARKS = ("no duty", "kept", "broken")
-"""Marks of a vessel towards the other one."""
+"""Verdicts on a vessel's duty towards the other vessel."""
 PREDICATES = {"head-on": ("R_G4", "head_on"), "give-way": ("R_G3", "crossing"), "overtaking": ("R_G5", "overtake")}
-"""Rule and predicate of the judge by duty; R_G6 is that of standing on."""
+"""Rule and predicate of the judge by duty; the rule of standing on is R_G6."""
 OURS = {
     "max_orientation_diff_head_on": "22.5",
     "max_orientation_diff_no_change": "15",
     "sig_orientation_diff": "15",
     "t_horizon_collision_possible": "400",
 }
-"""Parameters of the judge as they are here: courses (degrees), turns (degrees), and the horizon (s)."""
+"""Values of this project for parameters of the judge: courses (degrees), turns (degrees), and the horizon (s)."""
 
 
 # The encounters, and their marks here -----------------------------------------------------------
 
 
 def record_encounters(policy: str, episodes: int) -> Recording:
-    """Return encounters of two vessels, all controlled by a policy.
+    """Return a recording of encounters of two vessels, both controlled by a policy.
 
     Args:
         policy: name of a shipped policy or a baseline.
@@ -113,7 +113,7 @@ def _vessels(part: Part) -> int:
 
 
 def marks(recording: Recording) -> list[dict[str, str]]:
-    """Return duty, mark and the part of the duty that was not done, of both vessels of every encounter in turn."""
+    """Return our duty, mark (verdict) and part of the duty not done, for both vessels of every encounter in turn."""
     did, collided = duties(recording), recording.collided.any(0)
     rows = []
     for number in range(len(recording.steps)):
@@ -136,11 +136,11 @@ def marks(recording: Recording) -> list[dict[str, str]]:
 
 
 def situation(recording: Recording, number: int, name: str) -> Situation:
-    """Return a recorded encounter of two vessels as the judge reads it, enlarged by SCALE.
+    """Return a recorded encounter of two vessels in the form that the judge reads, enlarged by SCALE.
 
-    Its formulas need the beginning and the end of an encounter. The tracks begin when the vessels are in range of a
-    sensor, after a state in which both are at rest, and end AFTER steps after the closest approach; where an episode
-    has ended before, vessels keep course and speed.
+    The judge's formulas need the beginning and the end of an encounter. The tracks begin when the vessels are in range
+    of a sensor, after a state in which both are at rest, and end AFTER steps after the closest approach; if an episode
+    ends earlier, vessels keep course and speed.
     """
     seen = present(recording)[:, number, :2]
     position = recording.poses[:, number, :2, :2]
@@ -173,8 +173,8 @@ def settings(text: str, parameters: Mapping[str, str]) -> str:
     """Return the judge's settings with formulas for the parts of its rules, and other parameters.
 
     Args:
-        text: content of its file ``traffic_rules_ship.yaml``.
-        parameters: values by name.
+        text: content of the judge's file ``traffic_rules_ship.yaml``.
+        parameters: values that replace parameters of the judge, by name.
 
     Raises:
         ConfigError: if the settings are not of the form that is expected.
@@ -201,10 +201,10 @@ def settings(text: str, parameters: Mapping[str, str]) -> str:
 
 
 def read_verdicts(text: str) -> dict[tuple[str, int], dict[str, bool]]:
-    """Return the truth of the formulas by scenario and vessel, from what the judge prints.
+    """Return whether each formula holds by scenario and vessel, from what the judge prints.
 
     Raises:
-        ConfigError: if it did not judge all vessels.
+        ConfigError: if the judge did not judge all vessels.
     """
     places = re.findall(r"^\* Scenario: (\S+) - evaluated obs-id: (\d+)", text, re.MULTILINE)
     values = [pair for line in re.findall(r"^\[\(.*\)\]$", text, re.MULTILINE) for pair in ast.literal_eval(line)]
@@ -219,12 +219,12 @@ def read_verdicts(text: str) -> dict[tuple[str, int], dict[str, bool]]:
 def verdict(formulas: Mapping[str, bool], duty: str) -> dict[str, str]:
     """Return the duty that the judge sees, its mark, and the part of the duty that was not done.
 
-    The judge sees duties at any time, here they are those of the beginning: of several duties the one that is seen here
-    counts, else the first in the order of CLASSES.
+    The judge sees duties at any time, this project only at the beginning of an encounter. If the judge sees several
+    duties, that of this project counts, else the first in the order of CLASSES.
 
     Args:
-        formulas: truth of the formulas.
-        duty: duty that is seen here.
+        formulas: whether each formula holds, by name.
+        duty: duty that this project sees.
     """
     rules = {name: rule for name, (rule, _) in PREDICATES.items()} | {"stand-on": "R_G6"}
     seen = [name for name, rule in rules.items() if not formulas[f"{rule}_met"]]
@@ -243,7 +243,7 @@ def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[st
     """Return what the judge prints about scenarios.
 
     Args:
-        python: interpreter of the environment that it is installed in.
+        python: interpreter of the environment that the judge is installed in.
         scenarios: content of the files by name.
         parameters: values that replace parameters of the judge.
         processes: number of processes that share the scenarios.
@@ -317,13 +317,13 @@ def compare(ours: Sequence[Mapping[str, str]], theirs: Sequence[Mapping[str, str
 
 
 def _confusion(pairs: Sequence[tuple[str, str]], names: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return how often each pair of classes occurs: ours, then theirs."""
+    """Return how often each pair of classes occurs: first by our class, then by that of the judge."""
     counts = Counter(pairs)
     return {first: {second: counts[first, second] for second in names} for first in names}
 
 
 def exported_encounters(policies: Sequence[str], episodes: int) -> Iterator[tuple[str, str, list[dict[str, str]]]]:
-    """Yield name, content and our marks of every encounter."""
+    """Yield the name and content of the scenario file of every encounter, and our marks of its vessels."""
     hull = SCALE * HULL[0], SCALE * HULL[1]
     for index, policy in enumerate(policies):
         recording = record_encounters(policy, episodes)
@@ -334,7 +334,7 @@ def exported_encounters(policies: Sequence[str], episodes: int) -> Iterator[tupl
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the comparison."""
+    """Run the comparison, and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--judge", type=Path, required=True, metavar="PYTHON", help="interpreter with commonocean-rules"

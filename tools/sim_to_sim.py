@@ -76,7 +76,7 @@ class Otter:
         return [math.copysign(math.sqrt(abs(side) / k), side) for side, k in zip(thrust, curves, strict=True)]
 
     def step(self, thrust: list[float], current: tuple[float, float], dt: float) -> list[float]:
-        """Return the oracle's state after a substep."""
+        """Move by a substep, and return the state in the form of the oracle."""
         before = self.boat.eta.copy()
         self.boat.eta[:2] += dt * current[0], dt * current[1]
         self.boat.step(self._shafts(thrust), dt)
@@ -137,7 +137,7 @@ class Fleet:
                 )
 
     def _topics(self, i: int) -> list[tuple[int, str, float]]:
-        """Return the side, the topic and the newtons of a unit of the commands of a vessel."""
+        """Return side, topic and unit (N) of each command of a vessel."""
         actuators = self.world.members[i].actuators
         if actuators is None or actuators.steering == "thrusters":
             return [(0, "left_thrust", 1.0), (1, "right_thrust", 1.0)]
@@ -145,7 +145,7 @@ class Fleet:
         return [(0, "thrust", 1.0), (1, "angle", -self.vessels[i].max_thrust / actuators.angle_limit)]
 
     def _steady(self, i: int) -> list[float]:
-        """Return the state of the actuators of a vessel that have followed its first setpoints."""
+        """Return the steady state of the actuators of a vessel under its first setpoints."""
         actuators, vessel, (left, right) = self.world.members[i].actuators, self.vessels[i], self.wanted[i]
         if actuators is None:
             return []
@@ -243,7 +243,7 @@ def outcome(endings: list[str]) -> dict[str, Any]:
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """Draw the success rate over every disturbance with its interval."""
+    """Draw the success rate, with its interval, over the values of every disturbance."""
     figure = drawing.new_figure(9.0, 3.5, "constrained")
     panels = figure.subplots(1, 4, sharey=True)
     labels = {

@@ -1,4 +1,4 @@
-"""Print the rate of the scenario `navigation` of VMAS with random actions; bench_vmas.py runs this script.
+"""Print the speed of the scenario `navigation` of VMAS with random actions; bench_vmas.py runs this script.
 
 It runs in an environment with VMAS and imports nothing of this project.
 """
@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 
 def main(size: int, agents: int, threads: int, device: str, seconds: float) -> None:
-    """Step for some seconds; print env-steps per second and versions as JSON."""
+    """Step the scenario for some seconds; print env-steps per second and versions as JSON."""
     versions = {"vmas": version("vmas")}
     with redirect_stdout(sys.stderr):
         import torch
@@ -24,7 +24,7 @@ def main(size: int, agents: int, threads: int, device: str, seconds: float) -> N
         env.reset()
 
     def run(steps: int) -> float:
-        """Return the seconds of a number of vector steps."""
+        """Make a number of vector steps, and return their time (s)."""
         began = time.perf_counter()
         for _ in range(steps):
             env.step([torch.rand(size, 2, device=device) * 2.0 - 1.0 for _ in env.agents])

@@ -36,7 +36,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, only now: torch takes seconds, and `marinenav --help` needs none.
+    """Import an exported name on first use, because importing torch takes seconds and ``--help`` does not need it.
 
     Raises:
         AttributeError: for a name that is not exported.

@@ -46,36 +46,37 @@ from train_RL_agents.utils.compiling import quiet_compiler
 from train_RL_agents.utils.device import resolve_device
 
 _LARGEST = 1e15
-"""Largest observed number: squares of much larger ones are infinite in single precision."""
+"""Largest accepted magnitude of an observed number; squares of much larger ones are infinite in single precision."""
 
 
 class Choice(TypedDict, total=False):
     """Options of an evaluation: scenarios, and how policies act; see ``marinenav evaluate``."""
 
     levels: Sequence[int]
-    """Levels, from 1; all by default."""
+    """Levels, from 1; by default all."""
     suite: str
-    """Name of a suite instead of levels, see docs/evaluation.md."""
+    """Name of a suite instead of levels; see docs/evaluation.md."""
     scenarios: str | Path
     """Scenario file instead of levels."""
     strict: bool
-    """True to reject a file with goals in obstacles, contact at the start or places off the map."""
+    """True to reject a file with goals in obstacles, contact at the start or positions off the map."""
     episodes: int
-    """Number of episodes per level, or per group of a suite; by default as in training, or that of the suite."""
+    """Number of episodes per level, or per group of a suite; by default that of the evaluations during training, or of
+    the suite."""
     seed: int
-    """Seed of scenarios and noise; by default that of the fixed set."""
+    """Seed of scenarios and noise; by default that of the evaluations during training, or of the suite."""
     fresh: bool
     """True for new scenarios and noise."""
     risk: float | Literal["adaptive"]
     """Share of the worst outcomes to act on (CVaR level) in (0, 1], for agents that estimate distributions."""
     others: str
-    """Policy or baseline that steers the other vessels of the suites imazu_own and encounters_own; after ``blind:`` one
-    that sees no objects."""
+    """Policy or baseline that steers the other vessels of the suites imazu_own and encounters_own; with the prefix
+    ``blind:`` it sees no objects."""
     stochastic: bool
     """True to act as in training, but without added exploration: PPO, A2C and SAC sample, Rainbow keeps its noise, IQN
     samples its fractions if agent.random_fractions is set."""
     shield: bool
-    """True to replace commands after which no escape manoeuvre would be left, see docs/evaluation.md."""
+    """True to replace commands after which no escape manoeuvre would be left; see docs/evaluation.md."""
 
 
 _ALTERNATIVES = {"levels", "suite", "scenarios"}, {"seed", "fresh"}, {"risk", "stochastic"}
@@ -84,7 +85,7 @@ _ALTERNATIVES = {"levels", "suite", "scenarios"}, {"seed", "fresh"}, {"risk", "s
 
 @dataclass(frozen=True)
 class _CheckedChoice:
-    """Values of a Choice, which are checked when it is made."""
+    """Values of a Choice, which are checked when an instance is created."""
 
     levels: tuple[int, ...] = ()
     suite: str = ""
@@ -107,9 +108,9 @@ class Policy:
     """A trained policy."""
 
     name: str
-    """Name that the user gave."""
+    """Name or path that the user gave."""
     loaded: LoadedPolicy
-    """Agent, configuration, file, env-steps and metrics of the evaluation of the policy."""
+    """Agent, configuration, file, env-steps and evaluation metrics of the policy."""
 
     def __repr__(self) -> str:
         return f"<Policy {self.name}: {self.loaded!r}>"
@@ -210,7 +211,7 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **choice: Unpac
         choice: scenarios and how policies act; see Choice.
 
     Returns:
-        The results, which print as a table; ``rows`` suits a data frame.
+        The results, which are printed as a table; ``rows`` can be made into a data frame.
 
     Raises:
         ConfigError: if there is no such policy, or an option cannot be used.
@@ -245,10 +246,10 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **choice: Unpac
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """Result of a training."""
+    """Result of a training run."""
 
     folder: Path
-    """Run folder."""
+    """Path of the run folder."""
     finished: bool
     """True if the run reached its end; false if a signal or a callback stopped it, and it can be resumed."""
     evaluations: list[dict[str, Any]]
@@ -287,8 +288,8 @@ def train(
     Args:
         agent: name of the agent; by default that of the configuration.
         config: JSON file with settings, or name of a shipped one.
-        resume: run folder; only the settings that ``marinenav train --help`` lists may change.
-        profile: sizes for a device, see docs/scaling.md.
+        resume: run folder to resume; only the settings that ``marinenav train --help`` lists may change.
+        profile: name of a profile with sizes for a device; see docs/scaling.md.
         quiet: true to print nothing.
         bar: true to show a progress bar.
         callbacks: functions that are called with the trainer after every iteration of its loop.
@@ -296,7 +297,7 @@ def train(
             ``**{"trainer.batch_size": 256}``; levels may be ``Level`` objects.
 
     Returns:
-        The run and its evaluations, also if it was stopped.
+        The run and its evaluations, even if it was stopped.
 
     Raises:
         ConfigError: if a setting cannot be used.
@@ -307,7 +308,7 @@ def train(
     _require_path("config", config, "a JSON file or a name; settings are further arguments")
     _require_path("resume", resume, "a run folder")
     if ":" in agent:
-        # Naming a part in a program allows it, as on the command line.
+        # A plugin that a program names may be imported, as on the command line.
         plugins.allow(agent)
     env = str(as_settings(settings).get("env.name", ""))
     if ":" in env and env.partition(":")[0] not in SHORT_NAMES:
@@ -336,7 +337,7 @@ def _numbers(name: str, value: Any) -> NDArray[Any]:
     """Return an entry of an observation as an array of numbers that a network can process.
 
     Raises:
-        ConfigError: if it is not one.
+        ConfigError: if the value is not such an array.
     """
     key = f"observation[{name!r}]"
     if isinstance(value, Tensor):

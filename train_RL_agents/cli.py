@@ -40,16 +40,16 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"marinenav: error: {shown}; see {self.prog} --help\n")
 
     def option_names(self) -> list[str]:
-        """Return the names of the long options without hyphens in front."""
+        """Return the names of the long options without leading hyphens."""
         long = [name for name in self._option_string_actions if name.startswith("--")]
         return [name.removeprefix("--") for name in long]
 
     def single_options(self) -> list[argparse.Action]:
-        """Return the options that keep one value."""
+        """Return the options that store a single value."""
         return [action for action in self._actions if isinstance(action, argparse._StoreAction)]
 
     def _get_value(self, action: argparse.Action, text: str) -> Any:
-        """Convert a value; the error for a whole number is a plain sentence."""
+        """Convert the text of an argument; the error for a whole number is a plain sentence."""
         try:
             return super()._get_value(action, text)
         except argparse.ArgumentError as error:
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
             raise
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Check a choice; the error proposes the closest choice or command."""
+        """Check that a value is a valid choice; the error proposes the closest choice or command."""
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
@@ -82,10 +82,10 @@ class Version(argparse.Action):
 
 
 def propose(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
-    """Return what the first unknown word of a command line may mean, as the end of a sentence.
+    """Return a suggestion for the first unknown command-line argument, as the end of a sentence.
 
     Args:
-        unknown: unknown words.
+        unknown: unknown command-line arguments.
         arguments: parsed arguments.
     """
     word, *values = unknown
@@ -154,10 +154,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    """Return a number of threads; 0 means one per idle core.
+    """Convert a command-line argument to a number of threads; 0 means one per idle core.
 
     Raises:
-        ArgumentTypeError: if the text is not one.
+        ArgumentTypeError: if the text is not such a number.
     """
     if not (text.isdecimal() and len(text) < 10 and int(text) <= _MOST_THREADS):
         raise argparse.ArgumentTypeError(
@@ -169,7 +169,7 @@ def _count(text: str) -> int:
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse a command line.
 
-    ``key=value`` words are separated first, so that they may be anywhere, also after options with several values.
+    ``key=value`` arguments are separated first, so that they may be anywhere, even after options with several values.
 
     Raises:
         SystemExit: after help, or after a message about an error.
@@ -189,10 +189,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _refuse_twice(parser: Parser, line: Sequence[str]) -> None:
-    """Reject options that are used twice, as the first use would have no effect.
+    """Reject options that are used twice, because the first use would have no effect.
 
     Raises:
-        SystemExit: after a message.
+        SystemExit: after a message, if an option is used twice.
     """
     for option in parser.single_options():
         count = sum(word.partition("=")[0] in option.option_strings for word in line)
@@ -201,13 +201,13 @@ def _refuse_twice(parser: Parser, line: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Run a ``marinenav`` command.
 
     Args:
         argv: arguments without the program's name; None for those of the process.
 
     Returns:
-        The exit status: 0, 2 for unusable input, 130 if interrupted.
+        The exit status: 0, 2 for unusable input, 130 if interrupted, 141 if the output was closed.
     """
     try:
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
@@ -220,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()  # the reader, such as `head`, has ended
         return PIPE_CLOSED
-    except OSError as error:  # file names and disks can cause it anywhere
+    except OSError as error:  # everything that uses a file can raise it
         name, reason = str(error.filename or "a file"), error.strerror or str(error)
         half = _LONGEST // 3
         name = name if len(name) <= 2 * half else f"{name[:half]}...{name[-half:]}"
@@ -230,7 +230,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Prevent Python from writing remaining output at its exit if that fails."""
+    """Prevent Python from writing remaining output at its exit if that would fail."""
     with suppress(OSError, AttributeError, ValueError):  # closed, or not a file of the process
         sys.stdout.flush()
         return
@@ -277,7 +277,7 @@ def _import(command: ModuleType) -> None:
 
 
 def _allow_parts(arguments: argparse.Namespace) -> None:
-    """Allow imports of the parts that the command line names, also from the current folder."""
+    """Allow imports of the plugins that the command line names, even from the current folder."""
     from marinenav_env.support import plugins
     from train_RL_agents.config.environment import SHORT_NAMES
     from train_RL_agents.config.reading import PARTS
@@ -308,7 +308,7 @@ def _set_threads(arguments: argparse.Namespace) -> None:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show warnings of this program in this context as sentences, without their place in the code."""
+    """Show warnings of this program in this context as sentences, without their location in the code."""
     formatwarning = warnings.formatwarning
 
     def format_plainly(

@@ -27,21 +27,21 @@ Explored = tuple[Tensor, dict[str, Tensor]]
 
 @cache
 def compiled_explore(kind: type[Agent[Any]], device: torch.device) -> Callable[..., Explored]:
-    """Return ``explore`` of a type of agents as generated code.
+    """Return the compiled ``explore`` of a class of agents.
 
-    It is cached here and not in a policy, which can thus be copied and sent to other processes.
+    The function is cached here and not in a policy, which can thus be copied and sent to other processes.
     """
     explore: Callable[..., Explored] = compiled(kind.explore, device)
     return explore
 
 
 class PolicyWrapper(TensorDictModuleBase):
-    """TensorDict module of an agent.
+    """TensorDict module that acts with an agent.
 
     In training mode (``train()``) it explores. On-policy agents sample from their distribution. For off-policy agents
     exploration is added: epsilon-greedy for discrete actions, Gaussian noise or uniform actions for continuous ones.
-    Its strength is the buffer ``exploration``, initially 0. In evaluation mode (``eval()``) it is deterministic. Robots
-    that are not active get a neutral action.
+    The strength of exploration is the buffer ``exploration``, initially 0. In evaluation mode (``eval()``) the module
+    is deterministic. Robots that are not active get a neutral action.
 
     It reads ``robots/observation``, ``robots/mask`` and, if present, ``robots/risk`` [E, R] (share of the worst
     outcomes to act on). It writes ``robots/action`` and, while exploring, the further outputs of ``Agent.explore``
@@ -51,7 +51,7 @@ class PolicyWrapper(TensorDictModuleBase):
         agent: agent that acts.
         num_envs: number E of environments, for the spread of exploration over them.
         generator: random generator of exploration; None for a policy that only evaluates.
-        uniform: whether continuous actions are explored by some uniform actions instead of noise on all.
+        uniform: whether uniform random actions replace some continuous actions to explore, instead of noise on all.
         compile: whether the agent's forward pass while exploring is compiled.
     """
 
@@ -78,8 +78,8 @@ class PolicyWrapper(TensorDictModuleBase):
         """Write the actions of all robots, [E, R, D] or [E, R].
 
         Args:
-            tensordict: entries of a step, see the class.
-            noise: result of ``draw_noise``; None draws it.
+            tensordict: entries of a step; see the class.
+            noise: result of ``draw_noise``; by default it is drawn here.
         """
         observation = observation_of(tensordict.get(OBSERVATION))
         active = observation[ACTIVE] = tensordict.get((GROUP, "mask"))
@@ -102,7 +102,7 @@ class PolicyWrapper(TensorDictModuleBase):
         return explore(self.agent, observation, noise)
 
     def draw_noise(self, batch: torch.Size) -> tuple[Any, tuple[Tensor, ...]]:
-        """Return the random numbers of one step: those of the agent, and those of added exploration.
+        """Draw the random numbers of one step: those of the agent, and those of added exploration.
 
         Args:
             batch: shape [E, R] of the robots.
@@ -139,7 +139,7 @@ class PolicyWrapper(TensorDictModuleBase):
         return torch.where(explores if action.ndim == 2 else explores[..., None], uniform, action)
 
     def set_exploration(self, largest: float, spread: float) -> None:
-        """Set the strengths of exploration, which fall geometrically from ``largest`` to ``largest * spread``."""
+        """Set the environments' strengths of exploration, geometrically from ``largest`` to ``largest * spread``."""
         count = self.exploration.shape[0]
         steps = torch.linspace(0.0, 1.0, count, device=self.exploration.device)
         self.exploration.copy_((largest * spread**steps)[:, None])

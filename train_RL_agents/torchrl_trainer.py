@@ -52,13 +52,13 @@ from train_RL_agents.utils.signals import first_signal
 from train_RL_agents.utils.slowdown import Slowdown
 
 _REWINDS = 3
-"""Largest number of rewinds of a run to its last saved state, see ``on_divergence``."""
+"""Largest number of rewinds of a run to its last saved state; see ``on_divergence``."""
 Callback = Callable[["TorchRLTrainer"], None]
 """Function that is called after every iteration of the loop."""
 
 
 class DivergedError(ConfigError):
-    """Raised when actions, rewards, losses, gradients or weights are not finite."""
+    """Raised when observations, actions, rewards, losses, gradients or weights are not finite."""
 
 
 class TorchRLTrainer:
@@ -69,10 +69,10 @@ class TorchRLTrainer:
         quiet: whether nothing is printed.
         bar: whether a progress bar is shown.
         callbacks: functions called after every iteration of the loop, after log, evaluation and checkpoint.
-        json_lines: whether JSON is printed for other programs, see Display.
+        json_lines: whether JSON is printed for other programs; see Display.
 
     Raises:
-        ConfigError: when the device is missing or the saved state does not fit.
+        ConfigError: when the device is missing or the saved state does not fit the configuration.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class TorchRLTrainer:
             self._build(ranks.seed(run.seed))
             if ranks.broadcast((run.checkpoints / STATE).exists):
                 state = ranks.read_state(run.checkpoints, self.device)
-                # torch also warns of a wrong index before it rejects it.
+                # For a damaged state, torch may warn of an invalid index before it raises an error.
                 with ranks.barrier(), warnings.catch_warnings(action="ignore"):
                     self._load_state(state)
             else:
@@ -180,7 +180,7 @@ class TorchRLTrainer:
             policy = load_policy(self.config.load_model, device=self.device)
             weights = policy.agent.networks.state_dict()
             for agent in (self.algorithm.learner.agent, self.algorithm.learner.ema):
-                # The policy may be that of another boat: what is observed keeps the scales of this one.
+                # The policy may be that of another boat, but observations keep the scales of this one.
                 own = {name: value for name, value in agent.networks.state_dict().items() if agent.is_setting(name)}
                 load_weights(agent, weights | own, policy.path)
         if self.ranks.is_main:
@@ -205,7 +205,7 @@ class TorchRLTrainer:
                     except DivergedError as error:
                         self._rewind(error)
                     except StoppedWaitingError:
-                        pass  # nothing of this iteration is done yet
+                        pass  # nothing was collected in this iteration
                     except (StoppedCompilingError, Exception) as error:
                         # An exception in a destructor is lost; the ended compilers then raise another one.
                         if not (self.stopped and compile_problem(error)):
@@ -248,11 +248,10 @@ class TorchRLTrainer:
         self.stopped = True
 
     def _on_stop_signal(self) -> None:
-        """Stop after this iteration, or at once while code is generated, which takes minutes.
+        """Stop after this iteration, or at once while code is compiled, which takes minutes.
 
         Raises:
-            StoppedCompilingError: while code is generated; the iteration is incomplete, so the last
-                saved state is kept.
+            StoppedCompilingError: while code is compiled; the iteration is incomplete, so the last saved state is kept.
         """
         self.stop()
         if self.config.execution.compile and self.clock.compiling and self.ranks.size == 1:
@@ -269,10 +268,10 @@ class TorchRLTrainer:
     # Divergence ---------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check that actions, rewards, losses, gradients and weights have been valid so far.
+        """Check that observations, actions, rewards, losses, gradients and weights have been valid so far.
 
         Raises:
-            DivergedError: when one is not finite.
+            DivergedError: when a value is infinite, NaN or, of discrete actions, not a valid index.
         """
         invalid = not_finite(self.ranks.mean(self._health()))
         if invalid:
@@ -298,7 +297,7 @@ class TorchRLTrainer:
         self._checked_at = self.env_steps
 
     def _health(self) -> dict[str, float]:
-        """Return Algorithm.health of this process, in one transfer from the device."""
+        """Return the result of ``Algorithm.health`` in this process, with one transfer from the device."""
         health = self.algorithm.health()
         values = torch.stack([value.float() for value in health.values()]).tolist()
         return dict(zip(health, values, strict=True))
@@ -307,7 +306,7 @@ class TorchRLTrainer:
         """Restore the last saved state, with half the learning rate.
 
         Raises:
-            DivergedError: when that is not configured, or was done too often.
+            DivergedError: when rewinding is not configured, or was done too often.
         """
         if self.config.on_divergence == "stop" or self._rewinds >= _REWINDS:
             with self.ranks.barrier():
@@ -315,8 +314,8 @@ class TorchRLTrainer:
         self._rewinds += 1
         self.collector.close()
         self.history.close()
-        self.run.close()  # later entries replace those after that state
-        # Memory was planned for one of each of these.
+        self.run.close()  # later entries of the log replace those after the restored state
+        # Deleted first, because memory was planned for one of each of these.
         del self.collector, self.algorithm, self.history
         release_memory()
         self._set_up()
@@ -396,7 +395,7 @@ class TorchRLTrainer:
         """Save the state that the rest of the run depends on.
 
         Raises:
-            DivergedError: when it is not finite; the last saved state is kept.
+            DivergedError: when ``check`` fails; the last saved state is kept.
         """
         self.check()
         with self.clock.phase("save"):
@@ -448,7 +447,7 @@ class TorchRLTrainer:
                 generator.set_state(state["generators"][name].cpu())
             self.history.load_state_dict(state)
             if before["trainer.learning_rate"] == self.config.trainer.learning_rate:
-                # Never fewer than in this process.
+                # The number of rewinds is never less than in this process.
                 rewinds = state["rewinds"]
                 require(is_count(rewinds), "rewinds", rewinds, "a whole number")
                 self._rewinds = max(self._rewinds, rewinds)
@@ -489,11 +488,11 @@ class TorchRLTrainer:
             self.save()
         with self.ranks.barrier():
             if self.ranks.is_main:
-                # No update is made while code is generated, so the weights are those of the saved state.
+                # No update is made while code is compiled, so the weights are those of the saved state.
                 self.run.keep_stopped(self.algorithm.learner.ema, self._saved_at or 0)
 
     def _save_without_memory(self) -> str:
-        """Save when memory is short; return whether that was possible, as text."""
+        """Save when memory is short, and return whether that was possible, as text."""
         try:
             self.save()
         except (RuntimeError, MemoryError, DivergedError) as error:
@@ -523,14 +522,14 @@ def not_finite(values: dict[str, float]) -> list[str]:
 
 
 def log(trainer: TorchRLTrainer) -> None:
-    """Check and log every ``log_freq`` env-steps."""
+    """Check values and write a log entry every ``log_freq`` env-steps."""
     if trainer.crossed(trainer.config.log_freq):
         trainer.check()
         trainer.log()
 
 
 def evaluate_and_save(trainer: TorchRLTrainer) -> None:
-    """Evaluate and save every ``eval_freq`` env-steps and at the end."""
+    """Check values, evaluate and save every ``eval_freq`` env-steps and at the end."""
     if trainer.crossed(trainer.config.eval_freq) or trainer.finished:
         trainer.check()
         trainer.evaluate()
@@ -552,7 +551,7 @@ DEFAULT_CALLBACKS: tuple[Callback, ...] = (log, evaluate_and_save, save_if_asked
 def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -> TorchRLTrainer:
     """Return a trainer that resumes a run, optionally with more env-steps.
 
-    A run that was stopped before its first checkpoint, or before it began, starts at 0.
+    A run that was stopped before its first checkpoint, or before it began, starts at 0 env-steps.
     """
     if total_timesteps is not None:
         run.config = replace(run.config, total_timesteps=total_timesteps)

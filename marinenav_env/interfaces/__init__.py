@@ -1,1 +1,1 @@
-"""Interfaces of the world to other libraries, and scripted vessels."""
+"""Interfaces to Gymnasium, PettingZoo, stable-baselines3 and BenchMARL, and scripted policies."""

@@ -1,4 +1,4 @@
-"""One vessel as a Gymnasium environment: ``gymnasium.make("MarineNav-v0")``, or ``make_vec``."""
+"""Gymnasium environments with one vessel as the agent: ``gymnasium.make("MarineNav-v0")``, or ``make_vec``."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class _FirstVessels(NumpyWorlds):
     """Worlds in which the first vessel is the agent and the others follow another policy.
 
     Args:
-        others: policy of the other vessels.
-        settings: arguments of NumpyWorlds.
+        others: policy of the other vessels, or the name of a scripted policy.
+        *settings: arguments of NumpyWorlds.
     """
 
     def __init__(self, others: str | Policy, *settings: Any) -> None:
@@ -45,23 +45,23 @@ class _FirstVessels(NumpyWorlds):
         self._others = others
 
     def reset(self, seed: Any = None) -> None:
-        """Start new episodes in all worlds, as NumpyWorlds.reset."""
+        """Start new episodes in all worlds, like NumpyWorlds.reset, and require that each has an agent."""
         super().reset(seed)
         self._require_agents(np.ones(self.env.num_envs, np.bool_))
 
     def begin_next(self, over: NDArray[np.bool_]) -> None:
-        """Start a new episode where ``over`` [E] is true."""
+        """Start a new episode where ``over`` [E] is true, and require that it has an agent."""
         super().begin_next(over)
         self._require_agents(over)
 
     def _require_agents(self, begun: NDArray[np.bool_]) -> None:
-        """Refuse new episodes without an agent.
+        """Raise ConfigError if a new episode has no agent.
 
         Args:
-            begun: [E] bool: worlds in which an episode begins.
+            begun: [E] bool, worlds in which an episode begins.
 
         Raises:
-            ConfigError: when the first vessel is missing, or keeps course and speed.
+            ConfigError: when the first vessel is missing, or is scripted (keeps course and speed, or misbehaves).
         """
         if not self.now.get((GROUP, "mask"))[:, 0].cpu().numpy()[begun].all():
             raise ConfigError(
@@ -70,12 +70,12 @@ class _FirstVessels(NumpyWorlds):
             )
 
     def step(self, actions: Tensor) -> Results:
-        """Make a control step with actions [E, ...] and return its NumpyWorlds.result."""
+        """Make a control step with the agents' actions [E, ...], and return the agents' NumpyWorlds.result."""
         env, others = self.env, self._others
         joint = others(self.now) if callable(others) else write_actions(self.now, env, others)
         policy_actions: Any = None if joint is None else joint.get((GROUP, "action"), None)
         check_form(policy_actions, env.state.active.shape, env.continuous)
-        # The policy's actions may be of an integer type.
+        # The policy's actions may have an integer type.
         all_actions = policy_actions.to(env.dtype if env.continuous else torch.int64, copy=True)
         all_actions[:, 0] = actions
         self.act(all_actions)
@@ -83,20 +83,20 @@ class _FirstVessels(NumpyWorlds):
 
 
 class MarineNavGymEnv(gymnasium.Env[Any, Any]):
-    """Environment in which the first vessel is the agent and the others follow another policy.
+    """Gymnasium environment in which the first vessel is the agent and the others follow another policy.
 
-    The episode ends for the agent when its vessel arrives or collides, whatever the others do.
+    The agent's episode is terminated when its vessel arrives or collides, whatever the others do.
 
     Args:
         config: configuration of the world; by default the published one.
-        scenarios: scenarios as of MarineNavEnv; by default a new one of any level for every
+        scenarios: scenarios, as in MarineNavEnv; by default a new one of any level for every
             episode. ``Curriculum((Level(1, 0, 4, 40.0),))`` is one vessel among four obstacles.
         others: ``straight`` (to their goals, without avoidance), ``idle``, or a policy that writes
-            ``robots/action`` for all robots; that of the agent is replaced.
-        continuous: whether actions are continuous or indices of thrust-change pairs.
-        flat: whether an observation is one vector instead of a dictionary.
+            ``robots/action`` for all robots; the agent's own action replaces the one of the policy.
+        continuous: True for continuous actions, False for indices of thrust-change pairs.
+        flat: True for observations as one vector, False for a dictionary.
         render_mode: ``rgb_array``, ``human`` or None.
-        render_fps: frames per second of the window, as of MarineNavEnv.render.
+        render_fps: frames per second of the window, as in MarineNavEnv.render.
 
     Raises:
         ConfigError: for a setting that cannot be used.
@@ -121,18 +121,18 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
         self.render_mode = render_mode
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; ``options`` are ignored."""
+        """Start an episode and return its observation and an empty ``info``; ``options`` are ignored."""
         seed = None if seed is None else as_seed(seed)
         super().reset(seed=seed)
         self._worlds.reset(seed)
         return self._worlds.only(self._worlds.observation(0)), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Make a control step."""
+        """Make a control step; return observation, reward, terminated, truncated and ``info`` of the agent."""
         return self._worlds.only(self._worlds.step(self._worlds.actions(action, unbatched=True)))
 
     def render(self) -> Any:
-        """Return pixels [height, width, 3] if the mode is rgb_array."""
+        """Return pixels [height, width, 3] if ``render_mode`` is rgb_array, else None."""
         return self._worlds.render()
 
     def close(self) -> None:
@@ -141,25 +141,25 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
 
 
 class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
-    """MarineNavGymEnv in many worlds that are stepped as one batch.
+    """Gymnasium vector environment of many worlds like MarineNavGymEnv, stepped as one batch.
 
-    Where the episode of the agent is over, the next one starts according to Gymnasium's
+    Where the agent's episode is over, the next one starts according to Gymnasium's
     AutoresetMode: in the same step, with the last observation in ``info["final_obs"]``; in the next
     step, whose action is then ignored; or by ``reset(options={"reset_mask": [E] bool})``.
 
     Args:
         num_envs: number of worlds E.
-        config: as of MarineNavGymEnv, like the following arguments.
+        config: configuration of the worlds, as in MarineNavGymEnv, like the following arguments.
         scenarios: scenarios of the episodes.
-        others: policy of the other vessels.
-        continuous: whether actions are continuous or indices of thrust-change pairs.
-        flat: whether an observation is one vector instead of a dictionary.
+        others: policy of the other vessels, or the name of a scripted policy.
+        continuous: True for continuous actions, False for indices of thrust-change pairs.
+        flat: True for observations as one vector, False for a dictionary.
         render_mode: ``rgb_array``, ``human`` or None; the first world is drawn.
         render_fps: frames per second of the window.
         device: device of the worlds; arrays are on the host.
-        max_episode_steps: control steps after which episodes are truncated, if fewer than
+        max_episode_steps: number of control steps after which episodes are truncated, if smaller than
             ``config.max_steps``.
-        autoreset_mode: time at which the next episodes start.
+        autoreset_mode: Gymnasium's AutoresetMode or its name; it determines when the next episodes start.
 
     Raises:
         ConfigError: for a setting that cannot be used.
@@ -203,16 +203,17 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
 
     @property
     def entries(self) -> dict[str, Entry]:
-        """Entries of an observation by name, as of MarineNavEnv."""
+        """Descriptions of the entries of an observation by name, as in MarineNavEnv."""
         return self._worlds.env.entries
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start episodes.
+        """Start episodes in all worlds or those of a mask; return observations and an empty ``info``.
 
         Args:
             seed: seed of all worlds, or a list with one seed per world, from which one common seed
                 is derived.
-            options: ``reset_mask``: [E] bool, worlds in which an episode starts; by default all.
+            options: dictionary that may have ``reset_mask``, [E] bool, the worlds in which an episode
+                starts; by default all.
         """
         mask = (options or {}).get("reset_mask")
         if mask is None:
@@ -231,7 +232,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         return self._worlds.observation(0), {}
 
     def step(self, actions: Any) -> Results:
-        """Make a control step in all worlds."""
+        """Make a control step in all worlds; return observations, rewards, terminated, truncated and ``info``."""
         action, begin = self._worlds.actions(actions, "actions"), self._over.copy()
         can_step = self._mode != AutoresetMode.DISABLED or not begin.any()
         require(can_step, "reset", f"of worlds {np.flatnonzero(begin).tolist()}", "called where an episode is over")
@@ -255,7 +256,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         return last, reward, terminated, truncated, info
 
     def _final(self, last: Any, info: dict[str, Any], over: NDArray[np.bool_]) -> dict[str, Any]:
-        """Return the ``info`` of the episodes that are over, under Gymnasium's keys."""
+        """Return the last observation and ``info`` of the episodes that are over, under Gymnasium's keys."""
         final: NDArray[Any] = np.full(self.num_envs, None, object)
         for row in np.flatnonzero(over):
             is_flat = isinstance(last, np.ndarray)
@@ -264,7 +265,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         return {"final_obs": final, "final_info": final_info, "_final_obs": over, "_final_info": over}
 
     def render(self) -> Any:
-        """Return pixels [height, width, 3] of the first world in a tuple if the mode is rgb_array."""
+        """Return a tuple of the pixels [height, width, 3] of the first world if the mode is rgb_array, else None."""
         pixels = self._worlds.render()
         return None if pixels is None else (pixels,)
 
@@ -274,12 +275,12 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 def _mask_info(mask: NDArray[np.bool_], info: dict[str, Any]) -> dict[str, Any]:
-    """Return the values [E] of the worlds in the mask, and 0 or false elsewhere."""
+    """Return ``info`` with values [E] kept where the mask is true, and 0 or False elsewhere."""
     return {name: np.where(mask, values, np.zeros_like(values)) for name, values in info.items()}
 
 
 def _limit_steps(config: WorldConfig, steps: int | None) -> WorldConfig:
-    """Return a configuration whose episodes end after at most this many control steps; None: unchanged."""
+    """Return a configuration whose episodes end after at most ``steps`` control steps; None: unchanged."""
     if steps is None:
         return config
     steps = int(steps) if isinstance(steps, np.integer) else steps

@@ -1,4 +1,4 @@
-"""Worlds that take and return numpy arrays: the common part of the interfaces to other libraries."""
+"""Worlds that take and return NumPy arrays, the common part of the interfaces to other libraries."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ METADATA = {"render_modes": list(MODES), "render_fps": FPS}
 
 
 class NumpyWorlds:
-    """MarineNavEnv that takes and returns arrays.
+    """Wrapper of MarineNavEnv that takes and returns NumPy arrays.
 
     Args:
-        config: configuration of the worlds.
-        scenarios: scenarios as of MarineNavEnv. With a curriculum, a single world draws a new
+        config: configuration of the worlds; None: the published one.
+        scenarios: scenarios, as in MarineNavEnv. With a curriculum, a single world draws a new
             scenario for every episode.
-        continuous: whether actions are continuous or indices of thrust-change pairs.
-        flat: whether an observation is one vector instead of a dictionary.
+        continuous: True for continuous actions, False for indices of thrust-change pairs.
+        flat: True for observations as one vector, False for a dictionary.
         render_mode: ``rgb_array``, ``human`` or None.
-        render_fps: frames per second of the window, as of ``MarineNavEnv.render``.
+        render_fps: frames per second of the window, as in ``MarineNavEnv.render``.
         num_envs: number of worlds E.
         device: device of the worlds.
 
@@ -45,7 +45,7 @@ class NumpyWorlds:
     """
 
     now: TensorDictBase
-    """Latest output of the environment."""
+    """Latest output of MarineNavEnv, batch [E]."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class NumpyWorlds:
         require(render_mode in (None, *MODES), "render_mode", render_mode, " or ".join(MODES))
         source = as_scenarios(scenarios)
         if isinstance(source, Curriculum) and num_envs == 1:
-            # Except on a CPU, incomplete scenarios are replaced by complete ones of the same draw.
+            # Except on a CPU, an incomplete scenario is replaced by a complete one of the same draw, if there are more.
             size = 1 if torch.device(device).type == "cpu" else 64
             source = replace(source, pool_size=size, refresh_size=size, refresh_interval=1)
         self.env = MarineNavEnv(config, num_envs, scenarios=source, continuous=continuous, device=device)
@@ -69,10 +69,10 @@ class NumpyWorlds:
         self._begun = False
 
     def reset(self, seed: Any = None) -> None:
-        """Start new episodes; with a seed, or a list with one per world, the first after seeding.
+        """Start new episodes in all worlds, after seeding with a seed (or a list with one per world) if given.
 
         Raises:
-            ConfigError: when it is no seed, or the list has not one per world.
+            ConfigError: when the seed is invalid, or the list does not have one seed per world.
         """
         if seed is not None:
             self.env.set_seed(joint_seed(seed, self.env.num_envs))
@@ -89,24 +89,24 @@ class NumpyWorlds:
         self.now = self.env.maybe_reset(TensorDict({"done": done}, [len(over)]))
 
     def require_begun(self) -> None:
-        """Refuse a step before the first episode.
+        """Raise ConfigError if no episode has begun yet.
 
         Raises:
-            ConfigError: when none has begun.
+            ConfigError: when ``reset`` has not been called.
         """
         if not self._begun:
             raise ConfigError("step: must come after reset")
 
     def actions(self, values: Any, key: str = "action", unbatched: bool = False) -> Tensor:
-        """Return the actions of one robot of every world as a tensor [E, ...]; the step checks values.
+        """Convert the actions of one robot per world to a tensor [E, ...]; ``act`` checks their values.
 
         Args:
-            values: array, or a value that converts to one.
-            key: name of the actions in messages.
-            unbatched: whether they are those of a single world, without the dimension of worlds.
+            values: array of actions, or a value that converts to one.
+            key: name of the actions in error messages.
+            unbatched: True for the action of a single world, without a batch dimension.
 
         Raises:
-            ConfigError: when they are of another shape or type.
+            ConfigError: when the actions have another shape or type, or no episode has begun.
         """
         self.require_begun()
         continuous, array = self.env.continuous, _to_array(values)
@@ -117,25 +117,25 @@ class NumpyWorlds:
             array.dtype.kind in ("iuf" if continuous else "iu"), f"{key}.dtype", array.dtype, f"a type of {allowed}"
         )
         if array.dtype.kind == "f":
-            # Clipped before a smaller type turns them into infinities; the step refuses non-finite values.
+            # Clipped before conversion to a smaller type makes values infinite; ``act`` raises an error for those.
             array = np.where(np.isfinite(array), array.clip(-1.0, 1.0), array)
         tensor = torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else np.int64))
         return tensor[None] if unbatched else tensor
 
     def act(self, actions: Tensor) -> None:
-        """Make a step with the actions [E, R, ...] of all robots.
+        """Make a control step with the actions [E, R, ...] of all robots, and store its output in ``now``.
 
         Raises:
-            ConfigError: when an action of an active robot cannot be used.
+            ConfigError: when an action of an active robot is invalid.
         """
-        # The last reward is no input of the next step.
+        # The last reward is not an input of the next step.
         step = self.now.exclude((GROUP, "reward")).set((GROUP, "action"), actions)
         self.now = self.env.step(step).get("next")
-        self.env.check_actions()  # results are read on the host, too
+        self.env.check_actions()  # this may wait, because the results are read on the host anyway
         self._show()
 
     def render(self) -> NDArray[np.uint8] | None:
-        """Return the first world as pixels if the mode is rgb_array."""
+        """Return pixels [height, width, 3] of the first world if the mode is rgb_array, else None."""
         return self.env.render() if self._render_mode == "rgb_array" else None
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class NumpyWorlds:
 
     @staticmethod
     def only(batched: Any) -> Any:
-        """Remove the batch dimension from arrays [1, ...] in tuples and dictionaries."""
+        """Remove the batch dimension from arrays [1, ...] in nested tuples and dictionaries."""
         if isinstance(batched, tuple):
             return tuple(map(NumpyWorlds.only, batched))
         if isinstance(batched, dict):
@@ -156,7 +156,7 @@ class NumpyWorlds:
             self.env.render("human", self._fps)
 
     def observation(self, robot: int) -> Any:
-        """Return the observations of one robot of every world, arrays [E, ...], as in observation_space."""
+        """Return the observations of one robot of every world as arrays [E, ...], in the form of observation_space."""
         tensors = self.now.get((GROUP, "observation"))[:, robot]
         if self.flat:
             return flattened(tensors, self.env.entries).numpy(force=True).astype(np.float32)
@@ -164,7 +164,7 @@ class NumpyWorlds:
         return {name: tensors.get(name).numpy(force=True).astype(kind) for name, kind in kinds.items()}
 
     def result(self, robot: int) -> Results:
-        """Return the result of the last step for one robot of every world, arrays [E], as Gymnasium does."""
+        """Return observation, reward, terminated, truncated and ``info`` of one robot per world, as arrays [E, ...]."""
         group, state = self.now.get(GROUP)[:, robot], self.env.state
 
         def array(tensor: Tensor) -> NDArray[Any]:
@@ -179,7 +179,7 @@ class NumpyWorlds:
         return self.observation(robot), reward, terminated, truncated, info
 
     def observation_space(self) -> spaces.Space[Any]:
-        """Return the space of the observations of one robot, with the entries of MarineNavEnv.entries."""
+        """Return the space of one robot's observations, which has the entries of MarineNavEnv.entries."""
         parts = {name: _space(entry) for name, entry in self.env.entries.items()}
         if not self.flat:
             return spaces.Dict(parts)
@@ -190,14 +190,14 @@ class NumpyWorlds:
         return spaces.Box(low, high)
 
     def action_space(self) -> spaces.Space[Any]:
-        """Return the space of left and right commands in [-1, 1], or of indices of thrust-change pairs."""
+        """Return the space of one robot's actions: two commands in [-1, 1], or indices of thrust-change pairs."""
         if self.env.continuous:
             return spaces.Box(-1.0, 1.0, (2,))
         return spaces.Discrete(self.env.num_discrete_actions)
 
 
 def _to_array(values: Any) -> NDArray[Any]:
-    """Convert values to an array; rows of different lengths become one object."""
+    """Convert values to an array; rows of different lengths become an object array [], whose shape is invalid."""
     try:
         return np.asarray(values)
     except ValueError:
@@ -205,7 +205,7 @@ def _to_array(values: Any) -> NDArray[Any]:
 
 
 def _space(entry: Entry) -> spaces.Space[Any]:
-    """Return the space of an entry for one robot; numbers have limits, as many libraries require."""
+    """Return the space of an entry for one robot, with finite bounds for numbers, as many libraries require."""
     if entry.kind == "mask":
         return spaces.MultiBinary(entry.shape[0] if len(entry.shape) == 1 else entry.shape)
     low, high = (

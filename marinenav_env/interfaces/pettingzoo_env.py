@@ -1,4 +1,4 @@
-"""PettingZoo parallel environment of all vessels; it needs the extra ``pettingzoo``."""
+"""PettingZoo parallel environment with all vessels as agents; it needs the extra ``pettingzoo``."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ except ImportError as error:
 
 
 class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
-    """Parallel environment with the active robots of a scenario as agents ``robot_0``, ``robot_1``, ....
+    """PettingZoo parallel environment with the active robots as agents ``robot_0``, ``robot_1``, ....
 
-    An agent whose vessel arrives or collides receives its last observation and is removed; the
+    An agent whose vessel arrives or collides receives its last observation and leaves; the
     episode ends when no agent is left.
 
     Args:
         config: configuration of the world; by default the published one.
-        scenarios: scenarios as of MarineNavEnv; by default a new one of any level for every episode.
-        continuous: whether actions are continuous or indices of thrust-change pairs.
-        flat: whether an observation is one vector instead of a dictionary.
+        scenarios: scenarios, as in MarineNavEnv; by default a new one of any level for every episode.
+        continuous: True for continuous actions, False for indices of thrust-change pairs.
+        flat: True for observations as one vector, False for a dictionary.
         render_mode: ``rgb_array``, ``human`` or None.
-        render_fps: frames per second of the window, as of MarineNavEnv.render.
+        render_fps: frames per second of the window, as in MarineNavEnv.render.
 
     Raises:
         ConfigError: for a setting that cannot be used.
@@ -69,7 +69,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start an episode; ``options`` are ignored."""
+        """Start an episode; return observations and empty ``info`` by agent. ``options`` are ignored."""
         self._world.reset(seed)
         active = self._world.now.get((GROUP, "mask"))[0].tolist()
         self.agents = [name for name, robot in self._index.items() if active[robot]]
@@ -79,7 +79,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Any]]:
-        """Make a control step; all active agents must act, and actions of others have no effect."""
+        """Make a control step and return its results by agent; all agents must act, other actions have no effect."""
         world, acting = self._world, self.agents
         world.require_begun()
         names = ", ".join(self.possible_agents)
@@ -98,7 +98,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         return observations, rewards, terminated, truncated, infos
 
     def render(self) -> Any:
-        """Return pixels [height, width, 3] if the mode is rgb_array."""
+        """Return pixels [height, width, 3] if ``render_mode`` is rgb_array, else None."""
         return self._world.render()
 
     def close(self) -> None:

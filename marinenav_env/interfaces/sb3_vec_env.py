@@ -1,4 +1,4 @@
-"""VecEnv of stable-baselines3 with many worlds; it needs the extra ``sb3``."""
+"""VecEnv of stable-baselines3 with many worlds and one learning vessel in each; it needs the extra ``sb3``."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Indices = int | Iterable[int] | None
 
 
 class MarineNavVecEnv(VecEnv):
-    """Vectorized environment in which the first vessel of every world learns, as in MarineNavGymEnv.
+    """Vectorised environment in which the first vessel of every world is the agent, as in MarineNavGymEnv.
 
-    Observations are divided by the scales of their entries, so that networks receive numbers of
-    about 1; ``scales`` has them. Attributes and methods of an environment are those of the batch.
+    Observations are divided by ``scales``, the scales of their entries, so that networks receive numbers of
+    about 1. ``get_attr``, ``set_attr`` and ``env_method`` access the MarineNavVectorEnv of all worlds.
 
     Args:
         num_envs: number of worlds, with one learning vessel per world.
         scaled: whether observations are divided by their scales.
-        options: further arguments of MarineNavVectorEnv; ``autoreset_mode`` is SAME_STEP.
+        **options: further arguments of MarineNavVectorEnv; ``autoreset_mode`` must be SAME_STEP.
 
     Raises:
         ConfigError: for a setting that cannot be used.
@@ -47,7 +47,7 @@ class MarineNavVecEnv(VecEnv):
         self.worlds = MarineNavVectorEnv(num_envs, **options)
         entries, space = self.worlds.entries, self.worlds.single_observation_space
         self.scales = {name: _scale(entry) for name, entry in entries.items() if scaled and entry.kind != "mask"}
-        """Divisors of the shape of the entry, by entry, except masks; of a flat observation under ""."""
+        """Divisors by name of the entry, of its shape, except for masks; under "" for a flat observation."""
         if scaled and isinstance(space, spaces.Box):
             joined = [_scale(entry).ravel() for entry in entries.values()]
             self.scales = {"": np.concatenate(joined)}
@@ -55,7 +55,7 @@ class MarineNavVecEnv(VecEnv):
         super().__init__(num_envs, self._scaled_space(space), self.worlds.single_action_space)
 
     def reset(self) -> Any:
-        """Start episodes in all worlds, with the seeds of ``seed`` if it was called."""
+        """Start episodes in all worlds, with the seeds passed to ``seed`` if it was called, and return observations."""
         seeds = None if None in self._seeds else self._seeds
         observation, _ = self.worlds.reset(seed=seeds)
         self.reset_infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
@@ -68,7 +68,7 @@ class MarineNavVecEnv(VecEnv):
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, NDArray[Any], NDArray[Any], list[dict[str, Any]]]:
-        """Make the step; where an episode is over, the next one starts in the same step."""
+        """Make the step and return observations, rewards, dones and infos; episodes restart in the same step."""
         observation, reward, terminated, truncated, info = self.worlds.step(self._actions)
         done = terminated | truncated
         columns = {name: info[name].tolist() for name in ("is_success", "is_collision", "energy")}
@@ -83,24 +83,24 @@ class MarineNavVecEnv(VecEnv):
         self.worlds.close()
 
     def get_images(self) -> Sequence[NDArray[Any]]:
-        """Return pixels of the first world."""
+        """Return the pixels of the first world as the only image; none unless ``render_mode`` is rgb_array."""
         images: Sequence[NDArray[Any]] = self.worlds.render() or ()
         return images
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """Return an attribute of the batch, once per world."""
+        """Return an attribute of the MarineNavVectorEnv, once per selected world."""
         return [getattr(self.worlds, attr_name)] * self._count(indices)
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        """Set an attribute of the batch, for all worlds."""
+        """Set an attribute of the MarineNavVectorEnv, for all worlds, whatever the indices."""
         setattr(self.worlds, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Indices = None, **options: Any) -> list[Any]:
-        """Call a method of the batch once, and return its result once per world."""
+        """Call a method of the MarineNavVectorEnv once, and return its result once per selected world."""
         return [getattr(self.worlds, method_name)(*args, **options)] * self._count(indices)
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
-        """Return False for every world."""
+        """Return False for every selected world, because worlds have no Gymnasium wrappers."""
         return [False] * self._count(indices)
 
     def _count(self, indices: Indices) -> int:
@@ -108,7 +108,7 @@ class MarineNavVecEnv(VecEnv):
         return len(list(self._get_indices(indices)))
 
     def _scaled(self, observation: Any) -> Any:
-        """Return an observation, or a batch of them, divided by the scales."""
+        """Return an observation, or a batch of observations, divided by the scales."""
         if isinstance(observation, dict):
             return {
                 name: values / self.scales[name] if name in self.scales else values
@@ -130,5 +130,5 @@ class MarineNavVecEnv(VecEnv):
 
 
 def _scale(entry: Entry) -> NDArray[np.float32]:
-    """Return the divisor of an entry for one robot; 1 where it has no scale, as masks."""
+    """Return the divisor of an entry for one robot; 1 for entries without a scale, such as masks."""
     return np.broadcast_to(np.array(entry.scale or (1.0,), np.float32), entry.shape)

@@ -1,7 +1,7 @@
 """Scripted policies for vessels that are not trained: idle, or straight to the goal.
 
 A scripted policy returns continuous actions [E, R, 2]; ``write_actions`` converts them to the
-actions of the environment.
+environment's kind of actions.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from marinenav_env.physics.thrust import ThrustController, to_the_goal
 from marinenav_env.specs import GROUP
 
 SPEED = 2.5
-"""Speed over ground of vessels that go straight to their goal (m/s)."""
+"""Desired speed over ground of vessels that go straight to their goal (m/s)."""
 
 
 def idle(self_state: Tensor, env: MarineNavEnv) -> Tensor:
-    """Return actions [E, R, 2] that do not change the thrust, for states [E, R, 7]."""
+    """Return actions [E, R, 2] that do not change the thrust; ``self_state`` is [E, R, 7]."""
     return torch.zeros_like(self_state[..., :2])
 
 
 def straight(self_state: Tensor, env: MarineNavEnv) -> Tensor:
-    """Return actions [E, R, 2] straight to the goal, without avoidance, for states [E, R, 7]."""
+    """Return actions [E, R, 2] that steer straight to the goal, without avoidance; ``self_state`` is [E, R, 7]."""
     seconds = env.config.dt * env.config.substeps
     controller = ThrustController(env.constants.vessel, seconds)
     return controller(self_state, to_the_goal(self_state, SPEED))
@@ -40,11 +40,11 @@ SCRIPTED: dict[str, Callable[[Tensor, MarineNavEnv], Tensor]] = {
 
 
 def write_actions(step: TensorDictBase, env: MarineNavEnv, name: str) -> TensorDictBase:
-    """Write the actions of a scripted policy for all robots.
+    """Write the actions of a scripted policy for all robots into the environment's output, and return it.
 
     Args:
-        step: output of the environment.
-        env: the environment.
+        step: output of the environment, with observations; it is changed in place.
+        env: environment that the actions are for.
         name: name of the policy in SCRIPTED.
     """
     action = SCRIPTED[name](step.get((GROUP, "observation", "self_state")), env)
@@ -52,7 +52,7 @@ def write_actions(step: TensorDictBase, env: MarineNavEnv, name: str) -> TensorD
 
 
 def _nearest_pair(action: Tensor, env: MarineNavEnv) -> Tensor:
-    """Return the discrete action [E, R] closest to a continuous one [E, R, 2] on both sides."""
+    """Return the discrete actions [E, R] whose left and right thrust rates are closest to continuous ones [E, R, 2]."""
     vessel = env.constants.vessel
     rates = action * vessel.max_thrust_rate[..., None]
     left, right = (

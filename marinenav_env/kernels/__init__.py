@@ -1,4 +1,4 @@
-"""Kernels that compute a step of the world in place of PyTorch's operators."""
+"""Kernels that compute a step of the world instead of PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from marinenav_env.support.validation import ConfigError, require
 
 
 class StepKernel(Protocol):
-    """Kernel that computes ``World.advance`` for one configuration."""
+    """Protocol of a kernel that computes ``World.advance`` for one configuration."""
 
     @property
     def advance(self) -> Any:
-        """Return a function like ``World.advance``, which starts an episode wherever one has ended."""
+        """Return a function that replaces ``World.advance``; it starts an episode wherever one has ended."""
 
 
 class MakeKernel(Protocol):
-    """Factory of kernels."""
+    """Protocol of a factory of kernels."""
 
     def __call__(self, config: WorldConfig, quantiles: Tensor, continuous: bool) -> StepKernel:
-        """Make a kernel; raises ConfigError where it cannot run.
+        """Build a kernel, or raise ConfigError where it cannot run.
 
         Args:
             config: configuration of the world.
-            quantiles: von Mises quantile table of the radius noise.
-            continuous: whether actions are continuous or indices of pairs of thrust changes.
+            quantiles: von Mises quantile table of the radius noise, [rows, points].
+            continuous: True for continuous actions, False for indices of pairs of thrust changes.
         """
 
     def covers(self, config: WorldConfig) -> str:
-        """Return what a configuration needs and the kernel lacks, in words; empty if nothing."""
+        """Return what a configuration requires and the kernel lacks, in words; an empty string if nothing."""
 
 
 KERNELS: dict[str, MakeKernel] = {}
-"""Kernels by name. The module ``NAME_world`` of this package registers its kernel when imported."""
+"""Factories of kernels by name. The module ``NAME_world`` of this package registers its factory when imported."""
 
 
 def find_kernel(name: str, config: WorldConfig) -> MakeKernel | None:
     """Return the factory of a kernel; None for ``compiled``, which uses PyTorch's operators.
 
     Raises:
-        ConfigError: when it cannot be imported or lacks something that the configuration asks for.
+        ConfigError: when the kernel cannot be imported or lacks something that the configuration requires.
     """
     if name == "compiled":
         return None

@@ -1,11 +1,11 @@
-"""Triton kernel of the world's step, in parts.
+"""Triton kernel of the world's control step, and the functions that it consists of.
 
-A program has a block of environments, and one lane per robot. All substeps run in registers.
-Lanes exchange poses and endings through memory, with a barrier between. The docstrings name the
+A program computes a block of environments, with one lane (GPU thread) per robot. All substeps run in registers.
+Lanes exchange poses and endings through memory, with a barrier between writing and reading. The docstrings name the
 function that computes the same with PyTorch's operators.
 
-``inputs``, ``numbers`` and ``result`` are the pointers of kernels.triton_operator; ``place`` holds
-the robot of a lane and its offsets (see _locate_lane), ``sizes`` the sizes E, R, M, C and width (see
+``inputs``, ``numbers`` and ``result`` are tuples of pointers, see kernels.triton_operator. ``place`` holds
+the robot of a lane and its memory offsets (see _locate_lane), ``sizes`` the sizes E, R, M, C and width (see
 kernel).
 """
 
@@ -37,7 +37,7 @@ from marinenav_env.kernels.triton_weather import delayed, is_missed, miss_probab
 
 _NAN = tl.constexpr(tl.PropagateNan.ALL)
 _PERCEPTION = tl.constexpr(1)
-"""Kind and purpose of the noise, see philox.RandomSource: words, for perception."""
+"""Philox stream of the noise of perception, raw words: 4 * purpose + kind, see philox.RandomSource."""
 
 
 # Motion -----------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ _PERCEPTION = tl.constexpr(1)
 
 @triton.jit
 def _rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS: tl.constexpr):
-    """Return the thrust rates, as dynamics.continuous_rates or discrete_rates."""
+    """Return the left and right thrust rate (N/s), like dynamics.continuous_rates or dynamics.discrete_rates."""
     if CONTINUOUS:
         most = tl.load(numbers.max_thrust_rate + parameter)
         left = tl.clamp(tl.load(inputs.action + offset), -1.0, 1.0, _NAN) * most
@@ -60,7 +60,7 @@ def _rates(inputs, numbers, offset, stride, parameter, column, width, num_left, 
 
 @triton.jit
 def _thruster_forces(left, right, inputs, numbers, offset, stride, parameter):
-    """Return force and moment of the thrusters, as dynamics.thruster_forces."""
+    """Return surge force, sway force and yaw moment of the thrusters (N, N, N m), like dynamics.thruster_forces."""
     left_angle = tl.load(inputs.thruster_angle + offset)
     right_angle = tl.load(inputs.thruster_angle + offset + stride)
     left_along, right_along = left * tl.cos(left_angle), right * tl.cos(right_angle)
@@ -72,7 +72,7 @@ def _thruster_forces(left, right, inputs, numbers, offset, stride, parameter):
 
 @triton.jit
 def _current(x, y, inputs, e, E, C, radius):
-    """Return the velocity of the water, as current.current_velocity."""
+    """Return the velocity of the water (m/s, world frame), like current.current_velocity."""
     vx, vy = tl.zeros_like(x), tl.zeros_like(y)
     for core in range(C):
         place = core * E + e
@@ -86,7 +86,7 @@ def _current(x, y, inputs, e, E, C, radius):
 
 @triton.jit
 def _acceleration(u, v, u_r, v_r, r, surge, sway, yaw, hull):
-    """Return the body-frame acceleration, as dynamics.acceleration."""
+    """Return the body-frame acceleration in surge, sway and yaw, like dynamics.acceleration."""
     (m, Izz, xDotU, yDotV, yDotR, nDotR, nDotV, xU, xUU, yV, yVV, yR, yRV, yVR, yRR, nR, nRR, nV, nVV, nRV, nVR) = hull
     abs_v, abs_r = tl.abs(v_r), tl.abs(r)
     surge += m * r * v - (yDotV * v_r + yDotR * r) * r + (xU + xUU * tl.abs(u_r)) * u_r
@@ -108,10 +108,11 @@ def _acceleration(u, v, u_r, v_r, r, surge, sway, yaw, hull):
 
 @triton.jit
 def _integrate(inputs, pose, water, tau, hull, radius, dt, substeps, e, E, C):
-    """Return pose and velocities through water and over ground after the substeps of dynamics.control_step."""
+    """Return pose and velocities through water and over ground after all substeps, like dynamics.control_step."""
     x, y, theta = pose
     wx, wy, r = water
-    # Not r: the compiler carries a variable through a loop only if the first pass gives it another value.
+    # gr starts at 0 instead of r, because the compiler carries a variable through a loop only if the first pass
+    # gives it another value.
     gx, gy, gr = wx, wy, tl.zeros_like(r)
     for _ in range(substeps):
         cx, cy = _current(x, y, inputs, e, E, C, radius)
@@ -131,7 +132,7 @@ def _integrate(inputs, pose, water, tau, hull, radius, dt, substeps, e, E, C):
 
 @triton.jit
 def _object(number, inputs, numbers, result, e, E, R, M, column, width):
-    """Return one object, a robot or an obstacle, as perception._objects, with its radius of contact."""
+    """Return an object (a robot or an obstacle) like perception._objects, in addition with its collision radius."""
     is_robot = number < R
     robot = number * E + e
     vessel = number * width + column
@@ -155,7 +156,7 @@ def _object(number, inputs, numbers, result, e, E, R, M, column, width):
 
 @triton.jit
 def _noise(number, robot, inputs, e, R):
-    """Draw the noise of one object, as perception.draw_noise."""
+    """Draw the noise of one object for one robot, like perception.draw_noise."""
     source = inputs.seed, inputs.environment, inputs.step, e
     a, b, c, d = words(source, number * R + robot, _PERCEPTION)
     x, y = normal(a, b)
@@ -166,7 +167,7 @@ def _noise(number, robot, inputs, e, R):
 
 @triton.jit
 def _look_up_quantile(quantiles, points, row, uniform):
-    """Read a quantile table, as perception.look_up_quantile."""
+    """Read a quantile table by linear interpolation, like perception.look_up_quantile."""
     position = uniform * (points - 1)
     lower = tl.minimum(position.to(tl.int32), points - 2)
     place = quantiles + row.to(tl.int32) * points + lower
@@ -176,7 +177,7 @@ def _look_up_quantile(quantiles, points, row, uniform):
 
 @triton.jit
 def _measure(seen, noise, x, y, cos, sin, numbers, quantiles, points, parameter):
-    """Return an object as a robot measures it, as perception._measure."""
+    """Return an object as a robot measures it, in the robot's body frame, like perception._measure."""
     pos_std, vel_std = tl.load(numbers.pos_std + parameter), tl.load(numbers.vel_std + parameter)
     dx = seen[0] - x + pos_std * noise[0]
     dy = seen[1] - y + pos_std * noise[1]
@@ -192,9 +193,9 @@ def _measure(seen, noise, x, y, cos, sin, numbers, quantiles, points, parameter)
 
 @triton.jit
 def _insert(gaps, nearest, gap, number, K: tl.constexpr):
-    """Insert an object into the sorted gaps and numbers of the K nearest, as perception._nearest.
+    """Insert an object into the sorted gaps and indices of the K nearest objects, like perception._nearest.
 
-    Of equal gaps the earlier one stays first. The last object is dropped.
+    Of two equal gaps, the earlier one stays first. The last object is dropped.
     """
     passed = gap < gaps[0]
     new_gaps, new_nearest = (), ()
@@ -212,7 +213,7 @@ def _insert(gaps, nearest, gap, number, K: tl.constexpr):
 
 @triton.jit
 def _required_turn(seen, u, v, own_radius, zones):
-    """Return whether a rule applies to one object and the turn angle, as colregs.required_turn."""
+    """Return whether a COLREGs rule applies to one object, and the turn angle (rad), like colregs.required_turn."""
     px, py, vx, vy, radius = seen
     (
         min_speed,
@@ -258,15 +259,15 @@ def _required_turn(seen, u, v, own_radius, zones):
 
 @triton.jit
 def _locate_lane(E, R, width, envs, LANES: tl.constexpr):
-    """Return the place of a lane's robot.
+    """Return the robot of every lane and its memory offsets, as the tuple ``place``.
 
-    This is: whether the lane stores results, robot, environment, offset in [R, E], stride between
-    the numbers of a vector, offset of the parameters in [R, width], and column in [..., width].
+    Its parts: whether the lane stores results, robot, environment, offset in [R, E], stride between
+    the components of a vector, offset of the parameters in [R, width], and column in [..., width].
     """
     lane = tl.arange(0, LANES)
     environment = tl.program_id(0) * envs + lane % envs
     valid = (lane // envs < R) & (environment < E)
-    # Lanes beyond the last robot repeat another lane's robot and store nothing.
+    # Lanes beyond the last robot or environment repeat another lane's robot and store nothing.
     robot, e = tl.minimum(lane // envs, R - 1), tl.minimum(environment, E - 1)
     column = tl.minimum(e, width - 1)
     return valid, robot, e, robot * E + e, R * E, robot * width + column, column
@@ -290,7 +291,7 @@ def _move(
     SCRIPTED: tl.constexpr,
     WEATHER: tl.constexpr,
 ):
-    """Store and return pose, velocity over ground and thrust after dynamics.control_step."""
+    """Store and return pose, velocity over ground and thrust after the control step, like dynamics.control_step."""
     valid, _robot, e, offset, stride, parameter, column = place
     E, _R, _M, C, width = sizes
     rates = _rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS)
@@ -353,7 +354,7 @@ def _perceive(
     K: tl.constexpr,
     WEATHER: tl.constexpr,
 ):
-    """Return the nearest objects, the number of slots they fill, and contact (perception.observe, contact.touching)."""
+    """Return the nearest objects, how many slots they fill, and contact (like perception.observe, contact.touching)."""
     _valid, robot, e, _offset, _stride, parameter, column = place
     E, R, M, _C, width = sizes
     x, y, _theta = pose
@@ -387,7 +388,7 @@ def _perceive(
 
 @triton.jit
 def _own_state(pose, cos, sin, ground, thrust, goal, active, result, place):
-    """Store and return perception.own_state of active robots, else 0."""
+    """Store and return the own state of active robots, and zeros for the others, like perception.own_state."""
     valid, _robot, _e, offset, stride, _parameter, _column = place
     goal_x, goal_y = to_body_frame(goal[0] - pose[0], goal[1] - pose[1], cos, sin)
     u, v = to_body_frame(ground[0], ground[1], cos, sin)
@@ -418,7 +419,7 @@ def _fill_slots(
     sizes,
     K: tl.constexpr,
 ):
-    """Measure the objects again, store them in slots, and return the angle of colregs.required_turn."""
+    """Measure the nearest objects again, store them in slots, and return the angle like colregs.required_turn (rad)."""
     valid, robot, e, offset, stride, parameter, column = place
     E, R, M, _C, width = sizes
     x, y, _theta = pose
@@ -445,7 +446,7 @@ def _fill_slots(
 
 @triton.jit
 def _end_robots(collided, arrived, active, present, inputs, result, place):
-    """Store the endings of robots, as endings.endings; return which robots are terminated."""
+    """Store the endings of robots and return which robots are terminated, like endings.endings."""
     valid, _robot, _e, offset, _stride, _parameter, _column = place
     has_collided = tl.load(inputs.collided + offset) | collided
     has_arrived = tl.load(inputs.arrived + offset) | arrived
@@ -459,7 +460,7 @@ def _end_robots(collided, arrived, active, present, inputs, result, place):
 
 @triton.jit
 def _end_episodes(terminated, max_steps, inputs, result, place, sizes, ENDS_AT_FIRST_COLLISION: tl.constexpr):
-    """Store the endings of episodes, as endings.endings; return which episodes are over."""
+    """Store the endings of episodes and return which episodes are over, like endings.endings."""
     valid, robot, e, offset, _stride, _parameter, _column = place
     E, R, _M, _C, _width = sizes
     over, any_collided = robot >= 0, robot < 0
@@ -480,11 +481,11 @@ def _end_episodes(terminated, max_steps, inputs, result, place, sizes, ENDS_AT_F
 
 @triton.jit
 def _start_episodes(done, starts, place, sizes):
-    """Start new episodes where the old ones are over, as scenarios.reset.reset_environments.
+    """Start new episodes where the old ones are over, like scenarios.reset.reset_environments.
 
     Tensors are [rows, E], in the pool [rows, entries]. Results of this step have a multiple of R
-    rows, of which every R-th belongs to the same robot, or a single row, stored by the lane of the
-    first robot: a lane reads only what it has stored itself, so that no barrier is needed.
+    rows, of which every R-th belongs to the same robot, or a single row, which the first robot's lane
+    stores. Each lane therefore reads only what it has stored itself, and no barrier is needed.
     """
     valid, robot, e, _offset, _stride, _parameter, _column = place
     E, R, _M, _C, _width = sizes
@@ -530,9 +531,9 @@ def kernel(
     WEATHER: tl.constexpr,
     STARTS: tl.constexpr,
 ):
-    """Make a step, as World.advance; with STARTS also start new episodes.
+    """Compute a control step, like World.advance, and start new episodes if STARTS is true.
 
-    Sizes: E environments, ``envs`` per program, R robots, M objects, C cores, ``num_left`` and
+    Sizes: E environments, ``envs`` per program, R robots, M objects, C cores, K object slots, ``num_left`` and
     ``num_right`` discrete commands; parameters are [R, width], where width is E or 1.
     """
     place, sizes = _locate_lane(E, R, width, envs, LANES), (E, R, M, C, width)

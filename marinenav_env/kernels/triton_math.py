@@ -1,4 +1,4 @@
-"""Angles, vectors as tuples of numbers, and random numbers, in Triton."""
+"""Triton functions for angles, vectors (as tuples of numbers) and random numbers."""
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, assignment"
 
@@ -15,7 +15,7 @@ TURN = tl.constexpr(2.0 * math.pi)
 
 @triton.jit
 def wrap_to_two_pi(angle):
-    """Wrap angles to [0, 2 pi), as dynamics.wrap_to_two_pi."""
+    """Wrap angles to [0, 2 pi), like dynamics.wrap_to_two_pi."""
     wrapped = angle - TURN * tl.floor(angle / TURN)
     wrapped = tl.where(wrapped < 0.0, wrapped + TURN, wrapped)
     return tl.where(wrapped < TURN, wrapped, 0.0)
@@ -23,15 +23,15 @@ def wrap_to_two_pi(angle):
 
 @triton.jit
 def wrap_to_pi(angle):
-    """Wrap angles to [-pi, pi), as dynamics.wrap_to_pi."""
+    """Wrap angles to [-pi, pi), like dynamics.wrap_to_pi."""
     return wrap_to_two_pi(angle + PI) - PI
 
 
 @triton.jit
 def atan2(y, x):
-    """Return the angle of (x, y) in [-pi, pi], to 3e-7: the interpreter lacks libdevice.
+    """Return the angle of (x, y) in [-pi, pi], to within 3e-7; Triton's interpreter lacks libdevice's atan2.
 
-    The arc tangent on [0, 1] is an odd polynomial; octants follow from symmetry.
+    The arc tangent on [0, 1] is approximated by an odd polynomial; the other octants follow from symmetry.
     """
     high, wide = tl.abs(y), tl.abs(x)
     longer = tl.maximum(high, wide)
@@ -53,13 +53,13 @@ def atan2(y, x):
 
 @triton.jit
 def asin(x):
-    """Return the angle in [-pi/2, pi/2] whose sine is x."""
+    """Return the angle in [-pi/2, pi/2] whose sine is x, from atan2."""
     return atan2(x, tl.sqrt((1.0 - x) * (1.0 + x)))
 
 
 @triton.jit
 def load(pointer, offset, stride, count: tl.constexpr):
-    """Load a vector of ``count`` numbers that are ``stride`` apart."""
+    """Load a vector of ``count`` numbers that are ``stride`` apart in memory, as a tuple."""
     values = ()
     for i in tl.static_range(count):
         values = values + (tl.load(pointer + offset + i * stride),)
@@ -68,14 +68,14 @@ def load(pointer, offset, stride, count: tl.constexpr):
 
 @triton.jit
 def store(pointer, offset, stride, valid, values):
-    """Store a vector of numbers that are ``stride`` apart."""
+    """Store a vector (a tuple of numbers) ``stride`` apart in memory, where ``valid`` is true."""
     for i in tl.static_range(len(values)):
         tl.store(pointer + offset + i * stride, values[i], mask=valid)
 
 
 @triton.jit
 def where(mask, new, old):
-    """Select vectors as ``tl.where`` selects numbers."""
+    """Return the vector ``new`` where the mask is true and ``old`` elsewhere, like ``tl.where`` for numbers."""
     values = ()
     for i in tl.static_range(len(new)):
         values = values + (tl.where(mask, new[i], old[i]),)
@@ -84,24 +84,24 @@ def where(mask, new, old):
 
 @triton.jit
 def length(x, y):
-    """Return the length of a vector of two numbers."""
+    """Return the Euclidean length of a vector (x, y)."""
     return tl.sqrt(x * x + y * y)
 
 
 @triton.jit
 def to_body_frame(x, y, cos, sin):
-    """Turn a vector of the world frame into the body frame of a vessel."""
+    """Convert a vector from the world frame to the body frame, from the cosine and sine of the yaw."""
     return cos * x + sin * y, cos * y - sin * x
 
 
 @triton.jit
 def words(source, number, use):
-    """Draw four words of 32 bits, as philox.RandomSource.words.
+    """Draw four words of 32 bits, like philox.RandomSource.words.
 
     Args:
-        source: pointers to seed, environment and step of a RandomSource; the lane's environment.
-        number: number of the call, int32.
-        use: kind and purpose of the numbers.
+        source: pointers to seed, environment and step of a RandomSource, and the lane's environment.
+        number: index of the Philox call, int32.
+        use: Philox stream of the numbers, 4 * purpose + kind.
     """
     seed, environment, step, e = source
     return tl.philox_impl(
@@ -117,13 +117,13 @@ def words(source, number, use):
 
 @triton.jit
 def uniform(word):
-    """Convert words to uniform numbers, as philox.uniform."""
+    """Convert words to numbers uniform on [0, 1), like philox.uniform."""
     return (word >> 8).to(tl.float32) * 2.0**-24
 
 
 @triton.jit
 def normal(first, second):
-    """Convert words to normal numbers, as philox.normal."""
+    """Convert two words to two standard normal numbers, like philox.normal."""
     far = tl.sqrt(-2.0 * tl.log(uniform(first) + 2.0**-24))
     angle = TURN * uniform(second)
     return far * tl.cos(angle), far * tl.sin(angle)

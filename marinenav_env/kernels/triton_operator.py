@@ -1,6 +1,6 @@
-"""Operator that calls the Triton kernel of the world's step; it can be part of compiled code.
+"""Custom operator that launches the Triton kernel of the world's step, and can be part of compiled code.
 
-The computation is in kernels.triton_kernel. Here tensors become pointers: in memory the
+The computation is in kernels.triton_kernel. This module converts tensors to pointers to memory in which
 environments are innermost, see marinenav_env.runtime.layout.
 """
 
@@ -21,9 +21,9 @@ from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
 
 LANES = 32
-"""Lanes of a program, more if an environment has more robots."""
+"""Number of lanes (GPU threads) of a program; more, as a power of two, if an environment has more robots."""
 _REGISTERS = 112
-"""Most registers of a lane in a program of LANES lanes: with fewer, ptxas of CUDA 12.8 spills two."""
+"""Largest number of registers per lane; with fewer, ptxas of CUDA 12.8 spills two registers."""
 
 STATE = ("pose", "velocity_water", "velocity_ground", "thrust", "active", "collided", "arrived", "steps")
 SCENARIO = (
@@ -60,7 +60,7 @@ HULL = (
     "nRV",
     "nVR",
 )
-"""Parameters of the vessel that the substeps read."""
+"""Fields of Vessel that the substeps read."""
 VESSEL = (
     "length",
     "width",
@@ -89,16 +89,16 @@ OUTCOME = (
     "episode_done",
 )
 FLAGS = ("CONTINUOUS", "SCRIPTED", "ENDS_AT_FIRST_COLLISION", "BY_ROLE", "WEATHER")
-"""Flags of the kernel: actions are continuous, a robot is scripted, an episode ends with the first collision,
-there are penalties by role, and there is weather."""
-_named: Any = namedtuple  # of computed names, which mypy does not follow
+"""Flags of the kernel, true if actions are continuous, scenarios may have scripted robots, an episode ends at the first
+collision, the reward has penalties by role, and there is weather."""
+_named: Any = namedtuple  # typed as Any, because mypy cannot follow computed field names
 _Inputs = _named("_Inputs", (*STATE, *SCENARIO, *COMMANDS, "scripted", "pending", "weather", "action", *SOURCE))
-"""Inputs of a step besides parameters."""
+"""Inputs of a step other than its parameters."""
 _Numbers = _named("_Numbers", (*VESSEL, *SENSOR, *RULES))
 StepResult = _named("StepResult", (*(f"new_{name}" for name in (*STATE, "pending")), *ENTRIES, *OUTCOME))
-"""Outputs of a step."""
+"""Outputs of a step, before new episodes start."""
 _Starts = _named("_Starts", ("following", "latest", "pool", "rows", "entries", "index"))
-"""Tensors that new episodes start from, see triton_kernel._start_episodes."""
+"""Tensors and sizes for the start of new episodes, see triton_kernel._start_episodes."""
 
 
 @torch.library.custom_op("marinenav::world_step", mutates_args=())
@@ -115,23 +115,23 @@ def world_step(
     pool: list[Tensor],
     index: Tensor | None,
 ) -> list[Tensor]:
-    """Make a step; with a pool, start new episodes where it ended one.
+    """Compute a control step of the world and, with a pool, start new episodes where one has ended.
 
     Args:
-        inputs: fields of _Inputs, of the usual logical shapes.
-        numbers: [N, R, E or 1] all parameters.
-        quantiles: von Mises quantile table of the radius noise.
+        inputs: values of the fields of _Inputs, in the usual logical shapes.
+        numbers: [N, R, E or 1] parameters, in the order of HULL and _Numbers.
+        quantiles: von Mises quantile table of the radius noise, [rows, points].
         zones: numbers of ColregsConfig, see ``triton_world._zones``.
         penalties: numbers of the penalties by role, see ``triton_world._penalties``.
         dt: length of a substep (s).
-        sizes: substeps, most steps of an episode, object slots.
+        sizes: number of substeps, largest number of steps of an episode, and number of object slots.
         flags: values of FLAGS.
-        scenario_leaves: [E, ...] tensors of the scenarios, which a step does not change.
-        pool: [P, ...] scenarios, states and observations that episodes start from.
-        index: [E] int64 entries of the pool.
+        scenario_leaves: tensors [E, ...] of the scenarios, which a step does not change; empty without a pool.
+        pool: tensors [P, ...] of the scenarios, states and observations that new episodes start from.
+        index: [E] int64, index of the pool entry of each environment; None: no new episodes.
 
     Returns:
-        The fields of StepResult; then scenarios, states and observations that the next step starts from.
+        Fields of StepResult, followed by scenarios, states and observations that the next step starts from.
     """
     substeps, max_steps, slots = sizes
     memory = _Inputs(*map(_reversed, inputs))
@@ -145,10 +145,10 @@ def world_step(
         states = len(pool) - len(scenario_leaves) - len(ENTRIES)
         latest = *map(_reversed, scenario_leaves), *result[:states], *(getattr(result, name) for name in ENTRIES)
         counts = tuple(tensor.numel() // envs for tensor in following)
-        # Otherwise a lane would read what another one stores, see _start_episodes.
+        # Otherwise a lane would read what another lane stores, see _start_episodes.
         assert all(count == 1 or count % robots == 0 for count in counts[len(scenario_leaves) :])
         starts = _Starts(tuple(following), latest, tuple(map(_reversed, pool)), counts, len(pool[0]), index)
-    most = 2**31 - 1  # the kernel counts places in 32 bits
+    most = 2**31 - 1  # the kernel computes memory offsets in 32 bits
     largest = max(tensor.numel() for tensor in (*memory, *result, *following, *starts.pool))
     require(largest <= most, "num_envs", envs, "less with execution.kernel=triton")
     with torch.cuda.device_of(numbers):
@@ -203,26 +203,26 @@ def _(
 
 
 def _reversed(tensor: Tensor) -> Tensor:
-    """Return a tensor [E, ...] with its dimensions in reverse order, contiguous."""
+    """Return a contiguous tensor with the dimensions of a tensor [E, ...] in reverse order."""
     return env_last(tensor).contiguous()
 
 
 def _empty(dtype: torch.dtype, *shape: int, device: torch.device) -> Tensor:
-    """Return an uninitialized tensor whose shape is given in reverse order."""
+    """Return an uninitialised tensor [E, ...] with environments innermost; its shape is given in reverse order."""
     return env_first(torch.empty(shape, dtype=dtype, device=device))
 
 
 def _allocate(
     inputs: list[Tensor], numbers: Tensor, slots: int, weather: bool, pool: list[Tensor]
 ) -> tuple[Any, list[Tensor]]:
-    """Return uninitialized tensors for the result of a step, and for the start of the next one.
+    """Return uninitialised tensors for the result of a step (StepResult), and for the start of the next step.
 
     Args:
-        inputs: inputs of ``world_step``.
-        numbers: parameters of ``world_step``.
+        inputs: argument ``inputs`` of ``world_step``.
+        numbers: argument ``numbers`` of ``world_step``.
         slots: number of object slots.
-        weather: whether commands may be delayed.
-        pool: tensors [P, ...] with the shapes that the next step starts from.
+        weather: whether there is weather, which may delay commands.
+        pool: argument ``pool`` of ``world_step``, whose tensors [P, ...] have the shapes for the next step.
     """
     active = inputs[_Inputs._fields.index("active")]
     envs, robots = active.shape

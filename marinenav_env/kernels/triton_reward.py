@@ -1,6 +1,6 @@
-"""Rewards in Triton: marinenav_env.rules.reward for the robot of every lane.
+"""Rewards in Triton, like marinenav_env.rules.reward, for the robot of every lane.
 
-Arguments are those of marinenav_env.kernels.triton_kernel.
+For arguments with the same names see marinenav_env.kernels.triton_kernel.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, assignment, misc"
@@ -31,7 +31,7 @@ _ASTERN = tl.constexpr(reward.ASTERN)
 
 @triton.jit
 def step_reward(before, after, phi, collided, arrived, numbers, parameter):
-    """Return the published reward, the sum of reward.published_terms."""
+    """Return the published reward, like the sum of reward.published_terms."""
     event = tl.where(arrived, tl.load(numbers.goal_reward + parameter), 0.0)
     event = tl.where(collided, tl.load(numbers.collision_penalty + parameter), event)
     shaping = tl.load(numbers.timestep_penalty + parameter) + (before - after)
@@ -40,7 +40,7 @@ def step_reward(before, after, phi, collided, arrived, numbers, parameter):
 
 @triton.jit
 def _role(bearing, aspect, course):
-    """Return the role of a vessel towards another, as roles.roles; they are apart."""
+    """Return the role of a vessel towards another one at another position, like roles.roles."""
     to_port = bearing <= 0.0
     head_on = (tl.abs(course) > _RECIPROCAL) | (to_port & (aspect <= 0.0))
     role = tl.where(head_on, _HEAD_ON, tl.where(to_port, _STAND_ON, _GIVE_WAY))
@@ -50,10 +50,10 @@ def _role(bearing, aspect, course):
 
 @triton.jit
 def _pair(pose, cos, sin, ground, ahead, least, result, other, stride):
-    """Return role, distance, and time and distance of the closest approach of two robots.
+    """Return role, distance (m), and time (s) and signed distance (m) of the closest approach of two robots.
 
-    As roles.pairs and roles.roles after reward._with_steerage: ``ahead`` is the own speed ahead,
-    and vessels that meet head-on make at least ``least``, unless that is 0.
+    This is like roles.pairs and roles.roles with reward._with_steerage. ``ahead`` is the own forward speed (m/s), and
+    vessels that meet head-on are assumed to have at least the forward speed ``least`` (m/s), unless that is 0.
     """
     px, py, heading = load(result.new_pose, other, stride, 3)
     px, py = px - pose[0], py - pose[1]
@@ -77,7 +77,7 @@ def _pair(pose, cos, sin, ground, ahead, least, result, other, stride):
 
 @triton.jit
 def _distance_penalty(share, margin):
-    """Return the penalty for a passing distance, as reward._distance_penalty."""
+    """Return the penalty for passing at a share of the passing distance, like reward._distance_penalty."""
     whole = 1.0 - share
     steeper = 0.5 * (whole + tl.minimum(whole / tl.maximum(margin, 1e-6), 1.0))
     return tl.where(margin > 0.0, steeper, whole)
@@ -85,7 +85,7 @@ def _distance_penalty(share, margin):
 
 @triton.jit
 def _passage_penalty(share, role, margin):
-    """Return the penalty for a passage, as reward._passage_penalty."""
+    """Return the penalty for the passage of a vessel with a role, like reward._passage_penalty."""
     wrong_side = tl.minimum(_distance_penalty(share, margin), 2.0 * (2.0 + share))
     too_close = tl.maximum(_distance_penalty(tl.abs(share), margin), 0.0)
     to_starboard = (role == _HEAD_ON) | (role == _GIVE_WAY)
@@ -95,10 +95,10 @@ def _passage_penalty(share, role, margin):
 
 @triton.jit
 def _passages(pose, cos, sin, ground, ahead, active, terms, inputs, numbers, result, place, sizes):
-    """Return the parts of reward.role_terms that depend on the other robots.
+    """Return the parts of the penalties in reward.role_terms that depend on the other robots.
 
-    They are the penalty for keeping clear before its weight, and whether the robot must stand on,
-    meets one head-on or crossing, and meets one head-on that it would pass too close.
+    These are the penalty for not keeping clear, before its weight, and whether the robot must stand on, meets
+    another robot head-on or crossing, and meets another robot head-on that it would pass too close.
     """
     _valid, _robot, e, _offset, stride, parameter, column = place
     E, R, _M, _C, width = sizes
@@ -126,7 +126,7 @@ def _passages(pose, cos, sin, ground, ahead, active, terms, inputs, numbers, res
 
 @triton.jit
 def role_terms(pose, cos, sin, ground, goal, count, active, penalties, inputs, numbers, result, place, sizes):
-    """Return the sum of reward.role_terms; ``penalties`` are those of triton_world._penalties."""
+    """Return the sum of the penalties by role, with the settings of triton_world._penalties, like reward.role_terms."""
     _valid, _robot, _e, offset, stride, _parameter, _column = place
     give_way_penalty, stand_on_penalty, port_turn, slowing, astern, off_course = penalties[:6]
     old_water = load(inputs.velocity_water, offset, stride, 2)

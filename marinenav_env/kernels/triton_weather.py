@@ -1,8 +1,8 @@
-"""Weather in Triton: physics.weather for the robot of every lane, and missed detections.
+"""Weather in Triton, like physics.weather, for the robot of every lane, and missed detections.
 
-Arguments are those of kernels.triton_kernel. ``inputs.weather`` has rows of ``width`` numbers:
-height of hulls, delay, probability of a miss, direction of the waves, wind x and y, then frequency,
-amplitude and phase of the waves.
+For arguments with the same names see kernels.triton_kernel. ``inputs.weather`` has rows of ``width`` numbers:
+height of hulls, delay, probability of a missed detection, direction of the waves, wind x and y, then frequencies,
+amplitudes and phases of the waves.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, assignment, misc"
@@ -19,7 +19,7 @@ from marinenav_env.physics import weather
 _DELAY = tl.constexpr(1)
 _CHANCE = tl.constexpr(2)
 _WAVES = tl.constexpr(6)
-"""Rows of the delay, of the probability of a miss, and of the first wave."""
+"""Rows of ``inputs.weather``: delay, probability of a missed detection, and frequency of the first wave."""
 _COUNT = tl.constexpr(len(weather.RATIOS))
 _MOST_DELAY = tl.constexpr(MOST_DELAY)
 _GRAVITY, _AIR = tl.constexpr(weather.GRAVITY), tl.constexpr(weather.AIR)
@@ -29,12 +29,12 @@ _SURGE, _SWAY, _YAW = (
     tl.constexpr(weather.YAW),
 )
 _MISSED = tl.constexpr(7)
-"""Kind and purpose of the noise, see philox.RandomSource: uniform, for missed detections."""
+"""Philox stream of the uniform numbers for missed detections: 4 * purpose + kind, see philox.RandomSource."""
 
 
 @triton.jit
 def delayed(rates, inputs, result, place, width):
-    """Return the commands that take effect now and store the pending ones, as weather.delayed."""
+    """Return the commands that take effect now (N/s) and store the pending ones, like weather.delayed."""
     valid, _robot, _e, offset, stride, _parameter, column = place
     delay = tl.load(inputs.weather + _DELAY * width + column).to(tl.int32)
     is_delayed = delay > 0
@@ -50,7 +50,7 @@ def delayed(rates, inputs, result, place, width):
 
 @triton.jit
 def _wind_force(x, y, pressure, long, wide):
-    """Return weather.wind_force of a wind relative to the vessel (m/s, body frame)."""
+    """Return force and moment of a wind x, y relative to the vessel (m/s, body frame), like weather.wind_force."""
     speed = length(x, y)
     return (
         _SURGE * pressure * wide * speed * x,
@@ -61,16 +61,16 @@ def _wind_force(x, y, pressure, long, wide):
 
 @triton.jit
 def _sinc(x):
-    """Return sin(x) / x."""
+    """Return sin(x) / x, and 1 for x = 0."""
     return tl.where(x == 0.0, 1.0, tl.sin(x) / tl.where(x == 0.0, 1.0, x))
 
 
 @triton.jit
 def _wave_force(along, seconds, cos, sin, mass, long, wide, inputs, column, width):
-    """Return force and moment of the waves, as weather.wave_force.
+    """Return surge force, sway force and yaw moment of the waves, like weather.wave_force.
 
-    ``along`` is the position in the direction of the waves (m); ``cos`` and ``sin`` are those of
-    that direction relative to the bow.
+    ``along`` is the position along the direction of the waves (m); ``cos`` and ``sin`` are those of
+    the direction of the waves relative to the bow.
     """
     surge, sway, yaw = tl.zeros_like(along), tl.zeros_like(along), tl.zeros_like(along)
     for i in range(_COUNT):
@@ -94,7 +94,7 @@ def _wave_force(along, seconds, cos, sin, mass, long, wide, inputs, column, widt
 
 @triton.jit
 def weather_force(seconds, mass, inputs, numbers, place, width):
-    """Return weather.weather_force at the beginning of the step."""
+    """Return the forces of wind and waves at the beginning of the step, like weather.weather_force."""
     _valid, _robot, _e, offset, stride, parameter, column = place
     hull_height, _delay, _chance, direction, wind_x, wind_y = load(inputs.weather, column, width, 6)
     x, y, heading = load(inputs.pose, offset, stride, 3)
@@ -115,9 +115,9 @@ def miss_probability(inputs, column, width):
 
 @triton.jit
 def is_missed(number, robot, chance, inputs, e, R, M):
-    """Return whether a robot misses an object, with the numbers [M, R] of World.draw_noise.
+    """Return whether a robot fails to detect an object, from the numbers [M, R] of World.draw_noise.
 
-    A call of Philox gives one number to every quarter of the flattened numbers.
+    Each Philox call yields four numbers, one for each quarter of the flattened array.
     """
     calls, position = (M * R + 3) // 4, number * R + robot
     source = inputs.seed, inputs.environment, inputs.step, e

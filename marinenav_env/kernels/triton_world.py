@@ -1,7 +1,7 @@
-"""Step of the world by one Triton kernel, with the results and the noise of ``World``.
+"""Step of the world by one Triton kernel, with the same random numbers as ``World`` and equal results up to rounding.
 
-It runs on a GPU in float32, or in Triton's interpreter, without sensors besides perception,
-the user's own rewards and vessels that misbehave.
+It runs in float32, on a GPU or in Triton's interpreter. It does not support sensors other than perception, rewards
+supplied by the user, a penalty for broken duties, actuators or hull terms, and vessels that misbehave.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ _WEATHER = (
 
 
 class TritonWorld:
-    """World that steps by the Triton kernel instead of PyTorch's operators.
+    """Step kernel that computes ``World.advance`` by Triton instead of PyTorch's operators.
 
     Args:
         config: configuration of the world.
-        quantiles: von Mises quantile table of the radius noise.
-        continuous: whether actions are continuous or indices of pairs of thrust changes.
+        quantiles: von Mises quantile table of the radius noise, [rows, points].
+        continuous: True for continuous actions, False for indices of pairs of thrust changes.
 
     Raises:
-        ConfigError: on a CPU, and in float64.
+        ConfigError: on a CPU without Triton's interpreter, or in another type than float32.
     """
 
     def __init__(self, config: WorldConfig, quantiles: Tensor, continuous: bool) -> None:
@@ -87,7 +87,7 @@ class TritonWorld:
 
     @staticmethod
     def covers(config: WorldConfig) -> str:
-        """Return what a configuration needs beyond perception and the rewards of the package."""
+        """Return what a configuration requires and the kernel lacks, in words; an empty string if nothing."""
         if config.reward.function or entry_sensors(config):
             return "further observation entries or a reward of your own"
         if config.reward.broken_duty_penalty:
@@ -105,7 +105,7 @@ class TritonWorld:
         entry: Any = None,
         allowed: Tensor | None = None,
     ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
-        """Make a step, as World.advance; the parameters of new episodes are selected outside of the kernel."""
+        """Compute a step like World.advance; the parameters of new episodes are selected outside the kernel."""
         needed = "compiled with vessels that misbehave"
         require(now.scenario.behaviour is None, "execution.kernel", "triton", needed)
         assert allowed is None  # the kernel starts an episode wherever one has ended
@@ -143,7 +143,7 @@ class TritonWorld:
         entries: dict[str, Tensor],
         outcome: Outcome,
     ) -> tuple[State, dict[str, Tensor], Outcome]:
-        """Add the statistics of episodes to a step, since the kernel does not compute them."""
+        """Add the statistics of episodes to the outcome of a step, because the kernel does not compute them."""
         if statistics is None:
             return after, entries, outcome
         progress = goal_distance(before, scenario) - goal_distance(after, scenario)
@@ -180,7 +180,7 @@ class TritonWorld:
         pool: ResetState | None = None,
         index: Tensor | None = None,
     ) -> list[Tensor]:
-        """Return the outputs of ``world_step``."""
+        """Convert the arguments of ``advance`` to those of ``world_step``, and return its outputs."""
         scripted, weather = scenario.scripted is not None, parameters.weather
         noise = noise._replace(step=noise.step.expand_as(noise.environment))
         dtype = self._quantiles.dtype
@@ -191,7 +191,7 @@ class TritonWorld:
             scenario.scripted if scripted else state.active,
             state.active if weather is None else state.pending,
             state.active if weather is None else _rows(weather),
-            # Actions come from the policy in another layout; here compiled code can change it.
+            # Actions come from the policy in another memory layout, which compiled code can change here.
             environments_innermost(action.to(dtype) if self._continuous else action),
             *(getattr(noise, name) for name in SOURCE),
         ]
@@ -230,19 +230,19 @@ KERNELS["triton"] = TritonWorld
 
 
 def _leaves(part: Scenario | State) -> dict[str, Tensor]:
-    """Return the tensors of a part by name, without those that are None, in the order of its fields."""
+    """Return the tensors of a scenario or state by name, in the order of its fields, without those that are None."""
     fields = {name: getattr(part, name) for name in type(part).__annotations__}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _parts(now: ResetState) -> tuple[dict[str, Tensor], ...]:
-    """Return scenario, state and observation as dictionaries of tensors."""
+    """Return scenario, state and observation as dictionaries of tensors by name."""
     observation = {name: now.observation.get(name) for name in ENTRIES}
     return _leaves(now.scenario), _leaves(now.state), observation
 
 
 def _unflatten(pool: ResetState, leaves: list[Tensor], batch: torch.Size) -> ResetState:
-    """Return scenario, state and observation from their tensors, in the order of those of the pool."""
+    """Return scenario, state and observation from a list of their tensors, in the order in which the pool has them."""
     remaining = iter(leaves)
     scenario, state, observation = ({name: next(remaining) for name in part} for part in _parts(pool))
     return ResetState(
@@ -254,7 +254,7 @@ def _unflatten(pool: ResetState, leaves: list[Tensor], batch: torch.Size) -> Res
 
 
 def _step(tensors: list[Tensor], state: State) -> tuple[State, dict[str, Tensor], Outcome]:
-    """Return state, observation and outcome of a step from its tensors; ``state`` is that before it."""
+    """Return state, observation and outcome of a step from the outputs of ``world_step`` and the state before it."""
     result, batch = StepResult(*tensors[: len(StepResult._fields)]), state.batch_size
     new = {name: getattr(result, f"new_{name}") for name in _leaves(state)}
     entries = {name: getattr(result, name) for name in ENTRIES}
@@ -263,7 +263,7 @@ def _step(tensors: list[Tensor], state: State) -> tuple[State, dict[str, Tensor]
 
 
 def _stack_parameters(parameters: Parameters, robots: int, dtype: torch.dtype) -> Tensor:
-    """Return all parameters [N, R, E or 1] in the order of ``world_step``."""
+    """Return the parameters that the kernel reads as one tensor [N, R, E or 1], in the order of ``world_step``."""
     parts = ((parameters.vessel, (*HULL, *VESSEL)), (parameters.sensor, SENSOR), (parameters.rules, RULES))
     envs = parameters.batch_size[0]
     values = [part.get(name).view(envs, -1) for part, names in parts for name in names]
@@ -271,7 +271,7 @@ def _stack_parameters(parameters: Parameters, robots: int, dtype: torch.dtype) -
 
 
 def _rows(weather: Weather) -> Tensor:
-    """Return the weather as numbers [E or 1, N], in the order of triton_weather."""
+    """Return the weather as one tensor [E or 1, N], in the order of the rows in triton_weather."""
     envs, dtype = weather.batch_size[0], weather.wind.dtype
     rows = [env_last(weather.get(name).view(envs, -1)).to(dtype) for name in _WEATHER]
     return env_first(torch.cat(rows))
@@ -281,7 +281,7 @@ def _rows(weather: Weather) -> Tensor:
 
 
 def _zones(rules: ColregsConfig) -> list[float]:
-    """Return the zones of the rules of the sea as numbers, in the order of triton_kernel._required_turn."""
+    """Return the zones of the COLREGs term as a list of numbers, in the order of triton_kernel._required_turn."""
     return [
         rules.min_speed,
         *rules.crossing_x,
@@ -297,7 +297,7 @@ def _zones(rules: ColregsConfig) -> list[float]:
 
 
 def _penalties(config: WorldConfig) -> list[float]:
-    """Return the penalties by role as numbers, in the order of triton_reward.role_terms."""
+    """Return the settings of the penalties by role as a list of numbers, in the order of triton_reward.role_terms."""
     weights, rules = config.reward, config.colregs
     passing = weights.passing_distance or rules.domain
     return [

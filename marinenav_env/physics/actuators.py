@@ -1,29 +1,30 @@
-"""Actuators: propellers with a curve, lag and dead band, an azimuth thruster, a rudder; and further hull terms.
+"""Actuators (propellers with thrust curve, lag and dead band; azimuth thruster; rudder) and further hull terms.
 
-The published vessel has none of them: its thrust follows the commanded rate, within its limits. With actuators that
-thrust is a *setpoint* T_c of each side, and the policy observes it as before:
+The published vessel has none of them: its thrust follows the commanded rate, within its limits. With actuators,
+``State.thrust`` holds a *setpoint* T_c of each side instead, which the policy observes in place of the thrust:
 
 - *Propeller.* With T_m the largest thrust in the direction of T_c (max_thrust ahead, -min_thrust astern), the commanded
   shaft speed, as a share of the full one, is ``n_c = sign(T_c) (|T_c| / T_m)^speed_exponent``, and 0 below dead_band.
   The shaft follows with ``dn/dt = (n_c - n) / lag``, and the thrust is ``strength T_m n |n|``. So k of the curve
   ``k n |n|`` differs ahead and astern as T_m does (Fossen, Handbook of Marine Craft, 2021, ch. 9).
 - *Two thrusters* are ``spacing`` apart, and give the forces of ``dynamics.thruster_forces``.
-- *Azimuth.* The left setpoint is that of the one thruster; the right one, over max_thrust, is the share of angle_limit
-  to which it turns, at most at angle_rate. It pushes with T at ``position`` x ahead of the origin: surge ``T cos a``,
-  sway ``T sin a``, yaw ``x T sin a``.
-- *Rudder.* The same for the angle of a rudder: surge ``T - F sin a``, sway ``F cos a``, yaw ``x F cos a``, with
-  ``F = rudder_lift w sin a`` and ``w = u_r |u_r| + 8 max(T, 0) / (pi rho D^2)``: the squared speed behind a propeller
-  of diameter D by momentum theory, density rho 1025 kg/m^3. The drift of the water across the rudder is left to the
-  hull.
+- *Azimuth.* The left setpoint is that of the only thruster; the right one, over max_thrust, is the share of angle_limit
+  to which the thruster turns, at most at angle_rate. It pushes with thrust T at the distance x = ``position`` ahead of
+  the origin: surge ``T cos a``, sway ``T sin a``, yaw ``x T sin a``.
+- *Rudder.* The setpoints mean the same, with the angle a of a rudder: surge ``T - F sin a``, sway ``F cos a``, yaw
+  ``x F cos a``, with ``F = rudder_lift w sin a`` and ``w = u_r |u_r| + 8 max(T, 0) / (pi rho D^2)``: the squared speed
+  behind a propeller of diameter D by momentum theory, density rho 1025 kg/m^3. The drift of the water across the
+  rudder is not modelled; the damping of the hull has to cover it.
 - *Hull.* Surge ``xUUU u_r^3``, sway ``yVVV v_r^3``, yaw ``nRRR r^3 + nUV u_r v_r``.
 - *Cross flow.* With c = cross_flow and l = cross_flow_length, sway ``-c int |v_r + x r| (v_r + x r) dx`` and yaw the
-  same with another x, from -l/2 to l/2, in closed form (Fossen 2021, ch. 6.4: c = rho T C_d / 2).
+  same with the integrand times x, from -l/2 to l/2, in closed form (Fossen 2021, ch. 6.4: c = rho T C_d / 2).
 - *Rotation.* The published simulator turns the velocity into the body frame of the new heading, which is the Coriolis
   and centripetal acceleration, and adds that of the rigid body and of the added mass again. With single_rotation 1 the
-  force M a cancels the first, where a dt is the velocity in the frame of the heading before the substep less that in
-  the frame after it. Vessels that are identified elsewhere need this: it doubles the drift of a vessel that turns.
+  force M a cancels the first, where a dt is the velocity in the frame of the heading before the substep minus that in
+  the frame after it. Coefficients identified elsewhere need this, since counting the rotation twice doubles the drift
+  of a vessel that turns.
 
-Vessels that keep course and speed have ideal actuators.
+Scripted vessels (``Scenario.scripted``) have ideal thrusters.
 """
 
 from __future__ import annotations
@@ -43,22 +44,22 @@ THRUSTERS, AZIMUTH, RUDDER = (STEERING.index(name) for name in ("thrusters", "az
 DENSITY = 1025.0
 """Density of the water (kg/m^3)."""
 _TINY = 1e-30
-"""Least divisor of a thrust whose limit may be 0."""
+"""Smallest thrust limit that is divided by, since a limit may be 0 (N)."""
 
 
 class Moved(NamedTuple):
-    """Motion of a control step."""
+    """Motion of every robot after a control step, as in State."""
 
     pose: Tensor
-    """[E, R, 3]"""
+    """[E, R, 3] x, y (m), yaw (rad)."""
     velocity_water: Tensor
-    """[E, R, 3]"""
+    """[E, R, 3] velocity relative to the water (m/s, m/s, rad/s)."""
     velocity_ground: Tensor
-    """[E, R, 3]"""
+    """[E, R, 3] velocity over ground (m/s, m/s, rad/s)."""
     thrust: Tensor
-    """[E, R, 2] thrust, or setpoints of actuators (N)."""
+    """[E, R, 2] left and right thrust, or setpoints of the actuators (N)."""
     actuator: Tensor | None
-    """[E, R, 2] state of the actuators, as in State."""
+    """[E, R, 2] state of the actuators; None without Extras."""
 
 
 def move(
@@ -70,13 +71,13 @@ def move(
     substeps: int,
     weather: Tau | None = None,
 ) -> Moved:
-    """Move every robot for one control step, with the actuators of the parameters if they have any.
+    """Return the motion of every robot after one control step, with actuators if the parameters have any.
 
     Args:
-        state: batch [E].
+        state: states of the robots, batch [E].
         rates: [E, R, 2] commanded rates of the thrusts or setpoints (N/s).
-        scenario: batch [E].
-        parameters: batch [E or 1].
+        scenario: scenarios, batch [E].
+        parameters: parameters of the world, batch [E or 1].
         dt: length of a substep (s).
         substeps: number of substeps of the control step.
         weather: surge force, sway force (N), yaw moment (N m) of wind and waves, all [E, R].
@@ -107,7 +108,7 @@ def setpoint_limits(vessel: Vessel, extras: Extras) -> tuple[Tensor, Tensor]:
     """Return the smallest and the largest setpoints of both sides (N), [E or 1, R or 1, 2]."""
     share = torch.stack((extras.left_limit, extras.right_limit), -1)
     low, high = vessel.min_thrust[..., None] * share, vessel.max_thrust[..., None] * share
-    # The right setpoint of a steered vessel is an angle, which is as large to both sides.
+    # The right setpoint of a steered vessel stands for an angle, whose limit is the same to both sides.
     angle = (extras.steering != THRUSTERS)[..., None] & (torch.arange(2, device=share.device) == 1)
     return torch.where(angle, -vessel.max_thrust[..., None], low), torch.where(
         angle, vessel.max_thrust[..., None], high
@@ -126,9 +127,9 @@ def steady_setpoint(velocity: Tensor, vessel: Vessel, extras: Extras | None) -> 
     """Return the setpoints that keep the speed of vessels that go straight ahead with ideal actuators.
 
     Args:
-        velocity: [E, R, 3] velocity relative to the water (m/s).
-        vessel: parameters.
-        extras: actuators and hull terms; None: none.
+        velocity: [E, R, 3] velocity relative to the water (m/s, m/s, rad/s).
+        vessel: parameters of the vessels.
+        extras: actuators and hull terms; None if the vessels have none.
 
     Returns:
         [E, R, 2] left and right setpoint (N).
@@ -143,22 +144,22 @@ def steady_setpoint(velocity: Tensor, vessel: Vessel, extras: Extras | None) -> 
 
 
 def steady_actuator(thrust: Tensor, scenario: Scenario, vessel: Vessel, extras: Extras) -> Tensor:
-    """Return the state of the actuators [E, R, 2] that have followed setpoints [E, R, 2] (N)."""
+    """Return the steady state [E, R, 2] of the actuators for setpoints [E, R, 2] (N)."""
     return env_first(_Drive(thrust, scenario, vessel, extras, 1.0).target.expand_as(env_last(thrust)))
 
 
 def cross_flow(sway: Tensor, yaw_rate: Tensor, drag: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sway force (N) and the yaw moment (N m) of the flow across a hull; see the module.
+    """Return the sway force (N) and the yaw moment (N m) of the flow across a hull, in closed form.
 
     Args:
-        sway: velocity across relative to the water (m/s).
+        sway: sway velocity relative to the water (m/s).
         yaw_rate: yaw rate (rad/s).
         drag: drag per length and squared speed (kg/m^2).
-        length: length of the hull (m).
+        length: length over which the drag is integrated (m).
     """
     half = 0.5 * length
     spin, cube = yaw_rate.abs() * yaw_rate, half**3
-    # Where the flow has one direction all along the hull, and where it turns at -sway / yaw_rate.
+    # The flow has one direction along the whole hull, or it changes its direction at -sway / yaw_rate.
     force = sway.sign() * (2.0 * half * sway * sway + 2.0 / 3.0 * cube * yaw_rate * yaw_rate)
     moment = 4.0 / 3.0 * cube * sway.abs() * yaw_rate
     turns = sway.abs() < half * yaw_rate.abs()
@@ -169,12 +170,12 @@ def cross_flow(sway: Tensor, yaw_rate: Tensor, drag: Tensor, length: Tensor) -> 
 
 
 class _Drive:
-    """Actuators during one control step; all tensors have the environments last, as [R, E].
+    """Actuators and hull terms during one control step; all tensors have the environments last, such as [R, E].
 
     Args:
         setpoint: [E, R, 2] setpoints (N).
-        scenario: batch [E].
-        vessel: parameters.
+        scenario: scenarios, batch [E].
+        vessel: parameters of the vessels.
         extras: actuators and hull terms.
         dt: length of a substep (s).
     """
@@ -192,17 +193,17 @@ class _Drive:
         left, right = self._shaft(self._setpoint[0]), self._shaft(self._setpoint[1])
         angle = self._setpoint[1] / self._max.clamp_min(_TINY) * k.angle_limit
         self.target = torch.stack((left, torch.where(self._steered, angle, right)))
-        """[2, R, E] state of the actuators that the setpoints ask for."""
+        """[2, R, E] state of the actuators that the setpoints command."""
 
     def _shaft(self, setpoint: Tensor) -> Tensor:
-        """Return the commanded shaft speed (1) of a setpoint (N)."""
+        """Return the commanded shaft speed (1) for a setpoint (N)."""
         k = self._extras
         most = torch.where(setpoint < 0.0, self._min, self._max).clamp_min(_TINY)
         speed = (setpoint.abs() / most) ** k.speed_exponent * setpoint.sign()
         return torch.where(speed.abs() < k.dead_band, 0.0, speed)
 
     def follow(self, actual: Tensor) -> Tensor:
-        """Return the state [2, R, E] of the actuators a substep later."""
+        """Return the state [2, R, E] of the actuators after a further substep."""
         lagged = actual + (self.target - actual) * self._reached
         turned = actual[1] + (self.target[1] - actual[1]).clamp(-self._turned, self._turned)
         return torch.stack((lagged[0], torch.where(self._steered, turned, lagged[1])))
@@ -212,7 +213,7 @@ class _Drive:
         return strength * torch.where(speed < 0.0, self._min, self._max) * speed * speed.abs()
 
     def forces(self, actual: Tensor, u_r: Tensor, v_r: Tensor, r: Tensor) -> Tau:
-        """Return the forces of the actuators and of the hull terms.
+        """Return surge force, sway force (N) and yaw moment (N m) of the actuators and the hull terms.
 
         Args:
             actual: [2, R, E] state of the actuators.
@@ -240,7 +241,7 @@ class _Drive:
         return self._with_rotation((surge, sway, yaw), u_r, v_r, r)
 
     def _with_rotation(self, tau: Tau, u_r: Tensor, v_r: Tensor, r: Tensor) -> Tau:
-        """Add the force that cancels the turn of the velocity into the new frame; see the module."""
+        """Add the force that cancels one of the two rotations of the velocity; see *Rotation* above."""
         cos, sin, share = (self._dt * r).cos(), (self._dt * r).sin(), self._extras.single_rotation / self._dt
         along = share * (u_r * cos - v_r * sin - u_r)
         across = share * (u_r * sin + v_r * cos - v_r)
@@ -248,7 +249,7 @@ class _Drive:
         return tau[0] + (m - added_u) * along, tau[1] + (m - added_v) * across, tau[2] - coupled * across
 
     def _of_two(self, left: Tensor, right: Tensor) -> Tau:
-        """Return the forces of two thrusters (N, N, N m), as dynamics.thruster_forces."""
+        """Return the forces of two thrusters (N, N, N m), like dynamics.thruster_forces."""
         cos, sin = self._angle.cos(), self._angle.sin()
         sway = left * sin[0] + right * sin[1]
         moment = 0.5 * self._extras.spacing * (left * cos[0] - right * cos[1]) - self._half_length * sway

@@ -13,17 +13,17 @@ def touching(state: State, scenario: Scenario, vessel: Vessel) -> Tensor:
     """Return which active robots touch another active robot or an obstacle; all are discs.
 
     Args:
-        state: batch [E].
-        scenario: batch [E].
-        vessel: parameters.
+        state: states of the robots, batch [E].
+        scenario: scenarios, batch [E].
+        vessel: parameters of the vessels.
 
     Returns:
-        [E, R] bool.
+        [E, R] bool: the robot touches something.
     """
     # Tensors of the own robot are [R, E], those of the other discs [M, 1, E].
     x, y, _ = env_last(state.pose)
     radius = env_last(vessel.radius).expand_as(x)
-    # Absent discs are infinitely far away: compiled code handles bool slowly on a CPU.
+    # Absent discs are infinitely far away, since compiled code handles bool slowly on a CPU.
     away, obstacle_away = (
         torch.where(env_last(exists), 0.0, torch.inf) for exists in (state.active, scenario.obstacle_mask)
     )

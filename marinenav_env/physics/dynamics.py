@@ -17,7 +17,7 @@ from marinenav_env.state import Scenario, State, Vessel
 def wrap_to_two_pi(angle: Tensor) -> Tensor:
     """Wrap angles (rad) of any shape to [0, 2 pi)."""
     turn = 2.0 * math.pi
-    # torch.remainder gives the same bits within a turn of the interval, but calls a slow fmod.
+    # torch.remainder is bit-identical within a turn of the interval, but calls a slow fmod.
     wrapped = angle - turn * torch.floor(angle / turn)
     # The quotient may round up to a whole number, and a tiny negative angle to a whole turn.
     wrapped = torch.where(wrapped < 0.0, wrapped + turn, wrapped)
@@ -30,11 +30,11 @@ def wrap_to_pi(angle: Tensor) -> Tensor:
 
 
 def continuous_rates(action: Tensor, vessel: Vessel) -> Tensor:
-    """Return the thrust rates of continuous actions.
+    """Return the thrust rates that continuous actions command.
 
     Args:
-        action: [E, R, 2] left and right command; clipped to [-1, 1].
-        vessel: parameters.
+        action: [E, R, 2] left and right commands; clipped to [-1, 1].
+        vessel: parameters of the vessels.
 
     Returns:
         [E, R, 2] left and right thrust rate (N/s).
@@ -43,11 +43,12 @@ def continuous_rates(action: Tensor, vessel: Vessel) -> Tensor:
 
 
 def discrete_rates(action: Tensor, vessel: Vessel) -> Tensor:
-    """Return the thrust rates of discrete actions.
+    """Return the thrust rates that discrete actions command.
 
     Args:
-        action: [E, R] int64, left-major index of a pair; clipped to [0, A B).
-        vessel: parameters.
+        action: [E, R] int64 index of a pair of A left and B right rates, B times the left index plus the right
+            one; clipped to [0, A B).
+        vessel: parameters of the vessels.
 
     Returns:
         [E, R, 2] left and right thrust rate (N/s).
@@ -66,8 +67,8 @@ def steady_thrust(velocity: Tensor, vessel: Vessel) -> Tensor:
     """Return the thrust that keeps the speed of vessels that go straight ahead.
 
     Args:
-        velocity: [E, R, 3] velocity relative to the water (m/s).
-        vessel: parameters.
+        velocity: [E, R, 3] velocity relative to the water (m/s, m/s, rad/s).
+        vessel: parameters of the vessels.
 
     Returns:
         [E, R, 2] left and right thrust (N).
@@ -78,12 +79,12 @@ def steady_thrust(velocity: Tensor, vessel: Vessel) -> Tensor:
 
 
 def thruster_forces(thrust: Tensor, angle: Tensor, vessel: Vessel) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the force and moment of the two thrusters, tau of the world specification.
+    """Return the forces and the moment of the two thrusters, tau in ``acceleration``.
 
     Args:
         thrust: [E, R, 2] left and right thrust (N).
         angle: [E, R, 2] thruster angles (rad).
-        vessel: parameters.
+        vessel: parameters of the vessels.
 
     Returns:
         Surge force (N), sway force (N), yaw moment (N m), all [E, R].
@@ -104,14 +105,14 @@ def acceleration(
     tau: tuple[Tensor, Tensor, Tensor],
     vessel: Vessel,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the body-frame acceleration M^-1 (-C_RB nu - (C_A + D + D_n) nu_r + tau).
+    """Compute the body-frame acceleration M^-1 (-C_RB nu - (C_A + D + D_n) nu_r + tau).
 
     Args:
         ground: u, v over ground (m/s), both [E, R].
         water: u_r, v_r relative to the water (m/s), both [E, R].
         r: [E, R] yaw rate (rad/s).
         tau: surge force, sway force (N), yaw moment (N m), all [E, R].
-        vessel: parameters; environments last if they are last in the other arguments.
+        vessel: parameters of the vessels; environments last if they are last in the other arguments.
 
     Returns:
         Surge, sway (m/s^2) and yaw (rad/s^2) acceleration, all [E, R].
@@ -120,7 +121,7 @@ def acceleration(
     u_r, v_r = water
     k = vessel
     abs_v, abs_r = v_r.abs(), r.abs()
-    # Minus (C_RB nu + C_A nu_r + D nu_r + D_n nu_r) + tau, row by row.
+    # The rows of -(C_RB nu + C_A nu_r + D nu_r + D_n nu_r), to which tau is added below.
     surge = k.m * r * v - (k.yDotV * v_r + k.yDotR * r) * r + (k.xU + k.xUU * u_r.abs()) * u_r
     sway = (
         -k.m * r * u
@@ -155,16 +156,16 @@ def control_step(
     substeps: int,
     weather: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Move every robot for one control step, whether active or not.
+    """Return the motion of every robot, active or not, after one control step.
 
     As published, a substep first moves the vessel with its velocity over ground and only then
     updates the velocity, so that the velocity over ground is one substep old when a step ends.
 
     Args:
-        state: batch [E].
+        state: states of the robots, batch [E].
         rates: [E, R, 2] commanded thrust rates (N/s).
-        scenario: batch [E].
-        vessel: parameters.
+        scenario: scenarios, batch [E].
+        vessel: parameters of the vessels.
         core_radius: [E or 1] radius of the vortex cores (m).
         dt: length of a substep (s).
         substeps: number of substeps of the control step.
@@ -186,7 +187,7 @@ def control_step(
 Tau = tuple[Tensor, Tensor, Tensor]
 """Surge force, sway force (N) and yaw moment (N m)."""
 Force = Callable[[Any, Tensor, Tensor, Tensor], tuple[Any, Tau]]
-"""Function from a carried value and u_r, v_r (m/s) and r (rad/s), all [R, E], to the next one and the force."""
+"""Function of a carried value and u_r, v_r (m/s) and r (rad/s), all [R, E], that returns the next value and Tau."""
 
 
 def integrate(
@@ -199,17 +200,17 @@ def integrate(
     carry: Any,
     force: Force,
 ) -> tuple[Tensor, Tensor, Tensor, Any]:
-    """Integrate the motion of every robot over a control step; see control_step.
+    """Integrate the motion of every robot over a control step with any force on the hull; see control_step.
 
     Args:
-        state: batch [E].
-        scenario: batch [E].
-        vessel: parameters.
+        state: states of the robots, batch [E].
+        scenario: scenarios, batch [E].
+        vessel: parameters of the vessels.
         core_radius: [E or 1] radius of the vortex cores (m).
         dt: length of a substep (s).
         substeps: number of substeps of the control step.
-        carry: value that the force carries from substep to substep.
-        force: force and moment on the hull beside those of its motion.
+        carry: value that ``force`` passes on from substep to substep.
+        force: function that returns the force and moment on the hull in addition to those of its motion.
 
     Returns:
         pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], and the carried value.
@@ -235,7 +236,7 @@ def integrate(
         u_r, v_r, r = u_r + dt * du, v_r + dt * dv, r + dt * dr
         wx, wy = cos * u_r - sin * v_r, sin * u_r + cos * v_r
     return (
-        # Wrapped once a step, not once a substep as published: sine and cosine are periodic.
+        # Wrapped once per step, not once per substep as published, since sine and cosine are periodic.
         stack_last((x, y, wrap_to_two_pi(theta))),
         stack_last((wx, wy, r)),
         stack_last((gx, gy, gr)),

@@ -1,4 +1,4 @@
-"""Thrust commands for a wanted velocity: the inverse of the vessel model."""
+"""Thrust commands for a desired velocity: the inverse of the vessel model."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ _USED = (
 )
 
 
-@dataclass  # not frozen: torch 2.11 cannot compile the making of a frozen one
+@dataclass  # not frozen, since torch 2.11 cannot compile the creation of a frozen one
 class ThrustController:
-    """Controller that turns the bow to the wanted velocity and keeps its speed with both thrusters.
+    """Controller that turns the bow to a desired velocity and keeps its speed with both thrusters.
 
     Yaw rate and surge speed follow first-order references. Moment and force follow from the vessel
     model; the moment has priority where the thrusters cannot give both.
     """
 
     vessel: VesselConfig | Vessel
-    """Vessel model: numbers that hold for all robots, or tensors, batch [E] or [1]."""
+    """Vessel model: numbers that all robots share, or tensors, batch [E] or [1]."""
     seconds: float
     """Length of a control step (s)."""
     turn_gain: float = 1.2
-    """Wanted yaw rate per radian of heading error (1/s)."""
+    """Desired yaw rate per radian of heading error (1/s)."""
     max_yaw_rate: float = 0.8
-    """Largest wanted yaw rate (rad/s)."""
+    """Largest desired yaw rate (rad/s)."""
     drift_gain: float = 0.5
     """Share of the sideways velocity over ground that the heading compensates (1)."""
     settling: float = 0.75
-    """Time in which speed and yaw rate are to be reached (s)."""
+    """Time constant with which surge speed and yaw rate approach the desired ones (s)."""
 
     @classmethod
     def from_world(cls, world: WorldConfig) -> ThrustController:
         """Return the controller for the vessels of a world, which must all have the same parameters.
 
         Raises:
-            ConfigError: when their parameters differ.
+            ConfigError: when their parameters differ, or they do not have two thrusters.
         """
         for name in _USED:
             value = getattr(world.vessel, name)
@@ -70,11 +70,11 @@ class ThrustController:
         return cls(vessel, world.dt * world.substeps)
 
     def __call__(self, own: Tensor, wanted: Tensor) -> Tensor:
-        """Return the commands that bring the vessels to a velocity.
+        """Return the commands that bring the vessels to a desired velocity.
 
         Args:
             own: [E, R, 7] ``self_state`` of the observation.
-            wanted: [E, R, 2] wanted velocity over ground in the body frame (m/s).
+            wanted: [E, R, 2] desired velocity over ground in the body frame (m/s).
 
         Returns:
             [E, R, 2] commanded thrust rates in [-1, 1], left and right.
@@ -82,9 +82,9 @@ class ThrustController:
         u, v, r = own[..., 2], own[..., 3], own[..., 4]
         heading_error = torch.atan2(wanted[..., 1] - self.drift_gain * v, wanted[..., 0])
         speed = torch.linalg.vector_norm(wanted, dim=-1)
-        # A wanted velocity of 0 has no direction to turn to.
+        # A desired velocity of 0 has no direction to turn to.
         heading_error = heading_error * (speed / 0.2).clamp_max(1.0)
-        # Slow down while the heading error is large: speed would move the vessel off its course.
+        # Slow down while the heading error is large, since speed would move the vessel off its course.
         wanted_thrust = self._thrust(speed * heading_error.cos().clamp_min(0.0), self._yaw_rate(heading_error), u, r)
         k: Any = self.vessel
         change = k.max_thrust_rate * self.seconds
@@ -92,11 +92,11 @@ class ThrustController:
         return torch.stack(commands, -1).clamp(-1.0, 1.0)
 
     def _yaw_rate(self, heading_error: Tensor) -> Tensor:
-        """Return the wanted yaw rate [E, R] (rad/s) for a heading error [E, R] (rad)."""
+        """Return the desired yaw rate [E, R] (rad/s) for a heading error [E, R] (rad)."""
         return (self.turn_gain * heading_error).clamp(-self.max_yaw_rate, self.max_yaw_rate)
 
     def _thrust(self, speed: Tensor, yaw_rate: Tensor, u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-        """Return left and right thrust (N) for a surge speed and a yaw rate; all [E, R]."""
+        """Return left and right thrust (N) for a desired surge speed (m/s) and yaw rate (rad/s); all [E, R]."""
         k: Any = self.vessel
         force = (k.m - k.xDotU) * (speed - u) / self.settling - (k.xU + k.xUU * u.abs()) * u
         moment = (k.Izz - k.nDotR) * (yaw_rate - r) / self.settling - (k.nR + k.nRR * r.abs()) * r
@@ -110,5 +110,5 @@ class ThrustController:
 
 
 def to_the_goal(own: Tensor, speed: float) -> Tensor:
-    """Return the velocity [E, R, 2] straight to the goal (m/s) for self_state [E, R, 7]."""
+    """Return the velocity [E, R, 2] straight to the goal (m/s, body frame) for self_state [E, R, 7]."""
     return speed * torch.nn.functional.normalize(own[..., :2], dim=-1)

@@ -5,8 +5,8 @@ relative to the vessel on its frontal and lateral area, with the coefficients of
 symmetric fore and aft. Waves: long-crested deep-water waves of six frequencies of the
 Bretschneider (ITTC) spectrum, and the Froude-Krylov force of their pressure on a slender hull
 (Newman, Marine Hydrodynamics, 1977, ch. 6; Faltinsen, Sea Loads on Ships and Offshore Structures,
-1990, ch. 3): mass times the acceleration of the water, mean over length and width of the hull.
-Drift of second order, diffraction, heave, roll and pitch are left out.
+1990, ch. 3): mass times the acceleration of the water, averaged over length and width of the hull.
+Second-order drift, diffraction, heave, roll and pitch are left out.
 
 Forces are those at the beginning of a control step and are held over it, as thrust is.
 """
@@ -25,15 +25,15 @@ from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import State, Vessel, Weather
 
 GRAVITY, AIR = 9.81, 1.225
-"""Acceleration (m/s^2) and density (kg/m^3)."""
+"""Gravitational acceleration (m/s^2) and density of the air (kg/m^3)."""
 SURGE, SWAY, YAW = 0.7, 0.8, 0.1
-"""Coefficients of the wind (1): the middle of the ranges that Fossen gives."""
+"""Wind coefficients of surge, sway and yaw (1), each from the middle of the range that Fossen gives."""
 RATIOS = (0.7, 0.85, 1.0, 1.2, 1.5, 1.9)
-"""Frequencies of the waves over that of the peak."""
+"""Ratios of the wave frequencies to the peak frequency of the spectrum (1)."""
 
 
 def _shares() -> tuple[float, ...]:
-    """Return the amplitudes of the frequencies over the significant height; their squares sum to 1 / 8."""
+    """Return the ratio of every wave amplitude to the significant height; the squares of the ratios sum to 1 / 8."""
     middles = [0.5 * (low + high) for low, high in pairwise(RATIOS)]
     widths = [high - low for low, high in pairwise([RATIOS[0], *middles, RATIOS[-1]])]
     energy = [ratio**-5 * math.exp(-1.25 * ratio**-4) * width for ratio, width in zip(RATIOS, widths, strict=True)]
@@ -41,11 +41,11 @@ def _shares() -> tuple[float, ...]:
 
 
 SHARES = _shares()
-"""Amplitudes of the frequencies over the significant height."""
+"""Ratios of the wave amplitudes of the frequencies to the significant height (1)."""
 
 
 def build_weather(configs: Sequence[WeatherConfig], device: torch.device, dtype: torch.dtype) -> Weather | None:
-    """Return configurations as tensors, batch [len(configs)]; None if all are calm."""
+    """Convert weather configurations to tensors, batch [len(configs)]; return None if all are calm."""
     if all(config.calm for config in configs):
         return None
 
@@ -78,13 +78,13 @@ def make_weather(
     delay: Tensor,
     missed: Tensor,
 ) -> Weather:
-    """Return the weather [P] from numbers of WeatherConfig, all [P]; ``chance`` [P, W] gives the phases."""
+    """Return Weather [P] from values of WeatherConfig, all [P]; ``chance`` [P, W] in [0, 1) gives the wave phases."""
     direction = torch.stack((wind_direction.cos(), wind_direction.sin()), -1)
     peak = 2.0 * math.pi / wave_period
     return Weather(
         wind=wind_speed[:, None] * direction,
         wave_direction=wave_direction,
-        # By numbers, since a tensor of them would be copied from the host, which a CUDA graph cannot.
+        # Python numbers, since a tensor of them would be copied from the host, which a CUDA graph cannot do.
         wave_frequency=torch.stack([peak * ratio for ratio in RATIOS], -1),
         wave_amplitude=torch.stack([wave_height * share for share in SHARES], -1),
         wave_phase=2.0 * math.pi * chance,
@@ -96,13 +96,13 @@ def make_weather(
 
 
 def wind_force(ground: Tensor, heading: Tensor, vessel: Vessel, weather: Weather) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the force and moment of the wind.
+    """Return the forces and the moment of the wind on every hull.
 
     Args:
         ground: [E, R, 2] velocity over ground (m/s, world frame).
         heading: [E, R] yaw (rad).
-        vessel: parameters.
-        weather: batch [E or 1].
+        vessel: parameters of the vessels.
+        weather: wind and waves, batch [E or 1].
 
     Returns:
         Surge and sway force (N), yaw moment (N m), all [E, R].
@@ -115,19 +115,19 @@ def wind_force(ground: Tensor, heading: Tensor, vessel: Vessel, weather: Weather
     return (
         SURGE * pressure * vessel.width * speed * along,
         SWAY * pressure * vessel.length * speed * across,
-        # c_N sin(2 gamma) of the angle of attack: the bow falls off the wind.
+        # c_N sin(2 gamma) of the angle of attack gamma: the bow turns away from the wind.
         -2.0 * YAW * pressure * vessel.length.square() * along * across,
     )
 
 
 def wave_force(pose: Tensor, seconds: Tensor, vessel: Vessel, weather: Weather) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the force and moment of the waves.
+    """Return the forces and the moment of the waves on every hull.
 
     Args:
         pose: [E, R, 3] x, y (m), yaw (rad).
         seconds: [E] time since the start of the episode (s).
-        vessel: parameters.
-        weather: batch [E or 1].
+        vessel: parameters of the vessels.
+        weather: wind and waves, batch [E or 1].
 
     Returns:
         Surge and sway force (N), yaw moment (N m), all [E, R].
@@ -145,7 +145,7 @@ def wave_force(pose: Tensor, seconds: Tensor, vessel: Vessel, weather: Weather) 
     across = torch.sinc(0.5 * vessel.width[..., None] * number * ahead.sin() / math.pi)
     pull = vessel.m[..., None] * weather.wave_amplitude[:, None] * frequency.square() * across
     force = pull * torch.sinc(half / math.pi) * phase.sin()
-    # The arm of a force that varies along the hull: half the length times a Bessel function.
+    # The lever arm of a force that varies along the hull is half the length times a spherical Bessel function.
     small = half.abs() < 0.01
     away = torch.where(small, 1.0, half)
     bessel = torch.where(small, half / 3.0, (away.sin() - away * away.cos()) / away.square())
@@ -157,9 +157,9 @@ def weather_force(state: State, vessel: Vessel, weather: Weather, step: float) -
     """Return surge and sway force (N) and yaw moment (N m) of wind and waves, all [E, R].
 
     Args:
-        state: batch [E].
-        vessel: parameters.
-        weather: batch [E or 1].
+        state: states of the robots, batch [E].
+        vessel: parameters of the vessels.
+        weather: wind and waves, batch [E or 1].
         step: length of a control step (s).
     """
     wind = wind_force(state.velocity_ground[..., :2], state.pose[..., 2], vessel, weather)
@@ -168,7 +168,7 @@ def weather_force(state: State, vessel: Vessel, weather: Weather, step: float) -
 
 
 def delayed(rates: Tensor, pending: Tensor, delay: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the commands that take effect now, and those that are still pending.
+    """Return the commands [E, R, 2] that take effect now, and the pending ones [E, R, MOST_DELAY, 2] after that.
 
     Args:
         rates: [E, R, 2] thrust rates commanded now (N/s).
@@ -178,5 +178,5 @@ def delayed(rates: Tensor, pending: Tensor, delay: Tensor) -> tuple[Tensor, Tens
     now = env_last(rates)[:, None]
     queue = torch.cat((now, env_last(pending)), 1)
     index = delay.view(1, 1, 1, -1).expand_as(now)
-    # Always in the same layout, for which the code was compiled.
+    # Always in the layout for which the code was compiled.
     return env_first(queue.gather(1, index)[:, 0]), env_first(queue[:, :MOST_DELAY].contiguous())

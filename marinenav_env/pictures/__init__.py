@@ -1,1 +1,1 @@
-"""Pictures of the world."""
+"""Pictures of the world, drawn with matplotlib."""

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 Limits = tuple[float, float, float, float]
-"""Lowest and highest x, lowest and highest y (m)."""
+"""Limits of a map: lowest and highest x, lowest and highest y (m)."""
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 MARGIN = 4.0
-"""Room around everything that is drawn on a map (m)."""
+"""Margin around everything that is drawn on a map (m)."""
 STRONG_CURRENT = 1.0
-"""Speed of the water from which it has the darkest colour (m/s)."""
+"""Speed of the water that maps show in the darkest colour, like all higher speeds (m/s)."""
 THRUST_SCALE = 0.0025
-"""Length of an arrow of thrust (m/N)."""
+"""Length of a thrust arrow per newton (m/N)."""
 LABEL_DISTANCE = 11.0
 """Distance from a goal to its number, and from other marks to the number of a start (points)."""
 
@@ -48,19 +48,19 @@ class Voyage:
     poses: Floats
     """[T+1, R, 3] x north, y east (m), yaw (rad)."""
     thrust: Floats
-    """[T+1, R, 2] left and right (N)."""
+    """[T+1, R, 2] left and right thrust (N); to draw only the last frame, thrust and flags of that frame suffice."""
     active: Flags
-    """[T+1, R] the vessel has neither arrived nor collided yet."""
+    """[T+1, R] bool: the vessel has neither arrived nor collided yet."""
     collided: Flags
-    """[T+1, R] the vessel has collided, in this frame or earlier."""
+    """[T+1, R] bool: the vessel has collided, in this frame or earlier."""
     goals: Floats
-    """[R, 2] (m)."""
+    """[R, 2] x, y of the goals (m)."""
     hulls: Floats
-    """[R, 2] length and width (m)."""
+    """[R, 2] length and width of the hulls (m)."""
     obstacles: Floats
-    """[O, 3] x, y, radius (m)."""
+    """[O, 3] x, y, radius of the obstacles (m)."""
     cores: Floats
-    """[C, 4] x, y (m), circulation (m^2/s), radius (m)."""
+    """[C, 4] x, y (m), circulation (m^2/s), radius (m) of the vortex cores."""
     map_size: tuple[float, float]
     """Size of the map along x and y (m)."""
 
@@ -76,7 +76,7 @@ class Voyage:
 
 
 def new_figure(width: float, height: float, layout: Any = None) -> Figure:
-    """Return an empty figure (inches) that is drawn in memory.
+    """Return an empty figure of a width and height in inches that is drawn in memory.
 
     Raises:
         ConfigError: when matplotlib is not installed.
@@ -88,18 +88,18 @@ def new_figure(width: float, height: float, layout: Any = None) -> Figure:
 
 
 def pixels(figure: Figure) -> NDArray[np.uint8]:
-    """Return a drawn figure as pixels [height, width, 3]."""
+    """Return the pixels [height, width, 3] of a drawn figure."""
     canvas: Any = figure.canvas
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def colour(vessel: int) -> str:
-    """Return the colour of a vessel."""
+    """Return the colour of a vessel, given its index."""
     return COLOURS[vessel % len(COLOURS)]
 
 
 def on_page(points: Floats) -> Floats:
-    """Convert points from x north, y east to across and up, [..., 2]."""
+    """Convert points [..., 2] from x north, y east to page coordinates, right and up."""
     return points[..., ::-1]
 
 
@@ -122,7 +122,7 @@ def from_body(pose: Floats, points: NDArray[Any]) -> Floats:
 
 
 def map_limits(*views: Voyage) -> Limits:
-    """Return the part of the world that holds the maps and tracks of all views, with a margin."""
+    """Return the limits of the maps, tracks and goals of all views, with a margin."""
     points = np.concatenate(
         [
             part
@@ -180,13 +180,13 @@ def draw_current(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
 
 
 def label_distance(axes: Axes, limits: Limits) -> float:
-    """Return LABEL_DISTANCE on a map (m)."""
+    """Return LABEL_DISTANCE in metres of a map."""
     height = 72.0 * axes.bbox.height / axes.figure.dpi
     return LABEL_DISTANCE * (limits[1] - limits[0]) / height
 
 
 def label_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
-    """Return the places of the numbers of goals: beside them, as far as possible from other marks."""
+    """Return the positions of the numbers of goals (m): next to the goals, as far as possible from other marks."""
     ends = view.poses[[0, -1], :, :2].reshape(-1, 2)
     taken = [*view.goals, *ends, *view.obstacles[:, :2]]
     places: list[NDArray[Any]] = []
@@ -196,7 +196,7 @@ def label_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
 
 
 def start_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
-    """Return the places of the numbers of starts: on them, or beside them if another mark is near."""
+    """Return the positions of the numbers of starts (m): on the starts, or next to them if another mark is near."""
     taken = [*view.goals, *view.poses[-1, :, :2], *view.obstacles[:, :2], *label_places(view, distance)]
     starts: list[NDArray[Any]] = list(view.poses[0, :, :2])
     for vessel, start in enumerate(starts):
@@ -207,26 +207,26 @@ def start_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
 
 
 def _ring(distance: float) -> NDArray[Any]:
-    """Return offsets [16, 2] around a mark where its number may go."""
+    """Return offsets [16, 2] of candidate positions for a number around its mark (m)."""
     angles = np.linspace(0.0, 2.0 * math.pi, 16, endpoint=False) + math.pi / 4
     return distance * np.stack((np.cos(angles), np.sin(angles)), -1)
 
 
 def _clearest(places: NDArray[Any], taken: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the one of places [N, 2] that is farthest from the taken places."""
+    """Return the candidate position of [N, 2] that is farthest from all taken ones."""
     gaps = np.linalg.norm(places[:, None] - np.stack(taken), axis=-1)
     return np.asarray(places[gaps.min(-1).argmax()])
 
 
 def draw_disc(axes: Axes, x: float, y: float, radius: float, **style_options: Any) -> Artist:
-    """Draw a disc around a point of the world (m)."""
+    """Draw a disc, given its centre and radius in the world (m)."""
     from matplotlib.patches import Circle
 
     return axes.add_artist(Circle((y, x), radius, **style_options))
 
 
 def draw_number(axes: Axes, x: float, y: float, text: str, **style_options: Any) -> Artist:
-    """Write a vessel's number at a point of the world (m), legible on anything."""
+    """Write a vessel's number at a point of the world (m), with an outline that keeps it legible."""
     from matplotlib.patheffects import withStroke
 
     outline = [withStroke(linewidth=2.0, foreground="white")]
@@ -236,10 +236,10 @@ def draw_number(axes: Axes, x: float, y: float, text: str, **style_options: Any)
 
 
 def draw_map(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
-    """Draw the fixed parts: map, currents, obstacles, goals.
+    """Draw the fixed parts of a world: map, currents, obstacles, goals.
 
     Returns:
-        The image of the current, for a colour bar, if there is any.
+        The image of the current, for a colour bar; None without currents.
     """
     from matplotlib.patches import Rectangle
 
@@ -267,7 +267,7 @@ def draw_track(axes: Axes, view: Voyage, vessel: int, last: int) -> list[Artist]
 
 
 def draw_hull(axes: Axes, view: Voyage, vessel: int, frame: int, alpha: float) -> Artist:
-    """Draw a vessel's hull, to scale."""
+    """Draw a vessel's hull in a frame, to scale."""
     from matplotlib.patches import Polygon
 
     outline = on_page(hull_outline(view.poses[frame, vessel], view.hulls[vessel]))
@@ -277,7 +277,7 @@ def draw_hull(axes: Axes, view: Voyage, vessel: int, frame: int, alpha: float) -
 
 
 def draw_vessel(axes: Axes, view: Voyage, vessel: int, frame: int) -> list[Artist]:
-    """Draw a vessel with its track, number and thrusts; pale, with a mark, when it has ended."""
+    """Draw a vessel with its track, number and thrusts; pale after its end, with a cross after a collision."""
     active, pose = view.active[frame, vessel], view.poses[frame, vessel]
     artists = draw_track(axes, view, vessel, frame)
     artists.append(draw_hull(axes, view, vessel, frame, 1.0 if active else 0.35))
@@ -316,10 +316,10 @@ def draw_arrow(axes: Axes, start: NDArray[Any], end: NDArray[Any], linestyle: An
 
 
 class Stage:
-    """A figure of which only a few parts move: the rest is drawn once.
+    """Figure in which only a few artists change from picture to picture; the rest is drawn once.
 
     Args:
-        figure: figure that is drawn in memory.
+        figure: figure that is drawn in memory, see new_figure.
     """
 
     def __init__(self, figure: Figure) -> None:

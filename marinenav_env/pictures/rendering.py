@@ -1,4 +1,4 @@
-"""Pictures of a running world: pixels, or a window that shows them while it runs."""
+"""Rendering of a running world, as pixels or in a window that shows them while it runs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from marinenav_env.support.extras import need
 from marinenav_env.support.validation import require
 
 MODES = ("rgb_array", "human")
-"""Render modes: pixels, or a window."""
+"""Render modes: ``rgb_array`` for pixels, ``human`` for a window."""
 FPS = 10.0
 """Default frames per second of a window: five times real time in the published world."""
 MOST_FPS = 20.0
-"""Most frames per second of a window that never waits."""
+"""Largest number of frames per second of a window that never waits."""
 REST = 3.0
-"""Pause of such a window between pictures, as a multiple of the time that the last picture took."""
+"""Pause between pictures of a window that never waits, as a multiple of the time that the last picture took."""
 SIZE = 6.4
 """Width and height of a picture (hundreds of pixels)."""
 
@@ -45,7 +45,7 @@ class Renderer:
 
     Args:
         config: configuration of the world.
-        levels: levels of its scenarios, which may have maps of their own.
+        levels: levels of the scenarios, which may have maps of their own.
 
     Raises:
         ConfigError: when matplotlib is not installed.
@@ -84,11 +84,11 @@ class Renderer:
         self._window = None
 
     def _follow(self, world: WorldState) -> None:
-        """Append to the tracks, or start new ones in a new episode."""
+        """Append the current poses to the tracks, or start new tracks in a new episode."""
         state, scenario = world.now.state[0], world.now.scenario[0]
         pose, steps = state.pose.float().cpu(), int(state.steps)
         places = torch.cat((scenario.start, scenario.goal, scenario.obstacle_position, scenario.core_position)).cpu()
-        # A caller that draws rarely may miss the first steps of a new episode.
+        # A caller that draws rarely may miss the first steps of a new episode, so the scenario is compared, too.
         same = torch.equal(places, self._places)
         if same and steps == self._steps and torch.equal(pose, self._poses[-1]):
             return
@@ -110,7 +110,7 @@ class Renderer:
         return pixels
 
     def _voyage(self, world: WorldState) -> Voyage:
-        """Return the tracks up to now, with the current thrust and flags."""
+        """Return the tracks of the first environment up to now, with its current thrust and flags."""
         now, constants = world.now[0].cpu(), world.parameters[0].cpu()
         state, scenario, exists = now.state, now.scenario, now.scenario.robot_mask
         cores, obstacles = scenario.core_circulation != 0.0, scenario.obstacle_mask
@@ -139,10 +139,10 @@ class Renderer:
 
 
 class Window:
-    """A window of matplotlib that shows pictures; without a display it shows nothing.
+    """Window of matplotlib that shows pictures; without a display it shows nothing.
 
     Args:
-        fps: pictures per second, for which ``show`` waits; None: it never waits, and pictures that
+        fps: pictures per second, kept by waiting in ``show``; None: it never waits, and pictures that
             come too fast are skipped.
 
     Raises:
@@ -157,13 +157,13 @@ class Window:
         self._next = self._began = time.monotonic()
 
     def due(self) -> bool:
-        """Return whether to show a picture now: the window is open, and the last one is old enough."""
+        """Return whether to show a picture now: the window is open, and the last picture is old enough."""
         is_open: bool = self._pyplot.fignum_exists(self._figure.number)
         self._began = time.monotonic()
         return is_open and (self._fps is not None or self._began >= self._next)
 
     def show(self, pixels: NDArray[np.uint8]) -> None:
-        """Show a picture [height, width, 3] once the last one has been shown long enough."""
+        """Show a picture [height, width, 3] once the last picture has been shown long enough."""
         if self._picture is None:
             axes = self._figure.add_axes((0.0, 0.0, 1.0, 1.0), xticks=[], yticks=[])
             self._picture = axes.imshow(pixels)
@@ -172,7 +172,7 @@ class Window:
         time.sleep(max(0.0, self._next - time.monotonic()))
         self._picture.set_data(pixels)
         self._figure.canvas.draw_idle()
-        # Also lets the window react to the mouse.
+        # This also lets the window react to the mouse.
         self._figure.canvas.flush_events()
         now = time.monotonic()
         rest = max(1.0 / MOST_FPS, REST * (now - self._began))

@@ -1,4 +1,4 @@
-"""Rules of the sea: the angle that a robot should turn to starboard for another vessel."""
+"""Rules of the sea (COLREGs): the angle by which a robot should turn to starboard for another vessel."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from marinenav_env.state import Observation
 
 
 def required_turn(observation: Observation, own_radius: Tensor, config: ColregsConfig) -> tuple[Tensor, Tensor]:
-    """Return the turn that the rules ask for (the world specification, "COLREGs term").
+    """Return the turn that the rules of the sea ask for (docs/world.md, "Rules of the sea").
 
     Args:
-        observation: batch [E]; the objects are sorted, the nearest first.
-        own_radius: [E or 1, R or 1] collision radius (m).
+        observation: measurements of perception, batch [E]; the objects are sorted, the nearest first.
+        own_radius: [E or 1, R or 1] collision radius of the robots (m).
         config: zones of the rules.
 
     Returns:
-        [E, R] bool, a rule applies; [E, R] turn angle phi (rad) for the nearest object to which
-        one applies, 0 if none does.
+        [E, R] bool: a rule applies; [E, R] turn angle phi (rad) for the nearest object to which a
+        rule applies, 0 if there is none.
     """
-    # Tensors of the own vessel are [R, E], those of the others [K, R, E].
+    # Tensors of the own vessel are [R, E], those of other vessels [K, R, E].
     u, v = env_last(observation.self_state)[2:4]
     px, py, vx, vy, radius = env_last(observation.objects_state)
-    # Stacked, so that compiled code computes them once a robot, not once a slot.
+    # Stacked, so that compiled code computes them once per robot, not once per slot.
     own_speed, course = torch.stack((torch.sqrt(u * u + v * v), torch.atan2(v, u)))
     other_speed = torch.sqrt(vx * vx + vy * vy)
     fast = (own_speed >= config.min_speed) & (other_speed >= config.min_speed)
@@ -71,7 +71,7 @@ def required_turn(observation: Observation, own_radius: Tensor, config: ColregsC
 
 
 def _first(applies: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
-    """Return whether any of [K, R, E] applies, and the angle of the first that does, else 0; [E, R]."""
+    """Return whether a rule applies for any slot [K, R, E], and the angle of the first such slot or 0; both [E, R]."""
     # Numbers, since compiled code handles bool and int64 slowly on a CPU.
     count = applies.shape[0]
     slot = torch.arange(count, dtype=angle.dtype, device=angle.device)[:, None, None]

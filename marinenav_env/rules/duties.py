@@ -1,10 +1,10 @@
 """Duties of vessels in encounters, followed from step to step: which are broken, and when.
 
-An encounter of two vessels begins when one sees the other and there is a risk of collision (the zones of
-``colregs``: ``domain``, ``horizon``). The roles are those of that moment, for the rest of the episode. Whole
-recordings are judged by nearly the same definitions in evaluation.seamanship, which knows when vessels come closest
-and with whom there will be a third encounter. Here the closest approach is the nearest distance so far, vessels that
-move apart are taken to be past each other, and what an arrival or a collision leaves open is not broken.
+An encounter of two vessels begins when one sees the other and there is a risk of collision (``domain`` and
+``horizon`` of ``world.colregs``). The roles at that moment hold for the rest of the episode. Whole recordings are
+judged by nearly the same definitions in evaluation.seamanship, which knows when vessels come closest and which third
+vessels they will encounter. Here the closest approach is the nearest distance so far, vessels that move apart count as
+past each other, and a duty that is still open at an arrival or a collision is not broken.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ EARLY = 10.0
 """A manoeuvre is early when it is substantial before the vessels are this close (m), or while more
 than half of the gap at the beginning is left."""
 APART = 1.1
-"""Vessels that move apart are past each other even if one is ahead of the other, at this many times their nearest
-distance."""
+"""Multiple of the nearest distance at which vessels that move apart count as past each other, even if one is ahead of
+the other (1)."""
 
 
 class FollowedDuties(NamedTuple):
     """Duties of every vessel (first axis, own) towards every other (second axis), all [R, R, E]."""
 
     role: Tensor
-    """Role when the encounter began, see rules.roles; 0: there was none."""
+    """Role when the encounter began, see rules.roles; 0: no encounter has begun."""
     soon: Tensor
-    """Distance up to which a manoeuvre is early (m)."""
+    """Distance between the vessels below which a manoeuvre is no longer early (m)."""
     heading: Tensor
     """Own heading when the encounter began (rad)."""
     speed: Tensor
@@ -57,38 +57,38 @@ class FollowedDuties(NamedTuple):
     nearest: Tensor
     """Smallest distance since the encounter began (m)."""
     aspect: Tensor
-    """Last bearing of the own vessel from the other's first heading (rad)."""
+    """Latest bearing of the own vessel from the heading that the other had when the encounter began (rad)."""
     side: Tensor
     """Side of the first substantial turn, 1: starboard, -1: port, 0: none yet."""
     acted: Tensor
     """1 after a substantial manoeuvre, else 0."""
     free: Tensor
-    """1 if a vessel that stood on no longer has to, else 0."""
+    """1 once the own vessel no longer has to stand on, else 0."""
     broken: Tensor
     """1 if the duty is broken, else 0."""
 
 
 def no_duties(scenario: Scenario) -> Tensor:
-    """Return the duties [E, R, R, F] before the first frame: none; F as in FollowedDuties, the other vessel first."""
+    """Return the duties before an episode, all 0: [E, R (other), R (own), F], F fields of FollowedDuties."""
     envs, robots = scenario.robot_mask.shape
     return scenario.goal.new_zeros(envs, robots, robots, len(FollowedDuties._fields))
 
 
 def newly_broken(before: Tensor, after: Tensor) -> Tensor:
-    """Return which vessels broke a duty between two states of all duties [E, R, R, F]; [R, E] bool."""
+    """Return which vessels broke a duty between two states [E, R, R, F] of their duties, [R, E] bool."""
     was, now = (FollowedDuties(*env_last(duties)).broken > 0.0 for duties in (before, after))
     return (now & ~was).any(1)
 
 
 def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameters, rules: ColregsConfig) -> Tensor:
-    """Return the duties after a step.
+    """Return the duties [E, R, R, F] after a step, given those before it.
 
     Args:
-        duties: [E, R, R, F] duties before the step, the other vessel before the own one; no_duties before the first
-            frame.
-        state: state after the motion, or at the start; batch [E].
-        active: [E, R] bool: active before the step.
-        parameters: vessels and sensors, batch [E or 1].
+        duties: [E, R, R, F] duties before the step, the other vessel before the own one; no_duties at the start of
+            an episode.
+        state: state after the motion of the step, or at the start of an episode; batch [E].
+        active: [E, R] bool: the robot was active before the step.
+        parameters: parameters of vessels and sensors, batch [E or 1].
         rules: zones of the rules of the sea.
     """
     seen, here = pairs(state.pose, state.velocity_ground), env_last(active)
@@ -126,22 +126,22 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
 def _judged(
     known: FollowedDuties, seen: Pairs, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor
 ) -> FollowedDuties:
-    """Return duties with the manoeuvres of a step and with what it breaks.
+    """Return duties, updated with the manoeuvres of a step and the duties that it breaks.
 
     Args:
         known: duties of the encounters that have begun.
         seen: all pairs of vessels after the step.
-        present: [R, R, E] bool: both vessels are there.
+        present: [R, R, E] bool: both vessels are active.
         own: own heading (rad), [R, R, E].
         speed: own speed over ground (m/s), [R, R, E].
-        crosses: [R, R, E] bool: passes ahead of the other from one side of its first course to the other.
+        crosses: [R, R, E] bool: the own vessel passes ahead of the other, across the course that the other had first.
     """
     head_on, gives_way, overtakes = (known.role == role for role in (HEAD_ON, GIVE_WAY, OVERTAKING))
     keeps_clear = head_on | gives_way | overtakes
     due, closing = present & (known.role > 0.0), seen.time > 0.0
-    # What a vessel does after the closest approach does not count, unless they come closer still.
+    # What a vessel does after the closest approach does not count, unless the vessels come still closer.
     meets = due & (seen.distance <= known.nearest)
-    # One that has slowed down or stopped is not past a vessel ahead of it, unless that gets away.
+    # A vessel that has slowed down or stopped is not past one ahead of it, unless that one moves away.
     faces = (head_on | overtakes) & (seen.bearing.abs() < 0.5 * math.pi) & (seen.distance < APART * known.nearest)
     past = due & ~closing & ~faces
     off, share = wrap_to_pi(own - known.heading), speed / known.speed.clamp_min(1e-6)
@@ -152,7 +152,7 @@ def _judged(
     too_close = (known.acted == 0.0) & meets & (seen.distance < known.soon)
     late = keeps_clear & (too_close | (past & ~acted))
     wrong_side = ((head_on | gives_way) & (side < 0.0)) | (head_on & past & (side == 0.0))
-    # Who has to keep clear of anybody need not stand on.
+    # A vessel that has to keep clear of any other need not stand on.
     stands_on = ((known.role == STAND_ON) | (known.role == OVERTAKEN)) & ~keeps_clear.any(1, keepdim=True)
     leaves = (off.abs() >= TURNS) | ((share - 1.0).abs() >= SLOWS)
     left = meets & stands_on & (known.free == 0.0) & leaves

@@ -1,4 +1,4 @@
-"""Endings of robots and of episodes (the world specification, "Reward, endings")."""
+"""Endings of robots and of episodes, by collision, arrival or time limit (docs/world.md, "Time")."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def endings(
     max_steps: int,
     ends_at_first_collision: bool,
 ) -> Endings:
-    """Return which robots and episodes have ended; a robot that the scenario lacks is terminated.
+    """Return which robots and episodes have ended; absent and scripted robots are terminated.
 
     Args:
         collided: [E, R] bool: the robot has collided, in this step or earlier.
         arrived: [E, R] bool: the robot has arrived, in this step or earlier.
-        present: [E, R] bool: the robot exists in this scenario.
-        steps: [E] int64 control steps since the start of the episode.
-        max_steps: steps after which an episode is truncated.
-        ends_at_first_collision: whether any collision ends the episode.
+        present: [E, R] bool: the robot exists in this scenario and actions control it.
+        steps: [E] int64: control steps since the start of the episode.
+        max_steps: number of control steps after which an episode is truncated.
+        ends_at_first_collision: whether a collision of any robot ends the episode.
     """
     terminated = collided | arrived | ~present
     episode_terminated = terminated.all(-1)

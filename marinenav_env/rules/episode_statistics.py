@@ -1,7 +1,7 @@
 """Statistics of the current episode of every environment, accumulated over its steps.
 
-They are means over the robots that actions control. At the step that ends an episode they cover the
-whole episode; they restart at 0 with the next one.
+Rewards are means over the robots that actions control. At the step that ends an episode the statistics
+cover the whole episode; they restart at 0 with the next one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _COMMON = ("return", "length", "success", "collision")
 
 
 def statistic_names(config: WorldConfig) -> tuple[str, ...]:
-    """Return the names of the statistics of an episode, in their order.
+    """Return the names of the statistics of an episode, in the order of their columns.
 
-    ``return`` is the sum of the rewards per robot, without discount, and ``reward/NAME`` the part
-    of it from one term of the reward; ``length`` is in control steps; ``success`` is 1 when every
-    robot has arrived without a collision, and ``collision`` when one or more have collided, else 0.
+    ``return`` is the undiscounted sum of the rewards per robot, and ``reward/NAME`` the part of the
+    return that is due to one term of the reward; ``length`` is in control steps; ``success`` is 1 when every
+    robot has arrived without a collision, and ``collision`` is 1 when one or more have collided, else 0.
     """
     return (*_COMMON, *(f"reward/{name}" for name in term_names(config)))
 
@@ -42,8 +42,8 @@ def updated_statistics(
     Args:
         before: [E, S] statistics before the step, 0 at the start of an episode.
         reward: [E, R] rewards of this step.
-        terms: terms of the reward, [E, R] or broadcast to that, in the order of ``statistic_names``.
-        controlled: [E, R] bool: robots whose actions counted in this step.
+        terms: terms of the reward by name, [E, R] or broadcastable, in the order of ``statistic_names``.
+        controlled: [E, R] bool: robots that actions controlled in this step.
         present: [E, R] bool: the robot exists and actions control it.
         after: state after the step, batch [E].
     """

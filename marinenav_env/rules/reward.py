@@ -1,8 +1,8 @@
-"""Reward of a control step: the published one, or the user's own function.
+"""Reward of a control step: the published one, with penalties by role if they have weights, or a user-defined one.
 
-The user's function is named by ``world.reward.function``, takes RewardInputs and returns the rewards
-[E, R] of all robots; those of robots that were not active are set to zero. It is compiled with the
-world, so it must be a pure function of tensors, without Python loops over environments, without
+A user-defined function is named by ``world.reward.function``, takes RewardInputs and returns the rewards
+[E, R] of all robots; those of robots that were not active are set to zero. The function is compiled with
+the world, so it must be a pure function of tensors, without Python loops over environments, without
 random numbers and without reading values on the host.
 """
 
@@ -35,9 +35,9 @@ from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, require
 
 ASTERN = 0.5
-"""Speed astern from which the penalty is full (m/s)."""
+"""Speed astern at which its penalty reaches the maximum (m/s)."""
 TURN, CHANGE = 0.1, 0.5
-"""Change of course (rad) and of speed (m/s) in a step from which the penalty is full."""
+"""Change of course (rad) and of speed (m/s) in a step at which its penalty reaches the maximum."""
 
 
 class RewardInputs(NamedTuple):
@@ -48,21 +48,21 @@ class RewardInputs(NamedTuple):
     phi: Tensor
     """[E, R] turn angle that the rules of the sea ask for (rad), 0 if they do not apply."""
     collided: Tensor
-    """[E, R] bool: collided in this step."""
+    """[E, R] bool: the robot collided in this step."""
     arrived: Tensor
-    """[E, R] bool: arrived in this step, without a collision."""
+    """[E, R] bool: the robot arrived in this step, without a collision."""
     active: Tensor
-    """[E, R] bool: active before the step."""
+    """[E, R] bool: the robot was active before the step."""
     before: State
-    """Batch [E], before the step."""
+    """State before the step, batch [E]."""
     after: State
-    """Batch [E], after the motion of the step; the flags of robots are those before it."""
+    """State after the motion of the step, batch [E]; the flags of the robots are still those before the step."""
     scenario: Scenario
-    """Batch [E]."""
+    """Scenarios, batch [E]."""
     parameters: Parameters
-    """Batch [E], or [1] when shared: vessels, sensors, and the weights of the published reward."""
+    """Parameters of vessels, sensors and the published reward, batch [E], or [1] when shared."""
     observation: dict[str, Tensor]
-    """Every entry of the observation after the step by name, [E, R, ...]."""
+    """Entries of the observation after the step by name, [E, R, ...]."""
     config: WorldConfig
     """Configuration shared by all environments."""
 
@@ -70,14 +70,14 @@ class RewardInputs(NamedTuple):
 RewardFunction = Callable[[RewardInputs], Tensor]
 PUBLISHED_TERMS = ("timestep", "progress", "COLREGs", "collision", "goal")
 ROLE_TERMS = ("give_way", "stand_on", "port_turn", "slowing", "astern", "off_course", "broken_duty")
-"""Terms by role; ``world.reward.NAME_penalty`` is the weight of a term."""
+"""Names of the penalties by role; ``world.reward.NAME_penalty`` is the weight of one."""
 
 
 def reward_function(config: WorldConfig) -> RewardFunction:
     """Return the reward function of a configuration.
 
     Raises:
-        ConfigError: when it names a function that cannot be loaded or called.
+        ConfigError: when the configuration names a function that cannot be loaded or called.
     """
     name, by_role = config.reward.function, any(_role_weights(config).values())
     if not name:
@@ -88,7 +88,7 @@ def reward_function(config: WorldConfig) -> RewardFunction:
     function: RewardFunction = plugin
 
     def checked_function(step: RewardInputs) -> Tensor:
-        """Return the user's rewards; refuse fewer numbers than robots."""
+        """Return the rewards of the user-defined function; refuse fewer rewards than robots."""
         reward: Any = function(step)
         if not isinstance(reward, Tensor) or reward.numel() < step.active.numel():
             shape = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
@@ -116,7 +116,7 @@ def _role_weights(config: WorldConfig) -> dict[str, float]:
 def term_names(config: WorldConfig) -> tuple[str, ...]:
     """Return the names of the terms that add up to the reward of a configuration.
 
-    The user's own function has no known terms; role terms of weight 0 are left out.
+    The terms of a user-defined function are unknown; penalties by role of weight 0 are left out.
     """
     if config.reward.function:
         return ()
@@ -124,7 +124,7 @@ def term_names(config: WorldConfig) -> tuple[str, ...]:
 
 
 def reward_and_terms(function: RewardFunction, step: RewardInputs) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the rewards [E, R] of a function, and their terms by name, as in ``term_names``."""
+    """Return the rewards [E, R] of a function, and their terms by name, those of ``term_names``."""
     if function not in (published_reward, reward_by_role):
         return function(step), {}
     terms = published_terms(step.progress, step.phi, step.collided, step.arrived, step.parameters.rules)
@@ -136,7 +136,7 @@ def reward_and_terms(function: RewardFunction, step: RewardInputs) -> tuple[Tens
 
 
 def published_reward(step: RewardInputs) -> Tensor:
-    """Return the published reward [E, R], see ``published_terms``."""
+    """Return the published reward [E, R], the sum of ``published_terms``."""
     return reward_and_terms(published_reward, step)[0]
 
 
@@ -151,29 +151,29 @@ def _total(terms: dict[str, Tensor]) -> Tensor:
 
 
 def role_terms(step: RewardInputs) -> dict[str, Tensor]:
-    """Return the penalties by role, for going astern and off course, by name, all [E, R].
+    """Return the weighted penalties by role, and those for going astern and off course, by name, all [E, R].
 
-    They apply between vessels in sensor range whose closest approach is within ``colregs.horizon``;
-    d is ``passing_distance``, or ``colregs.domain`` where that is 0. Positions and velocities are
-    the true ones.
+    Penalties by role apply between vessels in sensor range whose closest approach is ahead, within
+    ``colregs.horizon``; d is ``passing_distance``, or ``colregs.domain`` where that is 0. Positions and
+    velocities are the true ones.
 
     - give_way, for a vessel that must keep clear: the passage that the current courses lead to.
       The penalty rises from 0 at a distance of d or more on the required side, through 1 at a
       collision, to 2 at d on the wrong side, and falls to 0 at twice that; for overtaking, it rises
       from 0 to 1 on either side. It is multiplied by a factor that rises from 0 at the edge of the
       sensor range to 1 at a distance of d. With a ``passing_margin``, the rise is the mean of this
-      one and of a steeper one, from 0 at d to 1 at this margin within d (1.5 at d on the wrong
-      side): passing clear pays off, and so does every metre where that is not possible.
-    - stand_on, for the other vessel: changes of course and speed while they are farther apart than
-      ``stand_on_until``, unless it must keep clear of a third vessel.
+      rise and of a steeper one, from 0 at d to 1 at this margin within d (1.5 at d on the wrong
+      side), so that passing at d pays off, and so does every metre where d is not possible.
+    - stand_on, for a vessel that must stand on: changes of course and speed while both would pass within
+      d and are farther apart than ``stand_on_until``, unless it must keep clear of a third vessel.
     - port_turn, for both, head-on or crossing: turns to port while they come closer and would pass
       within 2 d (rules 14, 15, 17 c).
     - slowing, for both, head-on: slowing down without a turn to starboard where they would pass
       within d. Otherwise they would stop as soon as they detect each other, which leaves no passage
-      to penalize. With a ``steerage_speed`` both are assumed to make at least this speed ahead.
+      to penalise. With a ``steerage_speed`` both are assumed to make at least this speed ahead.
     - broken_duty: 1 in a step in which a vessel breaks a duty of an encounter, see rules.duties.
     - off_course, for a vessel that detects nothing: speed across the line to its goal. Otherwise it
-      could leave its course before it detects another, so that no rule ever applies.
+      could leave its course before it detects another vessel, so that no rule ever applies.
     """
     weights, rules = step.config.reward, step.config.colregs
     seen = pairs(step.after.pose, step.after.velocity_ground)
@@ -190,7 +190,7 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
     near = near & active & active[:, None]
 
     clear = _passage_penalty(share, role, min(weights.passing_margin, passing) / passing)
-    # 0 at the edge of the sensor range: otherwise vessels would keep clear of those they cannot detect.
+    # 0 at the edge of the sensor range, since otherwise vessels would keep clear of those they cannot detect.
     span = (reach - passing).clamp_min(1e-3)  # the sensor range may be below the passing distance
     clear = clear * ((reach - seen.distance) / span).clamp(0.0, 1.0)
     give_way = torch.where(near, clear, 0.0).amax(1)
@@ -219,12 +219,12 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
 
 
 def _with_steerage(state: State, seen: Pairs, chosen: Tensor, least: float) -> Pairs:
-    """Return pairs in which slower vessels are assumed to make at least ``least`` (m/s) ahead.
+    """Return pairs of vessels, as if slower ones made at least ``least`` (m/s) ahead.
 
     Args:
-        state: state of the vessels.
-        seen: the actual pairs, all [R, R, E].
-        chosen: [R, R, E] bool: pairs to change; the others stay as they are.
+        state: states of the vessels, batch [E].
+        seen: pairs with the actual velocities, all [R, R, E].
+        chosen: [R, R, E] bool: pairs to change; the other pairs stay as they are.
         least: smallest speed ahead (m/s).
     """
     heading = env_last(state.pose)[2]
@@ -242,7 +242,7 @@ def _passage_penalty(share: Tensor, role: Tensor, margin: float) -> Tensor:
     Args:
         share: signed distance at the closest approach over the passing distance.
         role: roles of the vessels; the penalty is 0 for those that need not keep clear.
-        margin: steeper part of the rise, as a share of the passing distance.
+        margin: ``passing_margin`` as a share of the passing distance; 0: none.
     """
     wrong_side = torch.minimum(_distance_penalty(share, margin), 2.0 * (2.0 + share)).clamp_min(0.0)
     too_close = _distance_penalty(share.abs(), margin).clamp_min(0.0)
@@ -251,7 +251,7 @@ def _passage_penalty(share: Tensor, role: Tensor, margin: float) -> Tensor:
 
 
 def _distance_penalty(share: Tensor, margin: float) -> Tensor:
-    """Return the penalty for passing at a share of the passing distance; ``margin`` is a share, too."""
+    """Return the penalty for a passage; ``share`` and ``margin`` are in units of the passing distance."""
     whole = 1.0 - share
     return 0.5 * (whole + (whole / margin).clamp_max(1.0)) if margin else whole
 
@@ -276,7 +276,7 @@ def _broken_duty(step: RewardInputs) -> Tensor:
 
 
 def _manoeuvre(before: State, after: State) -> Tensor:
-    """Return the change of course and speed in a step as a number from 0 to 1, [R, E]."""
+    """Return the change of course and speed in a step, as a share of a full manoeuvre from 0 to 1, [R, E]."""
     turn = _turn(before, after)
     change = _speed(after) - _speed(before)
     return (turn.abs() / TURN + change.abs() / CHANGE).clamp_max(1.0)
@@ -303,16 +303,16 @@ def _speed(state: State) -> Tensor:
 def published_terms(
     progress: Tensor, phi: Tensor, collided: Tensor, arrived: Tensor, rules: Rules
 ) -> dict[str, Tensor]:
-    """Return the terms of the published reward by name, [E, R] or broadcast to that.
+    """Return the terms of the published reward by name, [E, R] or broadcastable.
 
     Args:
         progress: [E, R] decrease of the distance to the goal (m).
         phi: [E, R] turn angle that the rules of the sea ask for (rad).
-        collided: [E, R] bool.
-        arrived: [E, R] bool; a collision in the same step outweighs it.
+        collided: [E, R] bool: the robot collided in this step.
+        arrived: [E, R] bool: the robot arrived in this step; without effect where it collided.
         rules: penalties and goal reward, batch [E or 1].
     """
-    # One of the last two is 0, so that their sum with the others is rounded once.
+    # One of the last two terms is 0, so that their sum with the other terms is rounded once.
     return {
         "timestep": rules.timestep_penalty[:, None],
         "progress": progress,

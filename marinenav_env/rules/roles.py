@@ -18,25 +18,25 @@ from marinenav_env.runtime.layout import env_last
 
 HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING, OVERTAKEN = range(1, 6)
 ROLES = ("none", "head-on", "give-way", "stand-on", "overtaking", "overtaken")
-"""Names of the roles by number; 0 is for a vessel and itself."""
+"""Names of the roles by number; 0 is the role of a vessel towards itself."""
 STERN = math.radians(112.5)
 """A vessel that bears farther aft than this is astern (rad): 22.5 degrees abaft the beam."""
 RECIPROCAL = math.radians(157.5)
 """Courses that differ by more than this are nearly reciprocal (rad)."""
 STILL = 1e-6
-"""Relative speed up to which vessels are at rest towards each other (m/s): rounding would decide the sign."""
+"""Relative speed up to which two vessels count as at rest (m/s), since rounding would decide the sign of the time."""
 
 
 class Pairs(NamedTuple):
-    """Every vessel (first axis, own) with every vessel (second axis, other); all [R, R, E]."""
+    """Pairs of every vessel (first axis, own) with every vessel (second axis, other); all [R, R, E]."""
 
     distance: Tensor
     """Distance between the centres (m)."""
     time: Tensor
-    """Time until the closest approach if both keep course and speed (s); at most 0: moving apart. It is 0
+    """Time until the closest approach if both keep course and speed (s); below 0 for vessels that move apart, and 0
     for vessels at rest towards each other, see STILL."""
     miss: Tensor
-    """Distance at the closest approach (m), the same for both: above 0 if the line of sight turns to
+    """Signed distance at the closest approach (m), the same for both: above 0 if the line of sight turns to
     port, as when vessels meet port to port, or when one from starboard passes ahead."""
     bearing: Tensor
     """Bearing of the other vessel from the own bow (rad, positive to starboard)."""
@@ -47,11 +47,11 @@ class Pairs(NamedTuple):
 
 
 def pairs(pose: Tensor, velocity: Tensor) -> Pairs:
-    """Return the encounters of all pairs of vessels of every environment.
+    """Return the relative positions and motion of all pairs of vessels in every environment.
 
     Args:
         pose: [E, R, 3] x, y (m), yaw (rad).
-        velocity: [E, R, 3] velocity over ground: x, y (m/s) and yaw rate (rad/s).
+        velocity: [E, R, 3] velocity over ground, x, y (m/s) and yaw rate (rad/s).
     """
 
     def difference(values: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ def roles(seen: Pairs) -> Tensor:
     """Return the role of every vessel towards every other, as if there were a risk of collision.
 
     A vessel that comes from astern is overtaking. Vessels on nearly reciprocal courses, or that
-    both have the other to port, are head-on. Otherwise, the one that has the other to starboard gives way.
+    both have each other to port, are head-on. Otherwise, the one that has the other to starboard gives way.
 
     Args:
         seen: pairs of vessels, all [R, R, E].

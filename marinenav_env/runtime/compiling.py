@@ -1,4 +1,4 @@
-"""Compilation of functions."""
+"""Compilation of tensor functions by ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _ON_GPU: dict[str, Any] = {
     "combo_kernel_max_num_nodes": 64,
     "combo_kernel_peak_memory_pct_threshold": None,
 }
-"""Options for a GPU: independent operations become one kernel. With tensors as small as these, starting a kernel takes
-longer than running it."""
+"""Options of Inductor for a GPU, which combine independent operations into one kernel. For tensors as small as those
+of this package, launching a kernel takes longer than running it."""
 
 _ON_CPU: dict[str, Any] = {"cpp.vec_isa_ok": True}
-"""Options for a CPU: skip the test of whether the compiler supports the vector instructions of the processor. It takes
-5 s of a cold start."""
+"""Options of Inductor for a CPU, which skip the test of whether the compiler supports the processor's vector
+instructions; it takes 5 s of a cold start."""
 
 _BY_ONEDNN: dict[str, Any] = {"post_grad_custom_post_pass": LargeProducts()}
-"""Options for a CPU on which oneDNN is faster. The pass is a single object, since Dynamo shares code
+"""Options of Inductor for a CPU on which oneDNN is faster. The pass is a single object, because Dynamo shares code
 only between calls with equal options."""
 
 
@@ -34,21 +34,21 @@ def compiled(
     checks_all: bool = True,
     further: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compile a function into one graph, for the shapes that it is called with.
+    """Return a function compiled into one graph (fullgraph), once per combination of shapes it is called with.
 
-    Large matrix products are computed by oneDNN on a CPU where that is faster, see products.
+    On a CPU, large matrix products are computed by oneDNN where that is faster; see runtime.products.
 
     Args:
         function: function of tensors.
         device: device of the tensors.
-        checks_all: whether a call checks everything that the code depends on. If not, modules, with their parameters
-            and fields, and global names are not checked: there may be thousands, and they must not change. Arguments,
-            with their content, and global settings are checked. The function must then be a plain function or a method.
+        checks_all: True to keep all guards of Dynamo. If False, modules (with their parameters and fields) and global
+            names are not checked in each call, because there may be thousands; they must not change. Arguments, with
+            their content, and global settings are still checked. The function must then be a plain function or method.
         further: further options of Inductor, except ``post_grad_custom_post_pass``.
     """
     options = dict(further or {})
     if device.type == "cuda":
-        listed = torch._inductor.list_options()  # torch.compile documents it
+        listed = torch._inductor.list_options()  # documented by torch.compile
         options |= {name: value for name, value in _ON_GPU.items() if name in listed}
     elif device.type == "cpu":
         capabilities = torch.cpu.get_capabilities()
@@ -64,12 +64,12 @@ def compiled(
 
 
 _VARIANTS: dict[str, Any] = {"recompile_limit": 64} if "recompile_limit" in signature(torch.compile).parameters else {}
-"""Largest number of variants that a function is compiled in. Without the option, as in torch 2.11,
-it is eight: enough for training, but not for updates in ever smaller parts."""
+"""Option for the largest number of variants that a function is compiled in. Versions without it, such as torch 2.11,
+allow eight, which is enough for training, but not for updates in ever smaller parts."""
 
 
 def _select_guards(entries: Sequence[Any]) -> list[bool]:
-    """Return which of Dynamo's guards to keep: all except those of modules and of global names."""
+    """Return which of Dynamo's guards to keep, which are all except those of modules and of global names."""
     filters: tuple[Callable[..., list[bool]], ...] = (
         torch.compiler.skip_guard_on_all_nn_modules_unsafe,
         torch.compiler.skip_guard_on_globals_unsafe,
@@ -78,10 +78,10 @@ def _select_guards(entries: Sequence[Any]) -> list[bool]:
 
 
 def _copy_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a function that shares no compiled code with it.
+    """Return a copy of a function that shares no compiled code with the original.
 
-    Dynamo caches compiled code by the code object of a function. Only guards distinguish closures of one definition, or
-    methods of several objects.
+    Dynamo caches compiled code by the code object of a function. Without the copy, only guards would distinguish
+    closures of one definition, or methods of several objects.
     """
     if isinstance(function, MethodType):
         return MethodType(_copy_function(function.__func__), function.__self__)

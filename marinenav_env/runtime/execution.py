@@ -1,4 +1,4 @@
-"""Settings of the execution of tensor functions: device, compilation, capture, precision."""
+"""Settings of the execution of tensor functions: device, compilation, CUDA graphs, precision."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Execution:
     """Torch device, or auto: a GPU if there is one, else the CPU."""
     threads: Annotated[int, at_least(0), at_most(1024)] = 0
     """Number of CPU threads of torch, at most one per core; 0: OMP_NUM_THREADS if set, else one per
-    core that is idle when the run begins. It stays the same during the run."""
+    core that is idle when the run begins. The number stays the same during the run."""
     compile: bool = True
-    """Compile world, policy and update; the first run then takes a minute longer."""
+    """Compile the world, the policy and the update; the first run then takes a minute longer."""
     capture: bool = True
     """Launch collection and updates as CUDA graphs on a GPU; without effect on a CPU."""
     kernel: Kernel = "compiled"
@@ -35,12 +35,12 @@ class Execution:
     speed."""
     precision: Precision = "fp32"
     """Precision of matrix products in the losses: float32, or bfloat16 or float16 with means, targets
-    and weights in float32; auto: fp32 on a CPU, bf16 on a GPU, fp16 on one without bf16. Policies act
+    and weights in float32; auto: fp32 on a CPU, bf16 on a GPU, fp16 on a GPU without bf16. Policies act
     in float32."""
     tf32: bool = False
-    """Round the factors of float32 matrix products to 10 bits, on GPUs from Ampere on."""
+    """Round the factors of float32 matrix products to 10 bits of mantissa (TF32), on GPUs from Ampere on."""
     fused_optimizer: bool = True
-    """Compute Adam's step by one kernel instead of several over all weights. Without effect on
+    """Compute Adam's step for all weights by one fused kernel instead of several. Without effect on
     compiled updates."""
 
     def __post_init__(self) -> None:
@@ -52,22 +52,22 @@ class Execution:
         Args:
             function: function of tensors.
             device: device of the tensors.
-            options: further arguments of compiling.compiled.
+            **options: further arguments of compiling.compiled.
         """
         return compiled(function, device, **options) if self.compile else function
 
     def loop(self, step: Callable[..., tuple[Any, Any]], state: Any, device: torch.device, **options: Any) -> Loop:
-        """Return a Loop, which makes steps of a function and owns the state between them.
+        """Return a Loop, which runs steps of a function and owns the state between them.
 
         Args:
             step: function from a state and inputs to the next state and outputs.
-            state: first state.
+            state: initial state.
             device: device of all tensors of the step.
-            options: further arguments of Loop.
+            **options: further arguments of Loop, which override ``compile`` and ``capture``.
         """
         settings = {"compile": self.compile, "capture": self.capture} | options
         return Loop(step, state, device, **settings)
 
 
 EAGER = Execution(compile=False, capture=False)
-"""Execution without compilation and capture."""
+"""Execution settings without compilation and without CUDA graphs."""

@@ -1,7 +1,7 @@
 """Differences between a CPU and other devices: host reads, and the cost of kernel launches.
 
-On a CPU a host read is free, so that only the rows that matter are computed. On other devices it
-waits for all earlier work, so that all rows are computed and a mask selects. Results are the same.
+A host read gets values of a tensor into Python. On a CPU it is free, so only the rows that matter are computed. On
+other devices it waits for all earlier work, so all rows are computed and a mask selects. Results are the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 FREE_HOST_READS = frozenset({"cpu"})
-"""Types of devices on which host reads do not synchronise."""
+"""Types of devices on which host reads do not synchronise with the device."""
 _library = torch.library.Library("marinenav", "FRAGMENT")
 _library.define(
     "write_rows(Tensor mask, Tensor index, Tensor[] pool, Tensor(a!)[] new, Tensor[] finished) -> ()",
@@ -21,50 +21,50 @@ _library.define(
 
 
 def host_reads_are_free(device: torch.device) -> bool:
-    """Return whether reading the values of a tensor on the host does not wait for its device."""
+    """Return whether values of a tensor on this device can be read on the host without waiting for the device."""
     return device.type in FREE_HOST_READS
 
 
 def launches_dominate(device: torch.device) -> bool:
     """Return whether launching a kernel takes longer than its computation on small tensors."""
-    return not host_reads_are_free(device)  # true of all devices except a CPU
+    return not host_reads_are_free(device)  # True for all devices except a CPU
 
 
 def rows_where(mask: Tensor) -> Tensor | None:
-    """Return the rows [n] int64 where a mask [E] is true; None where counting them would wait."""
+    """Return the indices [n] int64 of the true elements of a mask [E]; None if reading them would wait."""
     if not host_reads_are_free(mask.device):
         return None
     return mask.nonzero().squeeze(-1)  # host: free
 
 
 def may_hold(flags: Tensor) -> bool:
-    """Return whether a flag is true; True if reading them would wait for the device."""
+    """Return whether any of the flags is true; True as well if reading them would wait for the device."""
     return not host_reads_are_free(flags.device) or bool(flags.any())  # host: free
 
 
 def replaced_rows(
     mask: Tensor, index: Tensor, pool: Sequence[Tensor], old: Sequence[Tensor], finished: Sequence[Tensor] = ()
 ) -> list[Tensor]:
-    """Take rows from a pool where a mask is true and keep the old ones elsewhere.
+    """Return tensors with rows of a pool where a mask is true and with the old rows elsewhere.
 
     Args:
-        mask: [E] bool.
-        index: [E] int64, rows of the pool.
-        pool: tensors [P, ...].
+        mask: [E] bool, rows to replace.
+        index: [E] int64, row of the pool for each row.
+        pool: tensors [P, ...] that rows are taken from.
         old: tensors [E, ...]; they are not changed.
-        finished: all other results of the function that is compiled with this one. Generated code computes them
-            before it writes rows: it would else compute a result late, from a tensor that has new rows by then.
+        finished: all other results of the compiled function that calls this one. Generated code computes them before
+            it writes rows; otherwise it might compute a result later, from a tensor that already has new rows.
 
     Returns:
         New tensors of the shapes and layouts of the old ones.
     """
     if host_reads_are_free(mask.device):
-        # Copied here, since generated code writes the copy where it computes the tensor.
+        # Copied here, because generated code then writes the copy where it computes the tensor.
         new = [tensor.clone() for tensor in old]
         torch.ops.marinenav.write_rows(mask, index, pool, new, list(finished))
         return new
     kept = ~mask
-    # The old tensor comes first, since the first operand decides the layout of the result.
+    # The old tensor comes first, because the first operand determines the memory layout of the result.
     return [
         torch.where(kept.view(-1, *[1] * (tensor.ndim - 1)), tensor, source[index])
         for source, tensor in zip(pool, old, strict=True)
@@ -75,9 +75,9 @@ def replaced_rows(
 def _write_rows(
     mask: Tensor, index: Tensor, pool: Sequence[Tensor], new: Sequence[Tensor], finished: Sequence[Tensor]
 ) -> None:
-    """Write rows of a pool in place by gathering only these few, which generated code cannot do."""
+    """Write rows of a pool into ``new`` in place, gathering only the rows in the mask, unlike generated code."""
     rows = mask.nonzero().squeeze(-1)
-    if not len(rows):  # the pool may then have other shapes
+    if not len(rows):  # then the pool may have other shapes
         return
     entries = index[rows]
     for tensor, source in zip(new, pool, strict=True):

@@ -1,9 +1,9 @@
-"""Memory layout: kernels run fastest when neighbouring environments are adjacent in memory.
+"""Memory layout, in which environments are innermost because kernels then run fastest.
 
 A batch [E, R, ...] has few robots and objects and many environments, so the innermost dimension,
 along which vector instructions and threads run, should be E. Functions take and return tensors of
 the usual logical shape, but compute on views with the dimensions in reverse order, [..., R, E].
-Compiled code then stores intermediate results with environments innermost, too. Values never depend
+Compiled code then stores intermediate results with environments innermost as well. Values never depend
 on the layout.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 def env_last(tensor: Tensor) -> Tensor:
-    """Return a view [..., R, E] of a tensor [E, R, ...]: all dimensions in reverse order."""
+    """Return a view [..., R, E] of a tensor [E, R, ...], with all dimensions in reverse order."""
     # Written out because torch.compile misinterprets range(n, -1, -1) here.
     return tensor.permute([tensor.ndim - 1 - axis for axis in range(tensor.ndim)])
 
@@ -27,7 +27,7 @@ def env_first(tensor: Tensor) -> Tensor:
 
 
 def environments_innermost(tensor: Tensor) -> Tensor:
-    """Return a tensor [E, ...] of the same values with environments adjacent in memory."""
+    """Return a tensor [E, ...] with the same values and environments adjacent in memory."""
     return env_first(env_last(tensor).contiguous())
 
 
@@ -37,11 +37,11 @@ def stack_last(tensors: Sequence[Tensor]) -> Tensor:
 
 
 _VIEWS_AS_BOOL = torch.__version__ >= "2.15"
-"""True if numbers can be viewed as bool in compiled code; in 2.11 the compiler raises an error."""
+"""True if numbers can be viewed as bool in compiled code; the compiler of torch 2.11 raises an error."""
 
 
 def stored(value: Tensor) -> Tensor:
-    """Return a tensor [E, ...] that compiled code stores fast: on a CPU it stores bool slowly."""
+    """Return an equal tensor [E, ...] that compiled code stores fast; on a CPU, it would store bool slowly."""
     slow = value.dtype == torch.bool and value.device.type == "cpu" and _VIEWS_AS_BOOL
     if not slow or not torch.compiler.is_compiling():
         return value
@@ -49,11 +49,11 @@ def stored(value: Tensor) -> Tensor:
 
 
 _SMALL = 32_768
-"""Size up to which tensors are copied together by one kernel, in blocks of 65,536 numbers."""
+"""Number of elements up to which tensors are copied together by one kernel, which has blocks of 65,536 elements."""
 
 
 def copy_all(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:
-    """Copy tensors into others of the same shapes; small ones of a type by one kernel."""
+    """Copy tensors into others of the same shapes; one kernel copies all small tensors of a type."""
     pairs: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
     for target, source in zip(targets, sources, strict=True):
         if target is source:

@@ -1,15 +1,15 @@
 """Repeated steps of a function, eager, compiled or captured, with the state between them.
 
-A CUDA graph is a record of the many small kernels of a function, which are launched together. It
-repeats the kernels of one call, with the same memory and the same numbers. A step that may be
+A CUDA graph is a record of the many small kernels of a function, which are launched together. A replay
+repeats the kernels of the captured call, with the same memory and the same Python numbers. A step that may be
 captured therefore
 
 - takes and returns tensors (in tuples, dicts or TensorDicts) whose shapes are the same in every call;
-- reads values that vary from call to call (a step size, an epsilon) from tensors: Python scalars
+- reads values that vary from call to call (a learning rate, an epsilon) from tensors, because Python scalars
   are constants of the graph;
 - reads nothing on the host, and draws only from generators that are arguments of ``Loop``.
 
-The next call overwrites its results.
+The next call overwrites the results of a replay.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from marinenav_env.runtime.layout import copy_all
 from marinenav_env.support.plugins import first_line
 
 WARM_UPS = 3
-"""Number of calls before the capture, which compile, choose kernels and allocate permanent memory."""
+"""Number of calls before the capture, during which code is compiled, kernels are chosen and memory is allocated."""
 
 
 class CudaRecorder:
-    """Recorder of CUDA graphs; tests have one for the CPU.
+    """Recorder of CUDA graphs; tests replace it by a recorder for the CPU.
 
     Args:
         device: device of all tensors of the recorded functions.
@@ -47,7 +47,7 @@ class CudaRecorder:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """Make warm-up calls on the stream that is captured later, since libraries keep one workspace per stream."""
+        """Run warm-up calls on the stream that is captured later, because libraries keep one workspace per stream."""
         usual = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(usual)
         with torch.cuda.stream(self._stream):
@@ -55,7 +55,7 @@ class CudaRecorder:
         usual.wait_stream(self._stream)
 
     def record(self, call: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
-        """Record a call as a CUDA graph, without making it; return a function that makes it and returns its results."""
+        """Capture a call as a CUDA graph without running it; return a function that replays it for its results."""
         gc.collect()  # nothing may be freed while a capture is active
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         usual, index = torch.cuda.current_stream(self._device), self._stream.device_index
@@ -65,21 +65,21 @@ class CudaRecorder:
         try:
             with torch.cuda.device(self._device):
                 for generator in generators:
-                    # A replay then draws from the current state of the generator, and advances it.
+                    # With this, a replay draws from the current state of the generator, and advances it.
                     graph.register_generator_state(generator)
-                # Other threads may allocate meanwhile.
+                # Other threads may allocate memory during the capture.
                 mode = "thread_local"
                 with torch.cuda.graph(graph, pool, self._stream, capture_error_mode=mode):
                     results = call()
         except BaseException:
             _end_allocation(index, pool)
-            # After a failed capture a generator refuses to draw outside of captures. Graphs captured
-            # earlier keep the replaced state, see Loop.
+            # After a failed capture, a generator refuses to draw outside captures until its state is replaced.
+            # Graphs captured earlier keep the replaced state; see Loop.
             for generator, state in zip(all_generators, states, strict=True):
                 generator.graphsafe_set_state(state)
             raise
         finally:
-            # Before torch 2.12 a capture that fails leaves its own stream as the current one.
+            # Before torch 2.12, a capture that fails leaves its own stream as the current stream.
             torch.cuda.set_stream(usual)
 
         def replay() -> Any:
@@ -90,8 +90,8 @@ class CudaRecorder:
 
 
 def _end_allocation(index: int, pool: Any) -> None:
-    """Stop allocating from the pool of a capture that failed, and release the pool."""
-    # From torch 2.12 on this is done already (pytorch/pytorch#180395), and the first call raises.
+    """Stop allocating from the memory pool of a capture that failed, and release the pool."""
+    # From torch 2.12 on, torch has already done this (pytorch/pytorch#180395), and the first call raises an error.
     memory: Any = torch.cuda.memory
     with suppress(RuntimeError):
         memory._cuda_endAllocateToPool(index, pool)
@@ -99,7 +99,7 @@ def _end_allocation(index: int, pool: Any) -> None:
 
 
 def tensors_of(tree: Any) -> list[Tensor]:
-    """Return the tensors of nested tuples, dicts and TensorDicts; those of the latter by name."""
+    """Return a list of the tensors in nested tuples, dicts and TensorDicts; those of a TensorDict by sorted name."""
     tensors: list[Tensor] = []
     for leaf in tree_leaves(tree, is_leaf=is_tensor_collection):
         if isinstance(leaf, Tensor):
@@ -110,7 +110,7 @@ def tensors_of(tree: Any) -> list[Tensor]:
 
 
 def copied(tree: Any) -> Any:
-    """Return a copy of nested tuples, dicts and TensorDicts, bit for bit and by few kernels."""
+    """Return a bit-identical copy of the tensors in nested tuples, dicts and TensorDicts, made by few kernels."""
     new = tree_map(
         lambda leaf: leaf if leaf is None else torch.empty_like(leaf),
         tree,
@@ -121,46 +121,46 @@ def copied(tree: Any) -> Any:
 
 
 def _nothing() -> None:
-    """Return None, as a reference to a deleted object does."""
+    """Return None, like a weak reference to a deleted object."""
 
 
 def stateless(function: Callable[..., Any]) -> Callable[..., tuple[tuple[()], Any]]:
-    """Return a step for ``Loop`` that only calls a function, with () as its state."""
+    """Return a step for ``Loop`` that only calls a function, and whose state is ()."""
     return lambda state, *inputs: (state, function(*inputs))
 
 
 class Loop:
-    """Loop that makes steps of a function and owns the state between them.
+    """Loop that runs the steps of a function, owns the state between them, and captures them as a CUDA graph.
 
     The function takes the state and the inputs, and returns the next state and its outputs, which
     share no memory with the old state. It may also change tensors that it refers to, such as
     counters or a replay buffer, in place.
 
-    On a GPU the first calls run normally, so that nothing is computed twice; from the fourth on
-    they are one CUDA graph, and the state stays in the same tensors. Without captures (on a CPU, if
+    On a GPU the first three calls run normally as warm-up, and each of them counts as a step; from the fourth on,
+    calls replay one CUDA graph, and the state stays in the same tensors. Without captures (on a CPU, if
     not requested, or after a failed capture), a new state replaces the old one.
 
-    After a failed capture, its generators have other states than those in the graphs of other loops
-    that draw from them; these loops capture again.
+    A failed capture gives its generators new states, which graphs captured earlier do not use. Other loops that
+    draw from the same generators therefore capture again.
 
     Args:
         step: function from the state, inputs and the result of ``draws`` to the next state and
-            outputs, see the docstring of the module.
-        state: first state: tensors in tuples, dicts or TensorDicts.
+            outputs; see the docstring of the module.
+        state: initial state, as tensors in tuples, dicts or TensorDicts.
         device: device of all tensors of the step.
-        draws: function that draws random numbers, as a tuple of further arguments, outside of
-            compiled code, which cannot draw from generators.
-        generators: all generators that are drawn from.
-        compile: whether the step is compiled where host reads are not free; where they are, its
-            parts may be compiled.
-        capture: whether to capture where this is possible.
+        draws: function that draws random numbers and returns them as a tuple of further arguments; it runs
+            outside compiled code, which cannot draw from generators.
+        generators: all generators that the step and ``draws`` draw from.
+        compile: whether the whole step is compiled where host reads are not free; where they are free,
+            the step may compile parts of itself.
+        capture: whether to capture a CUDA graph where this is possible.
         name: name of the step, for messages.
         log: function that logs a failed capture.
-        recorder: recorder of graphs; by default that of the device, if it has one.
+        recorder: recorder of graphs; by default a CudaRecorder on a CUDA device.
     """
 
     _loops: ClassVar[WeakSet[Loop]] = WeakSet()
-    """All loops of this process."""
+    """All existing loops of this process."""
 
     def __init__(
         self,
@@ -183,18 +183,18 @@ class Loop:
         self._recorder = recorder
         compile = compile and not host_reads_are_free(device)
         self._step = compiled(step, device) if compile else step
-        # Not in the same function: torch 2.11 generates wrong code for a function that writes to
-        # tensors that it also reads.
+        # The state is written by a separate function, because torch 2.11 generates wrong code for a function
+        # that writes to tensors that it also reads.
         self._write: Any = compiled(copy_all, device) if compile and self._recorder else copy_all
         self._state = state if self._recorder is None else copied(state)
         self.captures = self._recorder is not None
-        """True if calls are, or will be, replays of a CUDA graph."""
+        """True if calls replay a CUDA graph, or will after the warm-up."""
         self._forget()
         self._loops.add(self)
 
     @property
     def state(self) -> Any:
-        """State that the next call starts from; it may be set."""
+        """State that the next call starts from; setting it copies the values while calls are captured."""
         return self._state
 
     @state.setter
@@ -206,9 +206,9 @@ class Loop:
                 copy_all(tensors_of(self._state), tensors_of(state))
 
     def reset(self) -> None:
-        """Discard the graph, as needed after tensors that the step refers to were replaced.
+        """Discard the graph, which is needed after tensors that the step refers to were replaced.
 
-        The next calls warm up and capture again.
+        The next calls warm up and capture again, even if an earlier capture failed.
         """
         if self._recorder is not None and not self.captures:
             self._state, self.captures = copied(self._state), True
@@ -220,32 +220,32 @@ class Loop:
         self._kinds: Any = None
         """Structure, shapes and types of the inputs; None before the first call."""
         self._latest: list[Any] = []
-        """References to the inputs of the latest call, which do not keep them in memory."""
+        """Weak references to the inputs of the latest call."""
         self._same: list[bool] = []
-        """Flags of these inputs: the same tensor as in the previous call."""
+        """For each input of the latest call, whether it was the same tensor as in the call before."""
         self._kept: list[bool] = []
-        """Flags of the inputs that the graph uses without a copy: the same in the last two calls
-        before the capture."""
+        """For each input, whether the graph uses it without a copy, because it was the same tensor as before in
+        both of the last two calls up to the capture."""
         self._repeats = 0
-        """Number of successive calls in which other inputs than these were the same."""
+        """Number of successive calls in which the set of unchanged inputs differed from ``_kept``."""
         self._static: list[Any] = []
-        """Inputs of the graph: tensors used without a copy, and copies of the others."""
+        """Inputs of the graph: the tensors used without a copy, and copies of the others."""
 
     def __call__(self, *inputs: Any) -> Any:
-        """Make a step.
+        """Run a step and return its outputs.
 
         Args:
-            inputs: arguments of the step. A graph works on copies of them, except tensors that are
-                the same in every call, such as the outputs of another loop. When one of those
-                changes, or others stay the same for some time, the graph is discarded, see
+            inputs: arguments of the step. A graph works on copies of them, except for tensors that are
+                the same objects in every call, such as the outputs of another loop. When such an input is
+                replaced, or further inputs stay the same for some calls, the graph is discarded as by
                 ``reset``.
 
         Returns:
             The outputs of the step.
 
         Raises:
-            TypeError: when an input of a graph is no tensor.
-            ValueError: when their number or shapes are not those of the first call.
+            TypeError: when an input is not a tensor and calls are captured.
+            ValueError: when calls are captured and the shapes or types of inputs differ from those of the first call.
         """
         if self._recorder is None or not self.captures:
             self._state, outputs = self._step(self._state, *inputs, *self._draws())
@@ -266,7 +266,7 @@ class Loop:
         return self._replay()
 
     def _compare(self, leaves: list[Any], tree: Any) -> None:
-        """Find which inputs are the same as in the last call; discard a graph that does not fit them."""
+        """Record which inputs are the same tensors as in the last call, and discard a graph that does not fit them."""
         for leaf in leaves:
             if leaf is not None and not isinstance(leaf, Tensor):
                 raise TypeError(f"{self._name}: would freeze {leaf!r}; give a tensor")
@@ -289,14 +289,14 @@ class Loop:
         self._kinds, self._same = (tree, shapes), same
 
     def _static_step(self, *inputs: Any) -> Any:
-        """Make a step and write the next state into the static one; this function is captured."""
+        """Run a step and write the next state into the tensors of the old one; this function is captured."""
         state, outputs = self._step(self._state, *inputs, *self._draws())
         with torch.no_grad():
             self._write(tensors_of(self._state), tensors_of(state))
         return outputs
 
     def _record(self, recorder: CudaRecorder, leaves: list[Any], tree: Any) -> None:
-        """Try to make a graph; an error is not kept, since it would keep memory allocated."""
+        """Try to capture a graph; the error of a failure is not stored, because it would keep memory allocated."""
         self._static = [
             leaf if kept or leaf is None else leaf.detach().clone()
             for leaf, kept in zip(leaves, self._kept, strict=True)
@@ -310,7 +310,7 @@ class Loop:
     def _stop_capturing(self, error: BaseException) -> None:
         """Continue without a graph, and log the reason."""
         while error.__context__ is not None:
-            # After the original error, ending the capture fails as well.
+            # Ending the capture raises a further error, whose context is the original one.
             error = error.__context__
         reason = first_line(error)
         self._log(f"{self._name} goes on without a CUDA graph: the capture failed ({reason})")

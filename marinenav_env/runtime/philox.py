@@ -1,9 +1,9 @@
-"""Random numbers by counter: Philox 4x32-10.
+"""Counter-based random numbers by Philox 4x32-10.
 
 A number is a function of a key and a counter (Salmon et al., Parallel Random Numbers: As Easy as 1,
 2, 3, 2011; also in Random123, JAX and Triton). No generator is advanced, so numbers can be drawn
-within compiled code, for any part of a batch and on any device. They are the same everywhere: bits
-exactly, normal numbers up to rounding.
+within compiled code, for any part of a batch and on any device. Raw words and uniform numbers are bit-identical on all
+devices, and normal numbers are equal up to rounding.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from torch import Tensor
 from marinenav_env.runtime.layout import env_first
 
 Words = tuple[Tensor, Tensor, Tensor, Tensor]
-"""Four numbers of 32 bits, in int64."""
+"""Four words of 32 bits, stored as int64."""
 
 _WORD = 0xFFFFFFFF
 _ROUNDS = 10
 _MULTIPLIERS = 0xD2511F53 - 2**32, 0xCD9E8D57 - 2**32
-"""Multipliers minus 2^32, so that products with 32 bits fit into int64."""
+"""Multipliers of Philox minus 2^32, so that their products with words of 32 bits fit into int64."""
 _WEYL = 0x9E3779B9, 0xBB67AE85
 _WORDS, _NORMAL, _UNIFORM, _KINDS = 1, 2, 3, 4
-"""Stream ids in the counter for raw words, normal and uniform numbers, and the stride per purpose; nonzero, so that no
-counter is one of torch's CUDA generator."""
+"""Stream ids of raw words, normal and uniform numbers, and the stride from one purpose to the next; above 0, so that
+no counter coincides with one of torch's CUDA generator."""
 _FRACTION = 24
-"""Bits of a uniform number, as many as float32 has."""
+"""Number of random bits of a uniform number, as many as the significand of float32 has."""
 
 
 def philox(counter: Words, key: tuple[Tensor, Tensor]) -> Words:
-    """Return four random words by Philox 4x32-10.
+    """Return the four random words of Philox 4x32-10 for a counter and a key.
 
     Args:
-        counter: four words, of shapes that broadcast.
-        key: two words, of shapes that broadcast.
+        counter: four words, whose shapes broadcast.
+        key: two words, whose shapes broadcast.
     """
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_ROUNDS):
         p0, p1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        # The bits above 32 of c1, c3 and the key are dropped here.
+        # This drops the bits of c1, c3 and the key above the lower 32.
         high0, high1 = (p0 >> 32) + c0, (p1 >> 32) + c2
         c0, c1, c2, c3 = (high1 ^ c1 ^ k0) & _WORD, p1, (high0 ^ c3 ^ k1) & _WORD, p0
         k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
@@ -57,32 +57,32 @@ def uniform(word: Tensor, dtype: torch.dtype) -> Tensor:
 
 def normal(first: Tensor, second: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Convert the upper 24 bits of two words to two independent standard normal numbers (Box-Muller)."""
-    # log(0) is left out; the largest number is 5.8.
+    # The offset avoids log(0); the largest magnitude is 5.8.
     length = torch.sqrt(-2.0 * torch.log(uniform(first, dtype) + 2.0**-_FRACTION))
     angle = (2.0 * math.pi) * uniform(second, dtype)
     return length * torch.cos(angle), length * torch.sin(angle)
 
 
 class RandomSource(NamedTuple):
-    """Random source of a batch of environments in one step.
+    """Counter-based random source of a batch of environments in one step.
 
-    The numbers of an environment depend on its number of slots, but not on other environments.
+    The numbers of an environment depend on how many are drawn per environment, but not on other environments.
     """
 
     seed: Tensor
-    """[2] int64: lower and upper 32 bits."""
+    """[2] int64, lower and upper 32 bits of the seed."""
     environment: Tensor
-    """[E] int64 in [0, 2^32): numbers of the environments."""
+    """[E] int64 in [0, 2^32), numbers of the environments."""
     step: Tensor
-    """[] or [E] int64, below 2^32: step of all environments, or their steps."""
+    """[] int64, step of all environments, or [E] int64, step of each environment; below 2^32."""
     purpose: int = 0
-    """Purpose of the numbers; purposes have different numbers."""
+    """Number that distinguishes uses of random numbers; each purpose has different random numbers."""
     kind: int = _WORDS
-    """Stream id: raw words, normal numbers and uniform numbers of a purpose are independent."""
+    """Stream id; raw words, normal numbers and uniform numbers of a purpose are independent."""
 
     @classmethod
     def seeded(cls, seed: int, environments: int, device: torch.device, first: int = 0) -> RandomSource:
-        """Return the source of the first step of environments that are numbered from ``first`` on."""
+        """Return the source for step 0 of environments that are numbered from ``first`` on."""
         zeros = torch.zeros(3, dtype=torch.int64, device=device)
         numbers = torch.arange(first, first + environments, device=device)
         source = cls(zeros[:2], numbers, zeros[2])
@@ -90,60 +90,60 @@ class RandomSource(NamedTuple):
         return source
 
     def reseed(self, seed: int) -> None:
-        """Return to the first step, with another seed, in place."""
+        """Set the seed and go back to step 0, in place."""
         self.seed[0].fill_(seed & _WORD)
         self.seed[1].fill_(seed >> 32 & _WORD)
         self.step.zero_()
 
     def take(self) -> RandomSource:
-        """Return the source of this step, [E], and advance this object to the next step in place."""
+        """Return a copy of the source for the current step, [E], and advance this object to the next step in place."""
         taken = self._replace(step=self.step.expand_as(self.environment).clone())
         self.step.add_(1)
         return taken
 
     def state(self) -> dict[str, Tensor]:
-        """Return the tensors to save, without the numbers of the environments."""
+        """Return the tensors to save in a checkpoint, which are the seed and the step."""
         return {"seed": self.seed, "step": self.step}
 
     def of(self, purpose: int) -> RandomSource:
-        """Return the source for another purpose."""
+        """Return the source with another purpose."""
         return self._replace(purpose=purpose)
 
     def rows(self, rows: Tensor | slice) -> RandomSource:
-        """Return the source of some of the environments."""
+        """Return the source for some of the environments."""
         step = self.step[rows] if self.step.ndim else self.step
         return self._replace(environment=self.environment[rows], step=step)
 
     def randint(self, size: int) -> Tensor:
-        """Draw one integer per environment [E], uniform in [0, size), for a size of up to 2^31."""
+        """Draw one integer per environment, [E] int64, uniform in [0, size), for sizes up to 2^31."""
         return self.words(1)[0][0] * size >> 32
 
     def words(self, *shape: int) -> Words:
-        """Draw four words ``[*shape, E]``."""
+        """Draw four words of 32 bits, each a tensor ``[*shape, E]`` int64."""
         count, device = math.prod(shape), self.environment.device
         number = torch.arange(count, device=device).view(*shape, 1)
-        # 0, from memory: code compiled for a GPU multiplies indices alone with 32 bits.
+        # Add a 0 that is read from memory, because code compiled for a GPU multiplies mere indices in 32 bits.
         number = number + (self.seed[0] >> 32)
         use = torch.full_like(number, _KINDS * self.purpose + self.kind)
         counter = number, self.environment, self.step, use
         return philox(counter, (self.seed[0], self.seed[1]))
 
     def normal(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Draw standard normal numbers of a shape [E, ...]."""
+        """Draw standard normal numbers of shape [E, ...]."""
         a, b, c, d = self._replace(kind=_NORMAL).words(_calls(shape))
         return _join((*normal(a, b, dtype), *normal(c, d, dtype)), shape)
 
     def uniform(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Draw numbers of a shape [E, ...], uniform on [0, 1)."""
+        """Draw numbers uniform on [0, 1), of shape [E, ...]."""
         words = self._replace(kind=_UNIFORM).words(_calls(shape))
         return _join([uniform(word, dtype) for word in words], shape)
 
 
 def _calls(shape: Sequence[int]) -> int:
-    """Return the number of calls of Philox, with four numbers per call, for one environment."""
+    """Return the number of Philox calls per environment for a shape [E, ...], with four numbers per call."""
     return -(-math.prod(shape[1:]) // 4)
 
 
 def _join(parts: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
-    """Join parts [count, E] to numbers of a shape [E, ...] with environments adjacent in memory."""
+    """Join parts [count, E] into a tensor of shape [E, ...] with environments adjacent in memory."""
     return env_first(torch.cat(list(parts))[: math.prod(shape[1:])].view(*reversed(shape)))

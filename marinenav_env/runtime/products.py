@@ -1,7 +1,7 @@
-"""Matrix products of compiled code by the faster library of a CPU.
+"""Matrix products of compiled code by the faster of two CPU libraries, MKL and oneDNN.
 
-PyTorch multiplies matrices in float32 by MKL. Where a processor with AVX-512 is not Intel's, MKL
-uses AVX2; oneDNN, which PyTorch has as well, uses AVX-512 and is twice as fast.
+PyTorch multiplies float32 matrices with MKL. On a processor with AVX-512 that is not made by Intel, MKL
+uses AVX2, whereas oneDNN, which PyTorch includes as well, uses AVX-512 and is twice as fast.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 from torch.fx import Graph, Node
 
 LEAST = 1 << 22
-"""Number of multiplications from which oneDNN is used: its call takes 10 us longer than MKL's."""
+"""Number of multiplications from which oneDNN is used, because its call takes 10 us longer than MKL's."""
 _PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
 _EXACT = ("none", "ieee")
-"""Values of PyTorch's setting with products in float32; "none" is unset."""
+"""Values of PyTorch's setting ``fp32_precision`` with products in full float32; "none" means not set."""
 _setting = Lock()
-"""Lock of that setting, which the whole process shares."""
+"""Lock for the setting ``fp32_precision``, which the whole process shares."""
 _library = torch.library.Library("marinenav", "FRAGMENT")
 _library.define(
     "product(Tensor left, Tensor right, Tensor? bias) -> Tensor",
@@ -29,9 +29,9 @@ _library.define(
 
 
 def onednn_is_faster() -> bool:
-    """Return whether large products in float32 are faster by oneDNN, and as exact.
+    """Return whether oneDNN multiplies large float32 matrices faster than MKL, and as accurately.
 
-    With AMX instructions, oneDNN would round to bfloat16, see ``product``.
+    On processors with AMX instructions, oneDNN would round to bfloat16; see ``product``.
     """
     cpu = torch.cpu.get_capabilities()
     libraries = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
@@ -41,10 +41,10 @@ def onednn_is_faster() -> bool:
 
 @torch.library.impl(_library, "product", "CPU")
 def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
-    """Return the product of matrices by oneDNN.
+    """Return the product of two matrices, plus a bias, computed by oneDNN.
 
-    PyTorch calls oneDNN only if its setting allows products to be computed in bfloat16. On a
-    processor without AMX, oneDNN computes in float32 nevertheless. A value of the setting that
+    PyTorch calls oneDNN only if its setting ``fp32_precision`` allows products in bfloat16. On a
+    processor without AMX, oneDNN nevertheless computes in float32. A value of the setting that
     already allows less than float32 is not changed.
 
     Args:
@@ -53,7 +53,7 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
         bias: tensor to add, which expands to [M, N]; None: no bias.
 
     Returns:
-        [M, N].
+        Product [M, N] float32.
     """
     mkldnn: Any = torch.backends.mkldnn
     with _setting:
@@ -68,7 +68,7 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _shape(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
-    """Return a tensor with the shape of ``product``, without values."""
+    """Return an uninitialised tensor of the shape that ``product`` returns."""
     return left.new_empty(left.shape[0], right.shape[1])
 
 
@@ -91,12 +91,12 @@ class LargeProducts(CustomGraphPass):
                 graph.erase_node(node)
 
     def uuid(self) -> Any:
-        """Return a part of the key of Inductor's cache."""
+        """Return the pass's part of the key of Inductor's cache, a hash of this file."""
         return get_hash_for_files((__file__,))
 
 
 def _is_large(node: Node) -> bool:
-    """Return whether a product is in float32, takes enough multiplications, and is not of a vector."""
+    """Return whether a product is in float32, takes at least LEAST multiplications, and has no vector as a factor."""
     left: Any = node.args[-2]
     if "val" not in node.meta or "val" not in left.meta:
         return False

@@ -1,1 +1,1 @@
-"""Scenarios: sampling, files, parameters, and resets to new episodes."""
+"""Scenarios: sampling, files, parameter tensors, and resets to new episodes."""

@@ -1,9 +1,9 @@
-"""Scenarios of NTNU's colav-simulator, as YAML or JSON.
+"""Reader of scenarios of NTNU's colav-simulator, as YAML or JSON.
 
 Ships have ``csog_state`` (north and east in metres, speed in metres per second, course in degrees), ``waypoints``
-(their norths and their easts) and ``speed_plan``. A ship is guided along its waypoints, so that its course is that of
-its first leg; that of ``csog_state`` counts where there is no waypoint ahead. Maps, trackers, sensors and controllers
-are left out.
+(a list of norths and a list of easts) and ``speed_plan``. A ship is guided along its waypoints, so its course is that
+of its first leg; the course of ``csog_state`` is used only where there is no waypoint ahead. Maps, trackers, sensors
+and controllers are left out.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from marinenav_env.support.validation import ConfigError
 
 SHIPS = "ship_list"
 LARGEST = 2**20
-"""Most characters of a YAML file, whose parser is slow."""
+"""Largest number of characters accepted in a YAML file, because the YAML parser is slow."""
 FASTEST = 100.0
-"""Largest speed (m/s)."""
+"""Largest accepted speed of a ship (m/s)."""
 
 
 def is_colav(content: Any) -> bool:
@@ -30,20 +30,20 @@ def is_colav(content: Any) -> bool:
 
 
 def parse_yaml(text: str, name: str) -> Any:
-    """Parse YAML with plain values only: tags of objects and references (anchors, aliases) are refused.
+    """Parse YAML of plain values; object tags, anchors and aliases raise an error.
 
     Args:
-        text: the YAML.
-        name: source of the text, for messages.
+        text: YAML text.
+        name: source of the text, for error messages.
 
     Raises:
-        ConfigError: if it is too long or no such YAML, or PyYAML is not installed.
+        ConfigError: if the text is too long or is not such YAML, or PyYAML is not installed.
     """
     if len(text) > LARGEST:
         raise ConfigError(f"{name}: cannot be read as YAML (it has more than {LARGEST:,} characters)")
     yaml = need("yaml", "yaml")
     try:
-        # A few references to references would stand for more values than memory can hold.
+        # A few nested aliases could expand to more values than memory can hold.
         if any(isinstance(token, yaml.AnchorToken | yaml.AliasToken) for token in yaml.scan(text)):
             raise ConfigError(f"{name}: cannot be read as YAML (anchors and aliases are not read)")
         return yaml.safe_load(text)
@@ -55,14 +55,14 @@ def parse_yaml(text: str, name: str) -> Any:
 
 
 def parse_colav(content: Any, name: str) -> Situation:
-    """Return a scenario of colav-simulator as a situation.
+    """Convert a scenario of colav-simulator to a situation.
 
     Args:
         content: parsed YAML or JSON.
-        name: source of the content, for messages.
+        name: source of the content, for error messages.
 
     Raises:
-        ConfigError: if it is damaged, or has ships that the simulator draws.
+        ConfigError: if the content is invalid, or leaves the state of a ship for the simulator to draw.
     """
     root = Node(content, name)
     stated = root.get("name")
@@ -91,10 +91,10 @@ def parse_colav(content: Any, name: str) -> Situation:
 
 
 def _points(waypoints: Node) -> list[Point]:
-    """Return the waypoints: a list of their norths, and one of their easts.
+    """Return the waypoints from a list of their norths and a list of their easts.
 
     Raises:
-        ConfigError: if the lists are not of the same length.
+        ConfigError: if the lists differ in length.
     """
     norths, easts = (axis.items() for axis in waypoints.items(2, 2))
     if len(norths) != len(easts):

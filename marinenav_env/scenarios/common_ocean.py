@@ -1,12 +1,13 @@
-"""Scenarios of CommonOcean (commonocean.cps.cit.tum.de) as XML, read and written.
+"""Reader and writer of scenarios of CommonOcean (commonocean.cps.cit.tum.de) as XML.
 
-Read are the initial state and the goal region of planning problems, which are the first vessels, dynamic obstacles with
-their trajectories, which are the others, and static obstacles that are circles. Waters, signs, shallows, static
-obstacles of other shapes, hulls, waypoints and further goal states are left out.
+The reader takes the initial state and the goal region of planning problems, which become the first vessels, dynamic
+obstacles with their trajectories, which become the other vessels, and static obstacles that are circles. Waters,
+signs, shallows, static obstacles of other shapes, hulls, waypoints and further goal states are left out.
 
-The coordinates of CommonOcean are x and y with orientations counter-clockwise from x. Here x is north and y west, which
-keeps starboard and port, and all numbers. A file that was written here has ``source="marinenav"``: its lengths and
-speeds are those of this world, so that it is read without scaling, and back to an equal situation.
+CommonOcean has coordinates x and y, and orientations counter-clockwise from x. Here x is taken as north and y as west,
+which preserves port and starboard, and the magnitudes of all numbers. A file that was written here has
+``source="marinenav"``: its lengths and speeds are those of this world, so it is read without scaling, back to an equal
+situation.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from marinenav_env.scenarios.xml_tree import child, number, parse_xml
 from marinenav_env.support.validation import ConfigError, brief, require
 
 ROOT, SOURCE, VERSION = "commonOcean", "marinenav", "2022a"
-"""Name of the root element, source of files that are written here, and version of the format."""
+"""Name of the root element, ``source`` attribute of files that are written here, and version of the format."""
 FASTEST, LONGEST_STEP, MOST_STEPS = 100.0, 1e4, 10**6
-"""Largest speed (m/s), longest time step (s), and most time steps."""
+"""Largest accepted speed (m/s), time step (s), and number of a time step."""
 TURN = math.radians(5.0)
-"""Largest deviation from the first course (rad) of a track that is straight."""
+"""Largest deviation from the initial course (rad) at which a track still counts as straight."""
 GOAL_RADIUS, HULL, AREA = 2.0, (5.0, 2.5), 100.0
-"""Radius of the goal regions, length and width of the vessels, and smallest side of the area that are written (m)."""
+"""Written radius of goal regions, length and width of vessels, and smallest side of the navigable area (m)."""
 
 
 def parse_common_ocean(text: str, name: str) -> Situation:
-    """Return a scenario of CommonOcean as a situation.
+    """Convert the XML of a CommonOcean scenario to a situation.
 
     Args:
-        text: XML.
-        name: source of the text, for messages.
+        text: XML text.
+        name: source of the text, for error messages.
 
     Raises:
-        ConfigError: if it is no such XML, damaged, or has no vessel.
+        ConfigError: if the text is not such XML, has invalid values, or has no vessel.
     """
     root = parse_xml(text, name)
     require(root.tag == ROOT, f"{name}: root element", root.tag, ROOT)
@@ -74,12 +75,12 @@ def parse_common_ocean(text: str, name: str) -> Situation:
 
 
 def _place(name: str, element: Element) -> str:
-    """Return the name of an element for messages."""
+    """Return the location of an element, for error messages."""
     return f"{name}: {element.tag} {brief(element.get('id', ''))}"
 
 
 def _value(state: Element, place: str, tag: str, limit: float) -> float:
-    """Return the exact value of a state, or the middle of its interval."""
+    """Return the value of a quantity of a state: the exact one, or the middle of its interval."""
     value = child(state, place, tag)
     if value.find("exact") is not None:
         return number(child(value, place, "exact"), place, limit)
@@ -88,13 +89,13 @@ def _value(state: Element, place: str, tag: str, limit: float) -> float:
 
 
 def _point(element: Element, place: str) -> Point:
-    """Return north and east of a point with x and y."""
+    """Return north and east (m) of an element with x and y."""
     x, y = (number(child(element, place, tag), place, FARTHEST) for tag in ("x", "y"))
     return x, 0.0 - y
 
 
 def _centre(position: Element, place: str) -> Point | None:
-    """Return the point of a position, or the centre of the first shape of its region; None if it has neither."""
+    """Return the point of a position, or the centre of the first shape of its region; None if there is neither."""
     if position.find("point") is not None:
         return _point(child(position, place, "point"), place)
     for tag in ("circle", "rectangle"):
@@ -109,7 +110,7 @@ def _centre(position: Element, place: str) -> Point | None:
 
 
 def _pose(state: Element, place: str) -> tuple[Point, float]:
-    """Return position and course of a state."""
+    """Return the position (m) and the course (rad) of a state."""
     position = _centre(child(state, place, "position"), place)
     if position is None:
         raise ConfigError(f"{place}: the element <position/point> is missing")
@@ -117,7 +118,7 @@ def _pose(state: Element, place: str) -> tuple[Point, float]:
 
 
 def _speed(state: Element, place: str) -> float:
-    """Return the speed of a state along its orientation."""
+    """Return the speed of a state along its orientation (m/s), which must not be negative."""
     value = _value(state, place, "velocity", FASTEST)
     require(value >= 0.0, f"{place}.velocity", value, "at least 0")
     return value
@@ -159,7 +160,7 @@ def _dynamic(obstacle: Element, place: str, time_step: float, left_out: Counter[
 
 
 def _circle(circle: Element, obstacle: Element, place: str) -> tuple[float, float, float]:
-    """Return north, east and radius of a circle, which is in the frame of its obstacle."""
+    """Return the north and east position and the radius (m) of a circle given in its obstacle's frame."""
     (north, east), course = _pose(child(obstacle, place, "initialState"), place)
     radius = number(child(circle, place, "radius"), place, FARTHEST)
     require(radius > 0.0, f"{place}.radius", radius, "above 0")
@@ -176,21 +177,22 @@ def _circle(circle: Element, obstacle: Element, place: str) -> tuple[float, floa
 
 
 def write_common_ocean(path: str | Path, situation: Situation) -> None:
-    """Write a situation that is to scale (see ``situations.situation_of``) as a scenario of CommonOcean.
+    """Write a situation in the lengths and speeds of this world as a scenario of CommonOcean.
 
-    Ships with a track become dynamic obstacles, the others planning problems.
+    Ships with a track become dynamic obstacles, the others planning problems. ``situations.situation_of`` and
+    ``situations.to_scale`` return such situations.
 
     Raises:
-        ConfigError: if the situation is not to scale, or a ship with a track is before one without.
+        ConfigError: if the situation is not to scale, or a ship with a track precedes one without.
     """
     Path(path).write_text(common_ocean_text(situation), encoding="utf-8")
 
 
 def common_ocean_text(situation: Situation, hull: tuple[float, float] = HULL) -> str:
-    """Return the content of such a file; see ``write_common_ocean``.
+    """Return the XML of a situation as a scenario of CommonOcean; ``write_common_ocean`` writes it to a file.
 
     Args:
-        situation: situation that is to scale.
+        situation: situation in the lengths and speeds of this world.
         hull: length and width of vessels with a track (m).
     """
     require(situation.to_scale, "situation.to_scale", False, "true: lengths and speeds must be those of this world")
@@ -221,7 +223,7 @@ def common_ocean_text(situation: Situation, hull: tuple[float, float] = HULL) ->
 
 
 def _add_waters(root: Element, situation: Situation) -> None:
-    """Add the area in which vessels may sail, without which commonocean-io reads no file: a square around all of it."""
+    """Add the navigable area, a square around everything, without which commonocean-io does not read a file."""
     points = [(north, east) for north, east, _ in situation.obstacles]
     for ship in situation.ships:
         points += [ship.position, *([ship.goal] if ship.goal else []), *(state[1:3] for state in ship.track)]
@@ -232,7 +234,7 @@ def _add_waters(root: Element, situation: Situation) -> None:
 
 
 def _add_dynamic(root: Element, identifier: str, ship: Ship, hull: tuple[float, float]) -> None:
-    """Add a ship with its track."""
+    """Add a ship with its track as a dynamic obstacle."""
     obstacle = SubElement(root, "dynamicObstacle", id=identifier)
     SubElement(obstacle, "type").text = "motorvessel"
     rectangle = SubElement(SubElement(obstacle, "shape"), "rectangle")
@@ -244,7 +246,7 @@ def _add_dynamic(root: Element, identifier: str, ship: Ship, hull: tuple[float, 
 
 
 def _add_problem(root: Element, identifier: str, ship: Ship) -> None:
-    """Add a ship with its goal."""
+    """Add a ship with its goal, if it has one, as a planning problem."""
     problem = SubElement(root, "planningProblem", id=identifier)
     state = _add_state(problem, "initialState", (0, *ship.position, ship.course, ship.speed))
     _add_numbers(SubElement(state, "yawRate"), exact=0.0)
@@ -258,7 +260,7 @@ def _add_problem(root: Element, identifier: str, ship: Ship) -> None:
 
 
 def _add_state(above: Element, tag: str, state: tuple[int, float, float, float, float | None]) -> Element:
-    """Add a state: time step, north, east, course, speed if there is one."""
+    """Add a state: time step, north, east (m), course (rad), and speed (m/s) unless it is None."""
     time, north, east, course, speed = state
     element = SubElement(above, tag)
     _add_point(SubElement(SubElement(element, "position"), "point"), (north, east))
@@ -270,16 +272,16 @@ def _add_state(above: Element, tag: str, state: tuple[int, float, float, float, 
 
 
 def _add_point(element: Element, point: Point) -> None:
-    """Add the coordinates of a point."""
+    """Add the x and y of a point that is given as north and east (m)."""
     _add_numbers(element, x=point[0], y=0.0 - point[1])
 
 
 def _add_numbers(element: Element, **values: float) -> None:
-    """Add an element with its number for every name."""
+    """Add one child element per keyword argument, with its name as tag and its number as text."""
     for tag, value in values.items():
         SubElement(element, tag).text = _decimal(value)
 
 
 def _decimal(value: float) -> str:
-    """Return a number with all its digits and without an exponent, which the format does not have."""
+    """Return a number as text with all its digits and without an exponent, which the format does not allow."""
     return format(Decimal(repr(float(value))), "f")

@@ -1,7 +1,7 @@
 """Sampling of scenarios with all the robots, cores and obstacles that their levels require.
 
-The published loops may run out of draws. A level for which most scenarios have no room is refused
-before anything is drawn; a few incomplete scenarios are drawn again.
+The published rejection loops may run out of draws, which leaves a scenario incomplete. A level for which most scenarios
+are incomplete raises an error before anything is drawn; otherwise the incomplete scenarios are drawn again.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
 
 KINDS = ("num_robots", "num_cores", "num_obstacles")
-"""Counts that a level requires, in the order in which they are drawn."""
+"""Fields of Level with the counts that it requires, in the order in which they are drawn."""
 PROBES, PROBED = 64, 2048
-"""Scenarios in a trial of a level, and most objects in all of them, which may reduce their number."""
+"""Number of scenarios in a trial of a level, which is reduced so that they have about PROBED objects at most."""
 BUDGETS, MOST_DRAWS = (1, 4, 16, 64), 50_000
-"""Factors on the draws that are tried one after another, and the most draws."""
+"""Factors on the configured number of draws that are tried one after another, and the largest number of draws."""
 ATTEMPTS = 200
-"""Most attempts at a scenario; an attempt is complete with a probability of about a half or more."""
+"""Largest number of attempts at a scenario; each succeeds with a probability of about a half or more."""
 LACKING = 0.02
-"""Share of a level's scenarios that are incomplete after the attempts made without host reads."""
+"""Largest expected share of a level's scenarios that stay incomplete after the attempts made without host reads."""
 
 
 def counts_of(scenario: Scenario) -> Tensor:
-    """Count robots, cores and obstacles of scenarios [P]: [P, 3] int64."""
+    """Return the numbers of robots, cores and obstacles of scenarios [P], as [P, 3] int64."""
     masks = scenario.robot_mask, scenario.core_circulation != 0.0, scenario.obstacle_mask
     return torch.stack([mask.sum(-1) for mask in masks], -1)
 
 
 def _asked(config: ScenarioConfig, level: Level) -> list[int]:
-    """Return the required counts of KINDS, without cores at rest, which scenarios do not show."""
+    """Return the required counts of KINDS; cores without rotation count as 0, because scenarios do not show them."""
     flows = level.core_speed or config.v_range[1]
     return [level.num_robots, level.num_cores if flows else 0, level.num_obstacles]
 
 
 @lru_cache(maxsize=1024)
 def _probe(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
-    """Return the counts [N, 3] of scenarios drawn as published, the same in every call."""
+    """Return the counts [N, 3] of KINDS in N trial scenarios drawn as published; each call returns the same."""
     size = max(4, min(PROBES, PROBED // max(1, sum(_asked(config, level)))))
     cpu = torch.device("cpu")
     sampler = ScenarioSampler(replace(config, draws=draws), (level,), cpu, torch.float32)
@@ -58,12 +58,12 @@ def _probe(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
 
 
 def _budgets(config: ScenarioConfig) -> list[int]:
-    """Return the draws that are tried one after another, the fewest first."""
+    """Return the numbers of draws that are tried one after another, the smallest first."""
     return [min(factor * config.draws, MOST_DRAWS) for factor in BUDGETS]
 
 
 def _enough(config: ScenarioConfig, level: Level, tried: int = len(BUDGETS)) -> int:
-    """Return the fewest of the first ``_budgets`` that complete half the scenarios; 0 if none does."""
+    """Return the smallest of the first ``tried`` numbers of draws that completes half the scenarios; 0 if none does."""
     for draws in _budgets(config)[:tried]:
         if _share_complete(config, level, draws) >= 0.5:
             return draws
@@ -80,14 +80,14 @@ def _share_complete(config: ScenarioConfig, level: Level, draws: int) -> float:
 
 @lru_cache(maxsize=1024)
 def draws_for(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
-    """Return the number of draws for scenarios of these levels: the configured one, or more if needed.
+    """Return the number of draws for scenarios of these levels: the configured number, or more if needed.
 
     Args:
-        config: constraints.
+        config: constraints on scenarios.
         levels: all levels that are drawn together.
 
     Raises:
-        ConfigError: for a level without enough room on the map, with the counts that have room.
+        ConfigError: for a level without enough room on the map; the message states the counts that fit.
     """
     budgets = [_enough(config, level) for level in levels]
     if 0 in budgets:
@@ -97,22 +97,22 @@ def draws_for(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
 
 @lru_cache(maxsize=1024)
 def attempts_for(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
-    """Return the number of attempts at a scenario without host reads, see LACKING.
+    """Return how many attempts per scenario leave at most the share LACKING of each level incomplete.
 
     Args:
-        config: constraints, with the draws of ``draws_for``.
+        config: constraints on scenarios, with the number of draws from ``draws_for``.
         levels: all levels that are drawn together.
     """
     lacking = max(1.0 - _share_complete(config, level, config.draws) for level in levels)
-    # At most a half for levels with room.
+    # The share is at most a half for levels with enough room.
     return math.ceil(math.log(LACKING) / math.log(min(lacking, 0.5))) if lacking else 1
 
 
 def _refuse(config: ScenarioConfig, levels: tuple[Level, ...], number: int) -> NoReturn:
-    """Refuse one of the levels.
+    """Raise the error for ``levels[number]``, which lacks room on the map.
 
     Raises:
-        ConfigError: always.
+        ConfigError: always; the message states the counts that fit and, if one is found, a map that is large enough.
     """
     level = levels[number]
     asked, room = dict(zip(KINDS, _asked(config, level), strict=True)), _room(config, level)
@@ -135,28 +135,28 @@ def _size(wide: float, high: float) -> str:
 
 
 def _room(config: ScenarioConfig, level: Level) -> dict[str, int]:
-    """Return the counts of KINDS that nine in ten scenarios have room for, up to the required ones."""
+    """Return the counts of KINDS that fit in nine of ten scenarios, up to the required counts."""
     room = {}
     for column, (name, asked) in enumerate(zip(KINDS, _asked(config, level), strict=True)):
         counts = _probe(config, level, _budgets(config)[-1])[:, column].sort().values
         room[name] = min(asked, int(counts[len(counts) // 10]))
         if room[name] < asked:
-            # There is more room for cores and obstacles without the robots that do not fit.
+            # Cores and obstacles have more room without the robots that do not fit.
             fits: dict[str, Any] = {name: max(room[name], int(name == "num_robots"))}
             level = replace(level, **fits)
     return room
 
 
 def _growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
-    """Return the factor on the sides of the map that makes room for a level; 0 if none is found.
+    """Return a factor on the sides of the map with which a level has enough room; 0 if none is found.
 
     Args:
-        config: constraints.
+        config: constraints on scenarios.
         level: level without enough room.
-        crowding: largest ratio of a required count to the count that has room.
+        crowding: largest ratio of a required count to the count that fits.
     """
     side = min(level.map_size or config.width, level.map_size or config.height)
-    # Whole metres of the shorter side, starting below what the area per robot requires.
+    # The shorter side is tried in whole metres, starting below what the area per robot requires.
     wanted = math.ceil(side * min(1.3, max(1.05, 0.9 * math.sqrt(crowding))))
     for _ in range(30):
         growth = wanted / side
@@ -169,20 +169,20 @@ def _growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
 
 
 class CompleteSampler(ScenarioSampler):
-    """Sampler of scenarios that have everything that their levels require.
+    """Sampler of scenarios that have all robots, cores and obstacles that their levels require.
 
     Incomplete scenarios are drawn again. Where host reads are not free, all scenarios of a batch are
-    drawn equally often, and one that is then incomplete becomes a copy of a complete one of the
-    batch, of the same level if possible. If none is complete, it stays as it is; see ``or_kept``.
+    drawn equally often, and one that is then still incomplete becomes a copy of a complete one of the
+    batch, of the same level if possible. If the batch has no complete one, it stays incomplete; see ``or_kept``.
 
     Args:
-        config: constraints; the draws are increased where they are too few for a level.
+        config: constraints on scenarios; the number of draws is increased where it is too small for a level.
         levels: levels that scenarios are drawn for.
         device: device of the scenarios.
         dtype: floating-point type of the scenarios.
 
     Raises:
-        ConfigError: for a level without enough room on the map, with the counts that have room.
+        ConfigError: for a level without enough room on the map; the message states the counts that fit.
     """
 
     def __init__(
@@ -197,13 +197,13 @@ class CompleteSampler(ScenarioSampler):
         self._asked = torch.tensor([_asked(config, level) for level in levels], device=device)
         self._levels = tuple(levels)
         self.asks = host_reads_are_free(device)
-        """True if incomplete scenarios are found on the host, where host reads are free."""
+        """True if host reads are free, so that the host finds and redraws incomplete scenarios only."""
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
-        """Draw one complete scenario per entry, as ScenarioSampler.sample.
+        """Draw one complete scenario per entry of ``level``; for the arguments see ScenarioSampler.sample.
 
         Raises:
-            ConfigError: when a scenario is still incomplete after many attempts.
+            ConfigError: when host reads are free and a scenario is still incomplete after ATTEMPTS attempts.
         """
         scenario = super().sample(level, generator)
         if self.asks:
@@ -221,20 +221,20 @@ class CompleteSampler(ScenarioSampler):
         generator: torch.Generator | RandomSource,
         attempts: int | None = None,
     ) -> Scenario:
-        """Draw incomplete scenarios again, in place, with host reads.
+        """Draw incomplete scenarios again, in place and with host reads, and return all scenarios.
 
         Args:
             scenario: scenarios from ``sample``, batch [P].
-            level: [P] int64, levels of ``sample``.
-            generator: random source of ``sample``.
-            attempts: number of attempts made before; None: that of ``sample`` without host reads.
+            level: [P] int64, the argument of ``sample``.
+            generator: generator or random source, the argument of ``sample``.
+            attempts: number of earlier attempts; None: the number that ``sample`` makes without host reads.
 
         Raises:
-            ConfigError: when a scenario is still incomplete after many attempts.
+            ConfigError: when a scenario is still incomplete after ATTEMPTS attempts.
         """
         for attempt in range(attempts or attempts_for(self.config, self._levels), ATTEMPTS):
             complete = self.is_complete(scenario)
-            if complete.all():  # host: where it is free, or when the pool is first filled
+            if complete.all():  # host: where reads are free, or when the pool is first filled
                 return scenario
             rows = (~complete).nonzero().squeeze(-1)  # host: as above
             source = generator.rows(rows) if isinstance(generator, RandomSource) else generator
@@ -246,24 +246,24 @@ class CompleteSampler(ScenarioSampler):
         )
 
     def or_kept(self, scenario: Scenario, old: Scenario, kept: Tensor) -> Scenario:
-        """Return the new scenarios [P] where they are complete, else the old ones; ``kept`` counts these."""
+        """Return new scenarios [P] where they are complete, else the old ones, whose number is added to ``kept``."""
         complete = self.is_complete(scenario)
         kept.add_((~complete).sum())
         return where(complete, scenario, old)
 
     def is_complete(self, scenario: Scenario) -> Tensor:
-        """Return which scenarios have everything that their levels require, [P] bool."""
+        """Return which scenarios have all robots, cores and obstacles that their levels require, [P] bool."""
         return (counts_of(scenario) >= self._asked[scenario.level]).all(-1)
 
 
 def _complete_rows(level: Tensor, complete: Tensor) -> Tensor:
-    """Return the numbers [P] of the scenarios, or of complete ones that replace them.
+    """Return for each of P scenarios its own index if it is complete, else that of a complete replacement, [P].
 
-    The replacement is the next complete one of the same level; if there is none, of any level.
+    The replacement is the next complete scenario of the same level or, if there is none, of any level.
 
     Args:
-        level: [P] int64.
-        complete: [P] bool.
+        level: [P] int64, levels of the scenarios.
+        complete: [P] bool, scenarios that are complete.
     """
     size = len(level)
     number = torch.arange(size, device=level.device)

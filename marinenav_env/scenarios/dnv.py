@@ -1,9 +1,9 @@
-"""Traffic situations of DNV's ship-traffic-generator (the package ``trafficgen``), as JSON.
+"""Reader of traffic situations of DNV's ship-traffic-generator (the package ``trafficgen``), as JSON.
 
-Generated situations have ``ownShip`` and ``targetShips`` with waypoints; inputs of the generator have ``encounters``
-in place of targets, from which their starts follow if bearing, relative speed and vector time are numbers. Keys are
-read in camelCase and in snake_case. Speeds are in knots, positions in degrees of latitude and longitude, which become
-metres on the plane that touches the WGS 84 ellipsoid at the own ship.
+Generated situations have ``ownShip`` and ``targetShips`` with waypoints. Inputs of the generator have ``encounters``
+instead of targets; these determine where the targets start if bearing, relative speed and vector time are numbers. Keys
+are read in camelCase and in snake_case. Speeds are in knots, positions in degrees of latitude and longitude, which
+are converted to metres on the plane that touches the WGS 84 ellipsoid at the own ship.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from marinenav_env.scenarios.situations import Point, Ship, Situation, bearing, 
 from marinenav_env.support.validation import ConfigError
 
 KNOT, MINUTE = 1852.0 / 3600.0, 60.0
-"""Metres per second of a knot, seconds of a minute."""
+"""Metres per second in a knot, and seconds in a minute."""
 FASTEST = 100.0
-"""Largest speed (knots)."""
+"""Largest accepted speed of a ship (knots)."""
 _RADIUS, _ECCENTRICITY = 6_378_137.0, 0.0818191908426
 KINDS = {
     "head-on": "HO",
@@ -28,7 +28,7 @@ KINDS = {
     "overtaking-give-way": "OT-GW",
     "overtaking-stand-on": "OT-SO",
 }
-"""Abbreviations, in the titles of situations, of the types of encounters."""
+"""Abbreviation, in the titles of situations, for each type of encounter."""
 
 
 def is_dnv(content: Any) -> bool:
@@ -37,14 +37,14 @@ def is_dnv(content: Any) -> bool:
 
 
 def parse_dnv(content: Any, name: str) -> Situation:
-    """Return a traffic situation.
+    """Convert a traffic situation of DNV's generator, or an input of the generator, to a situation.
 
     Args:
         content: parsed JSON.
-        name: source of the content, for messages.
+        name: source of the content, for error messages.
 
     Raises:
-        ConfigError: if it is damaged, or does not suffice to place the ships.
+        ConfigError: if the content is invalid, or does not determine where the ships start.
     """
     root = Node(content, name)
     own = root.need("ownShip")
@@ -65,7 +65,7 @@ def parse_dnv(content: Any, name: str) -> Situation:
 
 
 def _initial(ship: Node) -> Node:
-    """Return the initial state of a ship; earlier versions have it in the ship."""
+    """Return the initial state of a ship, which in earlier versions of the format is the ship itself."""
     return ship.get("initial", "startPose") or ship
 
 
@@ -76,7 +76,7 @@ def _waypoints(ship: Node) -> list[Node]:
 
 
 def _position(ship: Node) -> Node:
-    """Return the initial position of a ship, or that of its first waypoint."""
+    """Return the initial position of a ship or, if it is not stated, the position of its first waypoint."""
     position, waypoints = _initial(ship).get("position"), _waypoints(ship)
     if position is None and waypoints:
         return waypoints[0].need("position")
@@ -84,12 +84,12 @@ def _position(ship: Node) -> Node:
 
 
 def _coordinates(position: Node) -> Point:
-    """Return latitude and longitude (degrees)."""
+    """Return the latitude and longitude of a position (degrees)."""
     return position.need("lat", "latitude").number(-89.0, 89.0), position.need("lon", "longitude").number(-180.0, 180.0)
 
 
 def _flat(position: Node, origin: Point) -> Point:
-    """Return north and east (m) from the origin."""
+    """Convert a position to north and east (m) of the origin, which is a latitude and longitude (degrees)."""
     latitude, longitude = _coordinates(position)
     north, east = (math.radians(value) for value in (latitude - origin[0], (longitude - origin[1] + 180) % 360 - 180))
     sine = math.sin(math.radians(origin[0]))
@@ -103,7 +103,7 @@ def _flat(position: Node, origin: Point) -> Point:
 
 
 def _ship(ship: Node, origin: Point) -> tuple[Ship, int]:
-    """Return a ship on the course of its first leg, and the number of its turns."""
+    """Return a ship on the course of its first leg, and the number of turns at its waypoints."""
     initial, waypoints = _initial(ship), _waypoints(ship)
     position = _flat(_position(ship), origin)
     speed = initial.get("sog", "speed") or (_leg_speed(waypoints[0]) if waypoints else None)
@@ -119,7 +119,7 @@ def _ship(ship: Node, origin: Point) -> tuple[Ship, int]:
 
 
 def _leg_speed(waypoint: Node) -> Node | None:
-    """Return the speed at a waypoint, which versions state in different places."""
+    """Return the speed at a waypoint, which versions of the format state in different places; None if none does."""
     for place in (waypoint.get("leg"), waypoint):
         if place is None:
             continue
@@ -132,13 +132,13 @@ def _leg_speed(waypoint: Node) -> Node | None:
 
 
 def _placed(encounter: Node, own: Ship) -> Ship:
-    """Return the other ship of an encounter: it meets the own one after the vector time.
+    """Return the other ship of an encounter, placed so that it meets the own ship after the vector time.
 
-    The bearing and the two speeds leave one or two such places. The closer one, from which the other's course is more
-    like the own one, is that of an overtaking.
+    The bearing and the two speeds allow one or two such starts. For ``overtaking-give-way`` the closer one is taken,
+    from which the other's course is more like the own ship's; otherwise the farther one.
 
     Raises:
-        ConfigError: if numbers are left out or given as ranges, which the generator draws, or there is no such place.
+        ConfigError: if a number is missing or is a range, from which the generator draws, or no start is possible.
     """
     kind = encounter.need("desiredEncounterType")
     if kind.value not in [*KINDS]:

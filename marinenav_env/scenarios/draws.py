@@ -1,7 +1,7 @@
-"""Random numbers for scenarios: from a generator, or by counter.
+"""Random numbers for scenarios, from a generator or from a counter-based source.
 
-By counter, the numbers of a scenario depend neither on the other scenarios of its batch nor on the
-number of candidates. So a CPU examines a few candidates first, and more of them only for scenarios
+With a counter-based source, the numbers of a scenario depend neither on the other scenarios of its batch nor on the
+number of candidates. A CPU can therefore examine a few candidates first, and more of them only for scenarios
 for which these were not enough.
 """
 
@@ -19,26 +19,26 @@ from marinenav_env.runtime.philox import RandomSource, uniform
 
 ROBOTS, COURSES, REACH, OFFSETS, MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
 VESSELS, WEATHER, LEVEL, START, BEHAVIOUR, FAULTS, DELAYS = range(2**16 + 8, 2**16 + 15)
-"""Purposes of random numbers; those of noise start at 0."""
+"""Purposes of random numbers, which select their counters; the purposes of noise start at 0."""
 ATTEMPT = 2**12
 """Difference between the purposes of successive attempts at a scenario."""
 FEW, FURTHER = 64, 4
-"""Number of candidates that are examined first, and the factor from one try to the next."""
+"""Number of candidates that are examined first, and the factor by which it grows from one try to the next."""
 
 Examine = Callable[["Draws", Tensor | slice, int], tuple[tuple[Tensor, ...], Tensor]]
-"""Function from the numbers of some scenarios, their rows and the number of candidates to results,
-all [P, ...], and [P] bool: whether these candidates were enough."""
+"""Function that examines candidates of scenarios, from their random numbers, their rows and the candidate count.
+It returns results, each [P, ...], and a mask [P] of the scenarios that had enough candidates."""
 
 
 def between(unit: Tensor, ends: tuple[float, float]) -> Tensor:
-    """Scale numbers on [0, 1) to a range."""
+    """Scale numbers on [0, 1) linearly to a range."""
     low, high = ends
     return low + (high - low) * unit
 
 
 @dataclass(frozen=True)
 class GeneratorDraws:
-    """Random numbers of P scenarios from a generator, in the order of the calls; see CounterDraws."""
+    """Random numbers of P scenarios from a generator, which depend on the order of the calls, unlike CounterDraws."""
 
     generator: torch.Generator
     size: int
@@ -47,15 +47,15 @@ class GeneratorDraws:
     in_parts = False
 
     def rows(self, rows: Tensor | slice) -> Draws:
-        """Raise an error: numbers of a generator cannot be drawn in parts."""
+        """Raise NotImplementedError, because numbers of a generator cannot be drawn for some scenarios alone."""
         raise NotImplementedError
 
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
-        """Draw numbers uniform on [0, 1), of the shape [*before, P, *after], whatever the purpose."""
+        """Draw numbers uniform on [0, 1), of shape [*before, P, *after]; the purpose is ignored."""
         return self._uniform(*before, self.size, *after)
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """Draw numbers of ``count`` candidates, as CounterDraws.candidates does, whatever the purpose."""
+        """Draw numbers of ``count`` candidates, like CounterDraws.candidates; the purpose is ignored."""
         generator, parts = self.generator, []
         for number, size in enumerate(sizes):
             shape = self.size, count, size
@@ -73,30 +73,30 @@ class GeneratorDraws:
 
 @dataclass(frozen=True)
 class CounterDraws:
-    """Random numbers of P scenarios by counter; a scenario is an environment of the source.
+    """Random numbers of P scenarios from a counter-based source, with one environment of the source per scenario.
 
-    The numbers depend on seed, purpose and attempt only.
+    The numbers depend only on the source (seed, environment and step), the purpose and the attempt.
     """
 
     source: RandomSource
     dtype: torch.dtype
     attempt: int = 0
-    """Number of the attempt; every attempt has different numbers."""
+    """Number of earlier attempts at these scenarios; every attempt has different numbers."""
 
     @property
     def in_parts(self) -> bool:
-        """Return whether some scenarios, or the first candidates, can be drawn alone.
+        """Return whether some of the scenarios, or the first candidates only, can be drawn.
 
-        Host reads, which tell the scenarios that need more candidates, must be free.
+        This requires free host reads, which find the scenarios that need more candidates.
         """
         return host_reads_are_free(self.source.environment.device)
 
     def rows(self, rows: Tensor | slice) -> Draws:
-        """Return the numbers of some scenarios; only if ``in_parts``."""
+        """Return the random numbers of some of the scenarios; use it only if ``in_parts``."""
         return replace(self, source=self.source.rows(rows))
 
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
-        """Draw numbers uniform on [0, 1), of the shape [*before, P, *after]."""
+        """Draw numbers uniform on [0, 1), of shape [*before, P, *after]."""
         numbers = self._numbers(purpose, 1, math.prod(before) * math.prod(after))
         return numbers.view(*before, *after, -1).movedim(-1, len(before)).contiguous()
 
@@ -105,9 +105,9 @@ class CounterDraws:
 
         Args:
             purpose: purpose of the numbers.
-            count: number of candidates B.
-            sizes: sizes of the parts of a candidate's numbers.
-            choices: bound of the first part, which then has whole numbers below it; 0: none.
+            count: number of candidates B per scenario.
+            sizes: counts of numbers in the parts of a candidate.
+            choices: exclusive bound of the first part, which then has whole numbers; 0: uniform like the others.
 
         Returns:
             One tensor [size, P, B] per part.
@@ -118,25 +118,25 @@ class CounterDraws:
         return [first, *others]
 
     def _numbers(self, purpose: int, count: int, size: int) -> Tensor:
-        """Return numbers [size, P, count]; those of a candidate do not depend on ``count``."""
+        """Return uniform numbers [size, P, count]; the numbers of a candidate do not depend on ``count``."""
         calls = -(-size // 4)
         words = self.source.of(purpose + ATTEMPT * self.attempt).words(count, calls)
         numbers = torch.stack([uniform(word, self.dtype) for word in words])
-        # [4, count, calls, P]: the words of a call become adjacent.
+        # From [4, count, calls, P], the words of one call become adjacent.
         return numbers.permute(2, 0, 3, 1).flatten(0, 1)[:size].contiguous()
 
 
 Draws = GeneratorDraws | CounterDraws
-"""Random numbers of P scenarios."""
+"""Random numbers of P scenarios, from either kind of source."""
 
 
 def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.dtype, attempt: int = 0) -> Draws:
     """Return the random numbers for a batch of scenarios.
 
     Args:
-        source: generator, or random source of P environments.
+        source: generator, or counter-based random source of P environments.
         size: number of scenarios P.
-        dtype: floating-point type.
+        dtype: floating-point type of the numbers.
         attempt: number of earlier attempts at these scenarios.
     """
     if isinstance(source, torch.Generator):
@@ -145,21 +145,21 @@ def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.d
 
 
 def first_enough(draws: Draws, most: int, examine: Examine) -> tuple[Tensor, ...]:
-    """Examine as many candidates as needed; the results are those of examining all.
+    """Examine as few candidates as needed, and return the results that examining all of them would give.
 
     Args:
         draws: random numbers of P scenarios.
-        most: most candidates.
-        examine: function whose results do not change with more candidates than enough.
+        most: largest number of candidates.
+        examine: function whose results for a scenario do not change once there are enough candidates.
 
     Returns:
-        Results, all [P, ...].
+        Results of ``examine``, each [P, ...].
     """
     count = min(FEW, most) if draws.in_parts else most
     results, enough = examine(draws, slice(None), count)
     rows = torch.arange(len(enough), device=enough.device)
     while count < most:
-        rows = rows[~enough]  # host: free where there are parts
+        rows = rows[~enough]  # host: free wherever draws.in_parts is true
         if not len(rows):
             break
         count = min(FURTHER * count, most)

@@ -1,4 +1,4 @@
-"""Sampling of encounters: vessels that meet, at rest or in motion, some of which keep course or misbehave."""
+"""Sampling of encounters: vessels that start at rest or in motion and meet; some keep their course or misbehave."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from marinenav_env.scenarios.encounters import SEPARATION, draw_courses, meeting
 
 ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
 """Range of the distance from a start, and from a goal, to the point where the courses of an encounter
-meet, and largest deviation of both along either axis (m)."""
+meet, and largest deviation of starts and goals along either axis (m)."""
 SPEED = 2.0
 """Usual speed of vessels that start in motion (m/s)."""
 SLOW_SHARE, SLOW_CHANCE, SLOW_COURSE = 0.4, 0.25, math.radians(20.0)
-"""Share of the speed of a second vessel that is overtaken, probability that there is one, and largest
-difference of its course from that of the first (rad); it keeps course and speed."""
+"""Speed of a slow vessel that is overtaken, as a share of the usual speed, probability that the second vessel is one
+if vessels start in motion, and largest difference of its course from that of the vessel that overtakes it (rad)."""
 BEHIND = 22.0
-"""Initial distance of a vessel that comes up from behind, out of sight of a usual sensor (m)."""
+"""Smallest initial distance (m) where the first vessel is overtaken, beyond the usual sensor range of 20 m."""
 DELAY_SHARES = (1.0, 0.6, 0.3, 0.0)
-"""Shares of the drawn delays that are tried until no two vessels start too close."""
+"""Shares of the drawn delays, of which the first is used that leaves no two vessels too close at the start."""
 LONGEST = 30.0
-"""Longest time until vessels that start in motion meet (s)."""
+"""Longest time until vessels that start in motion meet, apart from delays (s)."""
 ONSET = (2.0, 8.0)
 """Range of the time from the onset of a behaviour until the vessels would meet (s)."""
 
@@ -35,26 +35,26 @@ class Encounters(NamedTuple):
     """Encounters of P scenarios."""
 
     ends: Tensor
-    """[4, P, R] x and y of starts and goals (m)."""
+    """[4, P, R] x and y of the starts, then x and y of the goals (m)."""
     course: Tensor
     """[P, R] initial course (rad)."""
     speed: Tensor
     """[P, R] initial speed (m/s)."""
     scripted: Tensor
-    """[P, R] bool: the robot is not controlled by actions."""
+    """[P, R] bool, robots that are not controlled by actions."""
     behaviour: Tensor | None
-    """[P, R] int64: what scripted robots do; None if all keep course and speed."""
+    """[P, R] int64, index of each scripted robot's behaviour in BEHAVIOURS; None if all keep course and speed."""
     onset: Tensor | None
-    """[P, R] time at which the behaviour begins (s)."""
+    """[P, R] time at which the behaviour begins (s); None if all scripted robots keep course and speed."""
 
 
 def _closing(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
-    """Return the smallest relative speed of two present vessels (m/s), [P, 1].
+    """Return the smallest relative speed among all pairs of present vessels (m/s), [P, 1].
 
     Args:
         course: [P, R] courses (rad).
         speed: [P, R] speeds (m/s).
-        both: [P, R, R] bool: both vessels are present.
+        both: [P, R, R] bool, pairs of which both vessels are present.
     """
     velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
     relative = (velocity[:, :, None] - velocity[:, None]).norm(dim=-1)
@@ -63,10 +63,10 @@ def _closing(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
 
 
 class EncounterSampler:
-    """Sampler of the robots of encounters, for mixed levels.
+    """Sampler of the robots of encounters, for batches of mixed levels.
 
     Args:
-        config: constraints, and scale of the vessels.
+        config: constraints on scenarios, and factors on lengths and speeds.
         levels: levels that scenarios are drawn for.
         sides: [2, L] width and height of the map of each level (m).
         options: device and floating-point type of the tensors.
@@ -97,23 +97,23 @@ class EncounterSampler:
         """True if vessels of any level start in motion."""
 
     def draw(self, level: Tensor, present: Tensor, is_encounter: Tensor, draws: Draws) -> Encounters:
-        """Draw robots whose courses meet at the centre of the map, for every scenario.
+        """Draw robots whose courses meet at the centre of the map or, with delays, farther along the first's course.
 
         Args:
             level: [P] int64, index into the levels.
-            present: [P, R] bool, robots that are present in an encounter.
-            is_encounter: [P] bool; the results of other scenarios are not used.
+            present: [P, R] bool, robots that are present if the scenario is an encounter.
+            is_encounter: [P] bool, scenarios that are encounters; the results of the others must be ignored.
             draws: random numbers of the scenarios.
         """
         robots = present.shape[-1]
-        # Courses that are not used need no separation.
+        # Courses in other scenarios are ignored and need no separation.
         separation = self._separation[level] * is_encounter
         course = draw_courses(present, draws, separation)
         scale, usual_speed = self.config.scale, SPEED * self.config.speed_scale
         near, far = (scale * distance for distance in ENCOUNTER_DISTANCE)
         offset, longest = scale * ENCOUNTER_OFFSET, LONGEST * scale / self.config.speed_scale
         before, beyond = near + (far - near) * draws.uniform(REACH, (2,), (1,))
-        # On nearly parallel courses they start farther off, to keep apart.
+        # Robots on nearly parallel courses start farther from the centre, so that their starts keep apart.
         chord = 2.0 * torch.sin(0.5 * smallest_angle(course, present))[:, None]
         apart = self.config.clear_r + 2.0 * offset
         reach = torch.maximum(before, apart / chord).expand(present.shape)
@@ -140,7 +140,7 @@ class EncounterSampler:
         centre = 0.5 * self._sides[:, level].T[:, None]
         beyond = beyond.expand(present.shape)
         if delay is not None:
-            # The first vessel meets the others where it is at their times, and its goal is behind the last of them.
+            # Each vessel meets the first at its delayed time, and the first's goal lies beyond the last meeting.
             way = speed[:, :1] * delay
             ahead = torch.stack((course[:, :1].cos(), course[:, :1].sin()), -1)
             centre = centre + way[..., None] * ahead
@@ -159,27 +159,27 @@ class EncounterSampler:
         both: Tensor,
         draws: Draws,
     ) -> Tensor:
-        """Return the delays with which vessels meet the first (s), [P, R]; 0 for the first.
+        """Return the delays with which vessels meet the first one (s), [P, R]; 0 for the first.
 
         Args:
-            level: [P] int64.
+            level: [P] int64, index into the levels.
             course: [P, R] courses (rad).
             speed: [P, R] speeds (m/s).
-            time: [P, 1] time until all vessels meet without delays (s).
-            gap: smallest distance of two starts (m), a number or [P, 1].
-            both: [P, R, R] bool: both vessels are present.
+            time: [P, 1] time until all vessels would meet without delays (s).
+            gap: smallest allowed distance of two starts (m), a number or [P, 1].
+            both: [P, R, R] bool, pairs of which both vessels are present.
             draws: random numbers of the scenarios.
         """
         velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
         drawn = draws.uniform(DELAYS, (), speed.shape[1:]) * self._time_spread[level][:, None] * time
-        # Vessels that are absent, which only other levels have, must not delay the last meeting.
+        # Empty slots, which only other levels fill, must not delay the last meeting.
         drawn = torch.cat((torch.zeros_like(time), drawn[:, 1:]), -1) * both.any(-1)
         delays = torch.stack([share * drawn for share in DELAY_SHARES])
         starts = (time + delays)[..., None] * (velocity[:, :1] - velocity)
         distance = (starts[..., :, None, :] - starts[..., None, :, :]).norm(dim=-1)
         same = torch.eye(speed.shape[-1], dtype=torch.bool, device=speed.device)
         closest = torch.where(both & ~same, distance, torch.inf).amin((-1, -2))[..., None]
-        # Without delays the distance may be the gap up to rounding.
+        # Without delays, the smallest distance may be slightly below the gap because of rounding.
         has_room = (closest >= gap) | (delays.amax(-1, keepdim=True) == 0.0)
         first = has_room.to(torch.int8).argmax(0, keepdim=True)
         return delays.gather(0, first.expand(1, *speed.shape))[0]
@@ -187,13 +187,13 @@ class EncounterSampler:
     def _misbehaving(
         self, level: Tensor, scripted: Tensor, time: Tensor, controlled: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the mask of scripted robots, their behaviours and the onsets of these, all [P, R].
+        """Return the mask of scripted robots, their behaviours and the onsets of the behaviours (s), all [P, R].
 
         Args:
-            level: [P] int64.
+            level: [P] int64, index into the levels.
             scripted: [P, R] bool, robots that keep course and speed unless they misbehave.
             time: [P, 1 or R] time until the vessels would meet (s).
-            controlled: [P, 1] bool, the second vessel is slow and not scripted.
+            controlled: [P, 1] bool, scenarios whose second vessel is slow and controlled by actions.
             draws: random numbers of the scenarios.
         """
         chance, choice, lead = draws.uniform(BEHAVIOUR, (3,), scripted.shape[1:])
@@ -215,11 +215,11 @@ class EncounterSampler:
         course: Tensor,
         draws: Draws,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return courses, speeds and the mask of scripted robots, all [P, R], where ``moving`` [P, 1] holds.
+        """Return courses (rad), speeds (m/s) and the mask of scripted robots, all [P, R]; use them where ``moving``.
 
-        The share ``traffic`` [P, 1] of them is scripted. Where ``controlled`` [P, 1] holds, the second vessel
-        is slow and not scripted; where ``overtaken`` [P, 1] holds, the first is slow and the second scripted. The
-        other speeds vary by the share ``spread`` [P, 1].
+        Robots other than the first are scripted with the probability ``traffic`` [P, 1]. Where ``controlled`` [P, 1] is
+        true, the second vessel is slow and not scripted; where ``overtaken`` [P, 1] is true, the first is slow and the
+        second scripted. The other speeds vary by the share ``spread`` [P, 1]. ``moving`` is a mask [P, 1].
         """
         chance, vary, turn = draws.uniform(MOTION, (3,), course.shape[1:])
         slot = torch.arange(course.shape[-1], device=course.device)

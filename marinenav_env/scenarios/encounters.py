@@ -1,4 +1,4 @@
-"""Encounters: vessels whose courses meet at one point."""
+"""Courses, starts and goals of encounters, in which the courses of all vessels meet at one point."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from torch import Tensor
 from marinenav_env.scenarios.draws import COURSES, Draws, first_enough
 
 SEPARATION = math.radians(20.0)
-"""Default of the least difference of the courses in an encounter (rad)."""
+"""Default of the smallest difference between the courses in an encounter (rad)."""
 HEAD_ON_SPREAD = math.radians(10.0)
-"""Largest deviation of a course that is head-on from the opposite one (rad)."""
+"""Largest deviation of a head-on course from the opposite of the first vessel's course (rad)."""
 BEARINGS = (math.pi, -math.pi / 2, math.pi / 2)
-"""Courses of the others when the first heads north: head-on, from starboard and from port (rad);
+"""Mean courses of the other vessels when the first heads north: head-on, from starboard and from port (rad);
 crossing courses deviate by up to 90 degrees minus the separation."""
 CANDIDATES = 256
-"""Number of candidates for an encounter, of which the first that keeps the separation is accepted."""
+"""Number of candidates for the courses of an encounter; the first one with the required separation is accepted."""
 
 
 def smallest_angle(course: Tensor, present: Tensor) -> Tensor:
-    """Return the smallest difference between the courses of present vessels (rad).
+    """Return the smallest difference between the courses of two present vessels (rad).
 
     Args:
         course: [..., R] courses (rad).
         present: [..., R] bool, vessels that are present.
 
     Returns:
-        [...], pi where there is only one vessel.
+        Differences [...], which are pi where there is only one vessel.
     """
     apart = torch.acos((course[..., None] - course[..., None, :]).cos().clamp(-1.0, 1.0))
     same = torch.eye(course.shape[-1], dtype=torch.bool, device=course.device)
@@ -37,12 +37,13 @@ def smallest_angle(course: Tensor, present: Tensor) -> Tensor:
 
 
 def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = SEPARATION) -> Tensor:
-    """Draw the courses of vessels that meet; the first heads north.
+    """Draw the courses of vessels that meet, of which the first heads north.
 
     Args:
         present: [P, R] bool, vessels that are present.
         draws: random numbers of P scenarios.
-        separation: least difference of the courses, where the draws allow, a number or [P] (rad).
+        separation: smallest difference between the courses (rad), a number or [P]; where no candidate reaches it, the
+            candidate with the largest difference is taken.
 
     Returns:
         [P, R] courses (rad, clockwise from north).
@@ -66,12 +67,12 @@ def _candidates(kind: Tensor, turn: Tensor, least: Tensor) -> Tensor:
     """Return the courses [P, B, R] of candidates (rad).
 
     Args:
-        kind: [R - 1, P, B] int64, index of the bearing of the other vessels.
-        turn: [R - 1, P, B] uniform on [0, 1), for the deviation.
-        least: [P, 1] least difference of the courses (rad).
+        kind: [R - 1, P, B] int64, indices into BEARINGS for the vessels other than the first.
+        turn: [R - 1, P, B] numbers uniform on [0, 1), for the deviation from the mean course.
+        least: [P, 1] required difference between the courses (rad).
     """
     middle = torch.zeros_like(turn)
-    # Filled with scalars, since making a tensor of Python numbers makes the CPU wait for a GPU.
+    # Filled with scalars, because making a tensor of Python numbers makes the CPU wait for a GPU.
     for number, course in enumerate(BEARINGS):
         middle.masked_fill_(kind == number, course)
     spread = torch.where(kind == 0, HEAD_ON_SPREAD, 0.5 * math.pi - least)
@@ -80,13 +81,13 @@ def _candidates(kind: Tensor, turn: Tensor, least: Tensor) -> Tensor:
 
 
 def meeting(course: Tensor, before: Tensor, beyond: Tensor, centre: Tensor | float) -> tuple[Tensor, Tensor]:
-    """Return starts and goals of vessels whose courses meet at a point.
+    """Return the starts and goals of vessels whose courses meet at a point.
 
     Args:
         course: [P, R] courses (rad).
-        before: [P, R] distance from the start to the point (m).
-        beyond: [P, R] distance from the point to the goal (m).
-        centre: [P, 1, 2] the point (m).
+        before: [P, R] distance from the start to the meeting point (m).
+        beyond: [P, R] distance from the meeting point to the goal (m).
+        centre: [P, 1, 2] meeting point (m), or [P, R, 2] one per vessel.
 
     Returns:
         Starts and goals, both [P, R, 2] (m).

@@ -1,4 +1,4 @@
-"""Access to parsed JSON and YAML whose errors name the key and what it must be."""
+"""Access to parsed JSON and YAML, with errors that name the key and the allowed values."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any
 from marinenav_env.support.validation import ConfigError, brief, is_number, is_text
 
 FARTHEST = 1e8
-"""Largest magnitude of a number in a file of another program."""
+"""Default of the largest accepted magnitude of a number in a file of another program."""
 MOST = 1000
-"""Most elements of a list in a file of another program."""
+"""Default of the largest accepted number of elements of a list in a file of another program."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A value of a parsed file, with the place that messages name."""
+    """A value of a parsed file, with its location for error messages."""
 
     value: Any
     """Parsed value."""
     place: str
-    """Name of the file, and the keys and indices that lead to the value."""
+    """Name of the file, followed by the keys and indices that lead to the value."""
 
     def refusal(self, allowed: str) -> ConfigError:
-        """Return the error that says what the value must be."""
+        """Return an error that states the value and what it must be."""
         return ConfigError(f"{self.place}={brief(self.value)}: must be {allowed}")
 
     def get(self, *names: str) -> Node | None:
-        """Return the member that has the first of these names, in camelCase or snake_case; None if there is none.
+        """Return the member with the first of these names that exists, in camelCase or snake_case; None if none does.
 
         Raises:
-            ConfigError: if the value is no object.
+            ConfigError: if the value is not an object.
         """
         if not isinstance(self.value, dict):
             raise self.refusal("an object")
@@ -42,10 +42,10 @@ class Node:
         return None
 
     def need(self, *names: str) -> Node:
-        """Return the member that has the first of these names.
+        """Return the member with the first of these names that exists, in camelCase or snake_case.
 
         Raises:
-            ConfigError: if there is none.
+            ConfigError: if none exists, or the value is not an object.
         """
         member = self.get(*names)
         if member is None:
@@ -53,10 +53,10 @@ class Node:
         return member
 
     def items(self, least: int = 0, most: int = MOST) -> list[Node]:
-        """Return the elements of a list.
+        """Return the elements of the value, which must be a list.
 
         Raises:
-            ConfigError: if the value is no list of ``least`` to ``most`` elements.
+            ConfigError: if the value is not a list of ``least`` to ``most`` elements.
         """
         if not (isinstance(self.value, list) and least <= len(self.value) <= most):
             count = f"{least}" if least == most else f"{least} to {most}"
@@ -64,20 +64,20 @@ class Node:
         return [Node(value, f"{self.place}[{index}]") for index, value in enumerate(self.value)]
 
     def number(self, low: float = -FARTHEST, high: float = FARTHEST) -> float:
-        """Return a finite number.
+        """Return the value, which must be a finite number.
 
         Raises:
-            ConfigError: if the value is none, or not from ``low`` to ``high``.
+            ConfigError: if the value is not a number from ``low`` to ``high``.
         """
         if not (is_number(self.value) and low <= self.value <= high):
             raise self.refusal(f"a number from {low:g} to {high:g}")
         return float(self.value)
 
     def text(self) -> str:
-        """Return text of one line.
+        """Return the value, which must be text of one line.
 
         Raises:
-            ConfigError: if the value is none.
+            ConfigError: if the value is not such text.
         """
         if not is_text(self.value):
             raise self.refusal("text of one line")
@@ -85,5 +85,5 @@ class Node:
 
 
 def snake_case(name: str) -> str:
-    """Return a name in camelCase as snake_case."""
+    """Convert a name from camelCase to snake_case."""
     return re.sub(r"([A-Z])", r"_\1", name).lower()

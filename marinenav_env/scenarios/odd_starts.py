@@ -1,4 +1,4 @@
-"""Implausible starts and goals of robots in a scenario."""
+"""Detection of implausible starts and goals of robots in an episode."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ STARTS_OFF, GOALS_OFF = "starts off the map", "goals off the map"
 def odd_starts(episode: Episode) -> Counter[str]:
     """Count the robots of an episode with an implausible start or goal, by kind.
 
-    Vessels touch as in the world, as circles of the collision radius. Those of an encounter, whose
-    courses all cross the centre of the map, may start and end off a small map.
+    Vessels touch as in the world, as circles of the collision radius. If the lines from start to goal all cross the
+    centre of the map, the episode counts as an encounter, whose vessels may start and end off a small map.
     """
     start, goal, obstacles = episode.start, episode.goal, episode.obstacles
     hull_radius, area = episode.world.vessel.radius, (episode.world.scenario.width, episode.world.scenario.height)
@@ -43,7 +43,7 @@ def odd_starts(episode: Episode) -> Counter[str]:
 
 
 def _is_off(point: Sequence[float], area: tuple[float, float]) -> bool:
-    """Return whether a point is outside of the map."""
+    """Return whether a point is outside the map, whose width and height are ``area`` (m)."""
     return not all(0.0 <= place <= side for place, side in zip(point, area, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Conversion of the typed configuration to tensors of parameters."""
+"""Conversion of typed configurations to parameter tensors."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from marinenav_env.state import Extras, Parameters, Rules, Sensor, Vessel
 from marinenav_env.support.validation import require
 
 COMMANDS = ("left_thrust_change", "right_thrust_change")
-"""Fields of VesselConfig with the discrete commands of all robots."""
+"""Fields of VesselConfig with the discrete thrust commands, which all robots share."""
 WEIGHTS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
-"""Fields of RewardConfig with the weights of the published reward, which each environment may have of its own."""
+"""Fields of RewardConfig with the weights of the published reward, which may differ between environments."""
 
 
 def _per_robot(worlds: Sequence[WorldConfig], section: str, name: str, robots: int, **options: Any) -> Tensor:
-    """Stack one value per environment into [E, R], or [E, 1] where all robots share it.
+    """Stack a setting of all environments into [E, R], or [E, 1] if no environment has one value per robot.
 
-    Commands are stacked into [E, 1, n].
+    Each of COMMANDS is stacked into [E, 1, n], with n discrete commands.
     """
     values = [attrgetter(f"{section}.{name}")(world) for world in worlds]
     key = f"world.{section}.{name}"
@@ -46,7 +46,7 @@ def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> 
     """Convert the actuators and the hull terms of configurations to tensors, batch [len(worlds)].
 
     Args:
-        worlds: configurations of the environments.
+        worlds: configurations of the environments; a single one is shared by all.
         robots: number of robot slots R.
         **options: device and floating-point type of the tensors.
     """

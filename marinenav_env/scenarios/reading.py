@@ -1,4 +1,4 @@
-"""Reading of scenario files, of this project and of other programs, which are recognised by their content."""
+"""Reading of scenario files of this project and of other programs; the content determines the format."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from marinenav_env.support.validation import ConfigError
 
 WHAT = "a scenario file"
 SUFFIXES = (".json", ".xml", ".yaml", ".yml")
-"""Suffixes of the files that are read of a folder."""
+"""Suffixes of the files that are read from a folder."""
 MOST_FILES = 10_000
-"""Most files of a folder."""
+"""Largest number of scenario files that are read from a folder."""
 DATA = Path(__file__).with_name("data")
-"""Folder of the situations that the package holds."""
+"""Folder of the traffic situations that are part of the package."""
 _YAML = re.compile(rf"^{SHIPS}\s*:", re.MULTILINE)
 
 
 def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | None = None) -> list[Episode]:
-    """Read the episodes of a scenario file, or of all scenario files of a folder by name.
+    """Read the episodes of a scenario file, or of all scenario files of a folder in the order of their names.
 
-    Beside scenario files of this project (see ``parse_scenarios``) these are traffic situations of DNV's
-    ship-traffic-generator, scenarios of NTNU's colav-simulator and of CommonOcean, which are scaled to these vessels
-    (see ``scenarios.situations``); a warning counts what they have and episodes cannot hold. Goals in obstacles,
-    contact at the start and places off the map are counted in a warning, too.
+    In addition to scenario files of this project (see ``parse_scenarios``), it reads traffic situations of DNV's
+    ship-traffic-generator, and scenarios of NTNU's colav-simulator and of CommonOcean. These are scaled to the vessels
+    of ``world`` (see ``scenarios.situations``), and a warning counts what episodes cannot represent. Another warning
+    counts goals in obstacles, contact at the start, and starts and goals off the map.
 
     Args:
         path: path of the file or folder.
-        strict: refuse implausible starts and goals instead of warning.
-        world: world whose vessels and sensors situations of other programs have; the published one by default.
+        strict: True to raise an error for implausible starts and goals instead of a warning.
+        world: world whose vessels and sensors situations of other programs get; the published one by default.
 
     Raises:
         ConfigError: when a file cannot be read, is in none of the formats or, if strict, is implausible.
@@ -69,10 +69,10 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
 
 
 def scenario_paths(path: str | Path) -> list[Path]:
-    """Return the scenario files of a folder by name; of anything else the path itself.
+    """Return the scenario files of a folder in the order of their names; for anything else, the path itself.
 
     Raises:
-        ConfigError: if a folder cannot be read, or has none or too many of them.
+        ConfigError: if a folder cannot be read, or has no scenario file or too many.
     """
     path = Path(path)
     try:
@@ -88,10 +88,10 @@ def scenario_paths(path: str | Path) -> list[Path]:
 
 
 def read_situations(path: str | Path) -> list[Situation]:
-    """Read the situations of a file or folder of other programs.
+    """Read the traffic situations of a file or folder in the formats of other programs.
 
     Raises:
-        ConfigError: when one cannot be read, or is an episode of this project.
+        ConfigError: when a file cannot be read, or is a scenario file of this project.
     """
     situations = []
     for file in scenario_paths(path):
@@ -103,7 +103,7 @@ def read_situations(path: str | Path) -> list[Situation]:
 
 
 def _content(file: Path) -> Any:
-    """Return a situation of another program, or else the parsed JSON."""
+    """Read a file and return its situation if it is of another program, otherwise its parsed JSON."""
     text, name = read_text(file, WHAT), str(file)
     if text.lstrip("\ufeff \t\r\n").startswith("<"):
         return parse_common_ocean(text.lstrip("\ufeff \t\r\n"), name)
@@ -117,7 +117,7 @@ def _content(file: Path) -> Any:
 
 
 def _episode(situation: Situation, file: Path, world: WorldConfig) -> Episode:
-    """Return the scaled episode of a situation; an error names its file."""
+    """Scale a situation to an episode; an error names the file of the situation."""
     try:
         return scaled_episode(situation, world)
     except ConfigError as error:
@@ -126,10 +126,10 @@ def _episode(situation: Situation, file: Path, world: WorldConfig) -> Episode:
 
 @cache
 def packaged(name: str) -> tuple[Situation, ...]:
-    """Return situations that the package holds.
+    """Return a set of traffic situations that is part of the package.
 
     Args:
-        name: ``dnv``, 55 situations of ship-traffic-generator, or ``imazu_ntnu``, Imazu's 22 problems of
+        name: ``dnv`` for 55 situations of ship-traffic-generator, or ``imazu_ntnu`` for Imazu's 22 problems as in
             colav-simulator; ``data/README.md`` states sources and licences.
     """
     content = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))

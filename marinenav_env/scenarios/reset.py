@@ -1,4 +1,4 @@
-"""Reset of those environments of a batch whose episode is over."""
+"""Reset of the environments of a batch whose episode is over."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class NewEpisodes(NamedTuple):
     """Reset states for environments whose episode is over."""
 
     pool: WorldState
-    """States that episodes start from, batch [P]."""
+    """Initial states of episodes, batch [P]."""
     entry: Tensor | RandomSource
-    """[E] int64, entries of the pool from which environments would start; or the random source of
-    these entries, see RandomSource.randint."""
+    """[E] int64, index of the pool entry from which each environment starts if it is reset; or the random
+    source from which RandomSource.randint draws these indices."""
     allowed: Tensor | None = None
     """[E] bool, environments that may start an episode; None: all."""
 
     def entries(self) -> Tensor:
-        """Return the entries of the pool for all environments, [E] int64."""
+        """Return the index of the pool entry for every environment, [E] int64."""
         entry = self.entry
         return entry.randint(len(self.pool.now)) if isinstance(entry, RandomSource) else entry
 
 
 def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
-    """Take environments from ``new`` where the mask [E] is true and from ``old`` elsewhere."""
+    """Return the environments of ``new`` where the mask [E] is true and those of ``old`` elsewhere."""
 
     def pick(a: Tensor, b: Tensor) -> Tensor:
-        # The old tensor comes first, since the first operand decides the layout of the result.
+        # The old tensor comes first, because the first operand determines the memory layout of the result.
         return torch.where(kept.view(-1, *[1] * (b.ndim - 1)), b, a)
 
     kept = ~mask
@@ -47,16 +47,16 @@ def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
 def reset_environments(
     done: Tensor, episodes: NewEpisodes, world: WorldState, finished: Sequence[Tensor] = ()
 ) -> WorldState:
-    """Start new episodes in some environments.
+    """Start new episodes in the environments whose episode is over.
 
     Args:
         done: [E] bool, environments whose episode is over.
-        episodes: states that they are reset to.
+        episodes: states that the environments are reset to.
         world: state of the world, batch [E]; it is not changed.
-        finished: all other results of a function that is compiled, see ``replaced_rows``.
+        finished: all other results of the compiled function that calls this one, see ``replaced_rows``.
 
     Returns:
-        The world in new tensors, except for parameters that all environments share.
+        State of the world, in new tensors except for parameters that all environments share.
     """
     if episodes.allowed is not None:
         done = done & episodes.allowed
@@ -66,10 +66,10 @@ def reset_environments(
         pairs.append((world.parameters, pool.parameters))
     old, new = [], []
     for current, initial in pairs:
-        for name in current.keys(True, True):  # the pool may have another order
+        for name in current.keys(True, True):  # the pool may have its keys in another order
             old.append(current.get(name))
             value = initial.get(name, None)
-            # The pool lacks a tensor of the world only if no environment may start an episode.
+            # The pool lacks a tensor of the world only where no environment may start an episode.
             new.append(old[-1] if value is None else value)
     replaced = iter(replaced_rows(done, episodes.entries(), new, old, finished))
     parts = [current.apply(lambda _: next(replaced)) for current, _ in pairs]
@@ -77,6 +77,6 @@ def reset_environments(
 
 
 def controlled(now: ResetState) -> Tensor:
-    """Return which robots [E, R] are active and controlled by actions; others are scripted."""
+    """Return which robots are active and controlled by actions, that is not scripted, [E, R] bool."""
     active, scripted = now.state.active, now.scenario.scripted
     return active if scripted is None else active & ~scripted

@@ -3,8 +3,8 @@
 The published loops (for robots, cores and obstacles) draw candidates one after another, accept a
 candidate that is compatible with all accepted before it, and stop when there are enough or the draws
 are used up. Here all candidates of a loop are drawn first; then one pass per slot accepts the first
-open candidate and closes those that clash with it. The loop would have rejected these, too, so the
-accepted candidates are the same.
+open candidate and closes all candidates that clash with it. The published loop would reject these as well,
+so the accepted candidates are the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from marinenav_env.support.validation import require
 def blank_scenarios(
     size: int, robots: int, obstacles: int, cores: int, device: torch.device, dtype: torch.dtype
 ) -> Scenario:
-    """Return scenarios [size] with all numbers zero and all slots empty, for a sampler to fill.
+    """Return scenarios, batch [size], with all numbers zero and all slots empty, for a sampler to fill.
 
     Args:
         size: number of scenarios P.
@@ -62,26 +62,26 @@ def blank_scenarios(
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
-    """Return the distance between points, both [2, ...] (m)."""
-    # Written out, since a sum over such a short dimension is slow.
+    """Return the distance between points (m), both [2, ...]."""
+    # Written out, because a sum over such a short dimension is slow.
     dx, dy = a - b
     return dx.square_().add_(dy.square_()).sqrt_()
 
 
 def _last(coordinates: Tensor) -> Tensor:
-    """Return points [2, P, N] as [P, N, 2]."""
+    """Move the coordinates of points [2, P, N] to the last dimension, [P, N, 2]."""
     return coordinates.movedim(0, -1).contiguous()
 
 
 def _to_nearest(points: Tensor, others: Tensor, present: Tensor) -> Tensor:
-    """Return the distance of points [2, P, B] to the nearest of others [2, P, N] (m), [P, B].
+    """Return the distance from each point to the nearest of other points (m), [P, B].
 
     Args:
-        points: candidates.
-        others: points to stay away from.
-        present: [P, N] bool, the others that count; the distance is infinite if none does.
+        points: [2, P, B] candidates (m).
+        others: [2, P, N] points to stay away from (m).
+        present: [P, N] bool, other points that count; the distance is infinite if none does.
     """
-    # [2, P, N, B], so that candidates are adjacent in memory.
+    # The shape is [2, P, N, B], so that candidates are adjacent in memory.
     dx, dy = points[:, :, None] - torch.where(present, others, torch.inf)[..., None]
     return dx.square_().add_(dy.square_()).amin(1).sqrt_()
 
@@ -93,17 +93,17 @@ def _choose(
     slots: int,
     clash: Callable[[Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """Accept the first open candidate, slot by slot, and close those that clash with it.
+    """Accept the first open candidate for each slot in turn, and close the candidates that clash with it.
 
     Args:
-        candidates: [n, P, B], n numbers per candidate.
-        open_: [P, B] bool: candidates that may be accepted.
+        candidates: [n, P, B] candidates of n numbers each.
+        open_: [P, B] bool, candidates that may be accepted.
         wanted: [P] number of candidates to accept.
         slots: number of slots N.
-        clash: function from an accepted candidate [n, P, 1] to those that clash with it, [P, B] bool.
+        clash: function from an accepted candidate [n, P, 1] to the mask [P, B] of candidates that clash with it.
 
     Returns:
-        The accepted candidates [n, P, N], zero in empty slots, and [P, N] bool: the slot is filled.
+        Accepted candidates [n, P, N], zero in empty slots, and the mask [P, N] of filled slots.
     """
     number = torch.arange(open_.shape[-1], device=open_.device)
     accepted = candidates.new_zeros(*candidates.shape[:2], slots)
@@ -120,7 +120,7 @@ def _choose(
 
 
 def _check_room(config: ScenarioConfig, level: Level) -> None:
-    """Refuse a level whose map is too small for its margins, or for a single start and goal."""
+    """Raise ConfigError for a level whose map is too small for its margins, or for a single start and goal."""
     margin = max(config.start_margin, config.obstacle_margin)
     has_room = not level.map_size or 2.0 * margin < level.map_size
     require(has_room, "level.map_size", level.map_size, f"above {2.0 * margin:g}, both margins")
@@ -135,13 +135,13 @@ def _check_room(config: ScenarioConfig, level: Level) -> None:
 
 
 class ScenarioSampler:
-    """Sampler of scenarios of mixed levels on a device, without host reads.
+    """Sampler of scenarios of mixed levels on a device, without host reads that wait for the device.
 
     As published, a scenario whose draws are used up has fewer robots, cores or obstacles than its
     level requires. CompleteSampler draws scenarios that have all of them.
 
     Args:
-        config: constraints.
+        config: constraints on scenarios.
         levels: levels that scenarios are drawn for.
         device: device of the scenarios.
         dtype: floating-point type of the scenarios.
@@ -160,7 +160,7 @@ class ScenarioSampler:
         self._options: dict[str, Any] = {"device": device, "dtype": dtype}
         counts = [[level.num_robots, level.num_cores, level.num_obstacles] for level in levels]
         sides = [[level.map_size or side for level in levels] for side in (config.width, config.height)]
-        # One row per level, indexed by the levels of the scenarios.
+        # One entry per level, indexed by the levels of the scenarios.
         self._counts = torch.tensor(counts, device=device)
         self._sides = torch.tensor(sides, **self._options)
         self._distances, self._core_speeds = (
@@ -173,11 +173,11 @@ class ScenarioSampler:
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
-        """Draw one scenario per entry.
+        """Draw one scenario per entry of ``level``.
 
         Args:
             level: [P] int64, index into the levels.
-            generator: generator on the sampler's device, or random source of P environments.
+            generator: generator on the sampler's device, or counter-based random source of P environments.
 
         Returns:
             Scenarios, batch [P].
@@ -185,7 +185,7 @@ class ScenarioSampler:
         return self.draw(level, make_draws(generator, len(level), self._options["dtype"]))
 
     def draw(self, level: Tensor, draws: Draws) -> Scenario:
-        """Return the scenarios of ``sample`` from the given random numbers."""
+        """Return scenarios, batch [P], of the levels [P] from the given random numbers; see ``sample``."""
         ends, robot_mask = self._robots(level, draws)
         encounters = None
         if self._has_encounters:
@@ -194,7 +194,7 @@ class ScenarioSampler:
             is_encounter = self._encounter[level][:, None]
             ends = torch.where(is_encounter, encounters.ends, ends)
             robot_mask = torch.where(is_encounter, present, robot_mask)
-        # [2, P, 2 R]: starts and goals, from which cores and obstacles stay away.
+        # Starts and goals [2, P, 2 R], from which cores and obstacles stay away, and their mask [P, 2 R].
         taken = torch.cat((ends[:2], ends[2:]), -1), torch.cat((robot_mask, robot_mask), -1)
         cores = self._cores(level, *taken, draws)
         obstacles, obstacle_mask = self._obstacles(level, *taken, cores, draws)
@@ -228,19 +228,19 @@ class ScenarioSampler:
         )
 
     def _points(self, unit: Tensor, level: Tensor, margin: float) -> Tensor:
-        """Scale numbers on [0, 1) to candidate points [2, P, B] on the map without a margin (m)."""
+        """Scale numbers on [0, 1) to candidate points [2, P, B] (m) at least ``margin`` inside the edge of the map."""
         return margin + unit * (self._sides[:, level, None] - 2.0 * margin)
 
     def _accept(
         self, draws: Draws, wanted: Tensor, choose: Callable[..., tuple[Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor]:
-        """Accept as many candidates as wanted, if possible, as ``_choose`` does.
+        """Return the accepted candidates and the mask of filled slots, from as few candidates as needed.
 
         Args:
             draws: random numbers of the scenarios.
-            wanted: [P] number of candidates to accept.
-            choose: function from random numbers, rows and wanted numbers of some scenarios, and the
-                number of candidates, to the accepted candidates and the mask of filled slots.
+            wanted: [P] number of candidates to accept; fewer are accepted if the draws are used up.
+            choose: function from the random numbers, rows and ``wanted`` of some scenarios, and the
+                number of candidates, to the results of ``_choose``.
         """
 
         def examine(draws: Draws, rows: Tensor | slice, count: int) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -251,13 +251,13 @@ class ScenarioSampler:
         return accepted.movedim(0, 1), mask
 
     def _is_free(self, points: Tensor, radius: Tensor | float, level: Tensor, ends: Tensor, present: Tensor) -> Tensor:
-        """Return whether discs are on the map, with their edge clear_r off starts and goals, [P, B]."""
+        """Return whether discs are on the map with their edges at least clear_r off starts and goals, [P, B] bool."""
         beyond = (points < radius) | (points > self._sides[:, level, None] - radius)
         near = _to_nearest(points, ends, present) < radius + self.config.clear_r
         return ~(beyond[0] | beyond[1] | near)
 
     def _robots(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Draw starts and goals of the robots, x and y [4, P, R], and their mask [P, R]."""
+        """Draw x and y of the starts, then of the goals, of the robots (m), [4, P, R], and their mask [P, R]."""
         margin, clear_r = self.config.start_margin, self.config.clear_r
 
         def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -276,7 +276,7 @@ class ScenarioSampler:
         return self._accept(draws, wanted, choose)
 
     def _cores(self, level: Tensor, ends: Tensor, present: Tensor, draws: Draws) -> Tensor:
-        """Draw centres x, y and signed circulations [3, P, C] of the vortex cores."""
+        """Draw the centres x, y (m) and signed circulations (m^2/s) of the vortex cores, [3, P, C]."""
         if self._max_cores == 0:
             return ends.new_zeros(3, len(level), 0)
         config, turn = self.config, 2.0 * math.pi
@@ -308,7 +308,7 @@ class ScenarioSampler:
     def _obstacles(
         self, level: Tensor, ends: Tensor, present: Tensor, cores: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor]:
-        """Draw centres x, y and radii [3, P, O] of the obstacles, and their mask [P, O]."""
+        """Draw the centres x, y and radii of the obstacles (m), [3, P, O], and their mask [P, O]."""
         if self._max_obstacles == 0:
             return ends.new_zeros(3, len(level), 0), present[:, :0]
         config = self.config

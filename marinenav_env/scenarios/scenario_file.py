@@ -1,9 +1,9 @@
 """Scenario files: a JSON list of episodes, or a single one, in the published format.
 
 An episode has ``env`` (map, reward and current parameters, cores, obstacles) and ``robots`` (one
-list per vessel parameter, start, goal, initial motion, perception). Vessels that have actuators or hull terms of their
-own have these besides (``actuators``, one list per field), and the name of the boat. Entries with the episode under
-``config``, as in recordings, are read too.
+list per vessel parameter, start, goal, initial motion, perception). Vessels whose actuators or hull terms differ from
+the published ones also have these (``actuators``, one list per field), and the name of the boat. Entries with the
+episode under ``config``, as in recordings, are read as well.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from marinenav_env.state import Parameters, Scenario
 from marinenav_env.support.validation import ConfigError, is_count, is_number, is_text, require
 
 MOST, FARTHEST = 1000, 1e6
-"""Most robots, obstacles and cores of an episode, and largest magnitude of their numbers."""
-# Settings of a world, which are no part of an episode in a file; nor are those of the reward but WEIGHTS.
+"""Largest number of robots, obstacles or cores of an episode, and largest magnitude of their numbers."""
+# Settings of a world that episodes in files do not have; of the reward settings, they have only WEIGHTS.
 _SCAN = ("scan_beams", "scan_angle", "scan_range", "scan_std")
 _WORLD_ONLY = ("name", "actuators", "entries", *_SCAN, "scale", "speed_scale")
 
 
 def _names(config_type: type, **other: str) -> dict[str, str]:
-    """Return the fields of a config that files have, by their names in files; ``other`` has different ones."""
+    """Return the config fields that files have, by their names in files; ``other`` maps fields to differing names."""
     names = [item.name for item in fields(config_type) if item.name not in _WORLD_ONLY]
     return {other.get(name, name): name for name in names}
 
@@ -54,9 +54,9 @@ _ACTUATORS = _names(ActuatorConfig)
 _SENSOR = _names(SensorConfig, max_objects="max_obj_num")
 _REWARD = {name: name for name in WEIGHTS}
 _MAP = _names(ScenarioConfig, core_radius="r")
-# Written and accepted for other readers; nothing here depends on them.
+# Keys that are written for other readers and accepted without effect.
 _UNUSED = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
-# Initial motion, and the count of its numbers per robot (None: one, not in a list).
+# Keys of the initial motion, and how many numbers each has per robot (None: a single number, not in a list).
 _MOTION = {
     "start": 2,
     "goal": 2,
@@ -71,37 +71,37 @@ _MOTION = {
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One scenario with everything that a file has, in plain numbers."""
+    """One scenario and its world with everything that a scenario file has, in plain numbers."""
 
     start: list[list[float]]
-    """Per robot x, y of the start (m)."""
+    """For each robot, x and y of the start (m)."""
     goal: list[list[float]]
-    """Per robot x, y of the goal (m)."""
+    """For each robot, x and y of the goal (m)."""
     heading: list[float]
-    """Per robot initial yaw (rad)."""
+    """For each robot, the initial yaw (rad)."""
     velocity: list[list[float]]
-    """Per robot velocity relative to the water (m/s, m/s, rad/s; world frame)."""
+    """For each robot, the initial velocity relative to the water (m/s, m/s, rad/s; world frame)."""
     thruster_angle: list[list[float]]
-    """Per robot angle of the left and right thruster (rad)."""
+    """For each robot, the initial angles of the left and right thruster (rad)."""
     thrust: list[list[float]]
-    """Per robot left and right thrust (N)."""
+    """For each robot, the initial thrust of the left and right thruster (N)."""
     obstacles: list[list[float]] = field(default_factory=list)
-    """Per obstacle x, y, radius (m)."""
+    """For each obstacle, x, y and radius (m)."""
     cores: list[list[float]] = field(default_factory=list)
-    """Per core x, y (m) and circulation (m^2/s), positive for clockwise."""
+    """For each vortex core, x, y (m) and circulation (m^2/s), positive for clockwise."""
     world: WorldConfig = field(default_factory=WorldConfig)
-    """Configuration, of which files have vessels, sensors, reward, map and time step."""
+    """Configuration of the world, of which files have vessels, sensors, reward, map and time step."""
     seed: int = 0
-    """Seed that the scenario was drawn from, for the record."""
+    """Seed that the scenario was drawn from, stored for information only."""
     behaviour: list[str] = field(default_factory=list)
-    """Per robot one of levels.BEHAVIOURS, or an empty text if actions control it; empty: they control all."""
+    """For each robot, one of levels.BEHAVIOURS, or an empty string if actions control it; empty: they control all."""
     onset: list[float] = field(default_factory=list)
-    """Per robot the time at which its behaviour begins (s); empty without behaviours."""
+    """For each robot, the time at which its behaviour begins (s); empty without behaviours."""
     states_penalty: bool = field(default=True, compare=False)
-    """True if the file states the penalty of a collision; otherwise training uses its own default."""
+    """True if the file states the collision penalty; otherwise training uses its own default."""
 
     def __eq__(self, other: object) -> bool:
-        """Compare episodes; one number for all robots equals a list of the same number, as in files."""
+        """Return whether episodes are equal; one number for all robots equals a list of that number, as in files."""
         if not isinstance(other, Episode):
             return NotImplemented
         names = [item.name for item in fields(self) if item.compare and item.name != "world"]
@@ -109,7 +109,7 @@ class Episode:
         return same and self._world_values() == other._world_values()
 
     def _world_values(self) -> dict[str, Any]:
-        """Return the values of the world, with one per robot wherever they may differ."""
+        """Return the settings of the world, as lists of one value per robot wherever robots may differ."""
         world, count = self.world, len(self.start)
         parts = (
             (world.vessel, {*_VESSEL.values(), *_HULL}),
@@ -124,7 +124,7 @@ class Episode:
 
 
 def _listed(config: Any, names: dict[str, str], count: int) -> dict[str, list[Any]]:
-    """Return lists of the values of fields for ``count`` robots, by their names in files."""
+    """Return config fields as lists of one value for each of ``count`` robots, by their names in files."""
     values = {name: getattr(config, field_name) for name, field_name in names.items()}
     return {
         name: list(value[:count]) if isinstance(value, tuple) else [value] * count for name, value in values.items()
@@ -135,13 +135,13 @@ def _listed(config: Any, names: dict[str, str], count: int) -> dict[str, list[An
 
 
 def _object(value: Any, key: str) -> dict[str, Any]:
-    """Return a copy of a JSON object."""
+    """Return a copy of a JSON object, or raise ConfigError if the value is not one."""
     require(isinstance(value, dict), key, value, "a JSON object")
     return dict(value)
 
 
 def _rows(key: str, values: Any, count: int | None = None, width: int | None = None) -> list[Any]:
-    """Return the values if they are ``count`` finite numbers or lists of ``width`` of them."""
+    """Return a copy of the values, which must be ``count`` finite numbers or lists of ``width`` finite numbers."""
 
     def is_item(value: Any) -> bool:
         if width is None:
@@ -158,25 +158,25 @@ def _rows(key: str, values: Any, count: int | None = None, width: int | None = N
 
 
 def _shared(key: str, values: list[Any]) -> Any:
-    """Return the value that all robots share."""
+    """Return the value that all robots share, or raise ConfigError if the values differ."""
     require(len({json.dumps(value) for value in values}) == 1, key, values, "equal for all robots")
     return values[0]
 
 
 def _take(config_type: type, names: dict[str, str], section: dict[str, Any], **parts: Any) -> Any:
-    """Build a config from the keys of a section that it has, and remove them; ``parts`` are further fields."""
+    """Remove the keys ``names`` from a section and build a config from them and from the fields ``parts``."""
     values = {names[name]: section.pop(name) for name in names if name in section}
     return _config(config_type, json.dumps(values, default=float), **parts)
 
 
 @lru_cache(maxsize=256)
 def _config(config_type: type, values: str, **parts: Any) -> Any:
-    """Build a config; it is cached, since most episodes of a file share it and checks take time."""
+    """Build a config from JSON; cached, because most episodes of a file share it and its checks take time."""
     return config_type(**json.loads(values), **parts)
 
 
 def _take_discs(env: dict[str, Any], name: str, size: str, key: str) -> tuple[list[Any], list[Any]]:
-    """Remove obstacles or cores from ``env``; return their [x, y, size] and which are clockwise."""
+    """Remove obstacles or cores from ``env``, and return their [x, y, size] and which of them are clockwise."""
     where = f"{key}.env.{name}"
     discs = _object(env.pop(name), where)
     positions = _rows(f"{where}.positions", discs["positions"], width=2)
@@ -190,7 +190,7 @@ def _take_discs(env: dict[str, Any], name: str, size: str, key: str) -> tuple[li
 
 
 def _take_behaviours(robots: dict[str, Any], where: str, count: int) -> tuple[list[str], list[float]]:
-    """Remove behaviours and their onsets from the robots, and return them; both are empty if there are none."""
+    """Remove behaviours and their onsets (s) from ``robots``, and return them; both are empty if there are none."""
     names, onset, key = robots.pop("behaviour", []), robots.pop("onset", []), f"{where}.behaviour"
     are_names = isinstance(names, list) and len(names) in (0, count)
     are_names = are_names and all(name in ("", *BEHAVIOURS) for name in names)
@@ -200,7 +200,7 @@ def _take_behaviours(robots: dict[str, Any], where: str, count: int) -> tuple[li
 
 
 def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
-    """Parse one entry; names of unknown keys are collected in ``unknown``."""
+    """Parse one entry of a scenario file, and add the names of unknown keys to ``unknown``."""
     entry = _object(entry, key)
     entry = _object(entry["config"], f"{key}.config") if "config" in entry else entry
     where = f"{key}.robots"
@@ -273,17 +273,17 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
 
 
 def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
-    """Read episodes from the parsed content of a scenario file.
+    """Return the episodes in the parsed content of a scenario file of this project.
 
     Args:
         entries: parsed JSON, a list of episodes or a single one.
         name: source of the content, for messages.
 
     Returns:
-        The episodes. Unknown keys are ignored, with one warning that names them.
+        Episodes. Unknown keys are ignored, with one warning that names them.
 
     Raises:
-        ConfigError: when something is missing, of the wrong kind or out of range.
+        ConfigError: when a value is missing, of the wrong type or out of range.
     """
     entries = [entries] if isinstance(entries, dict) and entries else entries
     require(
@@ -314,7 +314,7 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
 
 
 def _entry(episode: Episode) -> dict[str, Any]:
-    """Return an episode as a JSON object; the inverse of ``_episode``."""
+    """Convert an episode to a JSON object, the inverse of ``_episode``."""
     count, world = len(episode.start), episode.world
     robots: dict[str, Any] = {
         "dt": [world.dt] * count,
@@ -356,18 +356,18 @@ def _entry(episode: Episode) -> dict[str, Any]:
 
 
 def write_scenarios(path: str | Path, episodes: Sequence[Episode]) -> None:
-    """Write a scenario file that ``read_scenarios`` reads back to the same episodes.
+    """Write a scenario file from which ``read_scenarios`` reads equal episodes.
 
-    The format has one number per robot, also where an episode has one for all robots.
+    The file has one number per robot, even where an episode has one number for all robots.
     """
     Path(path).write_text(scenario_text(episodes), encoding="utf-8")
 
 
 def scenario_text(episodes: Sequence[Episode]) -> str:
-    """Return the content of a scenario file.
+    """Return the JSON text of a scenario file with the given episodes.
 
     Raises:
-        ConfigError: when there is no episode, or something else.
+        ConfigError: when ``episodes`` is not a list of at least one Episode.
     """
     has_episodes = isinstance(episodes, Sequence) and len(episodes) > 0
     has_episodes = has_episodes and all(isinstance(episode, Episode) for episode in episodes)
@@ -379,7 +379,7 @@ def scenario_text(episodes: Sequence[Episode]) -> str:
 
 
 def map_per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tuple[float, ...]]) -> WorldConfig:
-    """Return a world with a change applied to every tuple that has one number per robot."""
+    """Return a world with the function ``change`` applied to every tuple that has one value per robot."""
 
     def changes(config: Any) -> dict[str, Any]:
         return {
@@ -396,12 +396,12 @@ def map_per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tupl
 
 
 def episodes_of(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list[Episode]:
-    """Convert scenario tensors to episodes that can be written.
+    """Convert scenario tensors to episodes that can be written to a file.
 
     Args:
-        scenarios: batch [P]; masked slots are omitted.
-        config: configuration of the world that they were drawn for.
-        seed: seed of the scenarios, for the record.
+        scenarios: scenarios, batch [P]; empty slots are omitted.
+        config: configuration of the world that the scenarios were drawn for.
+        seed: seed that the scenarios were drawn from, stored for information only.
     """
     return [_episode_of(scenario, config, seed) for scenario in scenarios.cpu()]
 
@@ -426,7 +426,7 @@ def _episode_of(scenario: Scenario, config: WorldConfig, seed: int) -> Episode:
 
 
 def _behaviours_of(scenario: Scenario) -> tuple[list[str], list[float]]:
-    """Return behaviours and onsets of the robots of one scenario, batch []; both are empty if there are none."""
+    """Return the behaviours of the robots of one scenario, batch [], and their onsets (s); empty without behaviours."""
     robot, scripted = scenario.robot_mask, scenario.scripted
     if scripted is None or not scripted[robot].any():
         return [], []
@@ -437,7 +437,7 @@ def _behaviours_of(scenario: Scenario) -> tuple[list[str], list[float]]:
 
 
 def single_vessel(episode: Episode, slot: int) -> Episode:
-    """Return an episode with one of its vessels alone, which actions control."""
+    """Return the episode with only the vessel of one slot, which actions control."""
     names = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
     alone: dict[str, Any] = {name: [getattr(episode, name)[slot]] for name in names}
     world = map_per_robot(episode.world, lambda values: (values[slot],))
@@ -445,10 +445,10 @@ def single_vessel(episode: Episode, slot: int) -> Episode:
 
 
 def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
-    """Return a configuration with the time step and the object slots that a batch of episodes requires.
+    """Return a configuration with the time step and the number of object slots that a batch of episodes requires.
 
     Raises:
-        ConfigError: when their time steps differ.
+        ConfigError: when the time steps of the episodes differ.
     """
     worlds = [episode.world for episode in episodes]
     steps = {(world.dt, world.substeps) for world in worlds}
@@ -460,7 +460,7 @@ def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
 
 
 def replaced_by(episodes: Iterable[Episode], config: WorldConfig) -> list[str]:
-    """Return the settings of a world, other than the defaults, that episodes override.
+    """Return the names of the settings of a world that are not at their default and that episodes override.
 
     Episodes have their own vessels, sensors, rewards and time step, which replace those of the
     world. Settings of the sampling of scenarios are not considered.
@@ -487,7 +487,7 @@ def replaced_by(episodes: Iterable[Episode], config: WorldConfig) -> list[str]:
 def stack_episodes(
     episodes: Sequence[Episode], device: torch.device, dtype: torch.dtype
 ) -> tuple[Scenario, Parameters, Tensor]:
-    """Convert episodes to tensors, padded to the largest.
+    """Convert episodes to tensors, padded to the largest numbers of robots, obstacles and cores.
 
     Args:
         episodes: N episodes.
@@ -495,7 +495,7 @@ def stack_episodes(
         dtype: floating-point type of the tensors.
 
     Returns:
-        Scenarios [N], parameters [N], and the von Mises quantile table.
+        Scenarios, batch [N], parameters, batch [N], and the von Mises quantile table [rows, points].
     """
 
     def padded(name: str, *width: int) -> Tensor:
@@ -536,7 +536,7 @@ def stack_episodes(
 def _stack_behaviours(
     episodes: Sequence[Episode], robots: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Return scripted robots, behaviours and onsets of N episodes, all [N, robots]; None if there are no behaviours."""
+    """Return the mask of scripted robots, their behaviours and onsets (s), all [N, robots]; None without behaviours."""
     if not any(episode.behaviour for episode in episodes):
         return None, None, None
     code = torch.full((len(episodes), robots), -1)  # -1 for robots that actions control
@@ -549,7 +549,7 @@ def _stack_behaviours(
 
 
 def filled_worlds(episodes: Sequence[Episode], robots: int) -> list[WorldConfig]:
-    """Return the worlds of episodes with values of their last robot in the slots of robots that they lack."""
+    """Return the worlds of episodes, with the values of the last robot repeated for slots beyond their robots."""
 
     @cache
     def filled(world: WorldConfig) -> WorldConfig:

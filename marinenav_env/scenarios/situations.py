@@ -1,20 +1,21 @@
 """Traffic situations of other programs, and their scaling to the vessels and sensors of this world.
 
-A situation has ships in metres and metres per second, the own ship first. ``scaled_episode`` makes an episode of it by
-one similarity for each situation: all speeds are multiplied by one factor and all lengths by another, so that times are
-multiplied by their ratio. Bearings, courses, ratios of speeds, and who meets whom and where, are kept. The factors are
+A situation has ships in metres and metres per second, the own ship first. ``scaled_episode`` converts it to an episode
+by multiplying all speeds by one factor and all lengths by another, so times are multiplied by the ratio of the two.
+This preserves bearings, courses, ratios of speeds, and which vessels meet where. The factors are
 
-- of speeds: the own vessel makes SPEED, or less where the fastest vessel would otherwise exceed FASTEST of the top
-  speed of its thrusters;
-- of lengths: the least with all others at least APART from the own vessel at the start, the last closest approach to
-  the own vessel at TIMES[1] at the latest, the first at TIMES[0] at the earliest, and no two vessels closer than CLEAR
-  at the start. Of limits that exclude each other, the later one holds. Without other vessels the way to the goal is WAY
-  long.
+- of speeds: the own vessel (the fastest one, if the own vessel is at rest) has the speed SPEED, or less where the
+  fastest vessel would otherwise exceed the share FASTEST of its top speed;
+- of lengths: the smallest factor with all others at least APART from the own vessel at the start, the last closest
+  approach to the own vessel at TIMES[1] at the latest, the first at TIMES[0] at the earliest, and no two vessels closer
+  than CLEAR at the start. If limits conflict, the later one in this list applies. Without other vessels, the distance
+  to the goal is WAY.
 
-The first closest approach is then moved between two control steps. A goal lies RUN behind the closest approach, unless
-the situation states it. Vessels slower than the own one get thrusters that hold RESERVE times their speed; the others
-have those of the world. What episodes cannot hold is left out, and the first two of these are counted in ``left_out``:
-later waypoints (every vessel keeps its first course), changes of speed, sizes and types of ships, and depths.
+The first closest approach is then delayed to fall midway between two control steps. A goal lies RUN beyond the closest
+approach, unless the situation states it. Vessels slower than the own vessel get thrusters that sustain RESERVE times
+their speed; the others have the thrusters of the world. What episodes cannot represent is left out: later waypoints
+(every vessel keeps its first course) and changes of speed, which are counted in ``left_out``, and sizes and types of
+ships, and depths.
 """
 
 from __future__ import annotations
@@ -28,72 +29,72 @@ from marinenav_env.scenarios.scenario_file import FARTHEST, Episode, map_per_rob
 from marinenav_env.support.validation import ConfigError
 
 SPEED, FASTEST = 2.0, 0.9
-"""Speed of the own vessel (m/s), and largest share of the top speed that a vessel may need."""
+"""Speed of the own vessel (m/s), and largest share of its top speed at which the fastest vessel may sail."""
 APART, CLEAR = 25.0, 10.0
 """Smallest initial distances of the others from the own vessel, and of any two vessels (m)."""
 TIMES = (12.0, 30.0)
-"""Range of the times to the closest approaches to the own vessel (s)."""
+"""Earliest time of the first and latest time of the last closest approach to the own vessel (s)."""
 RUN, WAY, MARGIN = 20.0, 40.0, 10.0
-"""Distances from the closest approach to the goal, from the start to the goal of a vessel that meets nobody, and from
-the starts and goals to the edge of the map (m)."""
+"""Distances from the closest approach to the goal, from the start to the goal in a situation without other vessels, and
+from starts, goals and obstacles to the edge of the map (m)."""
 RESERVE, SLOWEST = 1.25, 0.3
-"""Top speed of a vessel that is slower than the own one, relative to its speed; smallest such speed (m/s)."""
+"""Top speed of a vessel slower than the own vessel, relative to its initial speed, and smallest assumed speed (m/s)."""
 
 Point = tuple[float, float]
 State = tuple[int, float, float, float, float]
-"""Number of the time step, north and east (m), course (rad), speed (m/s)."""
+"""State on a track: number of the time step, north and east (m), course (rad), speed (m/s)."""
 
 
 @dataclass(frozen=True)
 class Ship:
-    """Initial state of a ship, and where it is bound."""
+    """Initial state of a ship of a situation, with its goal and later track if stated."""
 
     position: Point
-    """North and east (m)."""
+    """Initial position, north and east (m)."""
     course: float
-    """Course over ground (rad, clockwise from north)."""
+    """Initial course over ground (rad, clockwise from north)."""
     speed: float
-    """Speed over ground (m/s)."""
+    """Initial speed over ground (m/s)."""
     goal: Point | None = None
-    """North and east of its goal (m), if stated."""
+    """North and east of the ship's goal (m); None if not stated."""
     track: tuple[State, ...] = ()
-    """States at later time steps, if stated."""
+    """States at later time steps; empty if not stated."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """A traffic situation of another program."""
+    """A traffic situation, as read from or written to files of another program."""
 
     name: str
-    """Name, such as the title in its file."""
+    """Name of the situation, such as the title in its file."""
     ships: tuple[Ship, ...]
-    """Ships, the own one first."""
+    """Ships, the own ship first."""
     obstacles: tuple[tuple[float, float, float], ...] = ()
-    """North, east and radius of the obstacles (m)."""
+    """North, east and radius of each obstacle (m)."""
     time_step: float = 1.0
     """Time step of the tracks (s)."""
     to_scale: bool = False
-    """True if lengths and speeds are those of this world already."""
+    """True if lengths and speeds are already those of this world."""
     left_out: dict[str, int] = field(default_factory=dict)
-    """Number of things by kind that episodes cannot hold."""
+    """Number of features of the file that episodes cannot represent, by kind."""
 
 
 def bearing(start: Point, end: Point) -> float:
-    """Return the direction from a point to another (rad, clockwise from north)."""
+    """Return the direction from one point to another (rad, clockwise from north)."""
     return math.atan2(end[1] - start[1], end[0] - start[0])
 
 
 def first_course(position: Point, waypoints: Sequence[Point], otherwise: float | None) -> float | None:
-    """Return the course to the first waypoint that is not at the position; ``otherwise`` if there is none.
+    """Return the course to the first waypoint more than 1 m from the position; ``otherwise`` if there is none.
 
-    Ships of other programs are guided along their waypoints, and may start on another course.
+    Ships of other programs are guided along their waypoints, even if they start on another course.
     """
     ahead = next((point for point in waypoints if math.dist(position, point) > 1.0), None)
     return otherwise if ahead is None else bearing(position, ahead)
 
 
 def count_turns(waypoints: Sequence[Point]) -> int:
-    """Return the number of turns on the way along waypoints."""
+    """Return the number of turns along waypoints, that is of legs after the first."""
     apart = [point for point, before in zip(waypoints[1:], waypoints, strict=False) if point != before]
     return max(len(apart) - 1, 0)
 
@@ -106,7 +107,7 @@ def _velocity(ship: Ship) -> Point:
 
 
 def meeting_time(own: Ship, other: Ship) -> float | None:
-    """Return the time of the closest approach of two ships that keep course and speed; None if it is not ahead."""
+    """Return the time until two ships of constant velocity are closest (s); None if past, or for equal velocities."""
     place = [b - a for a, b in zip(own.position, other.position, strict=True)]
     speed = [b - a for a, b in zip(_velocity(own), _velocity(other), strict=True)]
     closing = math.hypot(*speed)
@@ -117,17 +118,17 @@ def meeting_time(own: Ship, other: Ship) -> float | None:
 
 
 def _first(value: PerRobot) -> float:
-    """Return the value of the first robot."""
+    """Return the value for the first robot of a setting that may differ between robots."""
     return value[0] if isinstance(value, tuple) else value
 
 
 def holding_thrust(vessel: VesselConfig, speed: float) -> float:
-    """Return the thrust of one side (N) that keeps a speed ahead (m/s) in still water."""
+    """Return the thrust per side (N) with which the first robot keeps a forward speed (m/s) in still water."""
     return -0.5 * (_first(vessel.xU) + _first(vessel.xUU) * speed) * speed
 
 
 def top_speed(vessel: VesselConfig) -> float:
-    """Return the speed (m/s) that the largest thrust of the first robot keeps in still water."""
+    """Return the speed (m/s) that the first robot reaches at its largest thrust in still water."""
     linear, quadratic, thrust = -_first(vessel.xU), -_first(vessel.xUU), 2.0 * _first(vessel.max_thrust)
     if quadratic <= 0.0:
         return thrust / linear if linear > 0.0 else math.inf
@@ -135,7 +136,7 @@ def top_speed(vessel: VesselConfig) -> float:
 
 
 def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
-    """Return the factors of lengths and of speeds; see the module.
+    """Return the factors on lengths and on speeds that scale a situation to a world; see the module's docstring.
 
     Raises:
         ConfigError: if two ships start at the same place.
@@ -157,7 +158,7 @@ def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
     if not times:
         return max(apart, clear), speeds
     lengths = max(min(apart, TIMES[1] * speeds / max(times)), TIMES[0] * speeds / min(times), clear)
-    # Between two control steps, so that no two vessels are at one point when collisions are detected.
+    # Midway between two control steps, so that no two vessels are at one point when collisions are detected.
     first = 0.5 * math.ceil(2.0 * min(times) * lengths / speeds - 1e-6) + 0.25
     return first * speeds / min(times), speeds
 
@@ -166,7 +167,7 @@ def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
 
 
 def to_scale(situation: Situation, world: WorldConfig) -> Situation:
-    """Return a situation scaled to the vessels of this world, with the own ship at the origin; see the module.
+    """Return a situation scaled to the vessels of a world, with the own ship at the origin, unless it is to scale.
 
     Raises:
         ConfigError: if two ships start at the same place.
@@ -188,7 +189,7 @@ def to_scale(situation: Situation, world: WorldConfig) -> Situation:
 
 
 def _with_goals(ships: Sequence[Ship]) -> list[Ship]:
-    """Return ships that are to scale, each with a goal: that stated, the end of its track, or behind its meeting."""
+    """Return scaled ships with goals: the stated one, else the end of the track, else beyond the closest approach."""
     own, *others = ships
     times = [meeting_time(own, other) for other in others]
     last = max((time for time in times if time is not None), default=TIMES[0])
@@ -203,10 +204,10 @@ def _with_goals(ships: Sequence[Ship]) -> list[Ship]:
 
 
 def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
-    """Return the episode of a situation, with vessels in motion and the thrust that keeps their speed.
+    """Convert a situation to an episode whose vessels start in motion, with the thrust that keeps their speed.
 
     Args:
-        situation: traffic situation.
+        situation: traffic situation; it is scaled unless it is to scale.
         world: world whose vessels and sensors the episode has.
 
     Raises:
@@ -246,12 +247,12 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
 
 
 def _thrust(vessel: VesselConfig, speed: float) -> float:
-    """Return the thrust of one side that keeps a speed, within the limits of the thrusters."""
+    """Return the thrust per side (N) that keeps a speed (m/s), within the limits of the thrusters."""
     return min(max(holding_thrust(vessel, speed), _first(vessel.min_thrust)), _first(vessel.max_thrust))
 
 
 def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship]) -> VesselConfig:
-    """Return the vessels with weaker thrusters where ships are slower than the own one."""
+    """Return the vessel settings with weaker thrusters for the ships that are slower than the own ship."""
     base = vessel.max_thrust if isinstance(vessel.max_thrust, tuple) else (vessel.max_thrust,) * len(ships)
     limits = [
         min(limit, holding_thrust(vessel, RESERVE * max(ship.speed, SLOWEST)))
@@ -263,10 +264,10 @@ def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship]) -> VesselC
 
 
 def situation_of(episode: Episode, name: str = "episode") -> Situation:
-    """Return an episode as a situation that is to scale; vortices, vessels and sensors are left out.
+    """Convert an episode to a situation that is to scale; vortices, vessels and sensors are left out.
 
     Args:
-        episode: episode whose vessels have their initial speed ahead.
+        episode: episode whose vessels initially move straight ahead.
         name: name of the situation.
     """
     ships = [

@@ -1,4 +1,4 @@
-"""Parameters drawn for every scenario, of levels whose vessels or sensors vary."""
+"""Sampling of parameters that vary between the scenarios of a level: vessels, sensors, weather and faults."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from marinenav_env.scenarios.parameters import build_extras
 from marinenav_env.state import Extras, Parameters, Weather
 
 HEAVIER, STRONGER = ("m", "Izz"), ("min_thrust", "max_thrust")
-"""Parameters of the vessel that are multiplied by the same factor."""
+"""Vessel parameters that are multiplied by one drawn factor: mass and inertia, and the limits of the thrust."""
 SLOW_THRUST = 0.12
-"""Factor on the thrust ahead of a slow vessel."""
+"""Factor on the largest forward thrust of a slow vessel."""
 SPREAD = math.radians(30.0)
 """Largest angle between the directions of wind and waves (rad)."""
 
 
 class ParameterSampler:
-    """Sampler of the parameters of scenarios, without host reads.
+    """Sampler of the parameter tensors of scenarios, without host reads.
 
     Args:
-        shared: parameters of the world, batch [1].
-        levels: levels with the ranges of the parameters.
+        shared: parameters of the world, batch [1], which levels vary.
+        levels: levels that state the ranges of the parameters.
         robots: number of robot slots R.
     """
 
@@ -43,9 +43,9 @@ class ParameterSampler:
             or any(level.noise != 1.0 or level.vessel_spread != 1.0 for level in levels)
             or any(level.slow_vessel or level.overtaken for level in levels)
         )
-        """True if any level differs from the world."""
+        """True if parameters of any level differ from those of the world."""
         self.spread = max(level.vessel_spread for level in levels)
-        """Largest factor on the mass or thrust of a vessel."""
+        """Largest factor on the mass or thrust of a vessel at any level."""
         like: Any = {"dtype": shared.vessel.m.dtype, "device": shared.vessel.m.device}
         self._noise = torch.tensor([level.noise for level in levels], **like)
         self._faults = torch.tensor([level.thruster_fault for level in levels], **like)
@@ -57,14 +57,14 @@ class ParameterSampler:
         self._spread = torch.tensor([math.log(level.vessel_spread) for level in levels], **like)
 
     def sample(self, level: Tensor, source: RandomSource) -> Parameters:
-        """Draw the parameters of scenarios.
+        """Draw the parameters of one scenario per entry of ``level``.
 
         Args:
             level: [P] int64, index into the levels.
             source: random source of P environments.
 
         Returns:
-            Parameters, batch [P]; factors of vessels are uniform on a logarithmic scale.
+            Parameters, batch [P]; factors on mass and thrust are uniform on a logarithmic scale.
         """
         draws = CounterDraws(source, self._noise.dtype)
         chance = draws.uniform(VESSELS, (2,), (self._robots,))
@@ -83,7 +83,7 @@ class ParameterSampler:
         return drawn
 
     def _sample_faults(self, level: Tensor, draws: Draws, shared: Extras | None) -> Extras:
-        """Draw a weak thruster, left or right, for some robots [P, R]; the others have those of the world."""
+        """Return the actuators of scenarios, batch [P], with one weak thruster, left or right, for some robots."""
         if shared is None:
             like: Any = {"dtype": self._faults.dtype, "device": self._faults.device}
             shared = build_extras([WorldConfig()], self._robots, **like)[torch.zeros_like(level)]
@@ -92,7 +92,7 @@ class ParameterSampler:
             shared.position = -0.5 * vessel.length.expand(len(level), -1)
         chance, side, strength = draws.uniform(FAULTS, (3,), (self._robots,))
         is_weak, is_left = chance < self._faults[level][:, None], side < 0.5
-        # The one thruster of a steered vessel is the left one.
+        # The only thruster of a steered vessel is the left one.
         is_left = is_left | (shared.steering > 0)
         drawn = shared.clone()
         drawn.left_strength = shared.left_strength * torch.where(is_weak & is_left, strength, 1.0)
@@ -100,7 +100,7 @@ class ParameterSampler:
         return drawn
 
     def _sample_weather(self, level: Tensor, draws: Draws, shared: Weather | None) -> Weather:
-        """Draw the weather [P] of levels with weather; other levels have that of the world."""
+        """Draw the weather of scenarios, batch [P], at levels with weather; other levels have that of the world."""
         strength = self._weather[level]
         chance = draws.uniform(WEATHER, (6 + len(RATIOS),), ())
         most, towards = MODERATE, 2.0 * math.pi * chance[0]

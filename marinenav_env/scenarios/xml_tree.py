@@ -1,4 +1,4 @@
-"""Safe parsing of XML: no document types, thus no entities, and limits of size and depth."""
+"""Safe parsing of XML: document types (and thus entities) are not allowed, and size and depth are limited."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from xml.parsers import expat
 from marinenav_env.support.validation import ConfigError, brief, is_number
 
 MOST_ELEMENTS, DEEPEST = 500_000, 32
-"""Most elements of a document, and deepest nesting of them."""
+"""Largest number of elements of a document, and largest depth of their nesting."""
 
 
 def parse_xml(text: str, name: str) -> Element:
-    """Parse XML.
+    """Parse XML and return its root element.
 
     Args:
-        text: the XML.
-        name: source of the text, for messages.
+        text: XML text.
+        name: source of the text, for error messages.
 
     Returns:
         The root element.
 
     Raises:
-        ConfigError: if it is no XML, has a document type, or exceeds a limit.
+        ConfigError: if the text is not XML, has a document type, or exceeds MOST_ELEMENTS or DEEPEST.
     """
     builder, depth, count = TreeBuilder(), 0, 0
 
@@ -43,7 +43,7 @@ def parse_xml(text: str, name: str) -> Element:
         builder.end(tag)
 
     def document_type(*_: Any) -> NoReturn:
-        # Entities, which may stand for other files or for more text than memory can hold, are declared in one.
+        # A document type may declare entities, which can stand for files or for more text than memory can hold.
         refuse("document types are not read")
 
     parser = expat.ParserCreate("utf-8")
@@ -60,15 +60,15 @@ def parse_xml(text: str, name: str) -> Element:
 
 
 def child(element: Element, place: str, *tags: str) -> Element:
-    """Return the first element below another along a path of tags.
+    """Return the descendant of an element that a path of tags leads to, the first match at every step.
 
     Args:
-        element: element above.
-        place: name of the element, for messages.
-        *tags: tags of the elements on the way.
+        element: element that the path starts from.
+        place: location of the element, for error messages.
+        *tags: tags along the path.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: if there is no such descendant.
     """
     below = element
     for tag in tags:
@@ -80,15 +80,15 @@ def child(element: Element, place: str, *tags: str) -> Element:
 
 
 def number(element: Element, place: str, limit: float) -> float:
-    """Return the number that an element has.
+    """Return the number in the text of an element.
 
     Args:
         element: element whose text is a number.
-        place: name of the element above, for messages.
-        limit: largest magnitude.
+        place: location of the parent element, for error messages.
+        limit: largest accepted magnitude.
 
     Raises:
-        ConfigError: if it is none, or too large.
+        ConfigError: if the text is not a finite number, or its magnitude is too large.
     """
     text = (element.text or "").strip()
     try:

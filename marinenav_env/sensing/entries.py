@@ -18,11 +18,11 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Parameters, Scenario, State
 
 Kind = Literal["vector", "objects", "mask", "scan"]
-"""vector: numbers of a robot; objects: one row per object; mask: which rows hold an object; scan:
-numbers in the order of their directions."""
+"""Kind of an entry: vector (numbers of a robot), objects (one row per object), mask (which rows hold an object) or
+scan (numbers in the order of their directions)."""
 KINDS: tuple[str, ...] = get_args(Kind)
 LIMIT = 1e4
-"""Largest magnitude of a number whose entry gives no limits."""
+"""Largest magnitude of the numbers of an entry that gives no limits."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class Entry:
     kind: Kind
     """Meaning of the numbers, which decides how a network encodes them."""
     shape: tuple[int, ...]
-    """Shape for one robot."""
+    """Shape of the tensor for one robot."""
     meaning: str = ""
-    """Content and units, for people."""
+    """Description of content and units, for people."""
     scale: tuple[float, ...] = ()
-    """Typical magnitude, one number for all or one for each of the last dimension; none: 1."""
+    """Typical magnitude: one number for all, or one for each index of the last dimension; empty: 1."""
     limits: tuple[tuple[float, float], ...] = ((-LIMIT, LIMIT),)
-    """Smallest and largest value, one pair for all or one for each of the last dimension."""
+    """Smallest and largest value: one pair for all, or one for each index of the last dimension."""
     mask: str = ""
-    """For objects: the entry of kind mask that says which rows are real."""
+    """Name of the entry of kind mask that says which rows hold an object; only for kind objects."""
 
     def dtype(self, floating: torch.dtype) -> torch.dtype:
-        """Return the type of the tensor in a world with a floating-point type."""
+        """Return the dtype of the entry in a world that computes with a floating-point dtype."""
         return torch.bool if self.kind == "mask" else floating
 
 
@@ -53,11 +53,11 @@ class Scene(NamedTuple):
     """Input of a sensor: the world after the motion of a control step, or at the start of an episode."""
 
     state: State
-    """Batch [E]; active robots observe and are observed, also those that end in this step."""
+    """State of the robots, batch [E]; active robots observe and are observed, also those that end in this step."""
     scenario: Scenario
-    """Batch [E]."""
+    """Scenarios, batch [E]."""
     parameters: Parameters
-    """Batch [E], or [1] when shared by all environments."""
+    """Parameters of the world, batch [E], or [1] when shared by all environments."""
     config: WorldConfig
     """Configuration shared by all environments."""
 
@@ -71,37 +71,37 @@ class EntrySensor:
     """
 
     name: str
-    """Key of the entry."""
+    """Key of the entry below ``robots/observation``."""
     kind: Kind = "vector"
-    """Kind of the entry."""
+    """Kind of the entry, one of KINDS."""
     meaning: str = ""
-    """Content and units, for people."""
+    """Description of content and units, for people."""
     mask: str = ""
-    """For objects: the entry of kind mask that says which rows are real."""
+    """Name of the entry of kind mask that says which rows hold an object; only for kind objects."""
 
     def shape(self, config: WorldConfig) -> tuple[int, ...]:
         """Return the shape of the entry for one robot."""
         raise NotImplementedError
 
     def scale(self, config: WorldConfig) -> tuple[float, ...]:
-        """Return the typical magnitude of the numbers, as in ``Entry.scale``."""
+        """Return the typical magnitude of the numbers, in the form of ``Entry.scale``."""
         return ()
 
     def limits(self, config: WorldConfig) -> tuple[tuple[float, float], ...]:
-        """Return the smallest and largest value, as in ``Entry.limits``."""
+        """Return the smallest and largest value, in the form of ``Entry.limits``."""
         return ((-LIMIT, LIMIT),)
 
     def noise(self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype) -> Tensor | None:
-        """Draw the random numbers of one observation; compiled with the world, too.
+        """Draw the random numbers of one observation; this method is compiled with the world, too.
 
         Args:
-            shape: ``[E, R, *shape]``.
-            source: random source; its methods ``normal`` and ``uniform`` return tensors of a shape
-                and type, and the same numbers when called again.
-            dtype: floating-point type.
+            shape: shape ``[E, R, *shape]`` of the entry for all robots.
+            source: random source; its methods ``normal`` and ``uniform`` return a tensor of a given
+                shape and dtype, and the same numbers when called again.
+            dtype: floating-point type of the noise.
 
         Returns:
-            The noise that ``observe`` receives; None if it needs none.
+            The noise that ``observe`` receives; None if the sensor has no noise.
         """
         return None
 
@@ -109,16 +109,16 @@ class EntrySensor:
         """Return the entry of all robots.
 
         Args:
-            scene: state of the world.
+            scene: state of the world to measure.
             noise: random numbers returned by ``noise``.
 
         Returns:
-            ``[E, R, *shape]``; the world sets the rows of inactive robots to zero.
+            Tensor ``[E, R, *shape]``; the world sets the rows of inactive robots to zero.
         """
         raise NotImplementedError
 
     def entry(self, config: WorldConfig) -> Entry:
-        """Return the name, shape, scale and limits of this observation entry."""
+        """Return the description of this sensor's observation entry: name, kind, shape, meaning, scale and limits."""
         return Entry(
             self.name,
             self.kind,

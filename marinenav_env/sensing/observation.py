@@ -1,4 +1,4 @@
-"""Entries of the observation of a world, and the sensors besides perception."""
+"""Entries of the observation of a world, and the sensors that it has in addition to perception."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marinenav_env.support.validation import ConfigError, require
 
 
 def observation_entries(config: WorldConfig | None = None) -> dict[str, Entry]:
-    """Return every entry of an observation by name, in the order of the keys; None: of the published world.
+    """Return the description of every observation entry by name, in order; None: those of the published world.
 
     Raises:
         ConfigError: when a sensor that the configuration names cannot be used.
@@ -27,7 +27,7 @@ def observation_entries(config: WorldConfig | None = None) -> dict[str, Entry]:
 
 
 def flattened(observation: Any, entries: Mapping[str, Entry]) -> Tensor:
-    """Return observations as one tensor [..., D], entry after entry; masks become 0 or 1.
+    """Concatenate the entries of observations to one tensor [..., D]; masks become 0 or 1.
 
     Args:
         observation: entries by name, [..., *shape].
@@ -38,10 +38,10 @@ def flattened(observation: Any, entries: Mapping[str, Entry]) -> Tensor:
 
 
 def describe_entries(config: WorldConfig, sensors: tuple[EntrySensor, ...]) -> dict[str, Entry]:
-    """Return the entries of perception and of further sensors by name.
+    """Return the descriptions of the entries of perception and of further sensors by name.
 
     Raises:
-        ConfigError: when two have the same name.
+        ConfigError: when two entries have the same name.
     """
     entries: dict[str, Entry] = {}
     for entry in (*perception_entries(config), *(sensor.entry(config) for sensor in sensors)):
@@ -51,7 +51,7 @@ def describe_entries(config: WorldConfig, sensors: tuple[EntrySensor, ...]) -> d
 
 
 def entry_sensors(config: WorldConfig) -> tuple[EntrySensor, ...]:
-    """Return the sensors besides perception, in the order of the purposes of their noise.
+    """Return the sensors in addition to perception; their order assigns the random streams of their noise.
 
     Raises:
         ConfigError: when one that the configuration names cannot be loaded or used.
@@ -61,7 +61,7 @@ def entry_sensors(config: WorldConfig) -> tuple[EntrySensor, ...]:
 
 
 def _load_sensor(reference: str, config: WorldConfig) -> EntrySensor:
-    """Load a user's sensor.
+    """Load a user-defined sensor and check its entry.
 
     Raises:
         ConfigError: when it is not a usable EntrySensor.

@@ -19,13 +19,13 @@ from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
 from marinenav_env.vessels import scale_of_observations
 
 METRES, SPEED, TURN_RATE = 1e4, 1e2, 1e2
-"""Limits of the entries (m, m/s, rad/s), wide enough that no vessel reaches them."""
+"""Limits of positions (m), speeds (m/s) and yaw rates (rad/s) in entries, so wide that no vessel reaches them."""
 _FEW = 64
-"""Number of objects up to which they are ranked by counting, above which they are sorted; also the most slots."""
+"""Largest number of objects that are ranked by counting; more are sorted. Also the largest number of slots."""
 
 
 def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
-    """Return the entries that ``observe`` measures; their scales follow from the size and speed of the vessel."""
+    """Return the entries that ``observe`` measures; their scales follow from size, speed and thrust of the vessel."""
     vessel, slots = config.vessel, config.sensor.slots
     place, speed, turn = (-METRES, METRES), (-SPEED, SPEED), (-TURN_RATE, TURN_RATE)
     thrust = min(_numbers(vessel.min_thrust)), max(_numbers(vessel.max_thrust))
@@ -54,7 +54,7 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
 
 
 def with_thrusts(entries: dict[str, Entry], vessel: Vessel, spread: float) -> dict[str, Entry]:
-    """Return the entries with limits that hold for vessels other than those of the configuration.
+    """Return the entries with the thrust limits of given vessels in place of those of the configuration.
 
     Args:
         entries: entries of an observation by name.
@@ -74,19 +74,19 @@ class Noise(NamedTuple):
     """Random numbers for one observation of every robot."""
 
     normal: Sequence[Tensor]
-    """Four tensors [E, R, M], standard normal: for position x, y and velocity x, y of every object."""
+    """Four standard normal tensors [E, R, M], for position x, y and velocity x, y of every object."""
     uniform: Tensor
-    """[E, R, M] uniform on [0, 1): quantile of the von Mises noise of the radius."""
+    """[E, R, M] uniform on [0, 1), quantile of the von Mises noise of the radius of every object."""
 
 
 def draw_noise(source: RandomSource, robots: int, objects: int, dtype: torch.dtype) -> Noise:
-    """Draw the noise of one observation, by one call of Philox per robot and object.
+    """Draw the noise of one observation, with one call of Philox per robot and object.
 
     Args:
         source: random source of E environments.
         robots: number of robots R.
         objects: number of objects M.
-        dtype: floating-point type.
+        dtype: floating-point type of the noise.
     """
     a, b, c, d = (env_first(word) for word in source.words(objects, robots))
     # Normal numbers take 24 bits of a word; the remaining bits of three words make up 24 more.
@@ -99,7 +99,7 @@ def von_mises_quantiles(kappas: list[float], points: int = 4097) -> Tensor:
     """Return quantile functions of von Mises distributions with mean 0, on an even grid of [0, 1].
 
     The distribution function is summed on a fine grid of angles and inverted by interpolation;
-    sampling by table lookup needs no rejection and thus no host read.
+    sampling by table lookup needs no rejection, and so no values are read on the host.
 
     Args:
         kappas: concentrations, one per row, at least 0.
@@ -115,8 +115,8 @@ def von_mises_quantiles(kappas: list[float], points: int = 4097) -> Tensor:
         cumulative = np.concatenate(([0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))))
         cumulative /= cumulative[-1]
         row = np.interp(np.linspace(0.0, 1.0, points), cumulative, angles)
-        # The last interval reaches from where a concentrated distribution has all but ended to pi.
-        # Shorten it so that linear interpolation keeps the mean of that tail.
+        # The last interval reaches to pi, although a concentrated distribution has almost ended
+        # before. Shorten it so that linear interpolation keeps the mean of that tail.
         share = (np.arange(256) + 0.5) / 256 / (points - 1)
         row[-1] = 2.0 * np.interp(1.0 - share, cumulative, angles).mean() - row[-2]
         row[0] = -row[-1]
@@ -125,7 +125,7 @@ def von_mises_quantiles(kappas: list[float], points: int = 4097) -> Tensor:
 
 
 def look_up_quantile(table: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
-    """Read a quantile table by linear interpolation.
+    """Return the values of quantile functions, by linear interpolation in a table.
 
     Args:
         table: [rows, points] quantile functions.
@@ -133,7 +133,7 @@ def look_up_quantile(table: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
         uniform: quantiles in [0, 1).
 
     Returns:
-        Values, shaped as ``uniform``.
+        Values of the quantile functions, with the shape of ``uniform``.
     """
     last = table.shape[-1] - 1
     position = uniform * last
@@ -144,14 +144,14 @@ def look_up_quantile(table: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
 
 
 def own_state(state: State, goal: Tensor) -> Tensor:
-    """Return the own state of robots, without noise.
+    """Return what robots observe of their own state, without noise.
 
     Args:
-        state: batch [E].
-        goal: [E, R, 2] (m).
+        state: states of the robots, batch [E].
+        goal: [E, R, 2] x, y of the goals (m).
 
     Returns:
-        [E, R, 7] goal x, y in the body frame, u, v over ground, yaw rate, both thrusts.
+        [E, R, 7] goal x, y in the body frame (m), u, v over ground (m/s), yaw rate (rad/s), both thrusts (N).
     """
     # All tensors from here on are [R, E].
     x, y, theta = env_last(state.pose)
@@ -180,17 +180,17 @@ def observe(
     max_objects: int,
     missed: Tensor | None = None,
 ) -> Observation:
-    """Return the observation of all robots (the world specification, "Perception").
+    """Return the measurements of perception of all robots (docs/world.md, "Perception").
 
     Args:
-        state: batch [E]; active robots observe and are observed.
-        scenario: batch [E].
-        vessel: parameters.
-        sensor: parameters.
+        state: states of the robots, batch [E]; active robots observe and are observed.
+        scenario: scenarios, batch [E].
+        vessel: parameters of the vessels.
+        sensor: parameters of the sensors.
         quantiles: [rows, points] von Mises quantile table.
         noise: random numbers of this observation.
         max_objects: number of slots K of the observation.
-        missed: [E, R, M] bool, detections that fail.
+        missed: [E, R, M] bool, detections that fail; None: none fails.
     """
     # Tensors of the own robot are [R, E], true ones of objects [M, 1, E], measured ones [M, R, E].
     robots, device = state.active.shape[1], state.pose.device
@@ -217,7 +217,7 @@ def observe(
 
 
 class _Objects(NamedTuple):
-    """All objects, first the robots, then the obstacles; all [M, 1, E]."""
+    """True positions, velocities and radii of all objects, the robots before the obstacles; all [M, 1, E]."""
 
     x: Tensor
     y: Tensor
@@ -226,12 +226,12 @@ class _Objects(NamedTuple):
     radius: Tensor
     """Radius that is measured (m): for robots, the detection radius."""
     absent: Tensor
-    """Infinite where there is no such object, else 0 (m): a distance instead of a flag, since
+    """Infinite where there is no such object, else 0 (m). It is a distance instead of a flag, since
     compiled code handles bool slowly on a CPU."""
 
 
 class _Seen(NamedTuple):
-    """Objects as measured, in the body frame of the measuring robot; all [M, R, E]."""
+    """Objects as measured by every robot, in its body frame; all [M, R, E]."""
 
     x: Tensor
     y: Tensor
@@ -271,7 +271,7 @@ def _measure(objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor,
     dx, dy = objects.x - x + pos_std * noise_x, objects.y - y + pos_std * noise_y
     vx, vy = objects.vx + vel_std * noise_vx, objects.vy + vel_std * noise_vy
     turn = look_up_quantile(quantiles, row, env_last(noise.uniform))
-    # Stacked, so that compiled code computes them once a robot, not once an object and slot.
+    # Stacked, so that compiled code computes them once per robot, not once per object and slot.
     cos, sin = torch.stack((theta.cos(), theta.sin()))
     return _Seen(
         x=cos * dx + sin * dy,
@@ -283,18 +283,18 @@ def _measure(objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor,
 
 
 def _nearest(columns: Sequence[Tensor], gap: Tensor, slots: int) -> tuple[Tensor, Tensor]:
-    """Put objects into slots in the order of their gaps, then of their numbers.
+    """Sort objects into slots by their gaps, and by their indices where gaps are equal.
 
     With few objects, counting how many come before an object is faster than sorting and needs no
-    gather: the operations are elementwise along environments. With many it takes too much memory.
+    gather: the operations are elementwise along environments. With many objects it takes too much memory.
 
     Args:
-        columns: n tensors [M, R, E].
-        gap: [M, R, E] (m), infinite where an object is not seen.
+        columns: n tensors [M, R, E], the measured quantities of the objects.
+        gap: [M, R, E] distance to the edge of an object (m), infinite where it is not seen.
         slots: number of slots K.
 
     Returns:
-        The columns in slots [n, K, R, E], and the number of objects seen [R, E], of the same type.
+        The columns in slots [n, K, R, E], and the number of objects seen [R, E], of the dtype of ``gap``.
     """
     count = (gap < torch.inf).to(gap.dtype).sum(0)
     if gap.shape[0] > _FEW:

@@ -12,13 +12,13 @@ from marinenav_env.sensing.entries import EntrySensor, Kind, Scene
 from marinenav_env.state import Scenario, State
 
 _NOWHERE = 1e12
-"""Coordinate of absent discs, in radii."""
+"""Coordinate at which absent discs are placed, in radii of the disc."""
 
 
 class RangeScan(EntrySensor):
-    """Sensor of the entry ``scan`` [E, R, n]; SensorConfig has the beams, their field and range.
+    """Sensor of the entry ``scan`` [E, R, n]; SensorConfig sets the number of beams, their field of view and range.
 
-    The beams divide the field evenly: a beam points along the middle of its sector, the first to port.
+    The beams divide the field of view evenly: each points along the middle of its sector, the first to port.
     """
 
     name = "scan"
@@ -26,15 +26,15 @@ class RangeScan(EntrySensor):
     meaning = "distance to the nearest hull along each beam, from port to starboard (m)"
 
     def shape(self, config: WorldConfig) -> tuple[int, ...]:
-        """Return the shape: one distance per beam."""
+        """Return the shape of the scan of one robot, with one distance per beam."""
         return (config.sensor.scan_beams,)
 
     def scale(self, config: WorldConfig) -> tuple[float, ...]:
-        """Return the longest distance."""
+        """Return the range of the scan as the scale of its distances (m)."""
         return (config.sensor.scan_range,)
 
     def limits(self, config: WorldConfig) -> tuple[tuple[float, float], ...]:
-        """Return 0 and the longest distance."""
+        """Return 0 and the range of the scan as the limits of its distances (m)."""
         return ((0.0, config.sensor.scan_range),)
 
     def noise(self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype) -> Tensor | None:
@@ -42,7 +42,7 @@ class RangeScan(EntrySensor):
         return source.normal(shape, dtype)
 
     def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
-        """Return the measured distances [E, R, n]; the longest one, without noise, where nothing is hit."""
+        """Return the measured distances [E, R, n] (m); where nothing is hit, the range of the scan, without noise."""
         sensor, radius = scene.config.sensor, scene.parameters.vessel.radius
         angles = beam_angles(sensor.scan_beams, sensor.scan_angle, radius.device)
         distance = cast_rays(scene.state, scene.scenario, radius, angles, sensor.scan_range)
@@ -56,13 +56,13 @@ def beam_angles(beams: int, field: float, device: torch.device | None = None) ->
 
     Args:
         beams: number of beams n.
-        field: total angle, centred on the bow (rad).
-        device: device of the result.
+        field: angle of the field of view, centred on the bow (rad).
+        device: device of the angles.
 
     Returns:
-        [n] float64.
+        Angles [n], float64.
     """
-    # A list of Python numbers would make the CPU wait for the GPU.
+    # Converting a list of Python numbers would make the CPU wait for the GPU.
     beam = torch.arange(beams, dtype=torch.float64, device=device)
     return field * ((beam + 0.5) / beams - 0.5)
 
@@ -73,14 +73,14 @@ def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, 
     Discs are the obstacles and the other active robots, with their true radii.
 
     Args:
-        state: batch [E].
-        scenario: batch [E].
+        state: states of the robots, batch [E].
+        scenario: scenarios, batch [E].
         radius: [E or 1, R or 1] radius of the robots (m).
         angles: [n] directions of the beams from the bow (rad).
         longest: distance where nothing nearer is hit (m).
 
     Returns:
-        [E, R, n] (m); 0 within a disc.
+        Distances [E, R, n] (m); 0 within a disc.
     """
     # Robots are [R, E], discs [M, 1, R, E], beams [n, R, E]. The distances [M, n, R, E] are
     # reduced as they are computed, without being stored, which compiled code only does while an
@@ -98,7 +98,7 @@ def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, 
 
 
 def _discs(state: State, scenario: Scenario, radius: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the discs' positions relative to the robots in radii, and the radii (m), [M, 1, R, E].
+    """Return x and y of the discs relative to the robots, in radii [M, 1, R, E], and the radii (m) [M, 1, 1, E].
 
     Absent discs, and the robot itself, are too far away to be hit.
     """
@@ -113,6 +113,6 @@ def _discs(state: State, scenario: Scenario, radius: Tensor) -> tuple[Tensor, Te
         torch.where(exists, (torch.cat(pair)[:, None] - pair[0]) / radii, _NOWHERE)
         for pair in ((x, obstacle_x), (y, obstacle_y))
     )
-    # Stacked, so that compiled code stores them.
+    # Stacked, so that compiled code stores them instead of computing them for every beam.
     away_x, away_y = torch.stack((away_x, away_y))[:, :, None]
     return away_x, away_y, radii[:, None]

@@ -1,7 +1,7 @@
-"""Checks of actions, and discrete actions as continuous ones.
+"""Checks of actions, and conversion of discrete actions to continuous ones.
 
 Shapes and types are known on the host and are checked at every step. Values are on the device:
-where reading them is free they are checked before a step, elsewhere by flags that are read later.
+where reading them is free, they are checked before a step; elsewhere the step sets a flag that is read later.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.support.validation import ConfigError, brief, require
 
 BETWEEN = 1000
-"""Most vector steps between reads of the flag when an episode may begin."""
+"""Number of vector steps after which the flag is read at the next call of ``read_now_and_then``."""
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def check_form(action: Any, robots: Sequence[int], continuous: bool) -> None:
-    """Refuse actions of another shape or type; values are not read.
+    """Raise ConfigError unless actions have the required shape and type; values are not read.
 
     Args:
-        action: actions of the robots; None if there are none.
-        robots: shape [E, R] of the robots.
-        continuous: whether they are commands [E, R, 2] or indices [E, R].
+        action: actions of the robots; None if they are missing.
+        robots: shape [E, R] of the batch of robots.
+        continuous: True for commands [E, R, 2], False for indices [E, R].
 
     Raises:
-        ConfigError: when there is none, or it is of another shape or type.
+        ConfigError: when actions are missing or have another shape or type.
     """
     shape = (*robots, 2) if continuous else (*robots,)
-    # Messages are formatted only if needed, since code with this check is compiled.
+    # Messages are formatted only if needed, because code with this check is compiled.
     if not isinstance(action, Tensor):
         raise ConfigError(f"action={brief(action)}: must be a tensor under (robots, action)")
     if action.shape != shape:
@@ -44,15 +44,15 @@ def check_form(action: Any, robots: Sequence[int], continuous: bool) -> None:
 
 
 def unusable(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
-    """Return which actions are not finite, or no index.
+    """Return which actions are invalid: continuous ones that are not finite, or indices out of range.
 
     Args:
         action: [E, R, 2] commands, or [E, R] indices.
-        acting: [E, R] bool: robots that are active and controlled; other actions have no effect.
-        pairs: number of thrust-change pairs that actions are indices of; None: continuous.
+        acting: [E, R] bool, robots that are active and controlled; other actions have no effect.
+        pairs: number of thrust-change pairs that discrete actions index; None: continuous actions.
 
     Returns:
-        [E, R] bool.
+        [E, R] bool, True for invalid actions of acting robots.
     """
     if pairs is None:
         return acting & ~action.isfinite().all(-1)
@@ -60,7 +60,7 @@ def unusable(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
 
 
 def command_pairs(vessel: VesselConfig) -> Tensor:
-    """Return the discrete actions [A, 2] as continuous ones."""
+    """Return the continuous actions [A, 2] in [-1, 1] that correspond to the A discrete actions."""
     sides = (vessel.left_thrust_change, vessel.right_thrust_change)
     most = vessel.max_thrust_rate
     rates = torch.cartesian_prod(*map(torch.tensor, sides))
@@ -70,28 +70,28 @@ def command_pairs(vessel: VesselConfig) -> Tensor:
 class ActionChecks:
     """Checks of the actions of every step of an environment.
 
-    Where host reads are free, unusable values are refused before the step. Elsewhere a flag on the
+    Where host reads are free, invalid values raise an error before the step. Elsewhere a flag on the
     device records whether there were any, until it is read.
 
     Args:
-        pairs: number of thrust-change pairs that actions are indices of; None: continuous.
+        pairs: number of thrust-change pairs that discrete actions index; None: continuous actions.
         device: device of the actions.
-        values: whether values are checked, too.
+        values: whether values are checked in addition to shapes and types.
     """
 
     def __init__(self, pairs: int | None, device: torch.device, values: bool = True) -> None:
         self._pairs, self._reads = pairs, values and host_reads_are_free(device)
         self.flag: Tensor | None = None
-        """[] bool: whether there were unusable actions since ``read``; None if values are not checked so."""
+        """[] bool, True if there was an invalid action since the last ``read``; None if no flag is used."""
         self._stepped, self._read_at = False, 0
         if values and not self._reads:
             self.flag = torch.zeros((), dtype=torch.bool, device=device)
 
     def before(self, action: Any, acting: Tensor) -> None:
-        """Check actions on the host before a step, see ``unusable``.
+        """Check shape and type of actions before a step and, where host reads are free, their values.
 
         Raises:
-            ConfigError: for their form, or the first unusable one, with its environment and robot.
+            ConfigError: for another shape or type, or for the first invalid value, with its environment and robot.
         """
         check_form(action, acting.shape, self._pairs is None)
         self._stepped = self.flag is not None
@@ -103,15 +103,15 @@ class ActionChecks:
                 require(False, f"action[{env}, {robot}]", value, self._allowed)
 
     def within(self, action: Tensor, acting: Tensor) -> None:
-        """Update the flag, if there is one, within a step; can be captured."""
+        """Set the flag, if there is one, for invalid actions of a step; this can be captured in a CUDA graph."""
         if self.flag is not None:
             self.flag.logical_or_(unusable(action, acting, self._pairs).any())
 
     def read(self) -> None:
-        """Read the flag on the host and clear it, if there were steps since the last time.
+        """Read the flag on the host and clear it, if there were steps since it was last read.
 
         Raises:
-            ConfigError: when it was set.
+            ConfigError: when the flag was set.
         """
         if self.flag is not None and self._stepped:
             self._stepped = False
@@ -121,7 +121,7 @@ class ActionChecks:
                 raise ConfigError(f"an action since the last check: must be {self._allowed}")
 
     def read_now_and_then(self, step: int) -> None:
-        """Read the flag if this has not been done for many steps.
+        """Read the flag if at least BETWEEN vector steps have passed since the last read by this method.
 
         Args:
             step: number of vector steps so far; it may jump when a state is restored.

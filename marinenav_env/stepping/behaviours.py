@@ -1,16 +1,16 @@
-"""Behaviours of vessels that no policy controls (``Scenario.scripted``), by their codes.
+"""Behaviours of scripted vessels (``Scenario.scripted``), which no policy controls.
 
-A code is the index of a name in ``levels.BEHAVIOURS``. Until its onset, a vessel keeps course and speed,
-and so does one of the behaviour ``keep`` for ever. From the onset on
+A behaviour has a code, the index of its name in ``levels.BEHAVIOURS``. A vessel keeps course and speed until the onset
+of its behaviour, and always with the behaviour ``keep``. From the onset on, a vessel with
 
-- ``act_late`` steers TURN to starboard of its first course for TURN_SECONDS, then for its goal;
+- ``act_late`` steers TURN to starboard of its initial course for TURN_SECONDS, then for its goal;
 - ``turn_wrong`` does the same to port;
-- ``stop`` goes full astern until it is slow, and then stays where it is;
-- ``speed_up`` goes full ahead on its first course;
-- ``lose_left`` and ``lose_right`` have no thrust on that side, and no longer change that of the other one.
+- ``stop`` goes full astern until it is slow, and then holds a speed of zero;
+- ``speed_up`` goes full ahead on its initial course;
+- ``lose_left`` or ``lose_right`` has no thrust on that side, and keeps the thrust of the other side constant.
 
-``see_nothing`` steers for its goal from the start, as if it were alone. Vessels that steer keep the speed
-at which they started. All of them ignore the other vessels.
+``see_nothing`` steers for its goal from the start of the episode. Vessels that steer keep the speed
+at which they started. All scripted vessels ignore the other vessels.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from marinenav_env.state import Extras, Scenario, State, Vessel
 from marinenav_env.support.validation import require
 
 KEEP, ACT_LATE, TURN_WRONG, STOP, SPEED_UP, LOSE_LEFT, LOSE_RIGHT, SEE_NOTHING = range(len(BEHAVIOURS))
-"""Codes of the behaviours."""
+"""Codes of the behaviours, which are their indices in levels.BEHAVIOURS."""
 TURN, TURN_SECONDS = math.radians(60.0), 8.0
-"""Change of course of a vessel that acts late or the wrong way (rad), and how long it lasts (s)."""
+"""Change of course of the behaviours act_late and turn_wrong (rad), and how long it lasts (s)."""
 SPEED, FULL = 2.0, 10.0
-"""Speed of vessels that steer but started at rest, and a speed that only full thrust approaches (m/s)."""
+"""Desired speed of vessels that steer but started at rest, and a desired speed that requires full thrust (m/s)."""
 SLOW = 0.6
-"""Speed below which a vessel that stops no longer goes full astern (m/s)."""
+"""Surge speed below which a vessel with the behaviour stop no longer goes full astern (m/s)."""
 
 
 def require_thrusters(scenario: Scenario, extras: Extras | None) -> None:
-    """Refuse vessels that misbehave without two thrusters, whose left and right thrust behaviours change.
+    """Raise ConfigError if a vessel that misbehaves lacks the two thrusters that behaviours control.
 
     Args:
-        scenario: batch [P].
+        scenario: scenarios, batch [P].
         extras: actuators, batch [P or 1]; None: all vessels have two thrusters.
 
     Raises:
-        ConfigError: when there is such a vessel.
+        ConfigError: when a vessel that misbehaves has an azimuth thruster or a rudder.
     """
     if scenario.behaviour is None or extras is None:
         return
@@ -56,12 +56,12 @@ def require_thrusters(scenario: Scenario, extras: Extras | None) -> None:
 
 
 def behaviour_rates(state: State, scenario: Scenario, vessel: Vessel, seconds: float) -> Tensor:
-    """Return the thrust rates of robots that behave as their scenario says.
+    """Return the thrust rates of robots that follow the behaviours of their scenario.
 
     Args:
-        state: batch [E], before the step.
-        scenario: batch [E], with behaviours and onsets.
-        vessel: parameters.
+        state: state before the step, batch [E].
+        scenario: scenarios with behaviours and onsets, batch [E].
+        vessel: vessel parameters, batch [E or 1].
         seconds: length of a control step (s).
 
     Returns:
@@ -81,7 +81,7 @@ def behaviour_rates(state: State, scenario: Scenario, vessel: Vessel, seconds: f
 def _steered_rates(
     state: State, scenario: Scenario, vessel: Vessel, seconds: float, code: Tensor, elapsed: Tensor
 ) -> Tensor:
-    """Return the thrust rates [E, R, 2] of the behaviours that steer, since ``elapsed`` [E, R] (s)."""
+    """Return the thrust rates [E, R, 2] (N/s) of behaviours that steer, ``elapsed`` [E, R] seconds after onset."""
     own = own_state(state, scenario.goal)
     first_speed = torch.linalg.vector_norm(scenario.velocity[..., :2], dim=-1)
     speed = torch.where(first_speed > 0.0, first_speed, SPEED)

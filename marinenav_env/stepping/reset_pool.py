@@ -1,8 +1,8 @@
-"""Reset pool: states on the device, made in advance, that episodes are reset to.
+"""Reset pool: states on the device, prepared in advance, that episodes are reset to.
 
-A reset needs no rejection loop, no host read and no new observation: the pool holds scenarios with
-their first state and observation. A sampled pool is refreshed by a few entries at a time during the
-run; a fixed pool is used in order.
+A reset needs no rejection loop, no host read and no new observation, because the pool holds scenarios with
+their initial state and observation. A sampled pool is refreshed during the run, a few entries at a time;
+a fixed pool is used in order.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from marinenav_env.support.validation import (
 
 _SAMPLER = "curriculum.sampler"
 _POOL = 2**31
-"""First environment number of the random numbers of pool entries."""
+"""Environment number from which the random numbers of pool entries start."""
 MOST, LEAST, PAIRS = 2048, 8, 2**22
-"""Most and fewest entries of a default reset pool, and most pairs of a robot and an object in it, whose
-first observations take a few seconds."""
+"""Largest and smallest default size of a reset pool, and largest number of pairs of a robot and an object in it, whose
+initial observations take a few seconds."""
 REFRESH, PARTS = 256, 8
-"""Default number of entries replaced by a refresh, and the inverse of its share of a smaller pool."""
+"""Default number of entries replaced by a refresh, and the number of refreshes that replace all of a smaller pool."""
 
 
 class Sampler(Protocol):
@@ -52,23 +52,23 @@ class Sampler(Protocol):
         """Number of robot slots R of every scenario."""
 
     def sample(self, level: Tensor, generator: torch.Generator) -> Scenario:
-        """Draw one scenario per entry.
+        """Draw one scenario per entry of ``level``.
 
         Args:
             level: [P] int64, index into the levels of the curriculum.
             generator: generator on the device of the scenarios.
 
         Returns:
-            Scenarios, batch [P]; the numbers of slots are the same in every call.
+            Scenarios, batch [P]; the numbers of slots must be the same in every call.
         """
 
 
 MakeSampler = Callable[[ScenarioConfig, tuple[Level, ...], torch.device, torch.dtype], Sampler]
-"""Function from the constraints, the levels, a device and a floating-point type to a sampler."""
+"""Factory of a sampler from the constraints on scenarios, the levels, a device and a floating-point type."""
 
 MakeResetState = Callable[[Scenario, Tensor, RandomSource | None], ResetState]
-"""Function that adds state and observation to scenarios [P], from their pool index [P] and the random
-source, if they were drawn, and returns reset states [P]."""
+"""Function that returns reset states [P] for scenarios [P], with state and observation. It also takes their pool index
+[P] and, if they were drawn, their random source (else None)."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ class Curriculum:
         require(is_multiple, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
 
     def _default_refresh(self, pool_is_given: bool) -> int:
-        """Return the default number of entries that a refresh replaces, a divisor of the size of the pool."""
+        """Return the default number of entries that a refresh replaces, a divisor of the pool's size."""
         if pool_is_given and self.pool_size % REFRESH == 0:
             return REFRESH
         most = max(1, min(REFRESH, self.pool_size // PARTS))
         return next(part for part in range(most, 0, -1) if self.pool_size % part == 0)
 
     def _default_size(self) -> int:
-        """Return the default size of the pool, a power of two, by the size of the fleets."""
+        """Return the default size of the pool, a power of two, from the largest number of robots and obstacles."""
         robots, obstacles = (
             max(getattr(level, name) for level in self.levels) for name in ("num_robots", "num_obstacles")
         )
@@ -131,22 +131,22 @@ class Curriculum:
         return max(LEAST, min(MOST, 1 << (affordable.bit_length() - 1)))
 
     def level_at(self, env_steps: int) -> int:
-        """Return the index of the level scheduled at an env-step; -1 for a mixture."""
+        """Return the index of the level that is scheduled at an env-step; -1 for a mixture of levels."""
         return sum(env_steps >= begin for begin in self.timesteps) - 1
 
 
 def as_scenarios(scenarios: Any) -> Any:
-    """Return a source of scenarios for MarineNavEnv: a Curriculum for None or a sampler, else the argument."""
+    """Return the scenarios for MarineNavEnv: a Curriculum for None or a sampler, else the argument itself."""
     if scenarios is None:
         return Curriculum()
     return Curriculum(sampler=scenarios) if hasattr(scenarios, "sample") else scenarios
 
 
 def make_sampler(curriculum: Curriculum, config: ScenarioConfig, device: torch.device, dtype: torch.dtype) -> Sampler:
-    """Make the sampler of a curriculum.
+    """Load or build the sampler of a curriculum.
 
     Raises:
-        ConfigError: when it cannot be loaded or is no sampler.
+        ConfigError: when the sampler cannot be loaded or is not a sampler.
     """
     source: Any = curriculum.sampler or CompleteSampler
     if isinstance(source, str):
@@ -162,13 +162,13 @@ def make_sampler(curriculum: Curriculum, config: ScenarioConfig, device: torch.d
 
 
 def first_entry(scenarios: Any, source: RandomSource) -> Tensor:
-    """Return the environment number of the first entry of a reset pool, for random numbers, [] int64.
+    """Return the environment number with which random numbers of a reset pool's entries start, [] int64.
 
-    Pools of the package's own samplers are the same for all batches of environments. Those of other
-    scenarios differ and are numbered one after another, since environment numbers end at 2^32.
+    Pools of the package's own sampler have the same numbers for all batches of environments. Pools of other
+    scenarios have different, consecutive numbers, because environment numbers end at 2^32.
 
     Args:
-        scenarios: a Curriculum, or the scenarios.
+        scenarios: a Curriculum, or a sequence of scenarios.
         source: random source of E environments.
     """
     entries = (scenarios.pool_size if scenarios.sampler else 0) if isinstance(scenarios, Curriculum) else len(scenarios)
@@ -181,70 +181,70 @@ class ResetPool(ABC):
     states: ResetState
     """Reset states, batch [P]."""
     counter: Tensor
-    """Counter that ``advance`` changes in place; it changes nothing else."""
+    """Counter of episodes or steps, the only tensor that ``advance`` changes, in place."""
     kept: Tensor | None = None
-    """[] int64: number of entries that refreshes did not replace so far, see
+    """[] int64, number of entries that refreshes failed to replace so far, see
     CompleteSampler.or_kept; None where this cannot happen."""
 
     @abstractmethod
     def next_index(self) -> Tensor | RandomSource:
-        """Return the entries of the pool that environments would start from next.
+        """Return the index of the pool entry from which each environment would start its next episode.
 
         Returns:
-            [E] int64; or the random source of the entries, see RandomSource.randint.
+            [E] int64 indices, or the random source from which RandomSource.randint draws them.
         """
 
     @abstractmethod
     def advance(self, done: Tensor | None) -> None:
-        """Advance the counter after environments have started from their entries.
+        """Advance the counter after environments have started episodes from the entries of ``next_index``.
 
         Args:
             done: [E] bool, environments that have started an episode; None: all.
         """
 
-    def rewind(self) -> None:  # noqa: B027 (the order matters to one kind)
-        """Return to the first entries, before all environments are reset."""
+    def rewind(self) -> None:  # noqa: B027 (only FixedPool has an order)
+        """Go back to the first entries of the pool, before all environments are reset."""
 
     def due(self, env_steps: int) -> list[Tensor]:
-        """Return the entries that ``replace`` should replace now; called once per vector step.
+        """Return the groups of entries that are due for replacement; called once per vector step.
 
         Args:
             env_steps: env-steps of the run so far, which a curriculum may depend on.
 
         Returns:
-            The first entry of every call of ``replace``, [] int64.
+            For each call of ``replace`` that is due, the index of the first entry to replace, [] int64.
         """
         return []
 
     def replace(self, begin: Tensor) -> None:
-        """Replace some entries in place; can be captured.
+        """Replace a group of entries in place; this can be captured in a CUDA graph.
 
         Args:
-            begin: first of these entries.
+            begin: index of the first entry to replace, [] int64.
         """
         raise NotImplementedError
 
     def refresh(self, env_steps: int) -> None:
-        """Replace the entries that are due; called once per vector step, on the host, instead of ``due``."""
+        """Replace all entries that are due; called once per vector step, instead of ``due`` and ``replace``."""
         for begin in self.due(env_steps):
             self.replace(begin)
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that changes during a run."""
+        """Return all tensors and numbers of the pool that change during a run."""
 
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state from ``state_dict``."""
+        """Restore the pool from the result of ``state_dict``."""
 
 
 def require_robots(scenarios: Scenario, source: str, waits: bool = True) -> None:
-    """Refuse scenarios without any robot.
+    """Raise ConfigError if a scenario has no robot.
 
     Args:
-        scenarios: batch [P].
-        source: source of the scenarios, for the message.
-        waits: whether to check also on devices where a host read waits.
+        scenarios: scenarios, batch [P].
+        source: source of the scenarios, for the error message.
+        waits: True to check even on devices where a host read waits for earlier work.
 
     Raises:
         ConfigError: when a scenario has no robot.
@@ -257,18 +257,18 @@ def require_robots(scenarios: Scenario, source: str, waits: bool = True) -> None
 
 
 class SampledPool(ResetPool):
-    """Reset states of drawn scenarios, refreshed during the run.
+    """Pool of reset states of drawn scenarios, refreshed during the run.
 
-    A few entries are replaced every few steps, and all of them when the level changes. Random
+    ``refresh_size`` entries are replaced every ``refresh_interval`` steps, and all when the level changes. Random
     numbers follow from the seed, the number of the entry or environment, and the number of calls of
     ``advance``.
 
     Args:
         sampler: sampler of the scenarios.
         curriculum: levels, schedule and size of the pool.
-        make_reset_state: function that adds state and observation.
+        make_reset_state: function that adds state and observation to scenarios.
         source: random source of E environments; it is not changed.
-        generator: generator of the curriculum's own sampler, if it has one.
+        generator: generator that is passed to a user's sampler; its device is that of the pool.
     """
 
     def __init__(
@@ -291,7 +291,7 @@ class SampledPool(ResetPool):
         self._rows = torch.arange(size, device=device)
         self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
-        # A user's sampler may draw other numbers of robots than its levels require.
+        # A user's sampler may draw fewer or more robots than its levels require.
         self._complete = sampler if type(sampler) is CompleteSampler else None
         if self._complete is not None and not self._complete.asks:
             self.kept = torch.zeros((), dtype=torch.int64, device=device)
@@ -301,16 +301,16 @@ class SampledPool(ResetPool):
         self.counter = self._source.step
 
     def next_index(self) -> RandomSource:
-        """Return the random source of entries, all with equal probability."""
+        """Return the random source from which the next entries are drawn, all with equal probability."""
         return self._source._replace(step=self._source.step + 1).of(START)
 
     def advance(self, done: Tensor | None) -> None:
         """Advance the step of the random numbers; ``done`` has no effect."""
-        # In place: a captured reset reads the memory of the step.
+        # In place, because a captured reset reads the memory of the step.
         self._source.step.add_(1)
 
     def due(self, env_steps: int) -> list[Tensor]:
-        """See ResetPool; all entries are due when the level changes, else some at every interval."""
+        """Return the groups of entries to replace now: all when the level changes, one at every refresh interval."""
         begins: list[Tensor] = []
         level = self._curriculum.level_at(env_steps)
         if level != self._level:
@@ -324,7 +324,7 @@ class SampledPool(ResetPool):
         return begins
 
     def replace(self, begin: Tensor) -> None:
-        """See ResetPool; ``refresh_size`` entries are drawn from the current level."""
+        """Replace ``refresh_size`` entries from ``begin`` on by new ones, drawn from the current level or mixture."""
         rows, drawn = begin + self._rows, self._draw(begin, refresh=True)
         if self._curriculum.sampler:
             require_robots(drawn.scenario, _SAMPLER, waits=False)
@@ -332,14 +332,14 @@ class SampledPool(ResetPool):
             self.states.get(name).index_copy_(0, rows, drawn.get(name))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return pool, level and counters."""
+        """Return the reset states, the current level and the counters."""
         counters = {"level": self._level, "cursor": self._cursor, "ticks": self._ticks}
         tensors = {"step": self._source.step, "kept": self.kept}
         counted = {name: tensor.clone() for name, tensor in tensors.items() if tensor is not None}
         return {"states": self.states.to_tensordict().to_dict(), **counters, **counted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore pool, level and counters."""
+        """Restore the reset states, the current level and the counters."""
         restore(self.states, state["states"])
         level, cursor, ticks = (state[name] for name in ("level", "cursor", "ticks"))
         size, curriculum = self._curriculum.refresh_size, self._curriculum
@@ -354,12 +354,12 @@ class SampledPool(ResetPool):
             restore({"kept": self.kept}, {"kept": state["kept"]})
 
     def _set_level(self, level: int) -> None:
-        """Draw from another level from now on, also in a captured ``replace``, which reads the tensor."""
+        """Set the level that scenarios are drawn from, also for a captured ``replace``, which reads its tensor."""
         self._level = level
         self._device_level.fill_(level)
 
     def _draw(self, begin: Tensor, refresh: bool = False) -> ResetState:
-        """Draw refresh_size reset states of the current level or mixture, for entries from ``begin`` on."""
+        """Draw ``refresh_size`` reset states of the current level or mixture, for the entries from ``begin`` on."""
         size, rows = self._curriculum.refresh_size, begin + self._rows
         source = self._source._replace(environment=self._first + rows)
         if self._curriculum.timesteps:
@@ -368,7 +368,7 @@ class SampledPool(ResetPool):
             chance = source.of(LEVEL).uniform((size,), torch.float32)
             last = len(self._cumulative) - 1
             level = torch.searchsorted(self._cumulative, chance, right=True).clamp_max(last)
-        # Only the package's own samplers draw by counter.
+        # Only the package's own sampler accepts the counter-based source.
         numbers: Any = self._generator if self._curriculum.sampler else source
         scenario = self._sampler.sample(level, numbers)
         if self._complete is not None and self.kept is not None:
@@ -383,15 +383,15 @@ class SampledPool(ResetPool):
 
 
 class FixedPool(ResetPool):
-    """Reset states of a given list of scenarios, used in order.
+    """Pool of reset states of given scenarios, used in order.
 
-    Environment e starts with scenario e, then takes e + E, e + 2 E and so on, modulo P. Where an
+    Environment e starts with scenario e, then uses e + E, e + 2 E and so on, modulo P. Where an
     environment returns to its first scenario before it has used all P, it continues with
-    the next one, so that in the long run every environment takes every scenario equally often.
+    the next one, so every environment uses every scenario equally often in the long run.
 
     Args:
         scenario: scenarios, batch [P].
-        make_reset_state: function that adds state and observation.
+        make_reset_state: function that adds state and observation to scenarios.
         num_envs: number of environments E.
     """
 
@@ -403,36 +403,36 @@ class FixedPool(ResetPool):
         self._round = math.lcm(size, num_envs)
 
     def next_index(self) -> Tensor:
-        """Return the next scenarios of all environments."""
+        """Return the index of the next scenario of every environment, [E] int64."""
         number, size, stride = self.counter, self.states.batch_size[0], len(self._first)
-        # After a round the scenarios of an environment repeat; shift them unless it used all P.
+        # After a round, the scenarios of an environment repeat; shift them unless it has used all P.
         shift = number // self._round if self._round < size * stride else 0
         return (number + shift) % size
 
-    # In place: a captured reset reads the memory of the counter.
-
     def advance(self, done: Tensor | None) -> None:
-        """Advance the counters of environments that have started an episode."""
+        """Advance the counters of the environments that have started an episode."""
+        # In place, because a captured reset reads the memory of the counter.
         self.counter.add_(1 if done is None else done, alpha=len(self._first))
 
     def rewind(self) -> None:
-        """Return to the first scenario of every environment."""
+        """Go back to the first scenario of every environment."""
         self.counter.copy_(self._first)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the pool and the numbers of the next episodes."""
+        """Return the reset states and the counters of the environments' next episodes."""
         return {"states": self.states.to_tensordict().to_dict(), "next": self.counter.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the pool and the numbers of the next episodes."""
+        """Restore the reset states and the counters of the environments' next episodes."""
         restore(self.states, state["states"])
         self.counter.copy_(state["next"])
 
 
 def _arrange(states: ResetState) -> ResetState:
-    """Return the states with entries adjacent in memory on devices whose kernels read them in a step.
+    """Return the states in the memory layout in which the device gathers them fastest.
 
-    A CPU gathers only the few entries that episodes start from, one after another.
+    Where launches dominate, entries are adjacent in memory. A CPU gathers only the few entries that episodes
+    start from, one after another, for which the states keep their layout.
     """
     if not launches_dominate(states.scenario.goal.device):
         return states
@@ -440,7 +440,7 @@ def _arrange(states: ResetState) -> ResetState:
 
 
 def restore(target: Any, values: dict[Any, Any]) -> None:
-    """Copy a nested dict of tensors into a tensorclass or tensordict of the same structure.
+    """Copy a nested dict of tensors, in place, into a tensorclass, tensordict or dict of the same structure.
 
     Raises:
         RuntimeError: when a tensor is missing or unknown, has another type or shape (copying alone

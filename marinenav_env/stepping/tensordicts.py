@@ -1,4 +1,4 @@
-"""Conversion of the world to TorchRL's keys."""
+"""Conversion of steps of the world to tensordicts with TorchRL's keys."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def as_tensordict(
     device: torch.device,
     statistics: Tensor | None = None,
 ) -> TensorDictBase:
-    """Return a step, or the start of one, under the keys of MarineNavEnv.
+    """Return the result of a step, or the observation before a step, under the keys of MarineNavEnv, batch [E].
 
     Args:
-        observation: observations of all robots, batch [E, R]; or [E, R, D].
-        active: [E, R] bool: robots that are active and controlled by actions.
-        outcome: outcome of the step; None at the start of one.
+        observation: observations of all robots, batch [E, R], or flat as a tensor [E, R, D].
+        active: [E, R] bool, robots that are active and controlled by actions.
+        outcome: outcome of the step; None for the observation before a step.
         device: device of all tensors.
         statistics: [E, S] statistics of the episodes so far; None: not requested.
     """
     group: dict[str, Any] = {"observation": observation, "mask": active}
     if outcome is None:
-        # During an episode a robot that has ended stays done; an absent one always is.
+        # A robot that has ended stays done until the episode is over; an absent robot is always done.
         ended = ~active[..., None]
         never = torch.zeros_like(ended)
         group |= {"done": ended, "terminated": ended.clone(), "truncated": never}
@@ -50,13 +50,13 @@ def as_tensordict(
         }
     if statistics is not None:
         root[STATISTICS] = statistics
-    # The device is stated for every part: otherwise all tensors are converted.
+    # The device is given for every part, because otherwise all tensors are converted.
     robots = TensorDict(group, active.shape, device)
     return TensorDict({GROUP: robots, **root}, active.shape[:1], device)
 
 
 def carry_over(before: TensorDictBase, after: TensorDictBase) -> None:
-    """Copy entries that only ``before`` has to ``after``, at any depth."""
+    """Add the entries of ``before`` that ``after`` lacks to ``after``, at any depth."""
     for name, value in before.items():
         nested = is_tensor_collection(value)
         if name not in after.keys():  # noqa: SIM118

@@ -1,7 +1,7 @@
-"""World: dynamics, observation, rules of the sea, reward and endings in one step.
+"""World: dynamics, observation, COLREGs, reward and endings in one control step.
 
-A control step is a pure function of tensors without host reads, and its random numbers follow from a
-counter, so that it compiles into one graph and can be captured.
+A control step is a pure function of tensors without host reads, and its random numbers come from a counter-based
+source, so it compiles into one graph and can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -55,14 +55,15 @@ from marinenav_env.stepping.behaviours import behaviour_rates
 from marinenav_env.support.validation import require
 
 _MISSED, _ENTRIES = 1, 2
-"""Purposes of random numbers: perception has 0, and further sensors count up from the last."""
+"""Purposes of the random numbers for missed detections and for the first further sensor, from which the other further
+sensors count up; perception has the purpose 0."""
 
 
 def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
-    """Return the state at the start of an episode.
+    """Return the state of the robots at the start of episodes, batch [E].
 
     Args:
-        scenario: batch [E].
+        scenario: scenarios, batch [E].
         core_radius: [E or 1] radius of the vortex cores (m).
     """
     x, y = scenario.start.unbind(-1)
@@ -84,7 +85,7 @@ def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
 
 
 def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tensor, config: WorldConfig) -> State:
-    """Return the state after the motion of a control step, before collisions and arrivals."""
+    """Return the state after the motion of a control step, with flags of collision and arrival not yet updated."""
     weather, pending, force = parameters.weather, state.pending, None
     if weather is not None and pending is not None:
         rates, pending = delayed(rates, pending, weather.delay)
@@ -93,7 +94,7 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
             kept = ~scenario.scripted
             force = kept * force[0], kept * force[1], kept * force[2]
     if scenario.scripted is not None and scenario.behaviour is not None:
-        # Not delayed: a behaviour follows from the state.
+        # Behaviours are not delayed, because they follow from the state.
         behaving = behaviour_rates(state, scenario, parameters.vessel, config.dt * config.substeps)
         rates = torch.where(scenario.scripted[..., None], behaving, rates)
     new = move(state, rates, scenario, parameters, config.dt, config.substeps, force)
@@ -118,27 +119,27 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
 
 
 class StepNoise(NamedTuple):
-    """Random numbers of one observation."""
+    """Random numbers of one observation of every robot."""
 
     perception: Noise
-    """Noise of the objects."""
+    """Noise of the measured objects."""
     entries: tuple[Tensor | None, ...]
-    """Noise of every further sensor."""
+    """Noise of every further sensor; None for a sensor without noise."""
     missed: Tensor | None = None
-    """[E, R, M] uniform on [0, 1), for missed detections; None without weather."""
+    """[E, R, M] numbers uniform on [0, 1), for missed detections; None without weather."""
 
 
 class StepResult(NamedTuple):
-    """Result of a step."""
+    """Result of a control step of all environments."""
 
     world: WorldState
-    """State that the next step starts from, after new episodes."""
+    """State that the next step starts from, after resets to new episodes."""
     observation: TensorDict
-    """Observation after the step, before new episodes; batch [E]."""
+    """Observation after the step, before resets to new episodes; batch [E]."""
     controlled: Tensor
-    """[E, R] bool: robots that are active and controlled by actions, before new episodes."""
+    """[E, R] bool, robots that are active after the step and controlled by actions, before resets to new episodes."""
     outcome: Outcome
-    """Outcome of the step."""
+    """Collisions, arrivals, rewards and endings of the step, batch [E]."""
 
 
 class World:
@@ -146,15 +147,15 @@ class World:
 
     Args:
         config: configuration shared by all environments.
-        quantiles: von Mises quantile table of the radius noise.
-        continuous: whether actions are continuous or indices of pairs of thrust changes.
-        compile_step: whether ``step`` is compiled (fullgraph).
+        quantiles: von Mises quantile table of the radius noise, [rows, points].
+        continuous: True for continuous actions, False for indices of pairs of thrust changes.
+        compile_step: whether ``advance``, the computation of ``step``, is compiled (fullgraph).
         weather: whether the parameters have weather.
         statistics: whether statistics of episodes are accumulated.
-        kernel: factory of a kernel that replaces ``advance``; None: no kernel.
+        kernel: factory of a kernel that replaces ``advance``; None: PyTorch's operators.
 
     Raises:
-        ConfigError: when a part that the configuration names cannot be used.
+        ConfigError: when a sensor, reward or kernel that the configuration names cannot be used.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class World:
     ) -> None:
         self.config, self.quantiles, self.continuous = config, quantiles, continuous
         self.statistics = statistic_names(config) if statistics else ()
-        """Names of the statistics of an episode, if they are accumulated."""
+        """Names of the accumulated statistics of an episode; empty if none are accumulated."""
         self.weather = weather
         self.sensors = entry_sensors(config)
         self.entries = describe_entries(config, self.sensors)
@@ -187,33 +188,33 @@ class World:
         noise: StepNoise | RandomSource,
         episodes: NewEpisodes | None = None,
     ) -> StepResult:
-        """Advance every environment by one control step, and start episodes where one has ended.
+        """Advance every environment by one control step, and start new episodes where one has ended.
 
         Args:
             world: state before the step; it is not changed.
-            action: [E, R, 2] in [-1, 1], or [E, R] index of a pair of thrust changes; those of
+            action: [E, R, 2] in [-1, 1], or [E, R] indices of pairs of thrust changes; actions of
                 inactive robots have no effect.
             noise: random numbers of the observation, or their random source.
             episodes: reset states for environments whose episode has ended; None: no resets.
 
         Returns:
-            The result. The observation is that of the robots active before the step: a robot that
-            ends in this step still observes, and is still observed by the others.
+            Result of the step. The robots that were active before the step observe and are observed,
+            including those that end in this step.
 
         Raises:
-            ConfigError: when actions are of another shape or type; see also actions.unusable.
+            ConfigError: when actions have another shape or type; values are not checked.
         """
         now, parameters = world
         check_form(action, now.state.active.shape, self.continuous)
         if self.statistics and now.statistics is None:
             now = now.clone(recurse=False)
             now.statistics = self._no_statistics(now.scenario)
-        # Always in the same layout, since every layout needs its own compiled code.
+        # Actions always have the same memory layout, because every layout needs its own compiled code.
         action = environments_innermost(action)
         if episodes is None:
             after, _, *rest = self._advance(now, parameters, action, noise)
             return StepResult(WorldState(after, parameters), *rest)
-        # Shared parameters are passed only once, since compiled code checks all tensors.
+        # Shared parameters are passed only once, because compiled code checks every tensor argument.
         (pool, starts), entry, allowed = episodes
         others = None if starts.batch_size[0] == 1 else starts
         after, changed, *rest = self._advance(now, parameters, action, noise, pool, others, entry, allowed)
@@ -230,21 +231,21 @@ class World:
         entry: Any = None,
         allowed: Tensor | None = None,
     ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
-        """Make a step from and to tensors; this function is compiled.
+        """Compute the tensors of ``step``; this is the function that is compiled or replaced by a kernel.
 
         Args:
-            now: batch [E], before the step.
-            parameters: batch [E or 1].
-            action: actions as of ``step``.
-            noise: random numbers or random source as of ``step``.
-            pool: states that new episodes start from, batch [P]; None: no new episodes.
-            others: parameters of these states, batch [P]; None if all environments share them.
-            entry: entries of the pool, as in NewEpisodes.
-            allowed: environments that may start an episode, as in NewEpisodes.
+            now: scenario, state and observation before the step, batch [E].
+            parameters: parameters, batch [E or 1].
+            action: actions, like those of ``step``.
+            noise: random numbers of the observation, or their random source.
+            pool: initial states of new episodes, batch [P]; None: no new episodes.
+            others: parameters of ``pool``, batch [P]; None if all environments share ``parameters``.
+            entry: indices of entries of the pool [E], or their random source, as in NewEpisodes.
+            allowed: [E] bool, environments that may start an episode, as in NewEpisodes.
 
         Returns:
-            The state that the next step starts from, its parameters unless they are shared, and the
-            remaining fields of StepResult.
+            The state that the next step starts from, its parameters (None if ``others`` is None or there is no
+            ``pool``), and the remaining fields of StepResult.
         """
         state, scenario = now.state, now.scenario
         if isinstance(noise, RandomSource):
@@ -283,14 +284,14 @@ class World:
         entries: dict[str, Tensor],
         seen: Observation,
     ) -> Outcome:
-        """Return the outcome of a step: collisions, arrivals, rewards and endings.
+        """Return collisions, arrivals, rewards and endings of a step, and set the flags of ``moved``.
 
         Args:
-            before: batch [E], before the step.
-            parameters: batch [E or 1].
-            moved: state after the motion; its flags are set.
-            entries: entries of the observation by name.
-            seen: measurements of perception.
+            before: scenario, state and statistics before the step, batch [E].
+            parameters: parameters, batch [E or 1].
+            moved: state after the motion, batch [E]; its flags (and duties, if any) are updated.
+            entries: entries of the observation after the motion, by name.
+            seen: measurements of perception after the motion.
         """
         config, vessel = self.config, parameters.vessel
         state, scenario = before.state, before.scenario
@@ -354,30 +355,30 @@ class World:
         return kept
 
     def _no_statistics(self, scenario: Scenario) -> Tensor:
-        """Return the statistics [E, S] at the start of episodes."""
+        """Return the statistics at the start of episodes, zeros [E, S]."""
         size = *scenario.batch_size, len(self.statistics)
         return environments_innermost(scenario.goal.new_zeros(size))
 
     def begin(self, pool: WorldState, index: Tensor) -> WorldState:
-        """Start new episodes in all environments.
+        """Return the state of new episodes in all environments, batch [E].
 
         Args:
-            pool: states that episodes start from, batch [P].
-            index: [E] int64, entries of the pool for the environments.
+            pool: initial states of episodes, batch [P].
+            index: [E] int64, index of the pool entry of each environment.
         """
         now = pool.now[index].apply(environments_innermost)
         shared = pool.parameters.batch_size[0] == 1
         return WorldState(now, pool.parameters if shared else pool.parameters[index])
 
     def check(self, world: WorldState, action: Tensor) -> None:
-        """Make a step, not compiled, to check the user's parts.
+        """Make one step without compilation, to check the sensors and the reward that the user supplies.
 
         Args:
             world: any state of the world.
-            action: actions as of ``step``.
+            action: actions, like those of ``step``.
 
         Raises:
-            ConfigError: when an entry or the reward is of another shape or type than it should be.
+            ConfigError: when an entry of the observation or the reward has another shape or type than required.
         """
         now, parameters = world
         dtype, robots = now.state.pose.dtype, now.state.active.shape
@@ -395,9 +396,9 @@ class World:
         """Draw the noise of one observation of every robot.
 
         Args:
-            source: random source; every kind of noise is a purpose.
-            scenario: batch [E], for its shapes.
-            dtype: floating-point type.
+            source: random source of E environments; every kind of noise has its own purpose.
+            scenario: scenarios, batch [E], which determine the shapes.
+            dtype: floating-point type of the numbers.
         """
         environments, robots = scenario.robot_mask.shape
         objects = robots + scenario.obstacle_mask.shape[-1]
@@ -415,16 +416,16 @@ class World:
     def observe(
         self, state: State, scenario: Scenario, parameters: Parameters, noise: StepNoise
     ) -> tuple[dict[str, Tensor], Observation]:
-        """Measure every entry of the observation.
+        """Return every entry of the observation, measured by perception and the further sensors.
 
         Args:
-            state: batch [E]; active robots observe and are observed.
-            scenario: batch [E].
-            parameters: batch [E or 1].
+            state: state of the robots, batch [E]; active robots observe and are observed.
+            scenario: scenarios, batch [E].
+            parameters: parameters, batch [E or 1].
             noise: random numbers of the observation.
 
         Returns:
-            The entries by name, and the measurements of perception.
+            Entries by name, each [E, R, ...], and the measurements of perception, which are among them.
         """
         missed = None
         if parameters.weather is not None and noise.missed is not None:
@@ -448,16 +449,16 @@ class World:
         return entries, seen
 
     def first(self, scenario: Scenario, parameters: Parameters, source: RandomSource) -> ResetState:
-        """Return state and observation at the start of episodes.
+        """Return the initial state and observation of a batch of episodes.
 
         Args:
-            scenario: batch [P].
-            parameters: batch [P or 1].
-            source: random source of the noise of the observation, P environments.
+            scenario: scenarios, batch [P].
+            parameters: parameters, batch [P or 1].
+            source: random source of the observation noise, of P environments.
         """
         scripted = scenario.scripted
         if scripted is not None:
-            # Scripted robots keep their speed, and so do others that the scenario gives no thrust.
+            # Scripted robots get the thrust that keeps their speed, and so do others without a thrust in the scenario.
             scenario = scenario.clone(recurse=False)
             stated = scenario.thrust.any(-1, keepdim=True) & ~scripted[..., None]
             steady = steady_setpoint(scenario.velocity, parameters.vessel, parameters.extras)
@@ -484,7 +485,7 @@ class World:
         )
 
     def _rates(self, action: Tensor, vessel: Vessel) -> Tensor:
-        """Return the commanded thrust rates [E, R, 2] of actions (N/s)."""
+        """Convert actions to commanded thrust rates [E, R, 2] (N/s)."""
         if self.continuous:
             return continuous_rates(action.to(vessel.max_thrust_rate.dtype), vessel)
         return discrete_rates(action.to(torch.int64), vessel)

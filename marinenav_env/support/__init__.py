@@ -1,1 +1,1 @@
-"""Checks of values, plugins, files and optional packages."""
+"""Support: checks of values, seeds, plugins, files and optional packages."""

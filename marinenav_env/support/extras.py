@@ -9,10 +9,10 @@ from marinenav_env.support.validation import ConfigError
 
 
 def need(name: str, extra: str) -> Any:
-    """Import a package that an extra installs.
+    """Import and return an optional package or module, which an extra installs.
 
     Args:
-        name: name of the package or module.
+        name: name of the package, or of a module in it.
         extra: name of the extra in setup.cfg.
 
     Raises:

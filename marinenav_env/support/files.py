@@ -1,4 +1,4 @@
-"""Safe reading and writing: files that may block or fill memory, and inputs, are refused."""
+"""Safe access to files: refuse to read what may block or fill memory, and to overwrite inputs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, BinaryIO
 from marinenav_env.support.validation import ConfigError, brief, require
 
 _inputs: set[tuple[int, int]] | None = None
-"""Device and inode number of the files that were read; None outside of kept_inputs."""
+"""Device and inode numbers of the files that were read; None outside of kept_inputs."""
 LARGEST_TEXT = 48 * 2**20
-"""Most bytes of a text file; parsed, it takes up to 30 times as many."""
+"""Largest size of a text file (bytes); its parsed content takes up to 30 times as much memory."""
 
 
 @contextmanager
 def kept_inputs() -> Iterator[None]:
-    """Let require_output refuse files that were read within this context, also by another name."""
+    """Protect files that are read in this context from being overwritten, also by another name; see require_output."""
     global _inputs
     _inputs = set()
     try:
@@ -32,20 +32,20 @@ def kept_inputs() -> Iterator[None]:
 
 
 def keep(status: os.stat_result) -> None:
-    """Register a file as read, see kept_inputs."""
+    """Register a file as read, so that it is protected in the context of kept_inputs."""
     if _inputs is not None:
         _inputs.add((status.st_dev, status.st_ino))
 
 
 def require_output(path: Path) -> None:
-    """Refuse to overwrite a file that was read within kept_inputs, or that is not a regular file.
+    """Refuse to overwrite a file that was read in the context of kept_inputs, or that is not a regular file.
 
     Raises:
-        ConfigError: when this is such a file.
+        ConfigError: when the path is that of such a file.
     """
     try:
         status = path.stat()
-    except (OSError, ValueError):  # writing will raise the error
+    except (OSError, ValueError):  # writing will raise an error
         return
     require(stat.S_ISREG(status.st_mode), "output", str(path), "a new or a regular file")
     read = (status.st_dev, status.st_ino) in (_inputs or ())
@@ -56,7 +56,7 @@ def check_outputs(*paths: Path) -> None:
     """Refuse output files that cannot be written, before their content is computed.
 
     Raises:
-        ConfigError: when one cannot be written, or is named twice; see also require_output.
+        ConfigError: when a file cannot be written, or is named twice; see also require_output.
     """
     for number, path in enumerate(paths):
         require(path.name != "", "output", str(path), "the name of a file")
@@ -67,10 +67,10 @@ def check_outputs(*paths: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a folder that cannot be written to and cannot be made.
+    """Refuse a folder that cannot be written to or created.
 
     Raises:
-        ConfigError: when it is such a folder.
+        ConfigError: when the path is that of such a folder.
     """
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     _try_writing(existing, f"{path}: the folder cannot be made, or not written to")
@@ -96,18 +96,18 @@ def open_regular(path: str | Path, what: str, largest: float) -> BinaryIO:
 
     Args:
         path: path of the file.
-        what: kind of file for messages, as in "a scenario file".
-        largest: most bytes that it may have.
+        what: kind of file for messages, such as "a scenario file".
+        largest: largest size that the file may have (bytes).
 
     Raises:
-        ConfigError: when there is none, it is not a regular file, or it is too large.
+        ConfigError: when there is no such file, it is not a regular file, or it is too large.
     """
 
     def refusal(reason: object) -> ConfigError:
         return ConfigError(f"{path}: cannot be read as {what} ({reason})")
 
     try:
-        # Opened without waiting: a pipe may have no writer.
+        # Opened without blocking, since a pipe may have no writer.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
         raise refusal(error.strerror) from error
@@ -123,7 +123,7 @@ def open_regular(path: str | Path, what: str, largest: float) -> BinaryIO:
 
 
 def read_text(path: str | Path, what: str) -> str:
-    """Read a text file of at most LARGEST_TEXT bytes; see open_regular.
+    """Return the content of a text file of at most LARGEST_TEXT bytes; see open_regular.
 
     Raises:
         ConfigError: when it cannot be read, or is not UTF-8.
@@ -136,7 +136,7 @@ def read_text(path: str | Path, what: str) -> str:
 
 
 def read_json(path: str | Path, what: str) -> Any:
-    """Read a JSON file; see read_text.
+    """Return the parsed content of a JSON file; see read_text.
 
     Raises:
         ConfigError: when it cannot be read, or is not JSON.
@@ -145,15 +145,15 @@ def read_json(path: str | Path, what: str) -> Any:
 
 
 def parse_json(text: Any, name: str, what: str) -> Any:
-    """Parse JSON.
+    """Parse JSON and return its content; repeated keys of an object are refused.
 
     Args:
-        text: the JSON.
+        text: JSON text.
         name: source of the text, for messages.
         what: kind of file, for messages.
 
     Raises:
-        ConfigError: when it is no text, or no JSON, or an object has a key twice.
+        ConfigError: when it is not text or not JSON, or an object has a key twice.
     """
     try:
         return json.loads(text, object_pairs_hook=_object)
@@ -163,10 +163,10 @@ def parse_json(text: Any, name: str, what: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object, without repeated keys: Python would take the last of several values.
+    """Return the members of a JSON object; refuse repeated keys, of which Python would take the last value.
 
     Raises:
-        ValueError: when a key is there twice.
+        ValueError: when the object has a key twice.
     """
     members = dict(pairs)
     if len(members) < len(pairs):

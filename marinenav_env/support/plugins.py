@@ -3,7 +3,7 @@
 A part is named ``package.module:Name``, or by the name of an entry point that an installed package
 registers in the group of the part. Importing a module runs its code, and configuration files and
 checkpoints name parts. A name from a file is therefore imported only if an installed entry point
-registers it, or if the user named it on the command line (or called ``allow``).
+registers it, or if the user gave it as a command-line argument (or called ``allow``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SCENARIOS = "marinenav.scenarios"
 
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LONGEST = 120
-"""Most characters of a reference, so that messages stay readable."""
+"""Largest number of characters of a reference, so that messages stay readable."""
 _allowed: set[str] = set()
 
 
@@ -52,7 +52,7 @@ def allow(*references: str) -> None:
 
 
 def allowed() -> tuple[str, ...]:
-    """Return the references passed to ``allow``, for child processes."""
+    """Return the references passed to ``allow``, to pass them on to child processes."""
     return tuple(sorted(_allowed))
 
 
@@ -63,12 +63,12 @@ def _entry_points(group: str) -> EntryPoints:
 
 @cache
 def _read_entry_points(group: str, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
-    # Reading them opens a file of every installed package, and every configuration asks for them.
+    # Cached, since reading them opens a file of every installed package, and every configuration needs them.
     return metadata.entry_points(group=group)
 
 
 def _changed(folder: str) -> int:
-    """Return when a folder last changed (ns); 0 if there is none."""
+    """Return the time at which a folder last changed (ns); 0 if there is no such folder."""
     with suppress(OSError):
         return os.stat(folder or ".").st_mtime_ns  # noqa: PTH116
     return 0
@@ -80,9 +80,9 @@ def registered(group: str) -> tuple[str, ...]:
 
 
 def reference_of(group: str, name: str) -> str:
-    """Return ``package.module:Name`` of an entry point's name; any other text unchanged.
+    """Return ``package.module:Name`` for the name of an entry point; return any other text unchanged.
 
-    Files thus name the package that they need, and not only the entry point.
+    Files that hold the result thus name the package that they need, and not only the entry point.
     """
     return next((_reference(point) for point in _entry_points(group) if point.name == name), name)
 
@@ -116,17 +116,17 @@ def resolve(group: str, reference: str) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Return an error of the user's code as one short line with its type."""
+    """Return an error of user-defined code as one short line with its type."""
     text = str(error).splitlines()
     return f"{type(error).__name__}: {text[0][:_LONGEST]}" if text else type(error).__name__
 
 
 def describe_error(error: BaseException, modules: Collection[str]) -> str:
-    """Return type, text and place of an error of the user's code, and the attributes that exist.
+    """Describe an error of user-defined code: type, text, place, and existing attributes if one was missing.
 
     Args:
-        error: the exception.
-        modules: names of the modules of the user's parts.
+        error: exception that the code raised.
+        modules: names of the modules with the user-defined parts.
     """
     files = {getattr(sys.modules.get(name), "__file__", None) for name in modules}
     frames = traceback.extract_tb(error.__traceback__)
@@ -149,7 +149,7 @@ def _is_reference(text: object) -> bool:
 
 
 def _load(reference: str) -> Any:
-    """Import a part.
+    """Import and return the object that a reference names.
 
     Raises:
         ConfigError: when the module cannot be imported or has no such attribute.

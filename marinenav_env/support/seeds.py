@@ -1,4 +1,4 @@
-"""Conversion of seeds, and random seeds where none is given."""
+"""Conversion of seeds to int, and random seeds where none is given."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def as_seed(seed: Any, key: str = "seed") -> int:
         key: name of the argument, for the message.
 
     Raises:
-        ConfigError: when it is anything else, such as a truth value or a float.
+        ConfigError: when it is anything else, such as a bool or a float.
     """
     if seed is None:
         return secrets.randbits(63)
@@ -37,7 +37,7 @@ def joint_seed(seeds: Any, count: int) -> int:
     """Return one seed derived from a seed, or from a list with one seed per world.
 
     Raises:
-        ConfigError: when it is no seed, or the list has not ``count`` seeds.
+        ConfigError: when it is not a seed, or the list does not have ``count`` seeds.
     """
     if not isinstance(seeds, list | tuple | np.ndarray) or getattr(seeds, "ndim", 1) == 0:
         return as_seed(seeds)

@@ -27,17 +27,17 @@ from typing import (
 )
 
 _LONGEST_VALUE, _LONGEST_MESSAGE = 120, 380
-"""Most characters of a value in a message, and of a message."""
+"""Largest number of characters of a value in a message, and of a whole message."""
 LARGEST_NUMBER, LARGEST_WHOLE = 1e30, 2**53
-"""Largest magnitude of numbers, within single precision, and of whole numbers on a device."""
+"""Largest magnitude of numbers, within single precision, and of whole numbers, exact in double precision."""
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class ConfigError(ValueError):
-    """Error of a setting, file or argument that cannot be used; its text is one sentence for the user.
+    """Error raised for a setting, file or argument that cannot be used; its text is one sentence for the user.
 
     Args:
-        message: the sentence; it is put on one line, and shortened in the middle if it is too long.
+        message: text of the error; it is put on one line, and shortened in the middle if it is too long.
     """
 
     def __init__(self, message: str) -> None:
@@ -60,12 +60,12 @@ def brief(value: object) -> str:
 
 
 def require(condition: bool, key: str, value: object, allowed: str) -> None:
-    """Refuse a value.
+    """Raise an error that names a setting, its value and what is allowed, unless a condition holds.
 
     Args:
         condition: whether the value is valid.
         key: dotted name of the setting.
-        value: the value.
+        value: value of the setting, for the message.
         allowed: description of valid values that completes "must be ...".
 
     Raises:
@@ -76,7 +76,7 @@ def require(condition: bool, key: str, value: object, allowed: str) -> None:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a value is a finite number (a truth value is not)."""
+    """Return whether a value is a finite number (a bool is not)."""
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # a whole number of hundreds of digits
@@ -84,7 +84,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Return whether a value is a whole number from 0 to 2^63 - 1 (a truth value is not)."""
+    """Return whether a value is a whole number from 0 to 2^63 - 1 (a bool is not)."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
@@ -98,16 +98,16 @@ def is_text(value: object) -> TypeGuard[str]:
 
 @dataclass(frozen=True)
 class Rule:
-    """Condition on a value besides its type; part of the ``Annotated`` of a field."""
+    """Condition on a value in addition to its type; part of the ``Annotated`` type of a field."""
 
     words: str
-    """Text that completes "must be ..."."""
+    """Text that completes an error message "must be ..."."""
     holds: Callable[[Any], bool]
     """Function that returns whether a value of the declared type fulfils the rule."""
 
 
 def _numbers_rule(words: str, holds: Callable[[float], bool]) -> Rule:
-    """Return a rule for a number, or for all numbers of a tuple."""
+    """Return a rule that holds for a number, or for all numbers of a tuple."""
 
     def all_hold(value: Any) -> bool:
         return all(map(holds, value)) if isinstance(value, tuple) else holds(value)
@@ -141,9 +141,9 @@ Positive = Annotated[float, above(0.0)]
 NonNegative = Annotated[float, at_least(0.0)]
 Fraction = Annotated[float, at_least(0.0), at_most(1.0)]
 Share = Annotated[float, above(0.0), at_most(1.0)]
-"""Fraction above 0."""
+"""Number above 0 and at most 1."""
 Range = Annotated[tuple[float, float], ORDERED]
-"""Range (low, high)."""
+"""Pair of numbers (low, high) with low at most high."""
 
 
 # Fields -----------------------------------------------------------------------------------------
@@ -152,16 +152,16 @@ Range = Annotated[tuple[float, float], ORDERED]
 def check_fields(config: Any, section: str = "") -> None:
     """Convert every field of a dataclass to its declared type, and check its rules.
 
-    For ``__post_init__``. Lists become tuples; where the type asks for it, a float without a
-    fraction, as 1e6, becomes a whole number, and a single value a tuple of one. Numbers must be
-    finite.
+    It is meant to be called in ``__post_init__``. Lists become tuples; where the type asks for it, a
+    float without a fraction, such as 1e6, becomes an int, and a single value becomes a tuple of one.
+    Numbers must be finite.
 
     Args:
-        config: instance of a dataclass, which may be frozen.
+        config: instance of a dataclass, which may be frozen; its fields are replaced.
         section: dotted name of the instance, for messages.
 
     Raises:
-        ConfigError: for the first field that does not fit.
+        ConfigError: for the first field whose value does not fit.
     """
     config_type: Any = type(config)
     for name, annotation in field_types(config_type).items():
@@ -186,8 +186,8 @@ def _convert(annotation: Any, value: Any) -> Any:
     """Convert a value to a declared type.
 
     Raises:
-        TypeError: when it is of another type.
-        ValueError: when it is not finite or breaks a rule; its text completes "must be ...".
+        TypeError: when the value is of another type.
+        ValueError: when the value is not finite or breaks a rule; the text completes "must be ...".
     """
     if get_origin(annotation) is Annotated:
         converted = _convert(annotation.__origin__, value)
@@ -206,7 +206,7 @@ def _convert(annotation: Any, value: Any) -> Any:
 
 
 def _convert_one(kind: Any, value: Any) -> Any:
-    """Convert a value as ``_convert`` does to a type that is no union and has no rules."""
+    """Convert a value to a type that is not a union and has no rules; see ``_convert``."""
     if isinstance(kind, TypeVar):
         kind = kind.__bound__
     origin, arguments = get_origin(kind) or kind, get_args(kind)
@@ -227,7 +227,7 @@ def _convert_one(kind: Any, value: Any) -> Any:
 
 
 def _is_instance(value: Any, kind: Any) -> bool:
-    """Return whether a value is of a class; true also if Python cannot check it, as for a protocol."""
+    """Return whether a value is of a class; true also if Python cannot check this, as for some protocols."""
     try:
         return isinstance(value, kind)
     except TypeError:
@@ -235,7 +235,7 @@ def _is_instance(value: Any, kind: Any) -> bool:
 
 
 def _convert_number(kind: type[int | float], value: Any) -> int | float:
-    """Convert a value as ``_convert`` does to a number; a truth value is no number."""
+    """Convert a value to a number and refuse a bool; see ``_convert``."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(value)
     if not is_number(value):
@@ -265,7 +265,7 @@ def strip_annotated(annotation: Any) -> Any:
 
 
 def words_of(annotation: Any) -> str:
-    """Return the rules of a type in words, as ``above 0 and at most 1``."""
+    """Return the rules of a type in words, such as ``above 0 and at most 1``."""
     words = [rule.words for rule in getattr(annotation, "__metadata__", ())]
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
@@ -277,7 +277,7 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
 
 
 def describe(annotation: Any) -> str:
-    """Return a type in words, as ``a whole number or a list of whole numbers``."""
+    """Return a type in words, such as ``a whole number or a list of whole numbers``."""
     return " or ".join(_describe_one(strip_annotated(member)) for member in members_of(strip_annotated(annotation)))
 
 

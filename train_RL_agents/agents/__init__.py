@@ -1,4 +1,4 @@
-"""The registry of agents. A new agent is one module here, one line below and one config."""
+"""Registry of agents; a new agent needs a module in this package, an entry in ``AGENTS`` and a configuration file."""
 
 from typing import Any
 
@@ -29,17 +29,17 @@ AGENTS: dict[str, type[Agent[Any]]] = {
     "A2C": A2C,
 }
 BASES: dict[str, Any] = {"off-policy": Agent, "on-policy": ActorCriticAgent}
-"""Base classes of agents by algorithm."""
+"""Base class that the agents of each algorithm are derived from, by name of the algorithm."""
 
 
 def agent_class(name: str) -> type[Agent[Any]]:
-    """Return the class of an agent: one of ``AGENTS``, or a user's own (see support.plugins).
+    """Return the class of an agent, from ``AGENTS`` or from a plugin; see support.plugins.
 
     Args:
-        name: name in the registry, name of an entry point in ``marinenav.agents``, or ``package.module:Class``.
+        name: name in ``AGENTS``, name of an entry point in the group ``marinenav.agents``, or ``package.module:Class``.
 
     Raises:
-        ConfigError: when there is no such class, or it is no agent.
+        ConfigError: when there is no such class, or it is not derived from the base class of its algorithm.
     """
     require(isinstance(name, str), "agent_type", name, f"one of {', '.join(AGENTS)}")
     if name in AGENTS:

@@ -1,4 +1,4 @@
-"""A2C: policy gradients from short rollouts, each used once (Mnih et al. 2016, synchronous)."""
+"""A2C, the synchronous variant of A3C (Mnih et al. 2016): policy gradients from short rollouts, each used once."""
 
 from __future__ import annotations
 

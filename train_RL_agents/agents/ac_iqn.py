@@ -1,8 +1,8 @@
 """AC-IQN: a deterministic actor with implicit quantile networks as critics.
 
-Lin, Szenher, Huang and Englot, RA-L 2025 (arXiv 2412.09466): the critic embeds sampled quantile
-fractions (Dabney et al. 2018), the actor follows the gradient of the mean of its quantiles.
-Fractions are drawn and embedded as in ``iqn``.
+Lin, Szenher, Huang and Englot, RA-L 2025 (arXiv 2412.09466): the critic embeds sampled quantile fractions (Dabney et
+al. 2018), the actor follows the gradient of the mean of the critic's quantiles. Fractions are drawn and embedded as in
+``iqn``.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ class ACIQNConfig(QuantileConfig):
     """Settings of AC-IQN."""
 
     dropped: int = 1
-    """Highest quantiles of each critic that targets leave out."""
+    """Number of the highest quantiles of each critic that are left out of the targets."""
     target_noise: Fraction = 0.1
-    """Standard deviation of the noise on target actions (1)."""
+    """Standard deviation of the noise on target actions, which are in [-1, 1]."""
     actor_noise: NonNegative = 0.1
-    """Standard deviation of the noise on the actor's output before squashing, under which it
-    climbs: a smoothed value has fewer summits to be stuck on (Nachum et al. 2018)."""
+    """Standard deviation of the noise on the actor's output before squashing, in the actor's loss. It smooths the
+    value, which then has fewer local maxima (Nachum et al. 2018)."""
     saturation_penalty: NonNegative = 1e-4
-    """Cost of the squared output of the actor before squashing, as in DDPG."""
+    """Weight of the penalty on the squared output of the actor before squashing, as in DDPG."""
     actor_share: Annotated[float, above(0.0), at_most(1.0)] = 0.5
-    """Share of each batch that the actor learns from; the critics learn from all of it. Like the
-    delayed updates of TD3 (Fujimoto et al. 2018), it saves time."""
+    """Share of each batch that the actor learns from; the critics learn from all of it. A small share saves time, like
+    the delayed updates of TD3 (Fujimoto et al. 2018)."""
     refine: bool = True
-    """Evaluations take the best of the actor's action and its neighbours (see neighbours), rated by the critics at the
-    risk level; false: only where a risk level below 1 is asked for."""
+    """Evaluations take the best of the actor's action and its neighbours (see ``neighbours``), rated by the critics at
+    the risk level; false: only where a risk level below 1 is requested."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,9 +51,9 @@ class ACIQNConfig(QuantileConfig):
 
 
 def neighbours(size: int) -> Tensor:
-    """Return the offsets [K, D] of an action of D numbers to itself and its neighbours, half of its range away.
+    """Return the offsets [K, D] from an action of D numbers to itself and to its neighbours, 0.5 away along the axes.
 
-    They are the nine points of a grid for two numbers, and for other sizes steps along each axis.
+    For D = 2 they are the nine points of a grid; otherwise, zero and a step in either direction along each axis.
     """
     steps = torch.tensor([0.0, -0.5, 0.5])
     if size == 2:
@@ -74,7 +74,7 @@ class ACIQN(Agent[ACIQNConfig]):
     neighbours: Tensor
 
     def build(self) -> None:
-        """See Agent."""
+        """Create the actor, the critics, their targets, the quantile fractions and the neighbours' offsets."""
         config = self.config
         self.networks["actor"] = Actor(config, self.spec)
         self.critics = [f"critic_{index}" for index in range(config.critics)]
@@ -85,12 +85,12 @@ class ACIQN(Agent[ACIQNConfig]):
         self.register_buffer("neighbours", neighbours(self.spec.action_size), persistent=False)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the actor's action [B, D], or its neighbour of the highest value."""
+        """Return the actor's action [B, D], or the best of it and its neighbours by the lower critic."""
         action: Tensor = self.networks["actor"](observation)
         if risk is None and not self.config.refine:
             return {"action": action}
         level = risk_level(self.config, self.spec, observation, risk)[..., None]
-        # An actor is smooth: where passing on either side is good, it may also choose the course between.
+        # An actor is continuous: where passing on either side is good, it may also choose the course in between.
         choices = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
         critics: list[Any] = [self.networks[name] for name in self.critics]
         better = best_choice(critics, observation, choices, level * self.tau_midpoints)
@@ -99,34 +99,34 @@ class ACIQN(Agent[ACIQNConfig]):
         return {"action": better}
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the action itself."""
+        """Return the ``action`` of the outputs unchanged."""
         return outputs["action"]
 
     def output_networks(self) -> list[str]:
-        """Return the names of the actor, and of the critics if they refine its action."""
+        """Return the name of the actor, and those of the critics if they refine its action."""
         return ["actor", *self.critics] if self.config.refine else ["actor"]
 
     def explore(self, observation: Observation, noise: None) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the actor's action."""
+        """Return the actor's action [B, D], without exploration noise."""
         return self.networks["actor"](observation), {}
 
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
-        """Return the quantiles [C, ..., N] of actions at even fractions."""
+        """Return the quantiles [C, ..., N] of the return of actions at evenly spaced fractions."""
         taus = self.tau_midpoints
         return torch.stack([self.networks[name](observation, action, taus) for name in self.critics])
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Return fractions [2, N], one per stratum, and noise [B, D] of next and [A, D] of present actions."""
+        """Sample fractions [2, N], one per stratum, and noise for the next [B, D] and the current [A, D] actions."""
         rows = math.ceil(self.config.actor_share * batch_size)
         noise = torch.randn(batch_size + rows, self.spec.action_size, generator=generator, device=generator.device)
         return (draw_fractions(self.tau_midpoints, generator), *noise.split((batch_size, rows)))
 
     def part_of_noise(self, noise: tuple[Tensor, ...], rows: slice) -> tuple[Tensor, ...]:
-        """Return all fractions, and the noise of a micro-batch; the actor's transitions are the first of the batch."""
+        """Return all fractions, and the noise of a micro-batch; the actor learns from the batch's first transitions."""
         return (noise[0], *(part[rows] for part in noise[1:]))
 
     def loss(self, batch: Batch, noise: tuple[Tensor, ...]) -> Losses:
-        """Return the quantile regression losses of the critics; the actor maximises the lower critic."""
+        """Return the losses of the critics (quantile regression) and of the actor, which maximises the lower critic."""
         (taus, target_taus), smoothing, actor_noise = noise
         critics, targets = ([group[name] for name in self.critics] for group in (self.networks, self.targets))
         with torch.no_grad():
@@ -153,5 +153,6 @@ class ACIQN(Agent[ACIQNConfig]):
         values = ensemble_outputs(critics, batch.observation, action, self.tau_midpoints, rows, frozen=True)
         value = torch.stack([quantiles.mean(-1) for quantiles in values]).amin(0)
         saturation = self.config.saturation_penalty * pre_activation.square().mean(-1)
-        # Not the mean: a micro-batch may have fewer of these than others, or none.
+        # Not the mean over the rows, because a micro-batch may have fewer of the actor's transitions than others, or
+        # none.
         return (saturation - value).sum() / (self.config.actor_share * batch.size)

@@ -1,7 +1,7 @@
-"""Critics of given actions: scalar or with fixed quantiles (DDPG, SAC), or implicit (AC-IQN).
+"""Critics Q(s, a): scalar or with fixed quantiles (DDPG, SAC), or with implicit quantiles (AC-IQN).
 
-Twin critics with truncated targets are TD3's (Fujimoto et al. 2018); dropping the highest of the
-pooled quantiles is TQC's (Kuznetsov et al. 2020).
+Twin critics with truncated targets are TD3's (Fujimoto et al. 2018); dropping the highest of the pooled quantiles is
+TQC's (Kuznetsov et al. 2020).
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec, r
 
 @dataclass(frozen=True)
 class ActionCriticConfig(AgentConfig):
-    """Settings of the critics."""
+    """Settings of the critics of DDPG and SAC."""
 
     critic: Literal["scalar", "quantile"] = "quantile"
-    """One value per action, or fixed quantiles of its return."""
+    """Output of a critic: one value per action, or quantiles of its return at fixed fractions."""
     quantiles: Annotated[int, at_least(1), at_most(1024)] = 25
-    """Quantiles of a quantile critic."""
+    """Number of quantiles of a quantile critic."""
     kappa: Positive = 10.0
-    """Threshold of the Huber loss of a quantile critic (scaled reward), see QuantileConfig."""
+    """Threshold of the Huber loss of a quantile critic (scaled reward); see QuantileConfig."""
     dropped: int = 2
-    """Highest quantiles of each critic that targets leave out."""
+    """Number of the highest quantiles of each critic that are left out of the targets."""
     critics: Annotated[int, at_least(1), at_most(10)] = 2
-    """Independent critics; targets are low estimates over them."""
+    """Number of independent critics; targets are low estimates over them."""
     action_input: Literal["early", "published"] = "early"
-    """How the critic takes the action: early, concatenated with the encoded observation; or published,
-    encoded and multiplied with the first hidden layer."""
+    """How the action enters the critic: early, concatenated with the encoded observation; or published, encoded and
+    multiplied with the output of the first hidden layer."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers of the critics."""
 
@@ -52,12 +52,12 @@ ConfigType = TypeVar("ConfigType", bound=ActionCriticConfig)
 
 
 def action_encoder(size: int, width: int) -> nn.Module:
-    """Return the encoder of an action of some numbers, whose features multiply the first hidden layer as published."""
+    """Return the published encoder of actions, whose output [..., width] multiplies that of the first hidden layer."""
     return nn.Sequential(nn.Linear(size, width), nn.ReLU())
 
 
 class ActionCritic(ObservationNetwork):
-    """Critic of given actions: one value, or quantiles at fractions (i + 1/2) / N."""
+    """Critic Q(s, a) with one value, or with quantiles at the fractions (i + 1/2) / N."""
 
     def __init__(self, config: ActionCriticConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -68,7 +68,7 @@ class ActionCritic(ObservationNetwork):
         self.output_layer = nn.Linear(width, config.quantiles if config.critic == "quantile" else 1)
 
     def forward(self, observation: Observation, action: Tensor) -> Tensor:
-        """Return the values [B, N] of actions [B, D]."""
+        """Return the values [B, 1] or quantiles [B, N] of actions [B, D]."""
         features = self.encode(observation)
         if self.action_encoder is None:
             features = self.trunk(torch.cat((features, action), -1), end=1)
@@ -78,7 +78,7 @@ class ActionCritic(ObservationNetwork):
 
 
 class ActionCriticAgent(Agent[ConfigType]):
-    """Base class of agents with an actor and several critics."""
+    """Base class of agents with an actor and critics Q(s, a) (DDPG, SAC)."""
 
     critics: list[str]
     """Names of the critics among ``networks``."""
@@ -89,7 +89,7 @@ class ActionCriticAgent(Agent[ConfigType]):
         self.networks.update({name: ActionCritic(self.config, self.spec) for name in self.critics})
 
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
-        """Return the quantiles [C, ..., N] of actions, or None for scalar critics."""
+        """Return the quantiles [C, ..., N] of the return of actions, or None for scalar critics."""
         if self.config.critic == "scalar":
             return None
         return torch.stack([self.networks[name](observation, action) for name in self.critics])
@@ -126,7 +126,7 @@ class ImplicitQuantileCritic(ObservationNetwork):
         features, embedded = self.encode(observation), self.cos_embedding(taus)
         if self.action_encoder is None:
             features = self.late_trunk(features, action, rows)
-            # (features x embedded) W^T, without an [B, N, 128] intermediate where taus are shared.
+            # Computes (features x embedded) W^T without a [B, N, 128] intermediate where all rows share taus.
             weighted = embedded * self.output_layer.weight
             if taus.ndim == 1:
                 return to_float32(features @ weighted.mT) + self.output_layer.bias
@@ -138,18 +138,18 @@ class ImplicitQuantileCritic(ObservationNetwork):
         return to_float32(self.output_layer(features)).squeeze(-1)
 
     def mean(self, observation: Observation, actions: Tensor, taus: Tensor) -> Tensor:
-        """Return the means [B, K] over fractions [B, N] of actions [B, K, D]."""
+        """Return the values [B, K] of actions [B, K, D]: the means of their quantiles at fractions [B, N]."""
         count = actions.shape[-2]
         if not self.late:
             taus = taus[..., None, :].expand(*actions.shape[:-1], -1)
             return self(repeat(observation, actions.ndim - 2, count), actions, taus).mean(-1)
-        # The head is linear, so that the mean over fractions can be taken before it.
+        # The head is linear, so the mean over fractions can be taken before it.
         features = self.late_trunk(self.encode(observation)[..., None, :], actions)
         embedded = self.cos_embedding(taus).mean(-2, keepdim=True)
         return to_float32(self.output_layer(features * embedded)).squeeze(-1)
 
     def late_trunk(self, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
-        """Return the hidden layers before the product with the fractions, [B, 128]."""
+        """Return the output [B, 128] of the hidden layers, before its product with the embedded fractions."""
         first = torch.relu(concatenated_layer(self.hidden_layers[0], features, action, rows))
         return self.trunk(first, begin=1)
 
@@ -160,13 +160,13 @@ def best_choice(
     choices: Tensor,
     taus: Tensor,
 ) -> Tensor:
-    """Return the action [B, D] of K choices that has the highest value by the lower critic.
+    """Return, of K actions per observation, the one [B, D] that has the highest value by the lower critic.
 
     Args:
         critics: critics that rate the choices.
         observation: observations [B].
         choices: actions [B, K, D].
-        taus: fractions [B, N] that the value is the mean over.
+        taus: fractions [B, N] of the quantiles whose mean is the value.
     """
     values = [critic.mean(observation, choices, taus) for critic in critics]
     best = torch.stack(values).amin(0).argmax(-1)[..., None, None]

@@ -1,4 +1,4 @@
-"""Stochastic policies with a value: the common part of PPO and A2C beside the networks."""
+"""Stochastic policies with a value function: what PPO and A2C have in common, apart from the networks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ActorCriticAgent(Agent[ConfigType]):
     output_meanings: ClassVar[dict[str, str]]
 
     def build(self) -> None:
-        """See Agent."""
+        """Create the network of the policy and the value, and describe its outputs."""
         self.continuous = self.config.actions != "categorical"
         self.networks["policy"] = ActorCriticNetwork(self.config, self.num_actions, self.spec)
         if self.continuous:
@@ -43,11 +43,11 @@ class ActorCriticAgent(Agent[ConfigType]):
 
     @property
     def joint(self) -> bool:
-        """Return whether all robots of an environment are learned from together."""
+        """Return whether a sample of a batch holds all robots of an environment, as the fleet's value needs them."""
         return self.config.critic == "fleet"
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the logits, or the mean and log standard deviation; risk does not apply."""
+        """Return the logits [B, A], or the mean and log standard deviation [B, D]; risk does not apply."""
         network: Any = self.networks["policy"]
         outputs = network.policy(observation)
         if not self.continuous:
@@ -56,55 +56,55 @@ class ActorCriticAgent(Agent[ConfigType]):
         return {"mu": mean, "log_sigma": log_std}
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
-        """Return the logits, if actions are discrete."""
+        """Return the logits [B, A] if actions are discrete, else None."""
         return outputs.get("logits")
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the most probable action."""
+        """Return the action with the highest logit, or the squashed or clipped mean."""
         return self._to_action(outputs["mu"]) if self.continuous else super().select(outputs)
 
     def imitating_action(self, observation: Observation) -> Tensor:
-        """Return the mean; not clipped, since it would have no gradient beyond the bounds."""
+        """Return the mean as an action [B, D], never clipped, because clipping has no gradient beyond the bounds."""
         mean = self.outputs(observation)["mu"]
         return squash(mean) if self.config.actions == "gaussian" else mean
 
     def _to_action(self, sample: Tensor) -> Tensor:
-        """Return a normal number as an action in [-1, 1]."""
+        """Convert samples of a normal distribution to actions in [-1, 1]."""
         return squash(sample) if self.config.actions == "gaussian" else sample.clamp(-1.0, 1.0)
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
-        """Return standard normal numbers [B, D], or uniform ones [B, A]."""
+        """Sample standard normal numbers [B, D], or uniform ones [B, A] for discrete actions."""
         options: dict[str, Any] = {"generator": generator, "device": generator.device}
         if self.continuous:
             return torch.randn((*batch, self.spec.action_size), **options)
         return torch.rand((*batch, self.num_actions), **options)
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return a sample, with its log probability and value; of a normal number also the number itself."""
+        """Return sampled actions, their log probability and value [B], and any continuous sample before squashing."""
         outputs, value = self.networks["policy"](observation)
         if self.continuous:
             mean, log_std = outputs.chunk(2, -1)
             sample = mean + log_std.exp() * noise
             action, extras = self._to_action(sample), {"sample": sample}
         else:
-            # The Gumbel trick: the largest of perturbed logits is a sample of their softmax.
+            # Gumbel-max trick: the index of the largest perturbed logit is a sample of the softmax of the logits.
             uniform = noise.clamp(1e-7, 1.0 - 1e-7)
             action, extras = (outputs - torch.log(-torch.log(uniform))).argmax(-1), {}
         log_prob, _ = self._density(outputs, action, extras)
         return action, {"log_prob": log_prob, "value": value, **extras}
 
     def evaluate(self, batch: RolloutBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the log probability, entropy and value [B] under the present weights."""
+        """Return the log probability and the entropy of actions and the value, [B] each, under the current weights."""
         observation = {**batch.observation, ACTIVE: batch.active}
         outputs, value = self.networks["policy"](observation)
         log_prob, entropy = self._density(outputs, batch.action, batch.extras)
         return log_prob, entropy, value
 
     def _density(self, outputs: Tensor, action: Tensor, extras: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the log probability (density) of actions, and the entropy, [B] each.
+        """Return the log probability (density) of actions and the entropy, [B] each.
 
-        The entropy of a squashed number is estimated at the sample, which moves with the mean and
-        the standard deviation, so that the gradient is that of the entropy.
+        The entropy of a squashed distribution is estimated at the sample, which is reparameterised by the mean and the
+        standard deviation, so that the gradient is that of the entropy.
         """
         if not self.continuous:
             log_probs = torch.log_softmax(outputs, -1)
@@ -120,6 +120,6 @@ class ActorCriticAgent(Agent[ConfigType]):
         return log_prob, entropy
 
     def entropy_weight(self, progress: Tensor) -> Tensor:
-        """Return the weight of the entropy at a share of the run."""
+        """Return the weight of the entropy after a share ``progress`` of the run."""
         first, last = self.config.entropy, self.config.entropy_final
         return first + progress.clamp_max(1.0) * (last - first)

@@ -1,7 +1,7 @@
-"""Networks of stochastic policies with a value, and their settings.
+"""Networks of stochastic policies with a value function, and their settings.
 
-The value is that of a robot's own observation, or of the observations of all active robots of its
-environment (MAPPO, Yu et al. 2022).
+The value is a function of a robot's own observation, or of the observations of all active robots of its environment
+(MAPPO, Yu et al. 2022).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from train_RL_agents.networks.observation import ACTIVE, Observation, Observatio
 
 @dataclass(frozen=True)
 class ActorCriticConfig(AgentConfig):
-    """Settings of policies with a value."""
+    """Settings of agents with a stochastic policy and a value function (PPO, A2C)."""
 
     encoder: Literal["concat", "max", "attention"] = "max"
     """Pooling of the encoded objects: concatenation slot by slot, maximum, or attention; the latter two take any number
@@ -35,26 +35,26 @@ class ActorCriticConfig(AgentConfig):
     hidden_sizes: Sizes = (64, 64)
     """Units of each hidden layer."""
     actions: Literal["categorical", "gaussian", "clipped_gaussian"] = "categorical"
-    """Distribution of the actions: one of the thrust pairs; normal numbers, squashed into (-1, 1);
-    or normal numbers, clipped to [-1, 1]."""
+    """Distribution of the actions: categorical over the thrust pairs; normal, squashed into (-1, 1); or normal, clipped
+    to [-1, 1]."""
     state_dependent_std: bool = False
-    """The standard deviation of normal numbers is an output of the network, not a parameter."""
+    """Whether the standard deviation of normal actions is an output of the network instead of a parameter."""
     log_std: Annotated[float, at_least(-10.0), at_most(2.0)] = -0.5
-    """Initial log standard deviation of normal numbers."""
+    """Initial log standard deviation of normal actions."""
     critic: Literal["own", "fleet"] = "own"
-    """Input of the value: a robot's own observation, or those of all active robots of its environment."""
+    """Input of the value function: a robot's own observation, or those of all active robots of its environment."""
     normalize_observations: bool = False
     """Normalise the inputs of encoders by their running mean and standard deviation."""
     value_coef: NonNegative = 0.5
     """Weight of the value loss."""
     entropy: NonNegative = 0.001
-    """Weight of the entropy at the start."""
+    """Weight of the entropy at the start of the run."""
     entropy_final: NonNegative = 0.0
     """Weight of the entropy at the end of the run; it falls linearly."""
 
 
 class ActorCriticNetwork(ObservationNetwork):
-    """Network of the parameters of the action's distribution and of a value; the encoder is shared."""
+    """Network with a shared encoder that returns the parameters of the action distribution, and a value."""
 
     def __init__(self, config: ActorCriticConfig, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec, config.normalize_observations)
@@ -74,18 +74,18 @@ class ActorCriticNetwork(ObservationNetwork):
             nn.init.constant_(self.output_layer.bias[size:], config.log_std)
 
     def forward(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        """Return the outputs [B, N] and value [B] of observations [B]."""
+        """Return the parameters [B, N] of the action distribution and the values [B] for observations [B]."""
         encoded = self.encode(observation)
         features = self.trunk(encoded)
         value_features = features if self.fleet is None else self.fleet(encoded, observation[ACTIVE])
         return self._heads(features), to_float32(self.value_layer(value_features)).squeeze(-1)
 
     def policy(self, observation: Observation) -> Tensor:
-        """Return the outputs [B, N] of observations [B]."""
+        """Return the parameters [B, N] of the action distribution for observations [B]."""
         return self._heads(self.trunk(self.encode(observation)))
 
     def _heads(self, features: Tensor) -> Tensor:
-        """Return the logits, or mean and log standard deviation, [B, 2D]."""
+        """Return the logits [B, A], or means and log standard deviations [B, 2D]."""
         outputs = to_float32(self.output_layer(features))
         if self.log_std is not None:
             return torch.cat((outputs, self.log_std.expand_as(outputs)), -1)
@@ -96,7 +96,7 @@ class ActorCriticNetwork(ObservationNetwork):
 
 
 class FleetTrunk(nn.Module):
-    """Hidden layers on a robot's own features and their mean over the active robots."""
+    """Hidden layers of the fleet's value, applied to a robot's own features and their mean over the active robots."""
 
     def __init__(self, encoded: int, config: EncoderConfig) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""The contract of agents: networks, outputs, an action rule and a loss, for any number of robots.
+"""Interface of agents: networks, outputs, an action rule and a loss, for any number of robots.
 
-An agent is an off-policy agent (``Agent``) or an on-policy one (``agents.actor_critic``); which
-algorithm drives it is its class attribute ``algorithm``.
+An agent is an off-policy agent (``Agent``) or an on-policy one (``agents.actor_critic``); its class attribute
+``algorithm`` names the algorithm that trains it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Batch(NamedTuple):
 
     observation: Observation
     action: Tensor
-    """[B, D], or [B] int64."""
+    """Continuous actions [B, D], or action indices [B] int64."""
     reward: Tensor
-    """[B] sum of n discounted rewards, scaled."""
+    """Scaled sums [B] of n discounted rewards."""
     discount: Tensor
-    """[B] gamma^n, 0 where the robot ended."""
+    """Discounts [B] of the next value: gamma^n, 0 where the robot terminated."""
     next_observation: Observation
     weights: Tensor | None = None
-    """[B] importance weights of prioritised replay."""
+    """Importance weights [B] of prioritised replay."""
 
     @property
     def size(self) -> int:
@@ -52,18 +52,18 @@ class Batch(NamedTuple):
         return values.mean()
 
     def part(self, rows: slice) -> Batch:
-        """Return some of the transitions, without copies."""
+        """Return a slice of the transitions, without copies."""
         part: Batch = tree_map_only(Tensor, lambda tensor: tensor[rows], self)
         return part
 
 
 Losses = dict[str, Tensor]
-"""Scalars by name, means over the batch, so that a batch may be processed in micro-batches. Those that start with
-``loss`` are minimised, the rest is logged. Agents with prioritised replay add ``priority`` [B], the sizes of the
-errors."""
+"""Scalars by name, each a mean over the batch, so that a batch may be processed in micro-batches. Those whose names
+start with ``loss`` are minimised; the others are logged. Agents with prioritised replay add ``priority`` [B], the error
+of each transition."""
 
 LossFunction = Callable[[Any, Any], Losses]
-"""Maps a batch and its noise to losses."""
+"""Function that maps a batch and its noise to losses."""
 
 
 class Agent(nn.Module, ABC, Generic[ConfigType]):
@@ -74,18 +74,18 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     Args:
         config: settings of the agent.
         num_actions: number of discrete actions; not used by continuous agents.
-        spec: what robots observe; the published observation by default.
+        spec: specification of the observation; by default the published one.
     """
 
     config_type: ClassVar[type[AgentConfig]]
     algorithm: ClassVar[Literal["off-policy", "on-policy"]] = "off-policy"
-    """Algorithm that trains the agent: on transitions of replay, or on rollouts of the present policy."""
+    """Algorithm that trains the agent: on transitions of replay, or on rollouts of the current policy."""
     adds_exploration: ClassVar[bool] = True
     """True if exploration noise is added to the actions of ``explore``."""
     continuous: bool
     """True for continuous actions [B, D], false for indices [B]."""
     trainer_defaults: ClassVar[dict[str, Any]] = {}
-    """Defaults of ``trainer`` that differ for this agent."""
+    """Default values of settings of ``trainer`` that differ for this agent."""
     uses_priorities: ClassVar[bool] = False
     """True if ``loss`` uses importance weights and returns priorities."""
     supports_risk: ClassVar[bool] = False
@@ -121,7 +121,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
     @abstractmethod
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the outputs of the deployed network.
+        """Return the outputs of the deployed network for observations.
 
         Args:
             observation: observations [B].
@@ -133,11 +133,11 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
-        """Return the numbers [B, A] of which ``select`` takes the highest; None for continuous actions."""
+        """Return the scores [B, A] of which ``select`` takes the highest; None for continuous actions."""
         return None
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the best action for outputs, deterministic; continuous agents override this.
+        """Return the best action for outputs, without randomness; continuous agents override this.
 
         Returns:
             Actions [B, D] in [-1, 1], or [B] int64.
@@ -148,21 +148,21 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return scores.argmax(-1)
 
     def act(self, observation: Observation, risk: Tensor | None = None) -> Tensor:
-        """Return the best action for observations [B]; see outputs and select."""
+        """Return the best action for observations [B]; see ``outputs`` and ``select``."""
         return self.select(self.outputs(observation, risk))
 
     def imitating_action(self, observation: Observation) -> Tensor:
-        """Return the action [B, D] of a continuous agent that imitates its teacher; it has a gradient.
+        """Return the action [B, D] of a continuous agent for the imitation loss, with a gradient.
 
-        By default the action of ``explore`` with zeros as noise.
+        By default, it is the action of ``explore`` with zeros as noise.
         """
         first = next(iter(observation.values()))
         return self.explore(observation, torch.zeros(len(first), self.spec.action_size, device=first.device))[0]
 
     def explore(self, observation: Observation, noise: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the actions while training; for off-policy agents before exploration noise is added.
+        """Return the actions to take while training, before any exploration noise is added.
 
-        It is compiled into one graph.
+        The method is compiled into one graph.
 
         Args:
             observation: observations [B].
@@ -192,9 +192,9 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
     @abstractmethod
     def loss(self, batch: Any, noise: Any) -> Losses:
-        """Return the losses of a batch; each must send gradients only to the networks it trains.
+        """Return the losses of a batch; each must have a gradient only for the networks that it trains.
 
-        Together they must send a gradient to every learned parameter.
+        Together, they must have a gradient for every learned parameter.
 
         Args:
             batch: Batch or RolloutBatch, depending on the algorithm.
@@ -206,27 +206,27 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return None
 
     def part_of_noise(self, noise: Any, rows: slice) -> Any:
-        """Return the noise of ``loss`` for a micro-batch, a slice of its batch.
+        """Return the part of the noise of ``loss`` that belongs to a micro-batch, a slice of the batch.
 
-        By default all of it; agents that sample numbers for every transition select those.
+        By default, it is all of the noise; agents that sample numbers for every transition override this.
         """
         return noise
 
     # Export and inspection ----------------------------------------------------------------------
 
     def output_networks(self) -> list[str]:
-        """Return the names of the networks that ``outputs`` uses: all by default."""
+        """Return the names of the networks that ``outputs`` uses; by default all."""
         return list(self.networks)
 
     def extra_inputs(self, observation: Observation) -> dict[str, Tensor]:
-        """Return the inputs of a deployed network beside the observation, [B, ...], as ``act`` uses them.
+        """Return the inputs [B, ...] of a deployed network in addition to the observation, as ``act`` uses them.
 
         They are keyword arguments of ``outputs``.
         """
         return {}
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
-        """Return the quantiles of the return (scaled rewards) of actions, at even and rising fractions.
+        """Return the quantiles of the return (scaled rewards) of actions, at evenly spaced, rising fractions.
 
         Args:
             observation: observations [...].
@@ -239,14 +239,14 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return None if quantiles is None else join_critics(quantiles)
 
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
-        """Return the quantiles of the return of actions by C critics.
+        """Return the quantiles of the return of actions by each of C critics.
 
         Returns:
-            Quantiles [C, ..., N], not sorted; None if the agent has no such critics. See return_quantiles.
+            Quantiles [C, ..., N], not sorted; None if the agent has no such critics. ``return_quantiles`` joins them.
         """
         return None
 
 
 def join_critics(quantiles: Tensor) -> Tensor:
-    """Return the sorted means [..., N] over critics of their quantiles [C, ..., N]."""
+    """Return the quantiles [..., N] averaged over C critics and sorted, given those of each critic [C, ..., N]."""
     return quantiles.mean(0).sort(-1).values

@@ -1,7 +1,7 @@
-"""DDPG: a deterministic actor with critics of given actions (Lillicrap et al. 2016).
+"""DDPG: a deterministic actor with critics Q(s, a) (Lillicrap et al. 2016).
 
-Options: twin critics and noise on target actions (TD3, Fujimoto et al. 2018); critics with fixed
-quantiles, of which the highest are dropped from the targets (TQC, Kuznetsov et al. 2020).
+Options: twin critics and noise on target actions (TD3, Fujimoto et al. 2018); critics with fixed quantiles, of which
+the highest are dropped from the targets (TQC, Kuznetsov et al. 2020).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class DDPGConfig(ActionCriticConfig):
     """Settings of DDPG."""
 
     target_noise: Fraction = 0.1
-    """Standard deviation of the noise on target actions (1)."""
+    """Standard deviation of the noise on target actions, which are in [-1, 1]."""
     saturation_penalty: NonNegative = 1e-4
-    """Cost of the squared output of the actor before squashing: full thrust changes in all states
-    leave it no gradient to improve by."""
+    """Weight of the penalty on the squared output of the actor before squashing. It keeps actions from saturating,
+    where their gradient nearly vanishes."""
 
 
 class DDPG(ActionCriticAgent[DDPGConfig]):
@@ -41,7 +41,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
     selection_rule = "the output is the action"
 
     def build(self) -> None:
-        """See Agent."""
+        """Create the actor, the critics and the targets of both."""
         self.networks["actor"] = Actor(self.config, self.spec)
         self.add_critics()
         self.make_targets(*self.networks)
@@ -51,7 +51,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         return {"action": self.networks["actor"](observation)}
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the action itself."""
+        """Return the ``action`` of the outputs unchanged."""
         return outputs["action"]
 
     def output_networks(self) -> list[str]:
@@ -59,7 +59,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         return ["actor"]
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """Return the noise [B, D] of target actions."""
+        """Sample standard normal noise [B, D] for the target actions."""
         return torch.randn(batch_size, self.spec.action_size, generator=generator, device=generator.device)
 
     def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:

@@ -25,17 +25,18 @@ class DQNConfig(AgentConfig):
     """Settings of DQN."""
 
     double: bool = True
-    """Choose the next action with the learned network, value it with the target network."""
+    """Choose the next action with the learned network and value it with the target network; false: both with the target
+    network."""
     dueling: bool = True
     """Separate heads for the value of the state and the advantages of the actions."""
     critics: Annotated[int, at_least(1), at_most(10)] = 2
-    """Independent networks; targets take the smallest of their values."""
+    """Number of independent networks; targets take the smallest of their values."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers."""
 
 
 class ValueNetwork(ObservationNetwork):
-    """Network of the values of all actions."""
+    """Network that returns the values of all discrete actions."""
 
     def __init__(self, config: DQNConfig, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -57,7 +58,7 @@ class DQN(Agent[DQNConfig]):
     selection_rule = "the index of the highest value"
 
     def build(self) -> None:
-        """See Agent."""
+        """Create the value networks and their targets."""
         for index in range(self.config.critics):
             self.networks[f"critic_{index}"] = ValueNetwork(self.config, self.num_actions, self.spec)
         self.make_targets(*self.networks)
@@ -67,11 +68,11 @@ class DQN(Agent[DQNConfig]):
         return {"values": self._mean_values(observation)}
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the values."""
+        """Return the values [B, A] of the actions."""
         return outputs["values"]
 
     def loss(self, batch: Batch, noise: Any) -> Losses:
-        """Return the squared temporal-difference error of every critic."""
+        """Return half the mean squared temporal-difference error, summed over the critics."""
         with torch.no_grad():
             target = torch.stack(ensemble_outputs([*self.targets.values()], batch.next_observation))
             chooser = self._mean_values(batch.next_observation) if self.config.double else target.mean(0)

@@ -1,7 +1,7 @@
 """IQN: implicit quantiles of the return of each discrete action (Dabney et al. 2018).
 
-Fractions are drawn once per update, one from each of N strata, and may enter after the last hidden
-layer, so that the trunk is evaluated once and not once per fraction.
+Quantile fractions are drawn once per update, one from each of N strata, and may enter after the last hidden layer, so
+that the trunk is evaluated once and not once per fraction.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ class IQNConfig(QuantileConfig):
     """Settings of IQN."""
 
     acting_quantiles: Annotated[int, at_least(1), at_most(1024)] = 32
-    """Quantile fractions when acting, evenly spread below the risk level."""
+    """Number of quantile fractions when acting, evenly spaced below the risk level."""
     random_fractions: bool = False
     """While training, act on random fractions, sampled for every robot, as published."""
     double: bool = True
-    """Choose the next action with the learned network, value it with the target network."""
+    """Choose the next action with the learned network and value it with the target network; false: both with the target
+    network."""
     dueling: bool = True
     """Separate heads for the value of the state and the advantages of the actions."""
 
@@ -53,7 +54,7 @@ class IQN(Agent[IQNConfig]):
     acting_taus: Tensor
 
     def build(self) -> None:
-        """See Agent."""
+        """Create the critics, their targets and the quantile fractions."""
         config = self.config
         for index in range(config.critics):
             self.networks[f"critic_{index}"] = QuantileNetwork(config, config.dueling, self.num_actions, self.spec)
@@ -68,27 +69,27 @@ class IQN(Agent[IQNConfig]):
 
         Args:
             observation: observations [B].
-            risk: risk level [B]; see Agent.
-            taus: fractions [B, N]; by default those below the risk level.
+            risk: risk level [B]; see Agent.outputs.
+            taus: fractions [B, N]; by default evenly spaced ones below the risk level.
         """
         taus = self._taus(observation, risk) if taus is None else taus
         quantiles = [net(observation, taus) for net in _all(self.networks)]
         return {"quantiles": torch.stack(quantiles).mean(0)}
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the means over the fractions."""
+        """Return the mean [B, A] of each action's quantiles over the fractions."""
         return outputs["quantiles"].mean(-2)
 
     def extra_inputs(self, observation: Observation) -> dict[str, Tensor]:
-        """Return the fractions."""
+        """Return the quantile fractions [B, N] that ``act`` uses, as ``taus``."""
         return {"taus": self._taus(observation, None)}
 
     def _taus(self, observation: Observation, risk: Tensor | None) -> Tensor:
-        """Return the fractions [B, N] below the risk level."""
+        """Return evenly spaced quantile fractions [B, N] below the risk level."""
         return risk_level(self.config, self.spec, observation, risk)[..., None] * self.acting_taus
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
-        """Return the mean of the networks' quantiles at the fractions that ``act`` averages over."""
+        """Return the sorted quantiles of the return of actions, averaged over the networks, at fractions in (0, 1)."""
         return (
             torch.stack([net.action_quantiles(observation, self.acting_taus, action) for net in _all(self.networks)])
             .mean(0)
@@ -97,8 +98,8 @@ class IQN(Agent[IQNConfig]):
         )
 
     def explore(self, observation: Observation, noise: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the action of the highest mean over the acting fractions, or over random ones."""
-        # The mean is taken before the heads, which are linear: a tenth of the work of outputs.
+        """Return the action with the highest mean over the acting fractions, or over random ones."""
+        # The mean is taken before the heads, which are linear; this takes a tenth of the work of ``outputs``.
         taus = self.acting_taus if noise is None else noise
         mean = self._mean_values(observation, taus, self.networks)
         return self.select({"quantiles": mean[..., None, :]}), {}
@@ -111,11 +112,11 @@ class IQN(Agent[IQNConfig]):
         return torch.rand(shape, generator=generator, device=generator.device)
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """Return the fractions [2, N], one from each stratum."""
+        """Sample quantile fractions [2, N], one from each stratum, for predictions and targets."""
         return draw_fractions(self.tau_midpoints, generator)
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
-        """Return the quantile regression loss of every network."""
+        """Return the quantile regression loss, summed over the networks."""
         taus, target_taus = noise
         with torch.no_grad():
             chooser = self.networks if self.config.double else self.targets
@@ -132,7 +133,7 @@ class IQN(Agent[IQNConfig]):
 
     @staticmethod
     def _mean_values(observation: Observation, taus: Tensor, networks: nn.ModuleDict) -> Tensor:
-        """Return the means over fractions and networks, [B, A]."""
+        """Return the values [B, A] of actions: the means of their quantiles over fractions and networks."""
         return torch.stack([net.mean(observation, taus) for net in _all(networks)]).mean(0)
 
 

@@ -31,7 +31,7 @@ def td_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
 
 
 def squared_error(values: Tensor, targets: Tensor) -> Tensor:
-    """Return half the mean squared error of values [B] to targets [B]."""
+    """Return half the mean squared error between values [B] and targets [B]."""
     _check_shape("targets", targets, *values.shape)
     return (0.5 * (values - targets).square()).mean()
 
@@ -45,7 +45,7 @@ def quantile_huber(quantiles: Tensor, targets: Tensor, taus: Tensor, kappa: floa
         quantiles: predicted quantiles [B, N].
         targets: target samples [B, M].
         taus: fractions [N] or [B, N] of the predicted quantiles.
-        kappa: threshold between the quadratic and the linear part.
+        kappa: threshold between the quadratic and the linear part of the Huber loss.
 
     Returns:
         Loss, a scalar.
@@ -63,7 +63,7 @@ def quantile_huber(quantiles: Tensor, targets: Tensor, taus: Tensor, kappa: floa
 def truncated_targets(values: Tensor, dropped: int) -> Tensor:
     """Return low estimates that combine several critics' values of the same actions.
 
-    Scalar critics give their minimum; quantile critics are pooled and lose their highest quantiles
+    The result is the minimum of scalar critics, or the pooled quantiles of quantile critics without the highest
     (TQC, Kuznetsov et al. 2020).
 
     Args:
@@ -91,7 +91,7 @@ def critic_error(values: Tensor, targets: Tensor, kappa: float = 1.0) -> Tensor:
     Args:
         values: quantiles [B, N], or values [B, 1].
         targets: target samples [B, M], or [B, 1].
-        kappa: threshold of the quantile loss, see quantile_huber.
+        kappa: threshold of the quantile loss; see quantile_huber.
 
     Returns:
         Loss, a scalar.
@@ -104,15 +104,15 @@ def critic_error(values: Tensor, targets: Tensor, kappa: float = 1.0) -> Tensor:
 
 
 def categorical_targets(reward: Tensor, discount: Tensor, probabilities: Tensor, support: Tensor) -> Tensor:
-    """Project the distribution of reward + discount * return onto its atoms.
+    """Project the distribution of reward + discount * return onto the atoms of the support.
 
-    Bellemare, Dabney and Munos 2017, algorithm 1: mass that falls between two atoms is shared
-    between them by distance, and what falls outside goes to the last atom.
+    Bellemare, Dabney and Munos 2017, algorithm 1: mass that falls between two atoms is shared between them by distance,
+    and mass that falls outside goes to the first or last atom.
 
     Args:
         reward: (multi-step) reward [B].
         discount: gamma^n [B], 0 where the robot terminated.
-        probabilities: probabilities [B, N] of the next return.
+        probabilities: probabilities [B, N] of the atoms as the return of the next observation.
         support: evenly spaced atoms [N].
 
     Returns:
@@ -127,7 +127,7 @@ def categorical_targets(reward: Tensor, discount: Tensor, probabilities: Tensor,
     position = ((moved.clamp(support[0], support[-1]) - support[0]) / step).clamp(0, count - 1)
     lower = position.floor().clamp_max(count - 2)
     above = position - lower
-    index = lower.to(torch.int64).clamp(0, count - 2)  # NaN would become an index out of bounds
+    index = lower.to(torch.int64).clamp(0, count - 2)  # Without the clamp, NaN would become an index out of bounds.
     projected = torch.zeros_like(probabilities)
     projected = projected.scatter_add(1, index, probabilities * (1.0 - above))
     return projected.scatter_add(1, index + 1, probabilities * above)

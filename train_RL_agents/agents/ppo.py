@@ -23,12 +23,12 @@ class PPOConfig(ActorCriticConfig):
     """Settings of PPO."""
 
     clip: Share = 0.2
-    """Largest change of the probability ratio that is rewarded."""
+    """Clipping range of the probability ratio around 1; changes beyond it do not improve the objective."""
     value_clip: NonNegative = 0.0
-    """Largest change of the value per rollout that is rewarded (scaled reward); 0: any."""
+    """Clipping range of the change of the value since the rollout (scaled reward); 0: no clipping."""
     target_kl: NonNegative = 0.0
-    """KL divergence from the policy of the rollout beyond which a batch has no policy loss (nat);
-    the value loss still moves the shared encoder. 0: no limit."""
+    """KL divergence from the policy of the rollout (nat) beyond which a batch has no policy loss; its value loss still
+    trains the shared encoder. 0: no limit."""
 
 
 class PPO(ActorCriticAgent[PPOConfig]):
@@ -67,12 +67,12 @@ class PPO(ActorCriticAgent[PPOConfig]):
 
 
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
-    """Return the smaller of the plain and the clipped objective, [B] (equation 7)."""
+    """Return the smaller of the unclipped and the clipped objective, [B] (Schulman et al. 2017, equation 7)."""
     return torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage)
 
 
 def value_error(value: Tensor, batch: RolloutBatch, clip: float) -> Tensor:
-    """Return the squared error of values [B]; with a clip the larger of the plain and the clipped one."""
+    """Return the squared error [B] of values [B]; with a clip, the larger of the unclipped and the clipped error."""
     error = (value - batch.target).square()
     if not clip:
         return error

@@ -1,4 +1,4 @@
-"""Implicit quantile networks (Dabney et al. 2018): settings, fractions, values of all actions."""
+"""Implicit quantile networks (Dabney et al. 2018): settings, fractions, risk levels, network of discrete actions."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class QuantileConfig(AgentConfig):
     quantiles: Annotated[int, at_least(1), at_most(1024)] = 16
     """Number N of quantile fractions per network and update."""
     critics: Annotated[int, at_least(1), at_most(10)] = 2
-    """Independent networks that give values; targets take the lower ones."""
+    """Number of independent networks that estimate values; targets are low estimates over them."""
     embedding: Literal["late", "published"] = "late"
     """Layer at which the fractions enter: after the last hidden layer or, as published, before the first."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers of the networks that give values."""
     kappa: Positive = 10.0
-    """Threshold of the Huber loss (scaled reward). Below it the loss is squared, and quantiles are
-    expectiles, whose mean includes rare collisions; the mean of true quantiles does not."""
+    """Threshold of the Huber loss (scaled reward). Below it the loss is squared, and quantiles become expectiles, whose
+    mean accounts for rare collisions; the mean of true quantiles does not."""
     risk: Literal["neutral", "adaptive"] = "adaptive"
-    """Rating of actions in evaluations without a risk level: by their mean, or near other objects by their worst
-    outcomes (see ``nearness_risk``); without objects by their mean."""
+    """Rating of actions in evaluations without a requested risk level: neutral, by the mean of their outcomes;
+    adaptive, near other objects by their worst outcomes (see ``nearness_risk``)."""
 
 
 def midpoints(count: int) -> Tensor:
@@ -43,17 +43,17 @@ def midpoints(count: int) -> Tensor:
 def draw_fractions(tau_midpoints: Tensor, generator: torch.Generator) -> Tensor:
     """Sample two sets [2, N] of fractions, each with one fraction per stratum around tau_midpoints [N]."""
     half = 0.5 / tau_midpoints.shape[0]
-    # Drawn in their range directly, which saves two kernels per update.
+    # The offsets are drawn in their final range, which saves two kernels per update.
     jitter = torch.empty(2, *tau_midpoints.shape, device=generator.device)
     return tau_midpoints + jitter.uniform_(-half, half, generator=generator)
 
 
 def nearness_risk(observation: Observation, full: float) -> Tensor:
-    """Return the risk level [B] adapted to the closest object, clip(distance / full, 0, 1); 1 without any.
+    """Return the risk level [B] adapted to the closest object, clip(distance / full, 0, 1); 1 without objects.
 
     Args:
-        observation: observations [B]; the mask may be of floating point, as in exported networks.
-        full: distance from which all outcomes count (m).
+        observation: observations [B]; the mask may have a floating-point dtype, as in exported networks.
+        full: distance at and beyond which all outcomes count (m).
     """
     distance = torch.linalg.vector_norm(observation["objects_state"][..., :2], dim=-1)
     closest = torch.where(observation["objects_mask"].bool(), distance, torch.inf).amin(-1)
@@ -65,7 +65,7 @@ def risk_level(
 ) -> Tensor:
     """Return the requested risk level [B], else the configured one.
 
-    It is 1 for the mean, and where an adaptive level would need objects that are not observed.
+    The configured level is 1 (the mean of all outcomes) if it is neutral, or adaptive without observed objects.
     """
     if requested is not None:
         return requested
@@ -75,7 +75,7 @@ def risk_level(
 
 
 class QuantileNetwork(ObservationNetwork):
-    """Network of the quantiles of the return of every discrete action."""
+    """Network that returns quantiles of the return of every discrete action."""
 
     def __init__(self, config: QuantileConfig, dueling: bool, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -93,10 +93,10 @@ class QuantileNetwork(ObservationNetwork):
         return dueling_values(late, self.output_layer, self.value_layer)
 
     def mean(self, observation: Observation, taus: Tensor) -> Tensor:
-        """Return the means [B, A] over the fractions [N] or [B, N]."""
+        """Return the means [B, A] of the actions' quantiles over fractions [N] or [B, N]."""
         if not self.late:
             return self(observation, taus).mean(-2)
-        # The heads are linear, so that the mean over fractions can be taken before them.
+        # The heads are linear, so the mean over fractions can be taken before them.
         features = self.trunk(self.encode(observation)) * self.cos_embedding(taus).mean(-2)
         return dueling_values(features, self.output_layer, self.value_layer)
 
@@ -106,7 +106,7 @@ class QuantileNetwork(ObservationNetwork):
             index = action[..., None, None].expand(*action.shape, taus.shape[0], 1)
             return self(observation, taus).gather(-1, index).squeeze(-1)
         features = self.trunk(self.encode(observation))
-        # One row of the heads per action, so that the 24 others are not computed.
+        # Only the heads' row of each action is used, so that the 24 others are not computed.
         weight, bias = self.output_layer.weight[action], self.output_layer.bias[action]
         if self.value_layer is not None:
             weight = weight - self.output_layer.weight.mean(0) + self.value_layer.weight

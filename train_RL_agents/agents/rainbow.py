@@ -28,11 +28,11 @@ class RainbowConfig(AgentConfig):
     """Settings of Rainbow."""
 
     atoms: Annotated[int, at_least(2), at_most(1024)] = 51
-    """Atoms of the return distribution."""
+    """Number of atoms of the return distribution."""
     v_min: float = -5.0
-    """Lowest atom (scaled reward)."""
+    """Return of the lowest atom (scaled reward)."""
     v_max: float = 6.0
-    """Highest atom (scaled reward)."""
+    """Return of the highest atom (scaled reward)."""
     sigma_0: NonNegative = 0.05
     """Initial scale of the noise in the weights."""
 
@@ -42,7 +42,7 @@ class RainbowConfig(AgentConfig):
 
 
 class DistributionNetwork(ObservationNetwork):
-    """Network of the log probabilities of the atoms for every action."""
+    """Network that returns the log probabilities of the atoms for every discrete action."""
 
     def __init__(self, config: RainbowConfig, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -51,7 +51,7 @@ class DistributionNetwork(ObservationNetwork):
         heads = [(widths[-1], math.prod(self.shape)), (widths[-1], config.atoms)]
         sizes = [*pairwise(widths), *heads]
         *layers, output, value = (NoisyLinear(*size, config.sigma_0) for size in sizes)
-        # The order matters: saved states of the optimiser number the parameters.
+        # The order must not change, because saved states of the optimiser refer to the parameters by number.
         self.add_layers(layers)
         self.output_layer, self.value_layer = output, value
         self.noise_sizes = [sum(size) for size in sizes]
@@ -82,7 +82,7 @@ class Rainbow(Agent[RainbowConfig]):
     support: Tensor
 
     def build(self) -> None:
-        """See Agent."""
+        """Create the network, its target and the atoms of the support."""
         config = self.config
         critic = DistributionNetwork(config, self.num_actions, self.spec)
         self.networks["critic"], self.noise_size = critic, sum(critic.noise_sizes)
@@ -95,19 +95,19 @@ class Rainbow(Agent[RainbowConfig]):
         return {"probabilities": self.networks["critic"](observation).exp()}
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the means over the atoms."""
+        """Return the mean return [B, A] of each action."""
         return (outputs["probabilities"] * self.support).sum(-1)
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the action of the highest mean under one sample of the noise."""
+        """Return the actions with the highest mean under one sample of the noise, shared by all observations."""
         return self._choose(self.networks["critic"](observation, noise)), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
-        """Sample the noise of the network."""
+        """Sample the noise of the network, one sample for all observations."""
         return self._noise(1, generator)[0]
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
-        """Return as many quantiles as there are atoms; see Agent."""
+        """Return quantiles [..., N] of the return of actions, as many as there are atoms."""
         log_probabilities: Tensor = self.networks["critic"](observation)
         index = action[..., None, None].expand(*action.shape, 1, self.config.atoms)
         below = log_probabilities.gather(-2, index).squeeze(-2).exp().cumsum(-1)
@@ -117,7 +117,7 @@ class Rainbow(Agent[RainbowConfig]):
         return self.support[atom.clamp_max(self.config.atoms - 1)]
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """Return the noise of three networks: the learned one, the one that selects and the one that evaluates."""
+        """Sample the noise [3, F] of the predictions, of the choice of next actions and of the target network."""
         return self._noise(3, generator)
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
@@ -137,7 +137,7 @@ class Rainbow(Agent[RainbowConfig]):
         }
 
     def _choose(self, log_probabilities: Tensor) -> Tensor:
-        """Return the action of the highest mean."""
+        """Return the actions with the highest mean."""
         return self.select({"probabilities": log_probabilities.exp()})
 
     def _noise(self, count: int, generator: torch.Generator) -> Tensor:

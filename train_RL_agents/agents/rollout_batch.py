@@ -1,4 +1,4 @@
-"""Batches of on-policy agents."""
+"""Batches that on-policy agents learn from."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from train_RL_agents.networks.observation import Observation
 
 
 class RolloutBatch(NamedTuple):
-    """Samples [B] of a rollout: robot-steps, or environment-steps [B, R] if the value is the fleet's."""
+    """Batch of B samples of a rollout: robot-steps, or environment-steps [B, R] if the value uses the whole fleet."""
 
     observation: Observation
     action: Tensor
-    """[B, D], or [B] int64."""
+    """Continuous actions [B, D], or action indices [B] int64."""
     extras: dict[str, Tensor]
-    """Outputs of ``explore`` beside the action."""
+    """Outputs of ``explore`` in addition to the action."""
     advantage: Tensor
-    """[B] estimates, perhaps normalised."""
+    """Advantage estimates [B], normalised if so configured."""
     target: Tensor
-    """[B] advantage before normalisation plus the value of the rollout."""
+    """Targets [B] of the value: advantage before normalisation plus the value during the rollout."""
     weight: Tensor
-    """[B] 1 for active robots, 0 for others."""
+    """Weights [B]: 1 for active robots, 0 for others."""
     progress: Tensor
-    """Scalar share of the run done."""
+    """Share of the run that is done, a scalar."""
     mean_weight: Tensor | None = None
-    """Scalar mean weight of the whole batch, if this is a part of one."""
+    """Mean weight of the whole batch, a scalar, if this is a part of it."""
 
     @property
     def size(self) -> int:
@@ -55,9 +55,9 @@ class RolloutBatch(NamedTuple):
         return mapped
 
     def mean(self, values: Tensor) -> Tensor:
-        """Return the mean of values [B] over active robots; 0 without any.
+        """Return the mean of values [B] over active robots; 0 if none is active.
 
-        For a part of a batch it is relative to the active robots of the whole batch, so that the mean over parts,
+        For a part of a batch, the sum is divided by the mean weight of the whole batch, so that the mean over parts,
         weighted by their numbers of samples, is the mean over the batch.
         """
         return (values * self.weight).mean() / self._mean_weight().clamp_min(1e-8)
@@ -67,5 +67,5 @@ class RolloutBatch(NamedTuple):
 
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
-    """Return the mean of values [B] with weights [B]; 0 if all weights are 0."""
+    """Return the mean of values [B] with weights [B] that are 0 or 1; 0 if all weights are 0."""
     return (values * weight).sum() / weight.sum().clamp_min(1.0)

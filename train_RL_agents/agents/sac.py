@@ -29,13 +29,13 @@ class SACConfig(ActionCriticConfig):
     temperature: Positive = 0.02
     """Weight of the entropy (scaled reward); if learned, its initial value."""
     learn_temperature: bool = True
-    """Adapt the temperature to the target entropy."""
+    """Learn the temperature, so that the entropy approaches the target entropy."""
     target_entropy: float | None = None
-    """Entropy of an action that a learned temperature aims at (nat); null: -1 for each of its numbers."""
+    """Target entropy of an action for a learned temperature (nat); null: minus the number of its components."""
 
 
 class Temperature(nn.Module):
-    """Weight of the entropy, stored as its logarithm."""
+    """Module with the weight of the entropy bonus, stored as its logarithm."""
 
     def __init__(self, config: SACConfig) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class SAC(ActionCriticAgent[SACConfig]):
     selection_rule = "(2 / pi) atan(mu); to sample, (2 / pi) atan(z) with z normal"
 
     def build(self) -> None:
-        """See Agent."""
+        """Create the actor, the critics, their targets and the temperature."""
         self.networks["actor"] = GaussianActor(self.config, self.spec)
         self.add_critics()
         self.make_targets(*self.critics)
@@ -78,7 +78,7 @@ class SAC(ActionCriticAgent[SACConfig]):
         return {"mu": mean, "log_sigma": log_std}
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the squashed mean."""
+        """Return the squashed mean [B, D]."""
         return squash(outputs["mu"])
 
     def output_networks(self) -> list[str]:
@@ -86,15 +86,15 @@ class SAC(ActionCriticAgent[SACConfig]):
         return ["actor"]
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return a sample of the policy."""
+        """Return actions [B, D] that are sampled from the policy."""
         return squashed_sample(self.networks["actor"](observation), noise)[0], {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
-        """Return standard normal numbers [B, D]."""
+        """Sample standard normal numbers [B, D]."""
         return torch.randn((*batch, self.spec.action_size), generator=generator, device=generator.device)
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """Return standard normal numbers [2, B, D], for the next and the present actions."""
+        """Sample standard normal numbers [2, B, D], for the next and the current actions."""
         return torch.randn(2, batch_size, self.spec.action_size, generator=generator, device=generator.device)
 
     def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:

@@ -1,4 +1,4 @@
-"""Settings of the algorithms that agents are made for: what drives an agent says Agent.algorithm."""
+"""Settings of the training algorithms, off-policy and on-policy; ``Agent.algorithm`` names the one of an agent."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from marinenav_env.support.validation import (
 
 @dataclass(frozen=True)
 class TrainerConfig:
-    """Settings of collection and learning that all algorithms have."""
+    """Settings of collection and learning that all algorithms have in common."""
 
     shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
-    """Totals that are divided among the processes of a run."""
+    """Names of the settings that are totals, divided among the processes of a run."""
     recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
-    """Sizes that belong together: how often each step is learned from, or the number of updates per
-    rollout, depends on all of them."""
+    """Names of the sizes that must be changed together, because how often each step is learned from, or the number of
+    updates per rollout, depends on all of them."""
     least_updates: ClassVar[int]
-    """Updates, or rollouts, that a profile leaves a run: a few large ones do not replace many."""
+    """Number of updates, or of rollouts, that a sizing profile must leave a run; a few large ones do not replace
+    many."""
     num_envs: Count = 256
-    """Environments in the batch."""
+    """Number of environments in the batch."""
     collector: Literal["local", "processes", "ray"] = "local"
-    """Where environments are stepped: in this process, in others on this host, or where Ray has
-    processors."""
+    """Where environments are stepped: in this process, in other processes on this host, or on processors of Ray."""
     collectors: Count = 1
-    """Processes that the environments are divided among, unless local (CPU)."""
+    """Number of worker processes (CPU) that the environments are divided among; 1 if local."""
     batch_size: Count = 512
-    """Transitions, or robot-steps of a rollout, per update."""
+    """Number of transitions, or of robot-steps of a rollout, per update."""
     optimizer: Literal["adam", "rmsprop"] = "adam"
-    """The optimiser."""
+    """Optimiser."""
     learning_rate: Positive = 5e-4
-    """Step size of the optimiser at the start."""
+    """Learning rate at the start of the run."""
     learning_rate_final: NonNegative = 5e-5
-    """At the end; in between it falls along a cosine."""
+    """Learning rate at the end of the run; it changes along a cosine in between."""
     max_grad_norm: Positive = 10.0
-    """Gradients are clipped to this norm."""
+    """Largest norm of the gradient of all parameters together; larger gradients are clipped to it."""
     gamma: Fraction = 0.99
-    """Discount per control step."""
+    """Discount factor per control step."""
     reward_scale: Positive = 0.1
-    """Factor on rewards inside the learner."""
+    """Factor that rewards are multiplied by in the learner."""
     imitation_weight: NonNegative = 1.0
-    """Weight of the error of imitation, with imitation_learning."""
+    """Weight of the imitation loss, with imitation_learning."""
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999
-    """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and
-    saved; 0: the latest weights."""
+    """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and saved; 0: the
+    latest weights are used."""
 
     @property
     def vector_steps(self) -> int:
-        """Return the number of vector steps that the collector makes at a time."""
+        """Return the number of vector steps that the collector makes per batch."""
         return 1
 
     @property
@@ -83,45 +83,44 @@ class OffPolicyConfig(TrainerConfig):
     recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "train_freq")
     least_updates: ClassVar[int] = 15_000
     steps_per_batch: Count = 1
-    """Vector steps between updates of the collector's consumer."""
+    """Number of vector steps per batch of the collector."""
     buffer_size: Count = 1_000_000
     """Number of transitions that replay holds."""
     replay_storage: Literal["device", "host"] = "device"
-    """Memory of replay: the device's, or the host's, from which batches are prefetched (then sampled up
-    to two batches before they are used)."""
+    """Memory of replay: the device's, or the host's, from which batches are prefetched, so that they are sampled up to
+    two batches before their use."""
     learning_starts: Whole = 50_000
     """Env-steps before the first update."""
     train_freq: Count = 128
     """Env-steps per update."""
     n_steps: Count = 3
-    """Steps of the multi-step return."""
+    """Number n of steps of the multi-step returns."""
     prioritized: bool = False
-    """Sample transitions by the size of their errors; only agents that give priorities."""
+    """Sample transitions by the size of their errors (prioritised replay); only for agents that compute priorities."""
     priority_exponent: Fraction = 0.5
-    """How strongly priorities count: 0 not at all, 1 in proportion."""
+    """Exponent of the priorities: 0 samples uniformly, 1 in proportion to them."""
     priority_beta_initial: Fraction = 0.4
-    """Exponent of the importance weights at first; it rises linearly to 1."""
+    """Initial exponent beta of the importance weights; it rises linearly to 1."""
     tau: Share = 0.01
     """Share of the learned weights mixed into the target networks at each of their updates."""
     target_update_interval: Whole = 0
     """Env-steps between updates of the target networks; 0: with every update."""
     exploration: Literal["noise", "uniform"] = "noise"
-    """How continuous actions explore: each with Gaussian noise, or some replaced by uniform ones,
-    as discrete actions always do."""
+    """How continuous actions explore: Gaussian noise on all of them, or uniform random actions instead of some of them,
+    as discrete actions always explore."""
     exploration_initial_eps: Fraction = 1.0
-    """Epsilon, or standard deviation of the action noise, at first, in the environment that
-    explores most."""
+    """Initial epsilon, or standard deviation of the action noise, in the environment that explores most."""
     exploration_final_eps: Fraction = 0.05
-    """The same at the end of its decay."""
+    """Final epsilon, or standard deviation of the action noise, in the environment that explores most."""
     exploration_fraction: Share = 0.2
-    """Share of the run over which it falls, linearly."""
+    """Share of the run over which epsilon, or the standard deviation, changes linearly."""
     exploration_spread: Share = 0.5
-    """Strength in the environment that explores least as a share of that in the one that explores
-    most; the others lie between, geometrically."""
+    """Epsilon, or standard deviation, in the environment that explores least as a share of that in the one that
+    explores most; the other environments are spaced geometrically in between."""
 
     @property
     def vector_steps(self) -> int:
-        """Return the number of vector steps that the collector makes at a time."""
+        """Return the number of vector steps that the collector makes per batch."""
         return self.steps_per_batch
 
     @property
@@ -130,12 +129,13 @@ class OffPolicyConfig(TrainerConfig):
         return self.train_freq
 
     def smallest(self, robots: int) -> dict[str, int]:
-        """Return the smallest valid number of env-steps before learning, and the smallest valid size of replay.
+        """Return the smallest valid values of ``learning_starts`` (env-steps) and ``buffer_size``, by name.
 
         Args:
             robots: largest number of robots in any training level.
         """
-        # The first update comes train_freq later; until n steps are made there is nothing to sample.
+        # The first update comes train_freq env-steps after learning_starts; before n steps are made, nothing can be
+        # sampled.
         first = max(0, self.num_envs * self.n_steps - self.train_freq)
         rows = self.num_envs * self.steps_per_batch * self.n_steps * robots
         return {"learning_starts": first, "buffer_size": rows}
@@ -143,7 +143,7 @@ class OffPolicyConfig(TrainerConfig):
     def check(self, robots: int) -> None:
         """Check that learning starts after the first n-step transitions, and that replay is large enough.
 
-        It must hold what one collected batch may add, and the batch of one update.
+        Replay must hold what one collected batch may add, and the batch of one update.
 
         Args:
             robots: largest number of robots in any training level.
@@ -170,7 +170,7 @@ class OffPolicyConfig(TrainerConfig):
 
 @dataclass(frozen=True)
 class OnPolicyConfig(TrainerConfig):
-    """Settings of on-policy algorithms: rollouts and how often they are learned from.
+    """Settings of on-policy algorithms: rollouts, and how often they are learned from.
 
     Fields without a docstring are those of TrainerConfig with another default.
     """
@@ -178,12 +178,12 @@ class OnPolicyConfig(TrainerConfig):
     least_updates: ClassVar[int] = 240
     num_envs: Count = 1024
     rollout_steps: Count = 16
-    """Vector steps of a rollout."""
+    """Number of vector steps of a rollout."""
     epochs: Count = 1
-    """Times that every rollout is learned from."""
+    """Number of passes over every rollout."""
     batch_size: Count = 1024
     gae_lambda: Fraction = 0.95
-    """Decay of generalised advantage estimation (Schulman et al. 2016)."""
+    """Parameter lambda of generalised advantage estimation (Schulman et al. 2016)."""
     normalize_advantages: bool = True
     """Shift and scale the advantages of a rollout to mean 0 and standard deviation 1."""
     scale_returns: bool = False
@@ -200,4 +200,4 @@ class OnPolicyConfig(TrainerConfig):
 
 
 TRAINER_CONFIGS: dict[str, type[TrainerConfig]] = {"off-policy": OffPolicyConfig, "on-policy": OnPolicyConfig}
-"""Settings of each kind of algorithm."""
+"""Class of the settings of each algorithm, by name of the algorithm."""

@@ -1,6 +1,6 @@
 """Classical controllers by name, as baselines for learned policies.
 
-A new baseline is one file here and one line below.
+To add a baseline, add one file here and one line below.
 """
 
 from train_RL_agents.baselines.apf import APF

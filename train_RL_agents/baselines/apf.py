@@ -33,7 +33,7 @@ class APF(Baseline):
     """Artificial potential field controller."""
 
     def desired_velocity(self, observation: Observation) -> Tensor:
-        """Return the sum of attraction and repulsions, limited to the speed."""
+        """Return the sum of the attraction and all repulsions, limited to SPEED."""
         repulsions = repulsion(observation, self.own_radius)
         return limited(to_the_goal(observation["self_state"], SPEED) + repulsions.sum(-2), SPEED)
 
@@ -56,7 +56,7 @@ def repulsion(observation: Observation, own_radius: float) -> Tensor:
     gap = (distance - radius - own_radius).clamp(SMALLEST_GAP, REACH)
     push = STRENGTH * (1.0 / gap - 1.0 / REACH) / gap.square()
     away = -later / distance.clamp_min(1e-6)[..., None]
-    # The side on which the object is passed on its port side.
+    # Towards the side that leaves the object to port.
     aside = torch.stack((away[..., 1], -away[..., 0]), -1)
     ahead = (position[..., 0] > 0.0)[..., None]
     direction = away + torch.where(ahead, TURNED * aside, 0.0)

@@ -21,7 +21,7 @@ class Baseline(TensorDictModuleBase, ABC):
     has no state and needs no random numbers.
 
     Args:
-        world: settings of the world, whose vessels the controller knows.
+        world: settings of the world, which include the vessel model for the controller.
     """
 
     def __init__(self, world: WorldConfig) -> None:
@@ -54,6 +54,6 @@ class Baseline(TensorDictModuleBase, ABC):
 
 
 def limited(velocity: Tensor, speed: float) -> Tensor:
-    """Return velocities [E, R, 2] whose speed is limited (m/s)."""
+    """Scale down velocities [E, R, 2] that are faster than a speed (m/s)."""
     norm = torch.linalg.vector_norm(velocity, dim=-1, keepdim=True)
     return velocity * (speed / norm.clamp_min(speed))

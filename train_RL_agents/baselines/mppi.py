@@ -43,7 +43,7 @@ COLLISION, NEAR, MARGIN = 100.0, 6.0, 4.0
 """Cost of a collision (s), cost per second and metre within the margin (1/m), and margin (m). The margin covers errors
 of a plan: other vessels turn, too, and a vessel follows its plan with a delay."""
 WRONG_SIDE, SIDE = 10.0, 8.0
-"""Cost per metre by which a vessel is not passed on the right side at a distance (s/m), and the distance (m)."""
+"""Cost per metre by which a vessel is not passed on the correct side at a distance (s/m), and the distance (m)."""
 STANDS_STILL = 0.3
 """Speed below which objects have no course (m/s)."""
 
@@ -63,7 +63,7 @@ class MPPI(Baseline):
         self.samples = torch.cat((noise, -noise)) * torch.tensor([COURSE, SLOWDOWN])
 
     def desired_velocity(self, observation: Observation) -> Tensor:
-        """Return the first velocity of the plan."""
+        """Return the velocity of the first segment of the updated plan."""
         state = observation["self_state"]
         plan = state.new_tensor([0.0, SPEED]).expand(*state.shape[:2], 1, SEGMENTS, 2)
         for spread in SPREADS:
@@ -92,7 +92,7 @@ class MPPI(Baseline):
         return NEAR * close + COLLISION * ((gap < 0.0) & seen).any(-1).any(0)
 
     def _simulate(self, initial: Tensor, plans: Tensor) -> Tensor:
-        """Return the positions [T, E, R, N, 2] after every control step, in the present body frame (m).
+        """Return the positions [T, E, R, N, 2] after every control step, in the current body frame (m).
 
         The water is assumed to be at rest, as the current is not observed.
         """
@@ -144,7 +144,7 @@ class MPPIRules(MPPI):
     """MPPI controller with the rules of the sea in its cost."""
 
     def _risk(self, observation: Observation, positions: Tensor, arrived: Tensor) -> Tensor:
-        """Return the cost [E, R, N] of MPPI plus that of passing vessels on the wrong side (s)."""
+        """Return the risk [E, R, N] of MPPI plus the cost of passing vessels on the wrong side (s)."""
         relative = _relative(observation, positions, self.step)
         moves = relative.diff(dim=0)
         speed = torch.linalg.vector_norm(moves, dim=-1).clamp_min(1e-6)
@@ -156,7 +156,7 @@ class MPPIRules(MPPI):
 
 
 def gives_way(observation: Observation) -> Tensor:
-    """Return a mask [E, R, K] of vessels on a collision course to which the own vessel gives way.
+    """Return a mask [E, R, K] of vessels that the own vessel meets head-on or gives way to, if they pass closely.
 
     A vessel's heading is assumed to be its course.
     """
@@ -181,7 +181,7 @@ def gives_way(observation: Observation) -> Tensor:
 
 
 def _relative(observation: Observation, positions: Tensor, step: float) -> Tensor:
-    """Return the positions [T, E, R, N, K, 2] of objects relative to own ones, at constant velocity (m)."""
+    """Return the positions [T, E, R, N, K, 2] of objects relative to own positions, at constant velocity (m)."""
     objects = observation["objects_state"][:, :, None]
     time = step * torch.arange(1, len(positions) + 1, device=positions.device)
     later = objects[..., :2] + time.view(-1, 1, 1, 1, 1, 1) * objects[..., 2:4]

@@ -1,7 +1,7 @@
 """Optimal reciprocal collision avoidance (van den Berg, Guy, Lin and Manocha, ISRR 2009).
 
 Every object forbids the velocities that lead to a collision within a horizon. The smallest change of velocity that
-avoids it bounds a half-plane of allowed velocities; two vessels share the change, for a static object the vessel makes
+avoids it bounds a half-plane of allowed velocities. Two vessels share the change; for a static object, the vessel makes
 all of it. The result is the allowed velocity closest to the desired one or, if none is allowed, the one with the
 smallest violation of the worst bound.
 
@@ -37,7 +37,7 @@ _TOLERANCE = 1e-4
 """Tolerance of bounds for rounding (m/s)."""
 
 Lines = tuple[Tensor, Tensor]
-"""Unit normals [..., N, 2] and distances from zero along them [..., N]."""
+"""Unit normals [..., N, 2] of lines, and distances [..., N] of the lines from the origin along them."""
 
 
 class ORCA(Baseline):
@@ -63,7 +63,7 @@ class ORCA(Baseline):
             torch.where(still, STILL_HORIZON, HORIZON),
             self.step,
         )
-        # Empty slots allow everything.
+        # Empty slots allow all velocities.
         normal = torch.where(mask[..., None], normal, 0.0)
         bound = torch.where(mask, bound, -_NEVER)
         return best_velocity(to_the_goal(observation["self_state"], SPEED), normal, bound, TOP_SPEED)
@@ -78,11 +78,11 @@ def half_planes(
     horizon: Tensor,
     step: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return the velocities that each object allows: those w with normal . w >= bound.
+    """Return the half-plane of velocities w that each object allows: normal . w >= bound.
 
     Args:
         own_velocity: own velocity [..., 2] (m/s).
-        position: positions [..., K, 2] of the objects, relative to the own one (m).
+        position: positions [..., K, 2] of the objects, relative to the own position (m).
         velocity: velocities [..., K, 2] of the objects (m/s).
         radius: sums [..., K] of the radii (m).
         share: shares [..., K] of the change of velocity that the vessel makes.
@@ -118,7 +118,7 @@ def half_planes(
 
 
 def best_velocity(desired: Tensor, normal: Tensor, bound: Tensor, top_speed: float) -> Tensor:
-    """Return the best velocity under half-planes and a largest speed.
+    """Return the allowed velocity that is closest to a desired one, under half-planes and a largest speed.
 
     Args:
         desired: desired velocity [..., 2] (m/s), not faster than the largest speed.
@@ -127,7 +127,7 @@ def best_velocity(desired: Tensor, normal: Tensor, bound: Tensor, top_speed: flo
         top_speed: largest speed (m/s).
 
     Returns:
-        The allowed velocity [..., 2] closest to the desired one, or that of the smallest violation.
+        The velocity [..., 2] (m/s); if none is allowed, the one with the smallest violation of the worst bound.
     """
     first, second = _choices(bound, 2)
     near = torch.cat(
@@ -169,7 +169,7 @@ def _project(point: Tensor, normal: Tensor, bound: Tensor) -> Tensor:
 
 
 def _on_circle(normal: Tensor, bound: Tensor, radius: float) -> Tensor:
-    """Return the intersections [..., 2 K, 2] of lines [..., K] and a circle around zero; outside it if none."""
+    """Return the intersections [..., 2 K, 2] of lines [..., K] and a circle around the origin; else points outside."""
     half = (radius**2 - bound.square()).clamp_min(0.0).sqrt()[..., None]
     along = torch.stack((-normal[..., 1], normal[..., 0]), -1)
     foot = bound[..., None] * normal
@@ -208,6 +208,6 @@ def _worst_violation(points: Tensor, normal: Tensor, bound: Tensor, top_speed: f
 
 
 def _pick(points: Tensor, cost: Tensor) -> Tensor:
-    """Return the point [..., 2] of the lowest cost among points [..., P, 2]."""
+    """Return the point [..., 2] with the lowest cost among points [..., P, 2]."""
     best = cost.argmin(-1)[..., None, None].expand(*cost.shape[:-1], 1, 2)
     return points.gather(-2, best).squeeze(-2)

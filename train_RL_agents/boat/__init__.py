@@ -1,4 +1,4 @@
-"""Runtime of a policy on board. ``marinenav export --format onnx`` copies this package beside the policy.
+"""Runtime of a policy on board a boat; ``marinenav export --format onnx`` copies this package next to the policy.
 
-It needs numpy and onnxruntime, its node rclpy, and nothing else of this project: no torch.
+It needs numpy and onnxruntime, and for the ROS 2 node rclpy, but neither torch nor other parts of this project.
 """

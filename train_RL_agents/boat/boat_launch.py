@@ -1,4 +1,4 @@
-"""ROS 2 launch file of the node: ros2 launch DIR/boat/boat_launch.py, with DIR written by marinenav export."""
+"""ROS 2 launch file of the node: ``ros2 launch DIR/boat/boat_launch.py``; ``marinenav export`` writes DIR."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ REMAPPED = {
     "thrust": "/thrusters/main/thrust",
     "angle": "/thrusters/main/angle",
 }
-"""Topics of the node, and the default topics of a boat; all are launch arguments."""
+"""Default topic of the boat for each topic of the node; each topic of the node is a launch argument."""
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -10,7 +10,7 @@ import numpy as np
 
 
 class BoatError(ValueError):
-    """Raised for a policy, setting or input that cannot be used; its text is one sentence."""
+    """Error of a policy, setting or input that cannot be used; its message is one sentence."""
 
 
 def require(condition: bool, sentence: str) -> None:
@@ -26,7 +26,7 @@ def finite(value: Any) -> bool:
 
 
 def common_number(value: Any, name: str) -> float:
-    """Return a number that a contract may state per robot; all must be equal."""
+    """Return a number that a contract states once or for each robot; raise a BoatError if robots differ."""
     values = np.unique(np.asarray(value, float))
     require(len(values) == 1, f"the contract has a {name} of its own for every robot")
     require(bool(np.isfinite(values).all()), f"the contract's {name} is not finite")
@@ -34,7 +34,7 @@ def common_number(value: Any, name: str) -> float:
 
 
 def within(name: str, value: float | None, default: float, low: float, high: float) -> float:
-    """Return a setting within bounds, or its default."""
+    """Return a setting after checking its bounds, or its default if the setting is None."""
     if value is None:
         return default
     is_valid = finite(value) and low <= value <= high

@@ -2,7 +2,7 @@
 
     python -m boat.ros_node --ros-args -p policy:=FOLDER
 
-in a folder with this package, see docs/boats.md for its topics and parameters.
+starts it in a folder with this package; docs/boats.md describes its topics and parameters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .runtime import THRUSTERS, Command, Odometry, Pilot, Settings, Tracks
 BOX, SPHERE, CYLINDER = 1, 2, 3
 """Types of shape_msgs/SolidPrimitive."""
 UNSET = math.nan
-"""Value of a parameter that defaults to the policy's contract."""
+"""Default of a parameter whose value is then taken from the policy's contract."""
 
 
 class PilotNode(Node):
@@ -51,7 +51,7 @@ class PilotNode(Node):
         self.create_timer(self._pilot.control_step, self._on_timer)
 
     def _settings(self) -> Settings:
-        """Return the settings of the runtime, which are parameters of the node."""
+        """Declare the settings of the runtime as parameters of the node, and return their values."""
         values: dict[str, Any] = {}
         for field in fields(Settings):
             default = UNSET if field.default is None else field.default
@@ -98,7 +98,7 @@ class PilotNode(Node):
     def _usable(self, header: Any, kept: Odometry | Tracks | None) -> bool:
         """Return whether a message is in the frame and newer than the kept one, as networks reorder messages.
 
-        A kept stamp ahead of the clock does not exclude later messages.
+        A kept message whose stamp is ahead of the clock is replaced by any message.
         """
         newer = kept is None or not _seconds(header.stamp) <= kept.stamp <= self._now()
         return newer and self._in_frame(header)
@@ -117,7 +117,7 @@ class PilotNode(Node):
         self._send(self._pilot.command(self._now(), self._odometry, self._tracks, self._goal))
 
     def stop(self) -> None:
-        """Publish a last command without thrust, and log how often the shield acted."""
+        """Publish a last command of zero thrust, and log how often the shield acted."""
         pilot = self._pilot
         if pilot.settings.shield:
             self._log(f"the shield replaced {pilot.shielded} of {pilot.commands} commands")
@@ -132,7 +132,7 @@ class PilotNode(Node):
         self._log(command.stopped and f"stopped: {command.stopped}")
 
     def _log(self, sentence: str) -> None:
-        """Log a sentence once, until another one follows."""
+        """Log a warning unless it repeats the previous one."""
         if sentence and sentence != self._logged:
             self.get_logger().warning(sentence)
         self._logged = sentence
@@ -164,7 +164,7 @@ def radius_of(shape: Any) -> float:
 
 def main() -> None:
     """Run the node until it is interrupted or terminated, and stop the thrusters at the end."""
-    # With the handlers of rclpy the context would end first, and no stop could be published.
+    # rclpy's own signal handlers would shut the context down first, so that no stop could be published.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     node = PilotNode()

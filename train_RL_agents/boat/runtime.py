@@ -2,7 +2,7 @@
 
 Frames are those of ROS (REP 103): the map has x to the east and y to the north, yaw is
 anticlockwise from east, and a body has x forward and y to port. Times are seconds of one clock.
-Numbers may be of Python or of numpy, of any precision; all is computed in float64.
+Numbers may be Python or numpy numbers of any precision; all computations are in float64.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Settings:
     """Settings of one boat; None: the value in the JSON contract exported with the policy."""
 
     risk: float | None = None
-    """Share of the worst outcomes to act on, in (0, 1]."""
+    """Risk level: share of the worst outcomes that the policy acts on, in (0, 1]."""
     min_thrust: float | None = None
     """Lowest thrust of a side (N), not below the contract's."""
     max_thrust: float | None = None
@@ -81,17 +81,17 @@ class Settings:
     max_age: float = 1.0
     """Age above which odometry and tracks are stale (s)."""
     max_ahead: float = 0.1
-    """Largest time by which their stamps may be ahead of the clock (s)."""
+    """Largest time by which the stamps of odometry and tracks may be ahead of the clock (s)."""
     max_gap: float | None = None
     """Longest time between two decisions (s); None: two control steps."""
     max_seconds: float = 0.05
     """Longest time that a decision may take (s)."""
     extrapolate: bool = True
-    """Extrapolate vessel and tracks to the present, at constant velocity."""
+    """Extrapolate vessel and tracks to the current time, at constant velocity."""
     shield: bool = False
-    """Replace commands after which no escape manoeuvre would be left, see shield.py."""
+    """Replace commands after which no escape manoeuvre would be left; see shield.py."""
     boat: str = ""
-    """Name of this boat, or its vessel file (.json): a policy for another boat is refused; empty: any."""
+    """Name of this boat, or its vessel file (.json); a policy for another boat is refused. Empty: no check."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Command:
     right: float
     """Right thrust (N); 0 with one thruster."""
     stopped: str = ""
-    """Reason why all are zero, one sentence; empty while the policy steers."""
+    """Reason why all commands are zero, as one sentence; empty while the policy steers."""
     angle: float = 0.0
     """Angle of the azimuth thruster or rudder, anticlockwise as seen from above (rad); 0 with two thrusters."""
     shielded: bool = False
@@ -161,7 +161,7 @@ class Pilot:
             is_reproduced = np.allclose(network(inputs), examples["action"], 0.0, examples["tolerance"])
         except BoatError:
             raise
-        except Exception as error:  # damaged text can lead anywhere
+        except Exception as error:  # damaged text may raise any error
             raise BoatError(f"{path}: no contract of an ONNX policy ({error!r})") from error
         require(is_reproduced, f"{file}: the contract's examples lead to other actions")
         return pilot
@@ -169,7 +169,7 @@ class Pilot:
     # The contract -------------------------------------------------------------------------------
 
     def _read_boat(self, contract: dict[str, Any]) -> None:
-        """Read the limits of both sides, after checking that the policy is for this boat."""
+        """Read the kind of steering and the limits of both sides, after checking that the policy is for this boat."""
         vessel = contract.get("config", {}).get("world", {}).get("vessel", {})
         name, boat, actuators = str(vessel.get("name", "published")), self.settings.boat, vessel.get("actuators", {})
         if str(boat).endswith(".json"):
@@ -196,7 +196,7 @@ class Pilot:
             self._angle = common_number(sensor["angle"], "angle")
 
     def _read_risk(self, taus: dict[str, Any] | None) -> None:
-        """Read the fractions that select the worst outcomes."""
+        """Read the risk level, and the fractions that select the worst outcomes."""
         risk = self.settings.risk
         is_valid = risk is None or (finite(risk) and 0.0 < risk <= 1.0)
         require(is_valid, f"risk: must be in (0, 1], not {risk}")
@@ -248,17 +248,17 @@ class Pilot:
         tracks: Tracks | None,
         goal: tuple[float, float] | None,
     ) -> Command:
-        """Return the thrusts, or thrust and angle, of a control step; to be called once per control step.
+        """Return the thrusts, or thrust and angle, of a control step; call it once per control step.
 
         Args:
-            now: present time of the clock of the inputs' stamps (s).
+            now: current time of the clock that stamps the inputs (s).
             odometry: latest odometry; None if there was none yet.
             tracks: latest tracks; None if there were none yet.
             goal: position of the goal to the east and north (m); None if there is none.
 
         Returns:
             Commands. They are zero, with the reason, when an input is missing, stale, ahead of the clock, not finite or
-            not plausible, when the call is late, takes too long or fails in any other way, and at the goal.
+            not plausible, when the call is early or late, takes too long or fails in any other way, and at the goal.
         """
         began = perf_counter()
         try:
@@ -282,7 +282,7 @@ class Pilot:
         tracks: Tracks | None,
         goal: tuple[float, float] | None,
     ) -> Command:
-        """Return a command.
+        """Return the command of a control step; see ``command`` for the arguments.
 
         Raises:
             BoatError: when the vessel must stop.
@@ -316,7 +316,7 @@ class Pilot:
         """Return the inputs after checking that they are complete, recent and plausible.
 
         Raises:
-            BoatError: when they are not.
+            BoatError: when an input is missing, stale or not plausible.
         """
         if odometry is None or tracks is None or goal is None:
             inputs = {"odometry": odometry, "tracks": tracks, "goal": goal}
@@ -345,7 +345,7 @@ class Pilot:
         return vessel, Tracks(float(tracks.stamp), rows), (float(target[0]), float(target[1]))
 
     def _extrapolate(self, now: float, vessel: Odometry, tracks: Tracks) -> tuple[Odometry, Tracks]:
-        """Return the vessel and the tracks extrapolated to the present."""
+        """Return the vessel and the tracks, extrapolated to the current time unless the settings disable it."""
         if not self.settings.extrapolate:
             return vessel, tracks
         age, cos, sin = now - vessel.stamp, math.cos(vessel.yaw), math.sin(vessel.yaw)
@@ -366,7 +366,7 @@ class Pilot:
         return {name: observed[name] for name in self._names}
 
     def _observe(self, odometry: Odometry, tracks: Tracks, goal: tuple[float, float]) -> dict[str, Array]:
-        """Return all inputs that networks have by name."""
+        """Return all inputs that a network may have, by name, [1, ...] each."""
         cos, sin = math.cos(odometry.yaw), math.sin(odometry.yaw)
 
         def to_body(east: Any, north: Any) -> tuple[Any, Any]:
@@ -385,7 +385,7 @@ class Pilot:
         }
 
     def _nearest(self, rows: Array) -> tuple[Array, Array]:
-        """Return slots [K, 5] and mask [K] of the objects in sight, in the order of distance minus radius."""
+        """Return slots [K, 5] and mask [K] of the objects in sight, ordered by distance minus radius, nearest first."""
         distance, radius = np.hypot(rows[:, 0], rows[:, 1]), rows[:, 4]
         seen = distance <= self._range + radius
         seen &= np.abs(np.arctan2(rows[:, 1], rows[:, 0])) <= 0.5 * self._angle
@@ -396,7 +396,7 @@ class Pilot:
         return objects, mask
 
     def _level(self, objects: Array, mask: Array) -> float:
-        """Return the risk level."""
+        """Return the risk level: that of the settings or else 1; if adaptive, by the distance of the closest object."""
         if not self._adaptive:
             return self.settings.risk or 1.0
         closest = np.hypot(objects[:, 0], objects[:, 1])[mask > 0.0].min(initial=self._risk_distance)
@@ -425,7 +425,7 @@ class Pilot:
 
 
 def load_network(file: Path) -> Network:
-    """Return an ONNX policy as a function; it uses one thread, as one observation is little work.
+    """Return an ONNX policy as a function; it uses one thread, because one observation is little work.
 
     Raises:
         BoatError: when it cannot be loaded or does not give actions.
@@ -451,7 +451,7 @@ def load_network(file: Path) -> Network:
 
 
 def _seconds(name: str, value: Any) -> float:
-    """Return a time as a float, as differences in single precision would be rounded to minutes."""
+    """Return a time (s) as a Python float, because single precision would round differences to minutes."""
     require(finite(value), f"{name} is {value!r}, not a finite number of seconds")
     return float(value)
 
@@ -486,5 +486,5 @@ def _same_numbers(file: Path, vessel: dict[str, Any]) -> str:
         return str(content["name"])
     except BoatError:
         raise
-    except Exception as error:  # damaged text can lead anywhere
+    except Exception as error:  # damaged text may raise any error
         raise BoatError(f"{file}: no vessel file ({error!r})") from error

@@ -1,12 +1,13 @@
 """Safety shield: it replaces a command after which no escape manoeuvre would be left.
 
 A command is kept if, after it, at least one of a few manoeuvres keeps clear of all observed objects for some seconds
-(a predictive safety filter: Wabersich and Zeilinger, Automatica 129, 2021). Otherwise it is replaced by the beginning
-of a manoeuvre that is safe from now on, that whose command is nearest; if none is, of the one that misses the margin
-by the least. So the shield acts late, and how to keep clear before is left to the policy.
+(a predictive safety filter: Wabersich and Zeilinger, Automatica 129, 2021). Otherwise it is replaced by the first
+command of a manoeuvre that is safe if it begins now: the one whose first command is nearest to the policy's. If no
+manoeuvre is safe, it is the one that misses the margin by the least. So the shield acts late; keeping clear before
+that is left to the policy.
 
-It has the model of the own boat and what the policy observes. Objects keep their velocity, and the water is at rest.
-The functions take arrays of numpy, or tensors of torch: the argument ``xp`` is the module of either.
+The shield uses a model of the own boat and the policy's observation. It assumes that objects keep their velocity and
+that the water is at rest. The functions take numpy arrays or torch tensors; ``xp`` is the module, numpy or torch.
 """
 
 from __future__ import annotations
@@ -19,29 +20,30 @@ import numpy as np
 from .checks import common_number, require
 
 HORIZON, SUBSTEPS = 28, 2
-"""Control steps that are predicted, and integration steps of each."""
+"""Number of control steps that are predicted, and of integration steps in each."""
 SWITCHES = (2, 4)
-"""Control steps of the first phase of a manoeuvre; the second lasts until the horizon."""
+"""Lengths of the first phase of manoeuvres (control steps); the second phase lasts until the horizon."""
 MARGIN = 0.4
-"""Smallest predicted gap between the hulls' circles, as a share of the own radius."""
+"""Smallest allowed gap between the circles around hulls in the prediction, as a share of the own radius."""
 OBSERVED = ("self_state", "objects_state", "objects_mask")
 """Entries of the observation that the shield reads."""
 TOLERANCE = 1e-4
-"""Shortfall, or difference of shortfalls, that counts as none (m)."""
+"""Largest shortfall, or difference of shortfalls, that counts as zero (m)."""
 COEFFICIENTS = (
     *("width", "min_thrust", "max_thrust", "max_thrust_rate", "m", "Izz"),
     *("xDotU", "yDotV", "yDotR", "nDotR", "nDotV", "xU", "xUU", "yV", "yVV", "yR", "yRV", "yVR", "yRR"),
     *("nR", "nRR", "nV", "nVV", "nRV", "nVR", "single_rotation"),
 )
-"""Parameters of a vessel that the prediction has, see VesselConfig; further terms of the hull are left out."""
+"""Parameters of a vessel that the prediction uses (see VesselConfig); other terms of the hull are left out."""
 LIMITS = ("left_limit", "right_limit")
-"""Parameters of the actuators that the prediction has, see ActuatorConfig; its ``width`` is their spacing."""
+"""Parameters of the actuators that the prediction uses (see ActuatorConfig); its ``width`` is the thrusters' spacing
+if that is stated."""
 SIDES = ((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))
 """Lowest, neutral and highest command of the left and of the right side of a policy with continuous actions."""
 
 
 class Scene(NamedTuple):
-    """N vessels with what each observes, in its body frame."""
+    """N vessels with the observation of each, in its body frame."""
 
     own: Any
     """[N, 7] ``self_state`` of the observation."""
@@ -50,13 +52,13 @@ class Scene(NamedTuple):
     seen: Any
     """[N, K] bool: slots with an object."""
     contact: Any
-    """[N, K] distance of the centres at which hulls touch (m)."""
+    """[N, K] distance between the centres at which the hulls touch (m)."""
     radius: Any
     """[N, 1], or a number: radius of the own hull (m)."""
 
 
 class Escapes(NamedTuple):
-    """M manoeuvres of two phases of constant thrust rates; the first keeps the thrust."""
+    """M manoeuvres of two phases of constant thrust rates; manoeuvre 0 keeps the thrust."""
 
     first: Any
     """[M, 2] or [N, M, 2] commands of the first phase, in [-1, 1]."""
@@ -65,24 +67,24 @@ class Escapes(NamedTuple):
     switch: Any
     """[M] control steps of the first phase."""
     stops: Any
-    """[M] bool: the second phase brings the thrusts to zero instead."""
+    """[M] bool: whether the second phase brings the thrusts to zero instead."""
 
     def part(self, begin: int, end: int | None) -> Escapes:
-        """Return some of the manoeuvres."""
+        """Return the manoeuvres from number ``begin`` to ``end``, exclusive."""
         first, second = (column[..., begin:end, :] for column in self[:2])
         return Escapes(first, second, self.switch[begin:end], self.stops[begin:end])
 
 
 def escapes(xp: Any, sides: Any, **options: Any) -> Escapes:
-    """Return the manoeuvres: all first phases, then no change, full ahead or no thrust.
+    """Return the manoeuvres: all pairs of commands in the first phase, then no change, full ahead or no thrust.
 
-    None goes astern for good, as that puts off a collision until only it is left. Where manoeuvres are equally good,
-    those to starboard come first.
+    None goes astern permanently, because that only delays a collision until going astern is the last escape. Among
+    equally good manoeuvres, those to starboard come first.
 
     Args:
         xp: numpy or torch.
         sides: [2, 3] or [N, 2, 3], lowest, neutral and highest command of the left and of the right side.
-        **options: device of the tensors of torch.
+        **options: device of the tensors, for torch.
     """
     low, neutral, high = range(3)
     rows = [
@@ -104,14 +106,14 @@ def escapes(xp: Any, sides: Any, **options: Any) -> Escapes:
 def shortfall(
     xp: Any, scene: Scene, vessel: Mapping[str, Any], seconds: float, plans: Escapes, begin: Any = None
 ) -> Any:
-    """Return by how much manoeuvres miss the margin, [N, M] (m); of nearer objects, by how much they approach.
+    """Return by how much manoeuvres miss the margin, or approach objects that are within it already, [N, M] (m).
 
     Args:
         xp: numpy or torch.
-        scene: the vessels and what they observe.
+        scene: vessels and their observations.
         vessel: COEFFICIENTS and LIMITS by name, numbers or [N, 1].
         seconds: length of a control step (s).
-        plans: the manoeuvres.
+        plans: M manoeuvres.
         begin: [N, 2] commands of one control step before the manoeuvres begin; None: they begin at once.
     """
     u, v, r, *thrusts = (scene.own[:, column, None] + 0.0 * plans.first[..., 0] for column in range(2, 7))
@@ -132,7 +134,7 @@ def shortfall(
         time = seconds * (step + 1)
         dx, dy = x + time * vx - pose[0][:, None], y + time * vy - pose[1][:, None]
         least = xp.minimum(least, xp.sqrt(dx * dx + dy * dy))
-    # Nearer objects than the margin must not come nearer still.
+    # Objects that are already within the margin must not come nearer.
     wanted = xp.minimum(start, (scene.contact + MARGIN * scene.radius)[:, :, None])
     return xp.amax(xp.where(scene.seen[:, :, None], wanted - least, 0.0), 1)
 
@@ -176,13 +178,13 @@ def _move(xp: Any, pose: Any, velocity: Any, thrust: Any, k: Mapping[str, Any], 
 
 
 def nearest_escape(xp: Any, command: Any, short: Any, plans: Escapes) -> Any:
-    """Return the number [N] of the safe manoeuvre that begins nearest to commands, or of that with the least shortfall.
+    """Return the index [N] of the safe manoeuvre with the nearest first command, else that of the least shortfall.
 
     Args:
         xp: numpy or torch.
-        command: [N, 2] commands.
-        short: [N, M] shortfalls.
-        plans: the manoeuvres.
+        command: [N, 2] commands of the policy.
+        short: [N, M] shortfalls of the manoeuvres (m).
+        plans: M manoeuvres.
     """
     is_safe = short <= TOLERANCE
     change = ((plans.first - command[:, None]) ** 2).sum(-1)
@@ -211,9 +213,9 @@ class BoatShield:
 
         Args:
             vessel: settings below ``world.vessel``.
-            limits: lowest and highest thrust of a side without LIMITS (N), and bound of its change (N/s).
+            limits: lowest and highest thrust of a side before the factors LIMITS (N), and its largest rate (N/s).
             seconds: length of a control step (s).
-            rates: [A, 2] thrust rates that the policy chooses from (N/s); None: any.
+            rates: [A, 2] thrust rates that the policy chooses from (N/s); None: any rates.
 
         Raises:
             BoatError: when a parameter is missing, or differs between robots.
@@ -231,7 +233,7 @@ class BoatShield:
         return cls(numbers | {"width": spacing or numbers["width"]}, seconds, sides)
 
     def __call__(self, rates: Any, own: Any, objects: Any, mask: Any) -> tuple[Any, bool]:
-        """Return thrust rates after which an escape is left, and whether they are others.
+        """Return the policy's thrust rates, or others if no escape would be left, and whether they were replaced.
 
         Args:
             rates: [2] thrust rates of the policy (N/s).

@@ -29,7 +29,7 @@ from train_RL_agents.utils.progress import Clock, Display
 
 
 class StepCollector:
-    """Collects steps with an exploring policy.
+    """Collector of steps with an exploring policy: in this process, by CUDA graphs or by workers.
 
     Args:
         environment: environment of the configuration with this process's share of the totals.
@@ -38,7 +38,7 @@ class StepCollector:
         seed: seed of this process.
         noise: source of random numbers of the environments.
         generator: random generator of the policy.
-        clock: clock that counts the start of workers.
+        clock: clock that times the start of workers.
         display: display of messages about missing workers or graphs.
     """
 
@@ -72,9 +72,9 @@ class StepCollector:
         self.env_steps = 0
         """Env-steps of this process so far."""
         self.on_worlds_replaced: Callable[[], None] = lambda: None
-        """Callback when the worlds are replaced, after which unfinished n-step windows are dropped."""
+        """Callback after the worlds are replaced, which drops unfinished n-step windows."""
         self.stopping: Callable[[], bool] = lambda: False
-        """Returns whether the run was asked to stop, and need not wait for workers."""
+        """Function that returns whether the run was asked to stop, and need not wait for workers."""
         self._restored = self._restarts = False
         self._workers: Workers | None = None
         self._graphs: GraphCollector | None = None
@@ -88,7 +88,7 @@ class StepCollector:
             steps = self._next()
         except (StoppedWaitingError, ConfigError):
             raise
-        except Exception as error:  # of any type, as the run can continue without workers
+        except Exception as error:  # of any type, because the run can continue without workers
             if self._workers is None:
                 raise
             self._restored = False
@@ -127,21 +127,21 @@ class StepCollector:
         return LocalCollector(self.env, self.policy, steps).collect
 
     def _without_workers(self, error: Exception) -> Callable[[], TensorDictBase]:
-        """Collect in this process, since workers cannot be started or are lost."""
+        """Return the function that collects in this process, because workers cannot be started or are lost."""
         if self._workers is not None:
             self._workers.close()
             self._workers = None
         self._display.log(
             f"no workers by {self._config.trainer.collector} ({first_line(error)}); collecting in this process"
         )
-        self.env.env_steps = self.env_steps  # workers made these
+        self.env.env_steps = self.env_steps  # the env-steps that workers made
         if not self._restored:
             self.on_worlds_replaced()
         return self._local()
 
     def _from_workers(self) -> Iterator[TensorDictBase]:
-        """Start workers and return their batches."""
-        with self._clock.phase("compile"):  # not training time
+        """Start workers, and return an iterator over their batches."""
+        with self._clock.phase("compile"):  # so that it does not count as training time
             self._workers = Workers(
                 self._environment,
                 self.policy,
@@ -169,7 +169,7 @@ class StepCollector:
         self.env.close(raise_if_closed=False)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the world, if it is in this process."""
+        """Return the state of the world if it is in this process, else None."""
         # Workers keep their worlds; a resumed run starts new ones with new random numbers.
         if self._workers is not None:
             return {"world": None}

@@ -1,6 +1,6 @@
 """Collection on a GPU as CUDA graphs, with all state in static tensors.
 
-Policy and world are many small kernels, also when compiled, which a GPU finishes faster than Python can launch them.
+Policy and world are many small kernels, even when compiled, which a GPU finishes faster than Python can launch them.
 Captured, a vector step is one launch: act, step the world, and reset environments whose episode ended. Before it a
 separate graph may refresh the reset pool, in the pool's own memory; the host decides when this is due.
 
@@ -24,14 +24,14 @@ from train_RL_agents.collecting.local import LocalCollector
 
 
 class GraphCollector(LocalCollector):
-    """Collects the same steps as LocalCollector, draw for draw, by CUDA graphs.
+    """Collector of the same steps as LocalCollector, with the same random numbers, by CUDA graphs.
 
     The state of the environments is in static tensors.
 
     Args:
-        env: world whose step is a pure function, ``make_step``; collection continues from its present state.
+        env: world whose step is a pure function, ``make_step``; collection continues from its current state.
         policy: policy that writes the actions of a step; further entries that it writes are collected, too. To be
-            compiled it also needs ``draw_noise``, see PolicyWrapper.
+            compiled it also needs ``draw_noise``; see PolicyWrapper.
         generators: random generators of policy and world.
         execution: settings of compilation and capture.
         log: function that prints a line if the capture fails.

@@ -13,13 +13,13 @@ from torchrl.envs import EnvBase
 
 
 class LocalCollector(BaseCollector):
-    """Collects vector steps of a world without copying batches of a single step.
+    """Collector of vector steps of a world that does not copy batches of a single step.
 
-    TorchRL's Collector copies every batch unless it fills a replay buffer. Even with a list instead of the buffer it
+    TorchRL's Collector copies every batch unless it fills a replay buffer. With a list in place of the buffer, it still
     made the default training loop 2% slower.
 
     Args:
-        env: world, whose present state collection continues from.
+        env: world, whose current state collection continues from.
         policy: policy that writes the actions of a step; further entries that it writes are collected, too.
         steps: number T of vector steps of a batch.
     """
@@ -56,12 +56,12 @@ class LocalCollector(BaseCollector):
             self.env.close(raise_if_closed=False)
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int:
-        """Seed the world; return the seed for a next one, as EnvBase does."""
+        """Seed the world, and return the seed for the next one, as EnvBase does."""
         next_seed: Any = self.env.set_seed(seed, static_seed)
         return int(next_seed)
 
     def state_dict(self) -> OrderedDict[str, Any]:
-        """Return the state of the world under TorchRL's name."""
+        """Return the state of the world under TorchRL's key."""
         return OrderedDict(env_state_dict=self.env.state_dict())
 
     def load_state_dict(self, state_dict: OrderedDict[str, Any]) -> None:

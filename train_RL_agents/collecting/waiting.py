@@ -23,7 +23,8 @@ Result = TypeVar("Result")
 _CHECK_INTERVAL = 1.0
 """Time between checks of the workers while waiting for them (s)."""
 _IDLE_CHECKS, _LEAST_WORK = 5, 0.02
-"""Number of checks after which a worker counts as idle, and the processor time until then below which it does (s)."""
+"""Number of successive checks over which a worker is found idle, and the processor time (s) in them below which it
+is."""
 _STOP_SECONDS = 3.0
 """Time to wait for workers after the run was asked to stop (s)."""
 
@@ -41,13 +42,13 @@ class StoppedWaitingError(Exception):
 
 
 class Watchdog:
-    """Monitors the processes that are started in its calls.
+    """Monitor of the worker processes that are started in its calls.
 
     TorchRL waits without a time limit for some messages of its workers, so calls that wait run in a thread, which is
     abandoned when no answer can come any more.
 
     Args:
-        stopping: returns whether the run was asked to stop.
+        stopping: function that returns whether the run was asked to stop.
     """
 
     def __init__(self, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -59,7 +60,7 @@ class Watchdog:
         """Return the result of a function that waits for workers.
 
         Args:
-            function: function to call in another thread; processes that it starts get no signals of a process group.
+            function: function to call in another thread; processes that it starts block signals to the process group.
             limit: longest time to wait (s).
 
         Raises:
@@ -105,7 +106,7 @@ class Watchdog:
                     raise WorkersError(f"worker {number} {_describe_exit(process.exitcode)}")
 
     def _check_not_idle(self, times: deque[dict[psutil.Process, float]]) -> None:
-        """Check that a worker is busy; the others may have answered already."""
+        """Check that at least one worker is busy; the others may have answered already."""
         times.append({worker: _processor_time(worker) for worker in self._workers.values()})
         first, last = times[0], times[-1]
         idle = (
@@ -127,7 +128,7 @@ class Watchdog:
 def _answer(function: Callable[[], Any], answer: SimpleQueue[Any]) -> None:
     """Call a function and put its result or exception into a queue."""
     # Processes inherit blocked signals. The tracker of multiprocessing unblocks them when it starts, so it is started
-    # before.
+    # first.
     resource_tracker.ensure_running()
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS + USER_SIGNALS)

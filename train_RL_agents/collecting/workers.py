@@ -38,7 +38,7 @@ from train_RL_agents.utils.device import keep_freed_memory, random_stream
 
 _CPU = torch.device("cpu")
 _SEED_STRIDE = 2_000_000_011
-"""Difference between the seeds of workers; odd, and not that between ranks."""
+"""Difference between the seeds of successive workers; it is odd, and not that between ranks."""
 _RESUME_STRIDE = 10_007
 """Difference between the seeds of runs resumed one env-step apart, so that a resumed run explores differently."""
 _SHUTDOWN_SECONDS = 3.0
@@ -53,13 +53,13 @@ def make_worker_env(make: Callable[[], EnvBase], seed: int, allowed: tuple[str, 
     Args:
         make: function that makes the environments.
         seed: seed of the worker.
-        allowed: users' modules that it may import, as the trainer may.
+        allowed: users' modules that the worker may import, as the trainer may.
         compiles: whether the worker compiles.
     """
     global _worker_seed
     _worker_seed = seed
     # Ctrl-C reaches every process of a terminal, but only the trainer decides when to stop.
-    with contextlib.suppress(ValueError):  # signals do not reach other threads than the main one
+    with contextlib.suppress(ValueError):  # only the main thread may set handlers
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if multiprocessing.parent_process() is not None:
         # The trainer reports errors that end a worker.
@@ -87,7 +87,7 @@ class WorkerPolicy(PolicyWrapper):
         self.copy_from(policy)
 
     def forward(self, tensordict: TensorDictBase, noise: Any = None) -> TensorDictBase:
-        """Draw noise from the worker's own generator; see PolicyWrapper."""
+        """Act with exploration noise from the worker's own generator; see PolicyWrapper."""
         if self._generator is None:
             self._generator = random_stream(_worker_seed, 1, _CPU)
         result: TensorDictBase = super().forward(tensordict, noise)
@@ -113,11 +113,11 @@ class Workers:
         seed: seed of this process.
         noise: source of random numbers of all environments.
         env_steps: env-steps that this process made before the run was resumed.
-        stopping: returns whether the run was asked to stop.
+        stopping: function that returns whether the run was asked to stop.
 
     Raises:
         ConfigError: when the engine is missing, or has too few processors.
-        Exception: when TorchRL cannot start them for another reason.
+        Exception: when TorchRL cannot start the workers for another reason.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Workers:
         worlds = _makers(environment, policy.agent, seed, noise, env_steps)
         frames = settings.num_envs * settings.vector_steps
         self._watchdog, self._limit = Watchdog(stopping), environment.config.env.longest_wait
-        if settings.collector == "ray":  # it sets signal handlers, which only the main thread may
+        if settings.collector == "ray":  # Ray sets signal handlers, which only the main thread may
             self._collector = _start_ray(worlds, self._sent, frames)
         else:
             try:
@@ -152,7 +152,7 @@ class Workers:
 
         Raises:
             WorkersError: when workers ended or are idle.
-            ConfigError: when environments of others do not answer in time.
+            ConfigError: when external environments do not answer in time.
             StoppedWaitingError: when the run was asked to stop, and the next batch takes long.
         """
         batches = iter(self._collector)
@@ -173,7 +173,7 @@ class Workers:
             yield batch
 
     def close(self) -> None:
-        """End the processes at once, as they have nothing to save."""
+        """End the processes at once, because they have nothing to save."""
         self._watchdog.kill()
         with contextlib.suppress(Exception):
             self._watchdog.call(self._collector.shutdown, _SHUTDOWN_SECONDS)
@@ -208,7 +208,7 @@ def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> An
 
 @contextlib.contextmanager
 def _restored_signals() -> Iterator[None]:
-    """Restore the handlers of Ctrl-C and SIGTERM at the end, as Ray replaces them."""
+    """Restore the handlers of Ctrl-C and SIGTERM at the end of the context, because Ray replaces them."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -221,7 +221,7 @@ def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
     """Start the workers where Ray has processors: on the cluster in RAY_ADDRESS, else on this host.
 
     Raises:
-        ConfigError: when Ray is missing, or has too few processors, for which it would wait.
+        ConfigError: when Ray is missing, or has too few processors, because it would wait for more.
     """
     ray = need("ray", "ray")
     from torchrl.collectors.distributed import RayCollector
@@ -236,7 +236,7 @@ def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
         worlds,
         policy,
         frames_per_batch=frames,
-        total_frames=sys.maxsize,  # it takes -1 as a number that is already reached
+        total_frames=sys.maxsize,  # RayCollector takes -1 as a number that is already reached
         sync=True,
         remote_configs={"num_cpus": 1, "num_gpus": 0},
         collector_kwargs={"auto_register_policy_transforms": False},

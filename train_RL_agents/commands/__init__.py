@@ -1,4 +1,4 @@
-"""Commands of ``marinenav`` by name. A new command is one module here and one line below.
+"""Commands of ``marinenav`` by name. To add a command, add one module here and one line below.
 
 The module of a command has a docstring whose first line is its help, ``add_arguments(parser)``, and ``run(arguments)``,
 which returns the exit status. Modules that need torch are imported inside ``run``, so that help is printed quickly.

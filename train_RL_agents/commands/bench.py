@@ -1,4 +1,4 @@
-"""Measure the speed of training and its parts on this machine, and print the whole setting."""
+"""Measure the speed of training and its parts on this machine, and print it with machine, software and settings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _OPTIONS = ("parts", "modes", "envs", "batch", "replay", "seconds", "repeats")
 _LEVEL = {"robots": 5, "vortices": 0, "obstacles": 4}
 """Default contents of scenarios."""
 _SETTINGS = {"agent": "agent_type", "device": "execution.device", "threads": "execution.threads"}
-"""Settings by the option that sets them."""
+"""Key of the setting that each option sets."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav bench`` to its parser."""
     parser.usage = f"{parser.prog} [options] [key=value ...]"
     parser.argument_default = argparse.SUPPRESS
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -77,7 +77,7 @@ def _describe(title: str, meanings: dict[str, str]) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav bench``, and return its exit status."""
     from marinenav_env import Level
     from marinenav_env.support.files import check_outputs
     from train_RL_agents.config.reading import load_config

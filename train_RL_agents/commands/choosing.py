@@ -11,7 +11,7 @@ _MOST = 100_000
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Add the options; those that are not used are not in the result."""
+    """Add the options that choose scenarios; the parsed arguments lack options that are not given."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add("--which", metavar="NAME", help="policy of a run: best (default), latest or a file's name")
@@ -53,7 +53,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_beside(parser: argparse.ArgumentParser, used: Container[str], option: str, excluded: Sequence[str]) -> None:
-    """Reject options that have no effect together with another.
+    """Reject options that have no effect together with another option.
 
     Args:
         parser: parser of the command.
@@ -70,10 +70,10 @@ def refuse_beside(parser: argparse.ArgumentParser, used: Container[str], option:
 
 
 def html_path(text: str) -> Path:
-    """Return the path of an HTML page, whose suffix a browser recognises.
+    """Convert a command-line argument to the path of an HTML page.
 
     Raises:
-        ArgumentTypeError: if it has another suffix.
+        ArgumentTypeError: if the suffix is not one that browsers recognise, .html or .htm.
     """
     if Path(text).suffix.lower() not in (".html", ".htm"):
         raise argparse.ArgumentTypeError(f"must be a page that ends in .html, not {text}")
@@ -81,10 +81,10 @@ def html_path(text: str) -> Path:
 
 
 def episode_count(text: str) -> int:
-    """Return a number of episodes.
+    """Convert a command-line argument to a number of episodes.
 
     Raises:
-        ArgumentTypeError: if the text is not one.
+        ArgumentTypeError: if the text is not a whole number from 1 to the largest.
     """
     if not (text.isdecimal() and len(text) < 10 and 1 <= int(text) <= _MOST):
         raise argparse.ArgumentTypeError(f"must be from 1 to {_MOST:,}, not {text}")

@@ -1,4 +1,4 @@
-"""Write a page in which a policy acts in the browser, for experiments with it."""
+"""Write a web page in which a policy acts, to experiment with it in a browser."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from train_RL_agents.commands.choosing import html_path
 
 THREADS = 1
 MEASURED = {"self_state", "objects_state", "objects_mask"}
-"""Entries of the observation that the world of the page measures."""
+"""Entries of the observation that the simulation in the page provides."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav demo`` to its parser."""
     add = parser.add_argument
     add(
         "policy",
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav demo``, and return its exit status."""
     from marinenav_env.support.files import check_outputs
     from marinenav_env.support.validation import require
     from train_RL_agents.evaluation.contenders import returns_scale

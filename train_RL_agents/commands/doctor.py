@@ -17,7 +17,7 @@ from typing import NamedTuple
 from train_RL_agents.utils.errors import first_line
 
 IMPORTS: tuple[str, ...] = ()
-"""No imports, as the command reports missing packages and must not fail for them."""
+"""Modules to import before the command; none, because it reports missing packages and must not fail for them."""
 _OLDEST = (3, 11)
 _DISK, _MEMORY = 2e9, 2e9
 """Free space (bytes) below which a run may fail."""
@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav doctor`` to its parser."""
     parser.add_argument(
         "path",
         metavar="DIR",
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; return 1 if something needs to be done."""
+    """Run ``marinenav doctor``, and return 1 if something needs to be done, else 0."""
     worst = 0
     for finding in findings(arguments.path):
         worst |= bool(finding.advice)
@@ -99,7 +99,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _requirement(package: str) -> str:
-    """Return a package with its supported versions."""
+    """Return the requirement of a package, with the supported versions."""
     with suppress(PackageNotFoundError):
         return next(
             requirement for requirement in requires("marinenav") or () if re.match(rf"{package}\b", requirement)

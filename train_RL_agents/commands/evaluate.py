@@ -18,7 +18,7 @@ _OUTPUTS = ("json", "csv", "markdown", "record")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav evaluate`` to its parser."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add(
@@ -75,10 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _risk(text: str) -> float | str:
-    """A risk level from the command line.
+    """Convert a command-line argument to a risk level: ``adaptive``, or a number above 0 and at most 1.
 
     Raises:
-        ArgumentTypeError: when it is none.
+        ArgumentTypeError: when the text is not a risk level.
     """
     if text == "adaptive":
         return text
@@ -89,7 +89,7 @@ def _risk(text: str) -> float | str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav evaluate``, and return its exit status."""
     given = vars(arguments)
     names = [*arguments.policies, *arguments.more]
     error = arguments.parser.error
@@ -129,14 +129,14 @@ def run(arguments: argparse.Namespace) -> int:
         if evaluation.recording is not None:
             save(evaluation.recording, given["record"])
     finally:
-        # Last, as a reader such as `head` may leave; but also if a disk is full.
+        # Shown last, because a reader such as `head` may close the output; but also shown if a disk is full.
         evaluation.show()
     return 0
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a bar for each policy on a terminal's standard error, which is gone in the end."""
+    """Show a progress bar for each policy if standard error is a terminal, and remove it at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -154,7 +154,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _write_all(given: dict[str, Any], evaluation: Evaluation) -> None:
-    """Write the files asked for."""
+    """Write the results of an evaluation to the files that the options name."""
     from train_RL_agents.results.table import Table
     from train_RL_agents.utils.files import write_atomically
 

@@ -9,7 +9,7 @@ from train_RL_agents.commands.choosing import refuse_beside
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav export`` to its parser."""
     add = parser.add_argument
     add(
         "checkpoint", metavar="POLICY", type=Path, nargs="?", help="run folder, policy file or name of a shipped policy"
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav export``, and return its exit status."""
     if arguments.check is not None:
         return _check(arguments)
     required = {"a POLICY": arguments.checkpoint, "--out DIR": arguments.out}
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Compare a file with the examples of its contract, and return the exit status."""
+    """Compare an exported file with the examples of its contract, and return the exit status."""
     refuse_beside(arguments.parser, vars(arguments), "check", ("which", "format"))
     if arguments.checkpoint is not None or arguments.out is not None:
         arguments.parser.error("argument --check: takes neither POLICY nor --out")

@@ -13,7 +13,7 @@ BOTH = "both"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav falsify`` to its parser."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add(
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav falsify``, and return its exit status."""
     from marinenav_env.levels import BEHAVIOURS
     from marinenav_env.support.files import check_folder
     from marinenav_env.support.validation import require

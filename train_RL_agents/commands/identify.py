@@ -8,11 +8,11 @@ from typing import Any
 
 IMPORTS = ("train_RL_agents.api",)
 _FITTING = ("page", "result", "frame", "fit", "keep", "name")
-"""Options of a fit, which mean nothing with --plan."""
+"""Options of a fit, which have no effect with --plan."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav identify`` to its parser."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add(
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav identify``, and return its exit status."""
     from marinenav_env.support.files import check_outputs
     from train_RL_agents.commands.choosing import refuse_beside
 
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(vessel: str, out: Path | None) -> None:
-    """Print the manoeuvres for a boat, and write their commands if asked to."""
+    """Print the manoeuvres that identify a boat, and write their commands if a file is given."""
     from marinenav_env.vessels import read_vessel
     from train_RL_agents.identification.manoeuvres import plan, timed_commands
     from train_RL_agents.results.table import Table
@@ -105,7 +105,7 @@ def _plan(vessel: str, out: Path | None) -> None:
 
 
 def _identify(log: Path, given: dict[str, Any]) -> int:
-    """Fit a boat, print what the log tells, and write the files."""
+    """Fit a boat to a log, print the results, write the files, and return the exit status."""
     from train_RL_agents.figures.identification import write_page
     from train_RL_agents.identification import report
     from train_RL_agents.utils.files import write_atomically

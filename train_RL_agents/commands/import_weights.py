@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav import`` to its parser."""
     add = parser.add_argument
     add(
         "file",
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav import``, and return its exit status."""
     from marinenav_env.support.files import check_folder, check_outputs
     from marinenav_env.support.validation import require
     from train_RL_agents.run.checkpoint import PUBLISHED, save_policy

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav info`` to its parser."""
     parser.add_argument(
         "path",
         metavar="PATH",
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav info``, and return its exit status."""
     from train_RL_agents.run.checkpoint import PUBLISHED, find_run
     from train_RL_agents.run.finding import resolve_path, runs_below
 
@@ -73,7 +73,7 @@ def differences(config: TrainConfig[Any]) -> list[str]:
 
 
 def _boat(config: TrainConfig[Any]) -> list[str]:
-    """Return what follows from the size of a boat other than the published one, as lines."""
+    """Return lines on the settings that follow from the size of a boat; none for the published vessel."""
     from marinenav_env.vessels import vessel_lines
 
     return vessel_lines(config.world, config.training_schedule.levels)

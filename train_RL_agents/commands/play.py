@@ -18,13 +18,13 @@ THREADS = 1
 _CHOICES = ("suite", "scenarios", "strict", "levels", "episodes", "seed", "fresh", "which")
 """Options that choose the scenarios, which have no effect on recordings."""
 _UNUSED = {"html": ("vessel", "out", "speed"), "overview": ("vessel", "out", "speed"), "frames": ("speed",)}
-"""Options without effect by the output that is written in place of an animation."""
+"""Options that have no effect, by the output that is written in place of an animation."""
 _SPEED = 5.0
 """Default speed of an animation relative to real time."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav play`` to its parser."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add(
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav play``, and return its exit status."""
     options = vars(arguments)
     options["policies"] = [*arguments.policies, *arguments.more]
     _check(arguments.parser, options)
@@ -144,7 +144,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
 
 
 def _film(options: dict[str, Any]) -> list[Path] | None:
-    """Write a film of what an environment of others renders; return None for policies in the built-in one."""
+    """Write a video that an external environment renders, and return its files; None in the built-in environment."""
     import torch
 
     from marinenav_env.support.validation import require
@@ -204,7 +204,7 @@ def _require_few(episodes: int, options: dict[str, Any]) -> None:
 
 
 def _views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
-    """Return the episodes that are asked for.
+    """Return views of the requested episodes of a recording.
 
     Raises:
         ConfigError: if there is no such episode.
@@ -218,7 +218,7 @@ def _views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
 
 
 def _write(sides: list[list[EpisodeView]], options: dict[str, Any]) -> list[Path]:
-    """Write the output that is asked for, and return its files."""
+    """Write the requested output, and return its files."""
     if "html" in options:
         from train_RL_agents.figures.replay_page import write_page
         from train_RL_agents.utils.files import write_atomically

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav plot`` to its parser."""
     add = parser.add_argument
     add(
         "runs",
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav plot``, and return its exit status."""
     if arguments.out.suffix.lower() in (".png", ".pdf", ".svg", ".csv") and not arguments.out.is_dir():
         arguments.parser.error(f"argument --out: must be a folder, as several files are written, not {arguments.out}")
     from marinenav_env.support.extras import need

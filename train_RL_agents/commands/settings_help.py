@@ -22,20 +22,20 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Column, Table
 
 _COLUMN = 36
-"""Where meanings begin; a longer key has its meaning on the next line."""
+"""Column at which meanings start; the meaning of a longer key starts on the next line."""
 
 
 class Section(NamedTuple):
-    """Settings that belong together."""
+    """Section of the help: the settings that one dataclass declares."""
 
     title: str
     """Heading of the settings."""
     rows: list[list[str]]
-    """Key, default and meaning of each."""
+    """Key, default and meaning of each setting."""
 
 
 def meanings(config_type: type[Any]) -> dict[str, str]:
-    """Return the docstrings of a configuration's fields by name; inherited fields included."""
+    """Return the docstrings of a configuration's fields by name, including inherited fields."""
     texts: dict[str, str] = {}
     for base in reversed(config_type.__mro__):
         if not is_dataclass(base):
@@ -49,11 +49,11 @@ def meanings(config_type: type[Any]) -> dict[str, str]:
 
 
 def sections(config: Any, prefix: str = "") -> list[Section]:
-    """Return the settings below a configuration by section, those of levels after their schedule's.
+    """Return the settings of a configuration by section; fields of levels follow the section of their schedule.
 
     Args:
-        config: its values are taken as the defaults.
-        prefix: before all keys, with its dot.
+        config: configuration or section, whose values are shown as the defaults.
+        prefix: beginning of all keys, including its dot.
     """
     parts = []
     for kind, settings in groupby(settings_of(config, prefix), lambda setting: setting.section):
@@ -94,7 +94,7 @@ def _markdown(section: Section) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a default as it could be given on the command line."""
+    """Return the text of a default as it could be given on the command line."""
     if isinstance(value, tuple):
         return f"[{','.join(map(shown, value))}]"
     if isinstance(value, Level):
@@ -127,7 +127,7 @@ def settings_text(sections: Sequence[Section], width: int) -> str:
 
 
 def _entry(row: Sequence[str], width: int) -> list[str]:
-    """Return key and default on the left, and the description on the right, or below when there is no room."""
+    """Return the lines of a setting: key and default left, description right, or below if the key is long."""
     key, value, meaning = row
     head, room = f"  {key}={value}", max(width - _COLUMN, 20)
     lines = textwrap.wrap(meaning, room, break_on_hyphens=False) or [""]

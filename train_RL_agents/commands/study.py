@@ -1,4 +1,4 @@
-"""Train, evaluate and compare agents, settings and seeds of one file."""
+"""Train, evaluate and compare the agents, settings and seeds that a file lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ IMPORTS = ("train_RL_agents.torchrl_trainer",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav study`` to its parser."""
     add = parser.add_argument
     add("file", metavar="FILE", type=Path, help="JSON: agents, and perhaps settings, seeds, common, suites and which")
     add(
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav study``, and return its exit status."""
     from marinenav_env.support.extras import need
     from marinenav_env.support.files import check_folder
     from train_RL_agents.experiments.report import write_report

@@ -1,4 +1,4 @@
-"""Run the benchmark with a policy: an entry, a certificate as a page, a table of entries."""
+"""Run the benchmark with a policy, and write an entry, a certificate page or a table of entries."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 IMPORTS = ("train_RL_agents.api",)
 _RUNNING = ("which", "episodes", "long", "device")
-"""Options of running a policy, which mean nothing where none is run."""
+"""Options of running a policy, which have no effect if no policy is run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav submit`` to its parser."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add(
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav submit``, and return its exit status."""
     from marinenav_env.support.files import check_outputs
     from train_RL_agents.utils.files import write_atomically
 
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _entry(arguments: argparse.Namespace) -> Entry:
-    """The entry in a file, or that of a policy, which is run."""
+    """Return the entry in a file, or run the benchmark with a policy and return its entry."""
     from train_RL_agents.evaluation import frozen
     from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.entry import read_entry
@@ -103,7 +103,7 @@ def _entry(arguments: argparse.Namespace) -> Entry:
 def run_suites(
     contender: Contender, names: Iterable[str], device: torch.device, episodes: int | None = None
 ) -> dict[str, SuiteResult]:
-    """Return the results of suites of the benchmark by name, and print a line for each; see ``frozen.run_suite``."""
+    """Run suites of the benchmark, print a line for each, and return results by name; see ``frozen.run_suite``."""
     from train_RL_agents.evaluation import frozen
 
     suites = {}
@@ -120,7 +120,7 @@ def run_suites(
 
 
 def _rank(folder: Path, out: Path | None) -> None:
-    """Print the table of a folder's entries, and write it in Markdown if asked to."""
+    """Print the table of a folder's entries, and write it in Markdown if a file is given."""
     from marinenav_env.support.validation import require
     from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
     from train_RL_agents.evaluation.frozen import require_frozen

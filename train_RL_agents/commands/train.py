@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from train_RL_agents.experiments.run import Run
 
 OWN_HELP = True
-"""Help lists the settings too."""
+"""Whether the command prints its own help, which also lists the settings."""
 TAKES_OVERRIDES = True
 OWN_THREADS = True
-"""Threads are a setting of the runs."""
+"""Whether the command has its own ``--threads``, because threads are a setting of the runs."""
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _SHORTHANDS = {
     "agent": "agent_type",
@@ -32,7 +32,7 @@ _SHORTHANDS = {
     "compile": "execution.compile",
     "strict": "training_schedule.strict",
 }
-"""Keys of the settings that options stand for."""
+"""Key of the setting that each option sets."""
 _QUICK = ("total_timesteps=100000", "eval_freq=100000", "log_freq=5000", "execution.compile=false")
 """Settings of ``--quick``."""
 _TRACED = 20
@@ -40,7 +40,7 @@ _TRACED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav train`` to its parser."""
     parser.usage = f"{parser.prog} [options] [key=value ...]"
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
@@ -109,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav train``, and return its exit status."""
     options = vars(arguments)
     quick = list(_QUICK) if "quick" in options else []
     overrides = quick + _shorthands(options) + arguments.overrides
@@ -172,7 +172,7 @@ def _train_here(runs: Sequence[Run], trace: int) -> int:
 
 
 def _shorthands(options: dict[str, Any]) -> list[str]:
-    """Return the options that stand for settings as ``key=value``."""
+    """Return the options that set settings, as ``key=value`` arguments."""
     values = {key: options[option] for option, key in _SHORTHANDS.items() if option in options}
     return [f"{key}={','.join(value) if isinstance(value, list) else value}" for key, value in values.items()]
 

@@ -1,4 +1,4 @@
-"""Search for better settings, by the success, or else the return, of evaluations."""
+"""Search for settings with the highest success rate, or else return, in evaluations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IMPORTS = ("train_RL_agents.torchrl_trainer",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``marinenav tune`` to its parser."""
     parser.usage = f"{parser.prog} --space FILE --study DIR [options] [key=value ...]"
     add = parser.add_argument
     add(
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run ``marinenav tune``, and return its exit status."""
     from marinenav_env.support.extras import need
     from train_RL_agents.config.reading import load_config
     from train_RL_agents.experiments.runner import Runner

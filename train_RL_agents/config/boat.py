@@ -1,4 +1,4 @@
-"""A boat by name among the settings: ``world.vessel=otter``, or a file, and the settings that follow from it."""
+"""Settings that follow from a boat that ``world.vessel`` names, such as ``world.vessel=otter`` or a vessel file."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from marinenav_env.vessels import (
 )
 
 KEY = "world.vessel"
-"""Setting that names a boat."""
+"""Key of the setting that names a boat."""
 UNSCALED = Scale(1.0, 1.0, 1.0)
 """Scale of the published vessel."""
 
 
 def merged_with_boat(file: dict[str, Any], last: dict[str, Any], whole: bool) -> tuple[dict[str, Any], Scale]:
-    """Return settings by dotted key laid over one another, with those of a boat that is named.
+    """Merge the settings of a file with overrides, and add those of the boat that they name.
 
-    A boat that the last settings name takes the place of all settings of the vessel in a file; those beside its name
-    are laid over its own, and null leaves these as they are. What follows from its size and speed counts unless stated.
+    A boat named by the overrides replaces all vessel settings of the file. Vessel settings stated together with a name
+    override those of the boat, except null, which keeps them. Settings derived from the boat's size and speed apply
+    unless they are stated.
 
     Args:
-        file: settings of a file.
-        last: settings laid over these.
-        whole: the settings of the file are a whole configuration, of which it is not known what was stated.
+        file: settings of a file, by dotted key.
+        last: settings that override those of the file, by dotted key.
+        whole: whether the file has a complete configuration, in which stated settings cannot be told from defaults.
 
     Returns:
-        The settings, and the scale of the boat: UNSCALED if none is named, or the published one.
+        The settings by dotted key, and the scale of the boat (UNSCALED if none or the published one is named).
 
     Raises:
-        ConfigError: when there is no such boat, its file is damaged or absurd, or a number is out of range.
+        ConfigError: when there is no such boat, its file is damaged or implausible, or a number is out of range.
     """
     prefix, is_named = f"{KEY}.", False
     vessel: dict[str, Any] = {}

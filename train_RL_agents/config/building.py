@@ -1,4 +1,4 @@
-"""Building the agent that a configuration asks for."""
+"""Construction of the agent that a configuration specifies, and of its observation specification."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _OF_TEACHER = (
     "world.vessel.right_thrust_change",
     "world.vessel.max_thrust_rate",
 )
-"""Settings that a teacher has in common with the run."""
+"""Keys of the settings that must be the same for a teacher as for the run."""
 
 
 def spec_of(world: WorldConfig) -> ObservationSpec:
-    """Return what vessels of a world observe; with several vessel sizes the largest radius is used."""
+    """Return the observation specification of a world's vessels; with several vessel sizes, of the largest radius."""
     radius = world.vessel.radius
     largest = max(radius) if isinstance(radius, tuple) else radius
     # Rounded to millimetres, as policies were trained with 2.795 m for the published vessel.
@@ -43,10 +43,10 @@ def require_same_world(config: TrainConfig[Any], teacher: TrainConfig[Any], name
     Args:
         config: configuration of the run.
         teacher: configuration of the teacher.
-        name: name of the teacher.
+        name: name of the teacher, for the message.
 
     Raises:
-        ConfigError: when it was trained for others.
+        ConfigError: when the teacher was trained for different ones.
     """
     require(
         teacher.env.task == config.env.task,
@@ -68,7 +68,7 @@ def require_same_world(config: TrainConfig[Any], teacher: TrainConfig[Any], name
 def make_agent(
     config: TrainConfig[Any], num_actions: int, device: torch.device, spec: ObservationSpec | None = None
 ) -> Agent[Any]:
-    """Build the agent that a configuration asks for.
+    """Build the agent that a configuration specifies.
 
     Args:
         config: configuration of the run.

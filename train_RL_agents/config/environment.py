@@ -19,21 +19,21 @@ class EnvConfig:
     """The environment of a run."""
 
     name: str = BUILT_IN
-    """marinenav; gymnasium:ID, pettingzoo:FAMILY/NAME or vmas:SCENARIO; or an environment of your own, as
+    """Environment: marinenav, gymnasium:ID, pettingzoo:FAMILY/NAME or vmas:SCENARIO, or your own as
     package.module:make_env."""
     options: tuple[str, ...] = ()
-    """Arguments of another environment, as name=value."""
+    """Keyword arguments of an external environment, as name=value."""
     max_steps: Whole = 0
-    """Steps after which an episode of another environment is truncated; 0: its own limit."""
+    """Steps after which an episode of an external environment is truncated; 0: the environment's own limit."""
     eval_episodes: Count = 100
-    """Episodes of an evaluation in another environment."""
+    """Number of episodes of an evaluation in an external environment."""
     parallel: bool = False
-    """Run every single environment of a library without batches in a process of its own, instead of one after
+    """Run each environment of a library without batched environments in its own process, instead of one after
     another."""
     timeout: Whole = 300
-    """Seconds that environments in other processes may take, before the run ends with the last saved state; 0: any.
-    With env.parallel this is the limit of one step, with trainer.collectors that of a whole batch: of
-    trainer.vector_steps steps in every environment of a worker."""
+    """Seconds that environments in other processes may take before the run ends with the last saved state; 0: no limit.
+    It limits one step with env.parallel, and with trainer.collectors a whole batch, which has trainer.vector_steps
+    steps in every environment of a worker."""
 
     def __post_init__(self) -> None:
         check_fields(self, "env")
@@ -49,28 +49,28 @@ class EnvConfig:
         require(limited, "env.max_steps", self.max_steps, "above 0, as scenarios of VMAS have no time limit")
 
     def require_built_in(self, what: str) -> None:
-        """Refuse what only the built-in environment has.
+        """Raise an error unless the environment is the built-in one.
 
         Args:
-            what: name of it, for the message.
+            what: name of the feature that needs the built-in environment, for the message.
 
         Raises:
-            ConfigError: in another environment.
+            ConfigError: if the environment is an external one.
         """
         require(self.built_in, "env.name", self.name, f"{BUILT_IN} for {what}")
 
     @property
     def task(self) -> EnvConfig:
-        """Return the settings that its episodes depend on; the others, which change no episode, are the defaults."""
+        """Return a copy in which settings that do not affect episodes have their defaults."""
         usual = EnvConfig()
         return replace(self, eval_episodes=usual.eval_episodes, parallel=usual.parallel, timeout=usual.timeout)
 
     @property
     def longest_wait(self) -> float:
-        """Return the longest time to wait for environments in other processes (s); the built-in one has no limit."""
+        """Return the longest time to wait for environments in other processes (s); infinite for the built-in one."""
         return self.timeout if self.timeout and not self.built_in else math.inf
 
     @property
     def built_in(self) -> bool:
-        """Return whether it is the built-in environment."""
+        """Return whether the environment is the built-in one."""
         return self.name == BUILT_IN

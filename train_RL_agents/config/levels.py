@@ -1,4 +1,4 @@
-"""Levels of training and of evaluation, and how they are read and saved."""
+"""Levels of the training and evaluation schedules: their fields, and how they are read and saved."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from train_RL_agents.utils.shipped import find_shipped, shipped
 AnyLevel = TypeVar("AnyLevel", bound=Level)
 
 SIZES = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
-"""Fields that every level has a number of; columns of all of them make new levels."""
+"""Fields for which every level states a number; columns of all of them define new levels."""
 _EVALUATED = (*SIZES, "encounter", "core_speed", "separation")
-"""Fields that evaluations know; the others vary vessels and maps, which there are the world's."""
+"""Fields that an evaluation level may set; the others vary vessels and maps, which evaluations take from the world."""
 
 
 @dataclass(frozen=True)
 class TrainingLevel(Level):
-    """A level that is trained on."""
+    """A level of a training schedule."""
 
     weight: NonNegative = 1.0
-    """Share of the scenarios where all levels are trained on at once, beside the other weights."""
+    """Relative weight of this level among the scenarios if all levels are trained on at once."""
     starts_at: Whole = 0
-    """Env-steps from which this level alone is trained on, 0 for the first; 0 for all levels: all
-    at once."""
+    """Env-steps at which training on this level alone begins, 0 for the first level; if 0 for all levels, all are
+    trained on at once."""
 
 
 @dataclass(frozen=True)
 class EvalLevel(Level):
-    """A level of the evaluations."""
+    """A level of an evaluation schedule."""
 
     num_episodes: Whole = 10
-    """Scenarios."""
+    """Number of scenarios of the level."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,35 +51,35 @@ class EvalLevel(Level):
 
 
 LEVEL_KINDS: dict[str, type[Level]] = {"training_schedule": TrainingLevel, "eval_schedule": EvalLevel}
-"""Levels of each schedule."""
+"""Class of the levels of each schedule, by section."""
 _SIZES = {name: name for name in SIZES}
 COLUMNS = {
     "training_schedule": _SIZES | {"timesteps": "starts_at"},
     "eval_schedule": _SIZES | {"num_episodes": "num_episodes"},
 }
-"""Columns of files of the original project, by section, with the field of a level that each fills."""
+"""Field of a level that each column in files of the original project fills, by section and column."""
 
 
 def as_levels(kind: type[AnyLevel], levels: Iterable[Level]) -> tuple[AnyLevel, ...]:
-    """Return the same levels as those of another kind."""
+    """Convert levels to another class of levels; fields that the class lacks are dropped."""
     names = {item.name for item in fields(kind)}
     return tuple(kind(**{name: value for name, value in vars(level).items() if name in names}) for level in levels)
 
 
 def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale) -> tuple[Level, ...]:
-    """Return the levels of a schedule, of the objects or of the columns that are stated.
+    """Return the levels of a schedule from the objects or columns that the settings state.
 
-    In place of objects, a configuration may be named whose levels of this schedule are taken. Columns, such as
-    ``num_robots`` with a number for each level, are laid over levels; files of the original project have them. Columns
-    of all sizes make new levels.
+    The name of a configuration in place of objects stands for its levels of this schedule. Columns have a number for
+    each level, such as ``num_robots``, and override the fields of the levels; files of the original project have them.
+    Columns of all sizes (SIZES) replace the levels by new ones.
 
     Args:
-        section: training_schedule or eval_schedule.
-        layers: settings by dotted key, each laid over those before.
-        scale: scale of the vessel, by which lengths and currents that are not stated are changed.
+        section: name of the schedule, training_schedule or eval_schedule.
+        layers: settings by dotted key; later ones override earlier ones.
+        scale: scale of the vessel, which multiplies lengths and current speeds that are not stated.
 
     Raises:
-        ConfigError: when columns are not as long as the levels, or levels cannot be made of what is stated.
+        ConfigError: when a column does not have one number for each level, or a stated level is not valid.
     """
     kind, key = LEVEL_KINDS[section], f"{section}.levels"
     rows: list[Any] = [scaled_level(level, scale.length, scale.speed) for level in LEVELS]
@@ -99,10 +99,10 @@ def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale)
 
 
 def _content(section: str, levels: Any) -> Any:
-    """Return levels as stated, those of a configuration where its name stands in their place.
+    """Return the stated levels; if the name of a configuration is stated, return the levels that it lists.
 
     Raises:
-        ConfigError: when there is no such file, or it lists no levels itself.
+        ConfigError: when there is no such configuration, or it does not list levels itself.
     """
     if not isinstance(levels, str):
         return levels
@@ -119,7 +119,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _stated(kind: type[Level], level: Any, key: str) -> dict[str, Any]:
-    """Return the stated fields of a level by name, perhaps with ``like``; of a Level those that the kind has."""
+    """Return the stated fields of a level by name, including ``like``; of a Level, the fields that the kind has."""
     require(isinstance(level, dict | Level), key, level, 'an object such as {"like": "crossing"}')
     names = [item.name for item in fields(kind)]
     if isinstance(level, Level):
@@ -131,16 +131,16 @@ def _stated(kind: type[Level], level: Any, key: str) -> dict[str, Any]:
 
 
 def _make_level(kind: type[AnyLevel], stated: dict[str, Any], key: str, scale: Scale) -> AnyLevel:
-    """Make a level of its fields, and of those of the level that it is like.
+    """Make a level from its stated fields; the others are those of the level named by ``like``, or the defaults.
 
     Args:
-        kind: TrainingLevel or EvalLevel.
-        stated: fields by name, perhaps with ``like``.
+        kind: class of the level, TrainingLevel or EvalLevel.
+        stated: stated fields by name, perhaps with ``like``.
         key: name of the level in messages.
-        scale: see read_levels.
+        scale: scale of the vessel; see read_levels.
 
     Raises:
-        ConfigError: when there is no such field or level to be like, or a value cannot be used.
+        ConfigError: when ``like`` names no known level, or a value cannot be used.
     """
     like, values = stated.get("like"), {name: value for name, value in stated.items() if name != "like"}
     is_valid = like is None or (isinstance(like, str) and like in NAMED_LEVELS)
@@ -154,7 +154,7 @@ def _make_level(kind: type[AnyLevel], stated: dict[str, Any], key: str, scale: S
 
 
 def level_dict(level: Level) -> dict[str, Any]:
-    """Return a level as saved: its sizes, and what differs from the defaults."""
+    """Return the fields of a level that are saved: its sizes, and those that differ from their defaults."""
     return {
         item.name: getattr(level, item.name)
         for item in fields(level)

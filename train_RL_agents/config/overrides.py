@@ -1,4 +1,4 @@
-"""Settings by name: as values of a program, or as ``key=value`` on the command line."""
+"""Overrides of settings by name, from Python or as ``key=value`` on the command line."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from marinenav_env.support.validation import ConfigError, brief, members_of, req
 from train_RL_agents.utils.closest import closest
 
 Overrides = Mapping[str, Any] | Sequence[str]
-"""Values by name, dotted or nested, or arguments of the command line."""
+"""Settings by name (dotted or nested), or ``key=value`` command-line arguments."""
 _DEEPEST = 20
-"""Objects inside one another, or dots in a key."""
+"""Largest depth of nested objects, or largest number of dots in a key."""
 _PYTHON = {"True": True, "False": False}
 _THOUSANDS = {"k": 1_000, "m": 1_000_000}
-"""Factors of the letters that other programs accept after a number."""
+"""Factors of the suffixes that other programs accept after a number, such as 100k."""
 
 
 class Word(str):
-    """A value from the command line; the type of its setting decides what it stands for."""
+    """Text of a value from the command line; the type of its setting decides how it is parsed."""
 
     def value(self, annotation: Any) -> Any:
-        """Return the value that the word stands for.
+        """Return the text parsed as a value for a setting.
 
-        Text where the setting is text; else JSON, a list without its brackets, or a number or truth
-        value as Python writes it; else text, or a list of texts where the setting is one.
+        A setting of type str takes the text as it is. For others, the text is JSON, a JSON list without its brackets,
+        or a number or boolean in Python's notation; a setting of type tuple[str, ...] takes other text as a list with
+        commas. Text that cannot be parsed is returned as it is.
 
         Args:
-            annotation: type of the setting.
+            annotation: declared type of the setting.
         """
         text, kind = str(self), strip_annotated(annotation)
         readers: list[Callable[[str], Any]] = [json.loads, lambda text: json.loads(f"[{text}]")]
@@ -42,7 +43,7 @@ class Word(str):
         return text
 
     def in_full(self, annotation: Any) -> str:
-        """Return a hint at the number that a text such as 100k stands for where a number is expected."""
+        """Return a hint that writes a number such as 100k in full if the setting is a number; else an empty string."""
         number, letter = self[:-1], self[-1:].lower()
         due = {int, float} & {strip_annotated(member) for member in members_of(strip_annotated(annotation))}
         if not due or letter not in _THOUSANDS or not re.fullmatch(r"\d+(\.\d+)?", number):
@@ -55,10 +56,10 @@ def _read_texts(text: str) -> list[str]:
 
 
 def as_settings(overrides: Overrides) -> dict[str, Any]:
-    """Return overrides as values by dotted key; of two arguments for a key, the last counts.
+    """Return overrides as values by dotted key; if several arguments have the same key, the last one counts.
 
     Raises:
-        ConfigError: when an argument is not ``key=value``, or a key is given both ways.
+        ConfigError: when an argument is not ``key=value``, or a key is given both nested and dotted.
     """
     if isinstance(overrides, Mapping):
         return {key: _plain(value) for key, value in flatten(overrides).items()}
@@ -72,23 +73,23 @@ def as_settings(overrides: Overrides) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a path as text, numbers and arrays of NumPy as those of Python, the rest as it is."""
+    """Convert a path to text, and NumPy numbers and arrays to Python numbers and lists; leave other values as is."""
     if isinstance(value, Path):
         return str(value)
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested objects as one with dotted keys.
+    """Flatten nested dicts to one dict with dotted keys.
 
     Raises:
-        ConfigError: when a key is given both ways, or objects are nested too deeply.
+        ConfigError: when a key is given both nested and dotted, or objects are nested too deeply.
     """
     require(prefix.count(".") < _DEEPEST, prefix[:-1], "{...}", "nested less deeply")
     flat: dict[str, Any] = {}
     for name, value in nested.items():
         key = prefix + name
-        # An empty object stays: it may be given in place of a value.
+        # An empty object is kept, because it may be given in place of a value.
         inner = flatten(value, f"{key}.") if isinstance(value, dict) and value else {key: value}
         for twice in inner.keys() & flat.keys():
             require(False, twice, inner[twice], "given once, nested or dotted")
@@ -97,7 +98,7 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def unknown(key: str, value: Any, keys: list[str]) -> str:
-    """Return the message for a key that does not exist."""
+    """Return the error message for a setting that does not exist."""
     inside = [name for name in keys if name.startswith(f"{key}.")]
     if inside:
         other = f"; or is it {key}_type={value}?" if f"{key}_type" in keys else ""

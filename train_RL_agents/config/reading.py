@@ -1,8 +1,8 @@
-"""Configuration from files, programs and the command line, by one mechanism.
+"""Reading of configurations from files, Python programs and the command line.
 
-A file states only what differs from the defaults, as nested objects or with dotted keys; settings of
-a program or of the command line are laid over it. The dataclasses convert each value to the type that
-its field declares, and check it.
+A file states only what differs from the defaults, as nested objects or with dotted keys; settings from
+a program or the command line override it. The dataclasses convert each value to the type that its field
+declares, and check it.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ PARTS = {
     "world.sensor.entries": plugins.OBSERVATIONS,
     "training_schedule.sampler": plugins.SCENARIOS,
 }
-"""Settings that name parts of a user's, with the group of their entry points."""
+"""Keys of settings that may name a user's own parts, with the entry-point group of these parts."""
 _RECORDED = {"training_time"}
-"""Keys of files that programs of the field write into run folders, and that set nothing."""
+"""Keys in configuration files that other programs write into run folders; they are not settings and are ignored."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One key of the configuration."""
+    """A setting of the configuration, with its type and default."""
 
     key: str
-    """Dotted name."""
+    """Dotted name of the setting."""
     annotation: Any
-    """Declared type, with its rules."""
+    """Declared type, including its bounds."""
     default: Any
     """Default value of the setting."""
     section: type[Any]
-    """Dataclass that declares it."""
+    """Dataclass that declares the setting."""
 
 
 def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
-    """Yield every key below a configuration, those of nested sections last."""
+    """Yield every setting of a configuration or section, those of nested sections last."""
     sections = []
     kind: Any = type(config)
     for name, annotation in field_types(kind).items():
@@ -69,7 +69,7 @@ def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
 
 
 def known_settings(config: TrainConfig[Any]) -> dict[str, Setting]:
-    """Return every key that can be given, with the columns of levels and the name of a boat."""
+    """Return every setting that can be given, by key; includes the columns of levels and the name of a boat."""
     columns = (
         Setting(f"{section}.{name}", tuple[float, ...], (), LEVEL_KINDS[section])
         for section, names in COLUMNS.items()
@@ -83,16 +83,16 @@ def known_settings(config: TrainConfig[Any]) -> dict[str, Setting]:
 
 
 def load_config(path: Path | None, overrides: Overrides = ()) -> TrainConfig[Any]:
-    """Read a configuration.
+    """Read a configuration from a file and overrides.
 
     Args:
-        path: JSON file, or the name of a configuration that is shipped; None for the defaults.
-        overrides: settings laid over the file, as values by name, dotted or nested, or as
+        path: JSON file, or the name of a shipped configuration; None for the defaults.
+        overrides: settings that override those of the file, as values by name (dotted or nested) or as
             ``key=value`` arguments.
 
     Raises:
-        ConfigError: when the file cannot be read, a key is not known, or a value is of the wrong
-            type or out of range.
+        ConfigError: when the file cannot be read or has settings of another agent, a key is not known, or a value
+            is of the wrong type or out of range.
     """
     values, changes = file_settings(path), as_settings(overrides)
     before, now = (agent_name(str(settings.get("agent_type", ""))) for settings in (values, changes))
@@ -123,19 +123,19 @@ def stated_keys(path: Path | None, overrides: Overrides = ()) -> set[str]:
 
 
 def override(config: TrainConfig[Any], overrides: Overrides) -> TrainConfig[Any]:
-    """Return the same configuration with other values for some keys; see load_config."""
+    """Return a copy of a configuration with overrides applied; see load_config."""
     return from_dict(to_dict(config), overrides, whole=True)
 
 
 def saved_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
-    """Make a configuration from one that was saved whole.
+    """Make a configuration from the settings of a complete saved one.
 
     Args:
         values: settings as to_dict returns them.
-        source: name of their source, for messages.
+        source: name of the file or field that they come from, for messages.
 
     Raises:
-        ConfigError: when they are of a version before 0.2, or are not a valid configuration.
+        ConfigError: when the settings are of a version before 0.2, or are not a valid configuration.
     """
     if "execution" not in values:
         raise ConfigError(f"{source}: has settings of a version before 0.2, which this one does not read")
@@ -151,14 +151,14 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(values: dict[str, Any], overrides: Overrides = (), whole: bool = False) -> TrainConfig[Any]:
-    """Make a configuration from the content of a file; see load_config.
+    """Make a configuration from the content of a file and overrides; see load_config.
 
     Null stands for the default, unless the field may be null.
 
     Args:
-        values: settings of the file.
-        overrides: see load_config.
-        whole: the values are a whole configuration, of which it is not known what was stated.
+        values: settings of the file, nested or with dotted keys.
+        overrides: settings that override those of the file.
+        whole: whether the values are a complete configuration, in which stated settings cannot be told from defaults.
     """
     words = as_settings(overrides)
     layers = [flatten(values), words]
@@ -174,7 +174,7 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), whole: bool = F
         file = {key: file[key] for key in file.keys() - replaced}
     read, scale = merged_with_boat(file, last, whole)
     for section in LEVEL_KINDS:
-        # The levels that a scenario file replaces stay the defaults.
+        # The levels of a schedule that a scenario file replaces keep their defaults.
         factors = UNSCALED if read.get(f"{section}.scenarios") else scale
         read[f"{section}.levels"] = read_levels(section, (file, last), factors)
     read |= {key: _reference(group, read[key]) for key, group in PARTS.items() if key in read}
@@ -200,7 +200,7 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), whole: bool = F
 
 
 def _typed(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[str, Any]:
-    """Return settings by dotted key with words of the command line as values.
+    """Return settings by dotted key, with values from the command line parsed as the types of their settings.
 
     Raises:
         ConfigError: when there is no such setting.
@@ -215,12 +215,12 @@ def _typed(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[str, Any
 
 
 def agent_name(name: str) -> str:
-    """Return an agent's name as the registry has it, for one in other letters such as ac_iqn."""
+    """Return the registered name of an agent, such as AC-IQN for ac_iqn; return unknown names unchanged."""
     return {plain_name(agent): agent for agent in AGENTS}.get(plain_name(name), name)
 
 
 def _reference(group: str, value: Any) -> Any:
-    """Return names of users' parts as ``package.module:Name``; anything else as it is."""
+    """Replace the entry-point names of users' parts by ``package.module:Name``; return other values unchanged."""
     if isinstance(value, list | tuple):
         return [_reference(group, part) for part in value]
     if not isinstance(value, str) or value in AGENTS:
@@ -230,15 +230,15 @@ def _reference(group: str, value: Any) -> Any:
 
 
 def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last: Collection[str]) -> TrainConfig[Any]:
-    """Let a run be trained on the rewards that are stated, for training or for the world.
+    """Make training use the rewards that are stated, in ``training.reward`` or else in ``world.reward``.
 
     Args:
         config: configuration as it was read.
-        stated: keys that are stated.
-        last: those of them that override a file.
+        stated: keys of the settings that are stated.
+        last: keys of the settings that override a file.
 
     Raises:
-        ConfigError: when both are stated, and contradict.
+        ConfigError: when both state the same reward with contradicting values.
     """
     changes: dict[str, float | None] = {}
     for name in TRAINED:
@@ -250,7 +250,7 @@ def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last
                 require(usual <= 0.0, world_key, usual, "at most 0, to be trained on")
                 changes[training_key] = usual
         elif world_key in last or (world_key in stated and usual != getattr(RewardConfig, name)):
-            # A file's default contradicts nothing: whole configurations state it beside the other.
+            # A default in a file is not a contradiction, because complete configurations state both values.
             require(trained in (usual, None), training_key, trained, f"{usual}, as {world_key} has it, or left out")
     training_key, world_key = (f"{section}.reward.collision_penalty" for section in ("training", "world"))
     if "training_schedule.scenarios" in stated and not {training_key, world_key} & set(stated):

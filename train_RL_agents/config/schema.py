@@ -1,6 +1,6 @@
 """Typed configuration of a training run: every setting with default, unit and meaning.
 
-The defaults are the main job: AC-IQN on the six published levels, on a CPU with two cores.
+The defaults train AC-IQN on the six published levels, on a CPU with two cores.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ Penalty = Annotated[float, at_most(0.0)]
 
 @dataclass(frozen=True)
 class TrainingReward:
-    """Values of world.reward that hold while training alone; null: those of world.reward."""
+    """Settings of world.reward during training only; null: as in world.reward."""
 
     collision_penalty: Penalty | None = -50.0
-    """Reward of a collision, by default only where neither world.reward.collision_penalty nor a
-    scenario file states one; null: as these have it."""
+    """Reward of a collision; null: the value that world.reward or a scenario file states. The default
+    applies only if neither of them states a value."""
     give_way_penalty: Penalty | None = None
-    """Rules of the sea by role: for vessels that must give way and do not keep clear."""
+    """Penalty on vessels that must give way and do not keep clear."""
     stand_on_penalty: Penalty | None = None
-    """For vessels that must keep course and speed and do not."""
+    """Penalty on vessels that must keep course and speed and do not."""
     port_turn_penalty: Penalty | None = None
-    """For vessels that turn to port before the other has passed."""
+    """Penalty on vessels that turn to port before the other vessel has passed."""
     slowing_penalty: Penalty | None = None
-    """For vessels that meet head-on and slow down."""
+    """Penalty on vessels that meet head-on and slow down."""
     steerage_speed: NonNegative | None = None
-    """Least speed ahead of vessels that meet head-on (m/s)."""
+    """Lowest speed ahead that the penalties assume of vessels that meet head-on (m/s)."""
     astern_penalty: Penalty | None = None
-    """For vessels that go astern."""
+    """Penalty on vessels that go astern."""
     broken_duty_penalty: Penalty | None = None
-    """For vessels in the step in which they break a duty, nearly as evaluations judge it."""
+    """Reward of a step in which a vessel breaks a duty, judged nearly as in evaluations."""
     off_course_penalty: Penalty | None = None
-    """For vessels that detect nothing and leave the line to the goal."""
+    """Penalty on vessels that detect nothing and leave the line to the goal."""
     passing_distance: NonNegative | None = None
-    """Distance that vessels are to keep when they pass (m)."""
+    """Passing distance that the penalties ask for (m)."""
     passing_margin: NonNegative | None = None
-    """Distance over which half of the penalty for keeping clear rises (m)."""
+    """Part of the passing distance over which half of the give-way penalty rises (m)."""
 
     def __post_init__(self) -> None:
         check_fields(self, "training.reward")
@@ -65,10 +65,10 @@ class TrainingReward:
 
 @dataclass(frozen=True)
 class Training:
-    """Settings that hold while training, and not in evaluations."""
+    """Settings that apply during training, but not in evaluations."""
 
     reward: TrainingReward = field(default_factory=TrainingReward)
-    """Rewards."""
+    """Rewards during training."""
 
 
 TRAINED = tuple(item.name for item in fields(TrainingReward))
@@ -82,16 +82,16 @@ class TrainingSchedule:
     levels: tuple[TrainingLevel, ...] = as_levels(TrainingLevel, LEVELS)
     """Levels from which training scenarios are sampled, as JSON objects. With {"like": NAME}, omitted
     fields are those of the named level: published_1 to published_6, crossing, traffic,
-    unruly, narrow_crossing, currents, crowd. Or the name of a configuration whose levels are taken,
-    such as levels/sea and levels/defensive."""
+    unruly, narrow_crossing, currents, crowd. The name of a configuration,
+    such as levels/sea or levels/defensive, stands for its levels."""
     sampler: str = ""
-    """A sampler of scenarios of your own, as package.module:Class, in place of the built-in one."""
+    """Your own scenario sampler as package.module:Class, in place of the built-in one."""
     scenarios: str = ""
-    """A scenario file, or a folder of them, whose episodes are trained on in turn, in place of levels; also of
-    other programs."""
+    """Scenario file, or folder of scenario files, whose episodes are trained on in turn, in place of levels;
+    external scenarios are possible, too."""
     strict: bool = False
-    """Refuse a scenario file with goals in obstacles, contact at the start or places off the map,
-    which a warning counts otherwise."""
+    """Refuse a scenario file with goals in obstacles, contact at the start or positions off the map,
+    instead of a warning that counts these."""
 
     def __post_init__(self) -> None:
         check_fields(self, "training_schedule")
@@ -137,9 +137,9 @@ class EvalSchedule:
     """Scenarios of the evaluations during training: a fixed set, the same for all runs."""
 
     levels: tuple[EvalLevel, ...] = as_levels(EvalLevel, LEVELS)
-    """Levels of the scenarios, as objects; see training_schedule.levels."""
+    """Levels of the scenarios, as JSON objects or a name; see training_schedule.levels."""
     seed: Annotated[int, at_least(0), at_most(LARGEST_SEED)] = 0
-    """Seed that the set is drawn from."""
+    """Seed from which the scenarios are generated."""
 
     def __post_init__(self) -> None:
         check_fields(self, "eval_schedule")
@@ -155,14 +155,14 @@ class EvalSchedule:
 
 @dataclass(frozen=True)
 class TrainConfig(Generic[ConfigType]):
-    """A training run."""
+    """Configuration of a training run."""
 
     agent: ConfigType = None  # type: ignore[assignment]
-    """The agent's own settings; by default those of its type."""
+    """Settings of the agent; by default those of its type."""
     agent_type: str = "AC-IQN"
     """Name of the agent."""
     seed: Annotated[tuple[int, ...], at_least(0), at_most(LARGEST_SEED)] = (0,)
-    """One run for each seed."""
+    """Seeds, for each of which one run is trained."""
     total_timesteps: Count = 6_000_000
     """Env-steps of a run, over all its environments."""
     eval_freq: Count = 250_000
@@ -174,37 +174,37 @@ class TrainConfig(Generic[ConfigType]):
     loggers: tuple[str, ...] = ("tensorboard",)
     """Loggers of scalars: tensorboard, csv, wandb, mlflow, or package.module:Class."""
     monitor: bool = True
-    """Log use of processors, memory and GPU."""
+    """Log the use of CPU, memory and GPU."""
     on_divergence: Literal["stop", "rewind"] = "stop"
     """Reaction to rewards, losses or weights that become infinite or NaN: stop, or go back to the last saved state with
-    half the step size, at most three times."""
+    half the learning rate, at most three times."""
     on_user_signal: Literal["stop", "save"] = "stop"
     """Reaction to SIGUSR1 or SIGUSR2, which Slurm sends ahead of a job's end: save and stop, or save and continue."""
     load_model: str = ""
     """Checkpoint whose weights training starts from."""
     imitation_learning: bool = False
-    """Imitate the teacher's actions beside learning from rewards."""
+    """Imitate the teacher's actions in addition to learning from rewards."""
     teacher: str = ""
     """Policy that is imitated; the run keeps a copy."""
     trainer: TrainerConfig = None  # type: ignore[assignment]
-    """Collecting and learning; by default as the agent has it."""
+    """Settings of collection and learning; by default those of the agent."""
     training: Training = field(default_factory=Training)
-    """Settings that hold while training, and not in evaluations."""
+    """Settings that apply during training, but not in evaluations."""
     execution: Execution = field(default_factory=Execution)
     """Device, threads, generated code, CUDA graphs and precision."""
     env: EnvConfig = field(default_factory=EnvConfig)
-    """The environment."""
+    """Settings of the environment."""
     world: WorldConfig = field(default_factory=WorldConfig)
-    """The world of the built-in environment."""
+    """Settings of the world of the built-in environment."""
     training_schedule: TrainingSchedule = field(default_factory=TrainingSchedule)
     """Training scenarios."""
     eval_schedule: EvalSchedule = field(default_factory=EvalSchedule)
     """Evaluation scenarios."""
     draw_evaluations: bool = True
-    """Draw an episode of each level, for TensorBoard, after the last evaluation and after others in
-    at most 2% of the time; needs matplotlib."""
+    """Draw an episode of each level for TensorBoard after the last evaluation, and after earlier ones as long
+    as drawing takes at most 2% of the time; needs matplotlib."""
     save_replay: bool = True
-    """Keep the replay buffer in the latest checkpoint: needed to resume exactly."""
+    """Keep the replay buffer in the latest checkpoint, which is needed to resume exactly."""
 
     def __post_init__(self) -> None:
         agent = agent_class(self.agent_type)
@@ -234,10 +234,10 @@ class TrainConfig(Generic[ConfigType]):
             self.trainer.check(self.training_schedule.max_robots if self.env.built_in else 1)
 
     def _check_environment(self) -> None:
-        """Refuse settings of the built-in environment beside another one.
+        """Refuse settings of the built-in environment if the environment is an external one.
 
         Raises:
-            ConfigError: when one is stated.
+            ConfigError: when such a setting differs from its default.
         """
         if self.env.built_in:
             return
@@ -251,5 +251,5 @@ class TrainConfig(Generic[ConfigType]):
 
 
 def with_execution(config: TrainConfig[Any], **changes: Any) -> TrainConfig[Any]:
-    """Return a configuration with other settings of its execution."""
+    """Return a copy of a configuration with changed settings of ``execution``."""
     return replace(config, execution=replace(config.execution, **changes))

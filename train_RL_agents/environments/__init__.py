@@ -1,4 +1,4 @@
-"""Environments of runs: the built-in one, and those of others that TorchRL can wrap."""
+"""Environments of training runs: the built-in one, and external ones that TorchRL can wrap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from train_RL_agents.environments.external import External
 from train_RL_agents.environments.marinenav import MarineNav
 
 Environment = MarineNav | External
-"""The environment of a run; the methods are described in MarineNav."""
+"""Environment of a run; MarineNav documents the methods of both classes."""
 
 
 def environment_of(config: TrainConfig[Any]) -> Environment:

@@ -1,4 +1,4 @@
-"""Evaluations in environments of others: seeded episodes, their return, length and success."""
+"""Evaluations in external environments: seeded episodes with their returns, lengths and successes."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
 from train_RL_agents.run.run_folder import RunFolder, record_policy
 
 MOST_EVALUATED = 64
-"""Most environments of an evaluation."""
+"""Largest number of environments of an evaluation."""
 PATIENCE = 20_000
-"""Steps without the end of an episode after which an evaluation gives up."""
+"""Number of vector steps without the end of an episode after which an evaluation raises an error."""
 STORED = {"returns": "rewards", "length": "lengths", "success": "successes"}
-"""Names in evaluations.npz of the columns of a table."""
+"""Names in evaluations.npz of the columns of a Table."""
 
 Table = dict[str, Tensor]
-"""Rows of N episodes of one policy, in columns [N] of float64 on the CPU: ``returns`` (sum of the rewards, mean of the
-agents), ``length`` (steps) and, where the environment tells it, ``success`` (0 or 1)."""
+"""Results of N episodes of one policy, in columns [N] of float64 on the CPU: ``returns`` (sum of the rewards, mean over
+the agents), ``length`` (steps) and, if the environment reports it, ``success`` (0 or 1)."""
 
 
 def seed_for(purpose: str, seed: int) -> int:
-    """Return the seed of environments for a purpose, so that trainings and evaluations have different episodes."""
+    """Derive the seed of environments for a purpose, so that training and evaluation have different episodes."""
     digest = hashlib.sha256(f"{purpose} {seed}".encode()).digest()
     return int.from_bytes(digest[:4], "big") % 2**31
 
 
 def report(table: Table) -> dict[str, Any]:
-    """Return the figures over all episodes, with 95% intervals."""
+    """Return the metrics over all episodes, with 95% confidence intervals."""
     count, figures = len(table["returns"]), {}
     if "success" in table:
         successes = int(table["success"].sum())
@@ -63,14 +63,14 @@ def report(table: Table) -> dict[str, Any]:
 def run_episodes(
     policy: Policy, env: GroupEnv, episodes: int, seed: int, progress: ProgressCallback | None = None
 ) -> Table:
-    """Run seeded episodes, equally many in each environment, so that short ones are not preferred.
+    """Run seeded episodes, equally many in each environment, so that results are not biased to short episodes.
 
     Args:
         policy: policy in evaluation mode.
-        env: environments.
+        env: batch of environments.
         episodes: number N of episodes.
-        seed: seed of the environments.
-        progress: callback with the numbers of episodes that have ended, and of all.
+        seed: seed of the evaluation, from which that of the environments is derived.
+        progress: callback with the number of episodes that have ended and the number of all episodes.
     """
     env.set_seed(seed_for("evaluation", seed))
     share, more = divmod(episodes, env.num_envs)
@@ -101,15 +101,15 @@ def run_seeded(
     device: torch.device,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, Table]:
-    """Run the same seeded episodes with every policy, and return their rows by its name.
+    """Run the same seeded episodes with every policy, and return their results by the name of the policy.
 
     Args:
-        config: the environment.
-        policies: policies in evaluation mode.
+        config: settings of the environment.
+        policies: policies in evaluation mode, by name.
         episodes: number of episodes.
         seed: seed of the episodes.
-        device: device of the steps.
-        progress: callback with the policy whose episodes run, the number that have ended, and the number of all.
+        device: device of the observations and actions.
+        progress: callback with the name of the policy, the number of its episodes that have ended, and of all.
     """
     env = make_env(config, min(episodes, MOST_EVALUATED), device, seed)
     try:
@@ -122,11 +122,11 @@ def run_seeded(
 
 
 class EpisodeEvaluations:
-    """Evaluations of a run in an environment of another library; see evaluation.history.History.
+    """Evaluations of a run in an external environment, with the interface of evaluation.history.History.
 
     Args:
         run: run folder, with the configuration.
-        device: device of the steps.
+        device: device of the observations and actions.
     """
 
     def __init__(self, run: RunFolder, device: torch.device) -> None:
@@ -134,15 +134,15 @@ class EpisodeEvaluations:
         self._env: GroupEnv | None = None
         self.rows: list[dict[str, Any]] = []
         self.episodes: list[Table] = []
-        """Episodes of each evaluation."""
+        """Results of the episodes of each evaluation."""
 
     def begin(self) -> None:
-        """Write nothing: the episodes follow from the seed."""
+        """Write nothing, because the episodes follow from the seed."""
 
     def evaluate(
         self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
     ) -> None:
-        """Run the episodes, and log the distribution of the returns."""
+        """Run the evaluation episodes of an agent, and log the distribution of their returns."""
         config, seed = self._run.config.env, self._run.config.eval_schedule.seed
         count = config.eval_episodes
         self._env = self._env or make_env(config, min(count, MOST_EVALUATED), self._device, 0)
@@ -153,7 +153,7 @@ class EpisodeEvaluations:
     def record(
         self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
     ) -> tuple[dict[str, Any], bool]:
-        """Write and log the latest evaluation, and save its policy, as History does."""
+        """Write and log the latest evaluation, and save its policy; like History.record."""
         overall = finite(report(self.episodes[-1]))
         self.rows.append({"env_steps": env_steps, **times, **overall})
         arrays = {
@@ -163,17 +163,17 @@ class EpisodeEvaluations:
         return overall, record_policy(self._run, agent, env_steps, overall, overall, last)
 
     def close(self) -> None:
-        """Close the environment of the evaluations; the next one makes it again."""
+        """Close the environment of the evaluations; the next evaluation makes a new one."""
         if self._env is not None:
             self._env.close(raise_if_closed=False)
             self._env = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the figures and episodes of all evaluations so far."""
+        """Return the metrics and episodes of all evaluations so far."""
         return {"rows": self.rows, "evaluations": self.episodes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the evaluations of a state_dict; a ValueError says when they are of other episodes."""
+        """Restore the evaluations of a state_dict; raise a ValueError if it does not have this format."""
         rows, episodes = state["rows"], state["evaluations"]
         is_valid = all(is_count(row["env_steps"]) for row in rows)
         is_valid &= all(value is None or is_number(value) for row in rows for value in row.values())

@@ -1,4 +1,4 @@
-"""Environments of others as the environment of a run."""
+"""External environments as the environment of a run."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from train_RL_agents.run.run_folder import RunFolder
 
 _CPU = torch.device("cpu")
 _PROCESS_BYTES = 250 * 2**20
-"""Memory of a process for an environment: Python with torch."""
+"""Memory (bytes) of a process for one environment, which imports torch."""
 
 
 class External:
-    """An environment of others, by the contract of docs/environments.md; its attributes and methods are MarineNav's."""
+    """External environment that meets the contract of docs/environments.md; has the interface of MarineNav."""
 
     def __init__(self, config: TrainConfig[Any]) -> None:
         self.config = config
@@ -41,10 +41,10 @@ class External:
         self.measured = tuple(sorted(name for name, entry in env.entries.items() if entry.kind != "mask"))
 
     def agent(self, device: torch.device) -> Agent[Any]:
-        """Return a new agent of the run, of the kind of actions that the environment has.
+        """Return a new agent of the run, which acts with the environment's kind of actions.
 
         Raises:
-            ConfigError: when it has the other kind, or a setting without effect there.
+            ConfigError: when the agent has the other kind of actions, or a setting that has no effect here.
         """
         agent = make_agent(self.config, self.num_actions, device, self.spec)
         wanted = self._example.actions.continuous
@@ -62,32 +62,32 @@ class External:
         return agent
 
     def make(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> GroupEnv:
-        """Return the environments of a training, with random numbers of their own."""
+        """Return the training environments, which generate their own random numbers."""
         return make_env(self.config.env, self.config.trainer.num_envs, device, seed_for("training", seed))
 
     def worker_makers(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
-        """Return a function for each worker that makes its share of the environments, on the CPU."""
+        """Return a factory for each worker that makes its share of the environments, on the CPU."""
         share = self.config.trainer.num_envs // len(seeds)
         return [partial(make_env, self.config.env, share, _CPU, seed_for("training", seed)) for seed in seeds]
 
     def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> EpisodeEvaluations:
-        """Return the evaluations of a run, on seeded episodes."""
+        """Return the object that evaluates the policies of a run on seeded episodes."""
         return EpisodeEvaluations(run, device)
 
     def action_pairs(self) -> None:
-        """Return None, as discrete actions have no continuous counterpart."""
+        """Return None, because discrete actions have no continuous counterparts."""
 
     def scalars(self, env: Any) -> dict[str, Tensor]:
-        """Return no scalars for the log."""
+        """Return an empty dict, because there are no further scalars to log."""
         return {}
 
     def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return a step of one environment, for shapes and dtypes, and bytes that a run takes by name."""
+        """Return an example step of one environment, for shapes and dtypes, and the bytes that a run needs by use."""
         step, settings, env = self._example.fake_tensordict(), self.config.trainer, self.config.env
         count = settings.num_envs + min(env.eval_episodes, MOST_EVALUATED)
-        # The present step and the next one; what else an environment holds, its specs do not tell.
+        # The current step and the next one; the specs do not tell what else an environment holds.
         tensors = 2 * tree_bytes(self._example.base.fake_tensordict())
         in_process = env.parallel and not self._example.is_batched
         return step, {

@@ -1,4 +1,4 @@
-"""Films of policies in environments of others, from what these render."""
+"""Videos of policies in external environments, from the frames that these render."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 _MOST_FRAMES = 10_000
-"""Frames after which a film ends, whether the episode is over or not."""
+"""Number of frames after which a video ends even if the episode is not over."""
 _FRAME_RATE = 20.0
-"""Frames per second of a film."""
+"""Frames per second of a video."""
 
 
 def write_film(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:
-    """Write one episode of a policy as MP4 and GIF, and return the files.
+    """Write a video of one episode of a policy as MP4 and GIF, and return the files.
 
     Args:
-        loaded: policy that was trained in an environment of others.
+        loaded: policy that was trained in an external environment.
         seed: seed of the episode.
-        folder: folder of the files, which exists.
+        folder: existing folder in which the files are written.
 
     Raises:
-        ConfigError: when the environment cannot be rendered, or nothing can be written.
+        ConfigError: when the environment cannot be rendered, or no file can be written.
     """
     config = loaded.config.env
     if config.name.partition(":")[0] in ("gymnasium", "pettingzoo"):
@@ -48,7 +48,7 @@ def write_film(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:
 
 @torch.no_grad()
 def _frames(loaded: LoadedPolicy, env: GroupEnv) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of an episode."""
+    """Yield the frames of one episode of a policy."""
     policy, step = PolicyWrapper(loaded.agent.cpu()), env.reset()
     for _ in range(_MOST_FRAMES):
         yield _render(env)
@@ -59,10 +59,10 @@ def _frames(loaded: LoadedPolicy, env: GroupEnv) -> Iterator[NDArray[np.uint8]]:
 
 
 def _render(env: GroupEnv) -> NDArray[np.uint8]:
-    """Return a picture [height, width, 3] of the first environment.
+    """Return an image [height, width, 3] of the first environment.
 
     Raises:
-        ConfigError: when the environment gives none.
+        ConfigError: when the environment does not render an image.
     """
     base: Any = env.base
     with reported(f"{env.name}: cannot be rendered"):

@@ -1,4 +1,4 @@
-"""Adapter of any EnvBase with one group of agents to the keys and shapes that training works on."""
+"""Adapter from any EnvBase with one group of agents to the keys and shapes that training uses."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.utils.device import kept_threads
 
 MOST_ACTIONS = 1024
-"""Largest number of discrete actions, also of combinations of a multi-discrete action."""
+"""Largest number of discrete actions, or of combinations of a multi-discrete action."""
 _NOT_OBSERVED = {"mask", "info", "state", "episode_reward", "step_count"}
-"""Names in a group's observation that are no input of policies."""
+"""Names in a group's observation that are not inputs of policies."""
 SUCCESS = ("success", "is_success")
-"""Names by which an environment tells whether an episode is a success."""
+"""Names of entries in which an environment may report whether an episode is a success."""
 _RESERVED = {"self_state", "objects_state"}
-"""Names of observations that networks encode as those of vessels."""
+"""Names of entries that networks encode as observations of vessels, so external environments cannot use them."""
 _LARGEST_SCALE = 1e4
-"""Bounds of observations above this are not taken for their typical magnitude."""
+"""Largest bound of an observation that is taken as its typical magnitude."""
 Key = tuple[str, ...]
 
 
 class Actions(NamedTuple):
-    """The actions of an environment."""
+    """Action space of the agents of an environment."""
 
     spec: TensorSpec
     """Specification of the action of one agent."""
     low: Tensor | None = None
     """Lower bounds [D] of continuous actions; None for discrete ones."""
     high: Tensor | None = None
-    """Upper bounds [D]."""
+    """Upper bounds [D] of continuous actions; None for discrete ones."""
     sizes: tuple[int, ...] = ()
-    """Numbers of choices of a discrete action; of a multi-discrete one several."""
+    """Number of choices of each component of a discrete action (several components if multi-discrete)."""
 
     @property
     def continuous(self) -> bool:
@@ -51,15 +51,15 @@ class Actions(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Return the number of discrete actions, of combinations if they are multi-discrete; 0 for continuous ones."""
+        """Return the number of discrete actions (combinations, if multi-discrete), or 0 for continuous actions."""
         return 0 if self.continuous else math.prod(self.sizes)
 
     def convert(self, action: Tensor) -> Tensor:
-        """Return actions as the environment takes them, [E, R, *shape].
+        """Convert actions of a policy to those of the environment, [E, R, *shape].
 
         Args:
-            action: [E, R, D] in [-1, 1], or [E, R] index of a choice, or of a combination with the last choice
-                varying fastest.
+            action: continuous actions [E, R, D] in [-1, 1], or indices [E, R] of a choice or of a combination, in
+                which the last choice varies fastest.
         """
         batch = action.shape[:2]
         if self.low is not None and self.high is not None:
@@ -73,16 +73,16 @@ class Actions(NamedTuple):
 
 
 class GroupEnv(EnvBase):
-    """Environments of others with the batch [E], the group ``robots`` and the keys of MarineNavEnv.
+    """External environments with the batch size [E], the group ``robots`` and the keys of MarineNavEnv.
 
-    What policies observe, how they act, rewards and endings follow from the specs of the EnvBase; see
-    docs/environments.md. An agent that has ended is masked until its episode is over.
+    Observations, actions, rewards and ends of episodes are derived from the specs of the EnvBase; see
+    docs/environments.md. An agent that has ended is masked until the episode of its environment is over.
 
     Args:
-        base: environments of the batch [E].
+        base: environments with the batch size [E].
         name: name of the environment, for messages.
         max_steps: steps after which an episode is truncated; 0: the limit of ``base``.
-        device: device of the steps.
+        device: device of the observations and actions; None: the CPU.
 
     Raises:
         ConfigError: when the specs are of a kind that training does not support.
@@ -105,10 +105,10 @@ class GroupEnv(EnvBase):
         self.actions = self._read_actions(spec)
         self._observed = self._read_observation()
         self.entries: dict[str, Entry] = {entry.name: entry for entry, _ in self._observed.values()}
-        """Descriptions of the entries of the observation by name."""
+        """Specifications of the entries of the observation, by name."""
         observed = _as_tuples(base.full_observation_spec.keys(True, True))
         self._success_key = next((key for key in observed if key[-1] in SUCCESS), None)
-        """Key by which the environment tells whether an episode is a success; None without one."""
+        """Key of the entry that reports whether an episode is a success; None if there is none."""
         self.statistics: tuple[str, ...] = ("return", "length", *(("success",) if self._success_key else ()))
         """Names of the statistics of an episode."""
         self.env_steps = 0
@@ -122,7 +122,7 @@ class GroupEnv(EnvBase):
         self.observation_spec, self.action_spec, self.reward_spec, self.done_spec = specs
         self._now: TensorDictBase = TensorDict({}, self.batch_size)
         self._terminated, self._truncated, self._present = torch.zeros(3, *shape, dtype=torch.bool, device=self.device)
-        """Agents that ended, and those that took part in the episode, [E, R]."""
+        """Agents that are terminated, that are truncated, and that have been present in the episode, [E, R] each."""
         self._steps = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
         self._total = torch.zeros(self.num_envs, device=self.device)
         """Sum of the rewards of all agents in the episode, [E]."""
@@ -134,13 +134,13 @@ class GroupEnv(EnvBase):
         require(holds, f"{self.name}: {what}", value, allowed)
 
     def _only_key(self, what: str, keys: Any) -> Key:
-        """Return the only key of a kind; several are several groups of agents."""
+        """Return the only key of a kind; refuse several keys, which mean several groups of agents."""
         names = _as_tuples(keys)
         self._require(len(names) == 1, f"{what}s", [".".join(key) for key in names], "those of one group of agents")
         return names[0]
 
     def _leaf(self, spec: Any, key: Key) -> TensorSpec:
-        """Return a leaf of a spec; its agents must have equal specs."""
+        """Return a leaf of a spec; refuse it if its agents do not have equal specs."""
         try:
             leaf: TensorSpec = spec[key]
             is_equal = -1 not in leaf.shape
@@ -154,7 +154,7 @@ class GroupEnv(EnvBase):
         return tuple(shape[2 if self._group else 1 :])
 
     def _read_actions(self, spec: TensorSpec) -> Actions:
-        """Return the actions that a spec describes."""
+        """Return the action space that a spec describes."""
         own, key = spec[(0,) * (2 if self._group else 1)], ".".join(self._action_key)
         if isinstance(own, Bounded) and own.dtype.is_floating_point:
             pairs = ((spec.space.low, own.space.low), (spec.space.high, own.space.high))
@@ -179,7 +179,7 @@ class GroupEnv(EnvBase):
         return Actions(own, sizes=sizes)
 
     def _read_observation(self) -> dict[Key, tuple[Entry, tuple[int, ...]]]:
-        """Return the entry and the shape in the environment of every observed leaf by its key."""
+        """Return, by key, the entry of every observed leaf and its shape for one agent of the environment."""
         observation = self.base.full_observation_spec
         keys, depth = _as_tuples(observation.keys(True, True)), len(self._group)
         names = {
@@ -206,7 +206,7 @@ class GroupEnv(EnvBase):
         return found
 
     def _entry(self, name: str, spec: TensorSpec, inner: tuple[int, ...], sets: set[str]) -> Entry:
-        """Return the entry of a leaf: a set of objects, its mask, or numbers."""
+        """Return the entry of a leaf: a set of objects, the mask of a set, or a vector."""
         if name.removesuffix("_mask") in sets - {name} and spec.dtype == torch.bool:
             return Entry(name, "mask", inner)
         mask = f"{name}_mask" if name in sets else ""
@@ -225,7 +225,7 @@ class GroupEnv(EnvBase):
         return ~(self._terminated | self._truncated)
 
     def _reported(self, what: str) -> AbstractContextManager[None]:
-        """Return a context in which errors of the environment become one sentence; see reported."""
+        """Return a context that turns errors of the environment into a ConfigError of one sentence; see reported."""
         return reported(f"{self.name}: {what}", self.base)
 
     def _set_seed(self, seed: int | None) -> None:
@@ -241,7 +241,7 @@ class GroupEnv(EnvBase):
             return self._current()
 
     def _begin(self, over: Tensor | None) -> None:
-        """Start new episodes in some environments [E], or in all."""
+        """Start new episodes in the environments of a mask [E], or in all if it is None."""
         with self._reported("a reset failed"):
             if over is None or self._now.is_empty():
                 self._now, over = self.base.reset(), torch.ones_like(self._steps, dtype=torch.bool)
@@ -269,7 +269,7 @@ class GroupEnv(EnvBase):
             self._now = self.base.step_mdp(after)
             following = after.get("next")
             observation = self._observation(following)
-            # A number of the environment is that of each of its agents.
+            # A single reward of an environment is the reward of each of its agents.
             reward = following.get(self._reward_key).to(self.device).reshape(self.num_envs, -1).expand(before.shape)
             done, terminated = (self._flag(following, name) for name in ("done", "terminated"))
             there = self._there(following)
@@ -286,7 +286,7 @@ class GroupEnv(EnvBase):
         return result
 
     def _flag(self, source: TensorDictBase, name: str) -> Tensor:
-        """Return a flag of each agent, [E, R] bool: its own, or that of its environment."""
+        """Return a flag of each agent, [E, R] bool; true if its own flag or that of its environment is."""
         flag = torch.zeros_like(self._present)
         for key in {(name,), (*self._group, name)}:
             value = source.get(key, None)
@@ -295,18 +295,18 @@ class GroupEnv(EnvBase):
         return flag
 
     def _there(self, source: TensorDictBase) -> Tensor | None:
-        """Return which agents there are, [E, R] bool; None if the environment does not tell."""
+        """Return which agents are present, [E, R] bool; None if the environment does not report it."""
         mask = source.get((*self._group, "mask"), None) if self._group else None
         return None if mask is None else mask.reshape(self._present.shape).to(self._present)
 
     def _end(self, before: Tensor, leaves: Tensor, terminated: Tensor, there: Tensor | None) -> None:
-        """Note which agents ended in a step; an agent that leaves is truncated, one that comes is active.
+        """Record which agents ended in a step: those that leave are truncated, those that join become active.
 
         Args:
             before: agents that were active before the step, [E, R].
-            leaves: agents that are done, or whose episode is over.
-            terminated: agents that are terminated.
-            there: agents that there are; None: all, and none comes.
+            leaves: agents that are done, or whose episode is over, [E, R].
+            terminated: agents that are terminated, and therefore not truncated, [E, R].
+            there: agents that are present, [E, R]; None: all of them, and none joins.
         """
         if there is None:
             ended, arrives = before & leaves, torch.zeros_like(before)
@@ -317,7 +317,7 @@ class GroupEnv(EnvBase):
         self._present = self._present | self.active
 
     def _succeeded(self, source: TensorDictBase) -> Tensor:
-        """Return which environments tell a success, [E] bool; none if they do not tell."""
+        """Return which environments report a success, [E] bool; all false if they cannot report it."""
         if self._success_key is None:
             return torch.zeros_like(self._steps, dtype=torch.bool)
         return (source.get(self._success_key).reshape(self.num_envs, -1).to(self.device) > 0).all(-1)
@@ -328,7 +328,7 @@ class GroupEnv(EnvBase):
         return torch.stack(columns[: len(self.statistics)], -1)
 
     def _observation(self, source: TensorDictBase) -> dict[str, Tensor]:
-        """Return the entries [E, R, ...] by name."""
+        """Return the entries [E, R, ...] of the observation by name."""
         entries = {}
         for key, (entry, inner) in self._observed.items():
             value = source.get(key)
@@ -341,7 +341,7 @@ class GroupEnv(EnvBase):
     def _tensordict(
         self, observation: Mapping[str, Tensor], observing: Tensor, over: Tensor, timed_out: Tensor, success: Tensor
     ) -> TensorDictBase:
-        """Return the keys of a state: observations, those of agents that do not observe are 0, mask and flags."""
+        """Return the tensordict of a state; observations are 0 for agents that are not in ``observing``."""
         shape = self.num_envs, self.num_robots
         entries = {
             name: torch.where(observing.view(*shape, *[1] * (value.ndim - 2)), value, torch.zeros_like(value))
@@ -362,12 +362,12 @@ class GroupEnv(EnvBase):
         return TensorDict(content, self.batch_size, device=self.device)
 
     def _current(self) -> TensorDictBase:
-        """Return the present state, from which the next step is made."""
+        """Return the tensordict of the current state, from which the next step is made."""
         nothing = torch.zeros(3, self.num_envs, dtype=torch.bool, device=self.device)
         return self._tensordict(self._observation(self._now), self.active, *nothing)
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """Make a step and start new episodes where it ended one, as EnvBase.step_and_maybe_reset."""
+        """Make a step, and start new episodes where it ended one; like EnvBase.step_and_maybe_reset."""
         tensordict = self.step(tensordict)
         over = tensordict.get(("next", "done")).reshape(-1)
         if over.any():
@@ -378,16 +378,16 @@ class GroupEnv(EnvBase):
 
     @property
     def is_batched(self) -> bool:
-        """Return whether the environment has a batch of its own, rather than being one of several."""
+        """Return whether ``base`` is one batched environment, rather than several single ones."""
         return not isinstance(self.base, SerialEnv | ParallelEnv)
 
     @property
     def saves_state(self) -> bool:
-        """Return whether ``state_dict`` of a batched environment holds everything, which its ``saves_state`` tells."""
+        """Return whether ``base`` is batched and declares, by ``saves_state``, that its ``state_dict`` is complete."""
         return self.is_batched and getattr(self.base, "saves_state", False) is True
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return everything that the episodes depend on; None if the environment has no state to save."""
+        """Return everything that the episodes depend on; None if ``saves_state`` is false."""
         if not self.saves_state:
             return None
         return {
@@ -415,23 +415,23 @@ class GroupEnv(EnvBase):
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the environments."""
         if not self.base.is_closed:
-            with kept_threads(), suppress(RuntimeError):  # processes that had to be ended
+            with kept_threads(), suppress(RuntimeError):  # raised for processes that had to be ended
                 self.base.close(raise_if_closed=False)
         super().close(raise_if_closed=raise_if_closed)
 
 
 def _as_tuples(keys: Iterable[str | Key]) -> list[Key]:
-    """Return keys of tensordicts, which are names or tuples of names, as tuples."""
+    """Convert keys of tensordicts, which are names or tuples of names, to tuples."""
     return [key if isinstance(key, tuple) else (key,) for key in keys]
 
 
 @contextmanager
 def reported(what: str, env: EnvBase | None = None) -> Iterator[None]:
-    """Raise whatever the code of others raises in this context as one sentence.
+    """Convert any error that external code raises in this context to a ConfigError of one sentence.
 
     Args:
         what: beginning of the sentence.
-        env: environment whose code is called, which may be in a process of its own.
+        env: environment whose code is called, which may run in a process of its own.
 
     Raises:
         ConfigError: for any error.
@@ -442,7 +442,7 @@ def reported(what: str, env: EnvBase | None = None) -> Iterator[None]:
         raise
     except Exception as error:
         reason = first_line(error)
-        if isinstance(env, ParallelEnv):  # whose messages name no setting, and no reason
+        if isinstance(env, ParallelEnv):  # its messages name neither the setting nor the reason
             if "BATCHED_PIPE_TIMEOUT" in reason:
                 reason = f"no answer within env.timeout, {env.BATCHED_PIPE_TIMEOUT:g} s"
             if reason.endswith("dead."):

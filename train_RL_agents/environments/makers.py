@@ -1,4 +1,4 @@
-"""Environments of others: TorchRL's wrappers by short names, and users' own."""
+"""Factories of external environments: TorchRL's wrappers by short names, and users' own."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from train_RL_agents.utils.device import kept_threads
 
 Make = Callable[..., EnvBase]
 _PETTINGZOO = ("pettingzoo", "mpe2")
-"""Packages whose environments the short name imports."""
+"""Families that are packages of their own; other families are modules of the package pettingzoo."""
 _TASK = re.compile(r"[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)?")
 
 
 def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
-    """Return an environment of Gymnasium by its ID."""
+    """Return a wrapped Gymnasium environment by its ID."""
     import gymnasium
     from torchrl.envs import GymWrapper
 
@@ -41,18 +41,18 @@ def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **
     env.action_space.seed(seed)
     told = {**env.reset(seed=seed)[1], **env.step(env.action_space.sample())[4]}
     key = next((name for name in SUCCESS if name in told), None)
-    # Not GymEnv, one of whose options imports a module.
+    # GymEnv is not used, because one of its options imports a module.
     wrapped = GymWrapper(env)
     return wrapped if key is None else wrapped.set_info_dict_reader(SuccessReader(key))
 
 
 class SuccessReader(BaseInfoDictReader):
-    """Reader of whether an episode is a success, which Gymnasium's ``info`` tells.
+    """Reader of the success of an episode from Gymnasium's ``info``.
 
-    TorchRL's own reader takes arrays alone, not the truth values of Python.
+    TorchRL's own reader takes only arrays, not Python's bool.
 
     Args:
-        key: name in the info.
+        key: key of the success in ``info``.
     """
 
     info_spec = Composite({SUCCESS[0]: Binary(1, (1,), dtype=torch.bool)})
@@ -61,7 +61,7 @@ class SuccessReader(BaseInfoDictReader):
         self._key = key
 
     def __call__(self, info_dict: dict[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
-        """Add the success of a step to it; False where the info does not tell."""
+        """Add the success of a step to its tensordict; False if ``info`` does not have it."""
         return tensordict.set(SUCCESS[0], torch.tensor([bool(info_dict.get(self._key, False))]))
 
 
@@ -82,7 +82,7 @@ def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, *
 
 
 def make_vmas(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
-    """Return a batch of a scenario of VMAS."""
+    """Return a batch of environments of a VMAS scenario."""
     require(_TASK.fullmatch(task) is not None, "env.name", f"vmas:{task}", "a scenario, such as vmas:navigation")
     for name in ("max_steps", "group_map"):
         allowed = "left out; env.max_steps limits episodes" if name == "max_steps" else "left out"
@@ -92,10 +92,10 @@ def make_vmas(task: str, num_envs: int, device: torch.device, seed: int, **optio
 
 
 class SeparateVmasEnv(VmasEnv):
-    """VmasEnv that shares no random numbers with other ones.
+    """VmasEnv with a random state of its own.
 
-    VMAS keeps a single random state for all its environments in a process, so that an evaluation would
-    seed the training once more.
+    VMAS keeps a single random state for all its environments in a process, so seeding an evaluation would
+    also reseed the training environments.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -104,7 +104,7 @@ class SeparateVmasEnv(VmasEnv):
 
     @contextmanager
     def _own_numbers(self) -> Iterator[None]:
-        """Let VMAS draw from the random state of this environment."""
+        """Make VMAS use the random state of this environment in this context."""
         shared: list[Any] = need("vmas.simulator.environment", "vmas").Environment.vmas_random_state
         others = shared[:]
         shared[:] = self.__dict__.get("_random_state", others)
@@ -131,13 +131,13 @@ _MAKERS: dict[str, Make] = {"gymnasium": make_gymnasium, "pettingzoo": make_pett
 
 
 def find_maker(name: str) -> Make:
-    """Return the function that makes an environment: ``make_env(num_envs, device, seed, ...) -> EnvBase``.
+    """Return the factory of an environment: ``make_env(num_envs, device, seed, ...) -> EnvBase``.
 
     Args:
         name: short name, entry point in ``marinenav.environments``, or ``package.module:make_env``.
 
     Raises:
-        ConfigError: when there is none.
+        ConfigError: when there is no such factory.
     """
     library, _, task = name.partition(":")
     if library in SHORT_NAMES:
@@ -149,13 +149,13 @@ def find_maker(name: str) -> Make:
 
 
 def read_options(config: EnvConfig, make: Make) -> dict[str, Any]:
-    """Return the arguments of a maker; values are JSON, or else text.
+    """Return the keyword arguments of an environment factory, parsed as JSON or else kept as text.
 
     Raises:
-        ConfigError: when one is not ``name=value``, or the maker has no such argument.
+        ConfigError: when an option is not ``name=value`` or is repeated, or the factory has no such argument.
     """
     options: dict[str, Any] = {}
-    # The metaclass of EnvBase hides the arguments of a class.
+    # The metaclass of EnvBase hides the signature of a class.
     hidden: Any = make.__init__ if isinstance(make, type) else make  # type: ignore[misc]
     takes = inspect.signature(hidden).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values())
@@ -174,9 +174,9 @@ def read_options(config: EnvConfig, make: Make) -> dict[str, Any]:
 
 @kept_threads()
 def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) -> GroupEnv:
-    """Return environments of others with the keys of MarineNavEnv and the batch [E], seeded.
+    """Return seeded external environments with the keys of MarineNavEnv and the batch size [E].
 
-    A maker may return a batch of E environments, or a single one without a batch, of which E are then made.
+    A factory may return a batch of E environments, or a single one without a batch, of which E are then made.
 
     Raises:
         ConfigError: when they cannot be made, or their specs are not supported.
@@ -189,18 +189,18 @@ def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) 
         base.close(raise_if_closed=False)
         require(shape == [], f"{config.name}: the batch size", shape, f"[{num_envs}], or [] for a single environment")
         kind = ParallelEnv if config.parallel and num_envs > 1 else SerialEnv
-        # One function for all, whose specs are read once; the seeds differ from then on.
+        # All environments share one factory, so that specs are read once; set_seed below gives them different seeds.
         with reported(f"env.name={config.name}: it cannot be made"):
             base = kind(num_envs, partial(made, 1, torch.device("cpu"), seed))
     env = GroupEnv(base, config.name, config.max_steps, device)
     env.set_seed(seed)
     if isinstance(base, ParallelEnv) and config.timeout:
-        base.BATCHED_PIPE_TIMEOUT = config.timeout  # after the processes have started, which takes long
+        base.BATCHED_PIPE_TIMEOUT = config.timeout  # set after the processes have started, which takes long
     return env
 
 
 def _made(make: Make, name: str, options: dict[str, Any], num_envs: int, device: torch.device, seed: int) -> EnvBase:
-    """Call a maker; its errors become one sentence."""
+    """Call a factory, and convert its errors to a ConfigError of one sentence."""
     with reported(f"env.name={name}: it cannot be made"):
         env = make(num_envs=num_envs, device=device, seed=seed, **options)
     require(isinstance(env, EnvBase), "env.name", name, f"a function that returns an EnvBase, not {type(env).__name__}")

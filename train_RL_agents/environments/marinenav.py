@@ -35,10 +35,10 @@ _CPU = torch.device("cpu")
 
 
 class MarineNav:
-    """The built-in environment as what a run asks of one, beside the specs of its EnvBase.
+    """The built-in environment, with everything that a run needs of an environment in addition to its EnvBase.
 
-    The EnvBase has the batch [E], the group ``robots`` and the keys of MarineNavEnv. The attributes that collection
-    uses beside those of EnvBase are ``num_robots`` (R), ``active`` ([E, R] bool), ``env_steps`` (env-steps so far) and
+    The EnvBase has the batch size [E], the group ``robots`` and the keys of MarineNavEnv. In addition to the attributes
+    of EnvBase, collection uses ``num_robots`` (R), ``active`` ([E, R] bool), ``env_steps`` (env-steps so far) and
     ``statistics`` (names of the columns of the key ``episode_statistics``).
 
     Args:
@@ -50,33 +50,33 @@ class MarineNav:
         self.spec = spec_of(config.world)
         """Specification of the observation and of continuous actions."""
         self.num_actions = config.world.vessel.num_actions
-        """Number of discrete actions; 1 without any."""
+        """Number of discrete actions; 1 in an external environment with continuous actions."""
         # Entries of the built-in sensors are always finite.
         built_in = {entry.name for entry in perception_entries(config.world)} | {"scan"}
         self.measured = tuple(sorted(self.spec.entries.keys() - built_in))
-        """Entries of the observation that may be infinite or NaN, which the trainer then reports."""
+        """Names of the entries of the observation that may be infinite or NaN, which the trainer reports."""
 
     def agent(self, device: torch.device) -> Agent[Any]:
         """Return a new agent of the run.
 
         Raises:
-            ConfigError: when it cannot act in this environment.
+            ConfigError: when the agent cannot act in this environment.
         """
         return make_agent(self.config, self.num_actions, device, self.spec)
 
     def make(
         self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource | None = None
     ) -> MarineNavEnv:
-        """Return the environments of a training, an EnvBase of the batch [E].
+        """Return the training environments, an EnvBase with the batch size [E].
 
         Args:
             agent: agent that acts.
-            device: device of the steps.
+            device: device of the observations and actions.
             seed: seed of this process.
-            noise: source of random numbers for environments that take theirs from one; None: from the seed.
+            noise: source of random numbers, for environments that can use one; None: made from the seed.
 
         Raises:
-            ConfigError: for scenario files whose sensors give other observations than the configuration.
+            ConfigError: when sensors of a scenario file give observations of other shapes than the configuration.
         """
         config = self.config
         env = MarineNavEnv(
@@ -89,7 +89,7 @@ class MarineNav:
             noise=noise,
             compile_step=config.execution.compile,
             episode_statistics=True,
-            # Without workers; the graph collector captures more.
+            # Only with workers; without them, the graph collector captures more than the step.
             capture_step=config.execution.capture and config.trainer.collector != "local",
             kernel=config.execution.kernel,
             check_actions=False,  # see Algorithm.health
@@ -103,13 +103,13 @@ class MarineNav:
     def worker_makers(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
-        """Return a function for each worker that makes its share, on the CPU; all have the noise of a single world.
+        """Return a factory of each worker's environments, on the CPU; together they have the noise of a single world.
 
         Args:
             agent: agent that acts.
             seeds: seeds of the workers.
             noise: source of random numbers of all environments.
-            env_steps: env-steps that this process made before the run was resumed.
+            env_steps: env-steps of this process, with all its workers, before the run was resumed.
         """
         config, count = self.config, len(seeds)
         num_envs = config.trainer.num_envs
@@ -137,12 +137,12 @@ class MarineNav:
         ]
 
     def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> History:
-        """Return the evaluations of a run on a fixed set of episodes.
+        """Return the object that evaluates the policies of a run on a fixed set of scenarios.
 
         Args:
             run: run folder, with the configuration.
             device: device of the evaluations.
-            env: environments of the training, whose compiled code evaluations may share.
+            env: training environments, whose compiled code evaluations may share.
         """
         config = self.config
 
@@ -153,24 +153,24 @@ class MarineNav:
         return History(run, device, probe, env if own_code else None)
 
     def action_pairs(self) -> Tensor:
-        """Return the discrete actions [A, D] as continuous ones; External returns None."""
+        """Return the continuous counterparts [A, D] of the discrete actions; External returns None."""
         return command_pairs(self.config.world.vessel)
 
     def scalars(self, env: Any) -> dict[str, Tensor]:
-        """Return scalars on the device for the log, ``train/NAME``: how many scenarios refreshes of the pool kept."""
+        """Return scalars on the device, logged as ``train/NAME``: the number of scenarios that pool refreshes kept."""
         kept = env.reset_pool.kept
         return {} if kept is None else {"scenarios_kept": kept}
 
     # Memory -------------------------------------------------------------------------------------
 
     def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return a step of one environment, for shapes and dtypes, and bytes that a run takes by name.
+        """Return an example step of one environment, for shapes and dtypes, and the bytes that a run needs by use.
 
         Args:
             agent: agent of the run, on the CPU.
 
         Raises:
-            ConfigError: when scenarios of a level do not fit into memory; it names their schedule.
+            ConfigError: when scenarios of a level do not fit into memory; the message names the schedule.
         """
         config = self.config
         _check_levels(config)
@@ -194,14 +194,14 @@ def make_share(
     env_steps: int,
     **settings: Any,
 ) -> MarineNavEnv:
-    """Return the world of a worker; called in the worker's process.
+    """Return the environments of a worker; called in the worker's process.
 
     Args:
         world: settings of the world.
         num_envs: number of the worker's environments.
-        scenarios: levels, counted in the worker's env-steps, or episodes.
+        scenarios: curriculum, whose levels start at env-steps of the worker, or episodes of a scenario file.
         env_steps: env-steps that the worker made before the run was resumed.
-        settings: further arguments of MarineNavEnv.
+        settings: further keyword arguments of MarineNavEnv.
     """
     env = MarineNavEnv(world, num_envs, scenarios=scenarios, **settings)
     env.env_steps = env_steps
@@ -209,7 +209,7 @@ def make_share(
 
 
 def _check_levels(config: TrainConfig[Any]) -> None:
-    """Reject levels whose scenarios do not fit into memory, and name their schedule."""
+    """Raise a ConfigError that names the schedule if scenarios of a level do not fit into memory."""
     training = config.training_schedule
     schedules: dict[str, TrainingSchedule | EvalSchedule] = {"eval_schedule": config.eval_schedule}
     if not (training.sampler or training.scenarios):
@@ -222,7 +222,7 @@ def _check_levels(config: TrainConfig[Any]) -> None:
 
 
 def _world_bytes(env: MarineNavEnv, settings: TrainerConfig) -> int:
-    """Return the memory of the environments, of their present step, and of the steps being collected."""
+    """Return the memory (bytes) of the environments, of their current step, and of the steps being collected."""
     robots, obstacles = env.num_robots, env.scenario.obstacle_mask.shape[-1]
     # Old and new state; the batch, and the previous and the next step.
     state_bytes = 2 * _pool_entry_bytes(env) + (settings.vector_steps + 2) * tree_bytes(env.fake_tensordict())
@@ -236,7 +236,7 @@ def _pool_entry_bytes(env: MarineNavEnv) -> int:
 
 
 def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
-    """Return the memory of the reset pool, and of the candidates of a refresh."""
+    """Return the memory (bytes) of the reset pool, and of the candidates of a refresh."""
     curriculum = config.training_schedule.curriculum()
     ends = 2 * env.num_robots
     # Points, differences and distances of every candidate to every start and goal.
@@ -247,7 +247,7 @@ def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
 
 
 def _evaluation_bytes(config: TrainConfig[Any]) -> int:
-    """Return the memory of an evaluation, whose scenarios are drawn and then run, all at once."""
+    """Return the memory (bytes) of an evaluation, in which all scenarios are first drawn and then run at once."""
     schedule = config.eval_schedule
     levels, episodes = schedule.levels, sum(schedule.num_episodes)
     robots, obstacles = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_obstacles"))

@@ -1,4 +1,4 @@
-"""Evaluation of policies in the environment that they were trained in, built in or of others."""
+"""Evaluation of policies in the environment that they were trained in, built-in or external."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MARINE = ("suite", "scenarios", "levels", "strict", "record", "others", "shield
 
 
 def environment_of_all(contenders: Mapping[str, Contender]) -> EnvConfig:
-    """Return the environment of the policies; baselines act in the built-in one.
+    """Return the common environment of all contenders; baselines act in the built-in one.
 
     Raises:
-        ConfigError: when it differs, or there are baselines for another one than the built-in.
+        ConfigError: when contenders have different environments.
     """
     names = {
         name: EnvConfig() if contender.trained is None else contender.trained.config.env
@@ -47,10 +47,10 @@ def evaluate_all(
 ) -> Evaluation:
     """Run the same episodes with every policy; see evaluation.scoring.evaluate_built_in.
 
-    In environments of others, they are seeded episodes, of which there are as many as in training by default.
+    In external environments, episodes are seeded, by default as many as in an evaluation during training.
 
     Raises:
-        ConfigError: when an option cannot be used, or the policies cannot be compared.
+        ConfigError: when an option has no effect or an invalid value, or the policies cannot be compared.
     """
     env = environment_of_all(contenders)
     if env.built_in:
@@ -67,7 +67,7 @@ def evaluate_all(
     require(0 <= seed <= LARGEST_SEED, "--seed", seed, f"from 0 to {LARGEST_SEED}")
     episodes = int(options.get("episodes", env.eval_episodes))
     acting = ActingOptions(options.get("risk"), "stochastic" in options, seed + 1)
-    # Only baselines, and estimates of returns, read the world.
+    # The default world is enough, because only baselines and estimates of returns read it.
     policies = {name: contender.policy(WorldConfig(), acting) for name, contender in contenders.items()}
     tables = run_seeded(env, policies, episodes, seed, device, progress)
     results = [

@@ -1,4 +1,4 @@
-"""The world and the scenarios that a configuration asks to train on."""
+"""The world and the scenarios of a configuration during training."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from train_RL_agents.utils.memory import require_room
 def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     """Return the training scenarios: levels, or the episodes of a scenario file.
 
-    ``training.reward.collision_penalty`` replaces the penalty of a file, with a warning; null keeps the file's. Other
-    settings of vessels and sensors are the file's, also with a warning.
+    ``training.reward.collision_penalty`` replaces the penalty that a file states, with a warning; null keeps it. Other
+    settings of vessels and sensors are those of the file, also with a warning.
 
     Raises:
-        ConfigError: when another reward than the file's is stated, or memory does not suffice.
+        ConfigError: when the configuration states other rewards than the file, or memory does not suffice.
     """
     schedule = config.training_schedule
     if not schedule.scenarios:
@@ -63,16 +63,16 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
 
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:
-    """Return the settings of the world during training."""
+    """Return the settings of the world during training, with the rewards of training."""
     return _with_training_rewards(config.world, None, config)
 
 
 def _with_training_rewards(world: WorldConfig, penalty: float | None, config: TrainConfig[Any]) -> WorldConfig:
-    """Return the world with the rewards of training.
+    """Return the settings of a world with the rewards of training.
 
     Args:
-        world: world of the scenarios.
-        penalty: penalty of a collision, if training states none; None: that of the world.
+        world: settings of the world of the scenarios.
+        penalty: reward of a collision, used if training.reward states none; None: that of the world.
         config: configuration of the run.
     """
     stated = {name: getattr(config.training.reward, name) for name in TRAINED}

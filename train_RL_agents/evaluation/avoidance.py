@@ -1,7 +1,7 @@
-"""Safety among vessels that misbehave, with unavoidable collisions counted apart.
+"""Safety among vessels that misbehave, with unavoidable collisions counted separately.
 
-A collision is unavoidable if no open-loop manoeuvre of the own vessel would have prevented it: two phases of constant
-thrust rates, of which all combinations are tried in the same world, the others doing the same as before.
+A collision is unavoidable if no open-loop manoeuvre of the own vessel prevents it. A manoeuvre has two phases of
+constant thrust rates; all combinations are tried in the same world, with the others behaving or steered as before.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from train_RL_agents.evaluation.unruly_suite import INSTANT
 from train_RL_agents.results.statistics import wilson_interval
 
 SIDES = (-1.0, 0.0, 1.0)
-"""Commands of a side of the own vessel in a phase of a manoeuvre."""
+"""Possible commands to one side of the own vessel in a phase of a manoeuvre, as shares of the largest thrust rate."""
 SWITCHES = (1, 2, 4, 8)
-"""Control steps of the first phase; the second lasts until the end."""
+"""Possible lengths of the first phase of a manoeuvre (control steps); the second lasts until the end."""
 FIRST_BLOCK = 8
-"""Manoeuvres that are tried at first; each further block is twice as large, for collisions that none before avoids."""
+"""Number of manoeuvres that are tried first; each further block is twice as large, and is tried only for collisions
+that no manoeuvre has avoided so far."""
 AFTER = 30
-"""Control steps after the collision in which a manoeuvre must not lead to one either."""
+"""Control steps after the original collision during which a manoeuvre must not lead to a collision either."""
 
 
 class Manoeuvres(NamedTuple):
@@ -43,17 +44,17 @@ class Manoeuvres(NamedTuple):
     """[M] control steps of the first phase."""
 
     def block(self, begin: int, size: int) -> Manoeuvres:
-        """Return ``size`` manoeuvres from ``begin`` on, or those that there are."""
+        """Return ``size`` manoeuvres from ``begin`` on, or all that are left."""
         return Manoeuvres(*(tensor[begin : begin + size] for tensor in self))
 
 
 def all_manoeuvres() -> Manoeuvres:
-    """Return all pairs of commands in both phases with all lengths of the first, in a mixed order."""
+    """Return the manoeuvres of all pairs of commands in both phases and all lengths of the first phase, shuffled."""
     sides, switches = torch.tensor(SIDES), torch.tensor(SWITCHES)
     pairs = torch.cartesian_prod(sides, sides)
     number = torch.arange(len(pairs))
     first, second, switch = torch.cartesian_prod(number, number, torch.arange(len(switches))).unbind(-1)
-    # Similar manoeuvres are adjacent; mixed, a block has some of every kind.
+    # Similar manoeuvres are adjacent before they are shuffled; afterwards a block has some of every kind.
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(0))
     return Manoeuvres(pairs[first[order]], pairs[second[order]], switches[switch[order]])
 
@@ -72,7 +73,7 @@ class OpenLoop:
         self._number = 0
 
     def __call__(self, step: Any) -> Any:
-        """Write the continuous actions of all robots, zero besides those of robot 0."""
+        """Write continuous actions for all robots, which are zero except for robot 0."""
         since = self._number - self._begin
         first, second, switch = self._manoeuvres
         made = torch.where((since < switch)[:, None], first, second)
@@ -91,17 +92,17 @@ class Collided(NamedTuple):
     commands: Tensor
     """[T, C, 2] recorded commands."""
     last: int
-    """Largest number of control steps until the collision."""
+    """Largest number of control steps until one of the collisions."""
 
 
 def unavoidable(
     part: Part, collided: Collided, begin: Tensor, base: WorldConfig, acting: ActingOptions, device: torch.device
 ) -> Tensor:
-    """Return which collisions no manoeuvre from a step on would have avoided, [C] bool.
+    """Return which collisions of a part no manoeuvre from a given step on would have avoided, [C] bool.
 
     Args:
         part: part of the suite.
-        collided: the collisions.
+        collided: C collisions in episodes of the part.
         begin: [C] step at which manoeuvres begin.
         base: world that the set was made from.
         acting: options with which the part was run.
@@ -138,8 +139,8 @@ def first_sight(recording: Recording) -> Tensor:
 def visible_misbehaviour(recording: Recording) -> Tensor:
     """Return the first step [E] in which the own vessel could observe that the vessel it hits misbehaves.
 
-    That is one step after the onset, and not before any vessel is in sight; the first sight if the collision comes
-    before the onset, or the behaviour begins with the episode.
+    This is one step after the onset, but not before any vessel is in sight; it is the step of the first sight if the
+    collision comes before the onset, or the behaviour begins with the episode.
     """
     sight, episodes = first_sight(recording), torch.arange(len(recording.steps))
     if recording.behaviour is None or recording.onset is None:
@@ -156,13 +157,13 @@ def visible_misbehaviour(recording: Recording) -> Tensor:
 def search(
     chosen: ScenarioSet, recording: Recording, world: WorldConfig, acting: ActingOptions, device: torch.device
 ) -> dict[str, Tensor]:
-    """Return collisions and which of them were unavoidable, [E] bool each.
+    """Return which episodes had a collision, and which collisions were unavoidable, [E] bool each, by name.
 
     Args:
-        chosen: the set.
-        recording: recording of its episodes, in their order.
+        chosen: set of scenarios.
+        recording: recording of the set's episodes, in their order.
         world: world that the set was made from.
-        acting: options with which they were run.
+        acting: options with which the episodes were run.
         device: device of the world.
 
     Returns:
@@ -187,16 +188,16 @@ def unavoidable_from(
     acting: ActingOptions,
     device: torch.device,
 ) -> Tensor:
-    """Return which collisions no manoeuvre from a step on would have avoided, [E] bool.
+    """Return which collisions of a set no manoeuvre from a given step on would have avoided, [E] bool.
 
     Args:
-        chosen: see ``search``.
-        recording: see ``search``.
-        examined: [E] bool, collisions that are examined; others are no result.
+        chosen: set of scenarios.
+        recording: recording of the set's episodes, in their order.
+        examined: [E] bool mask of the collisions to examine; the result is false for all other episodes.
         begin: [E] step at which manoeuvres begin.
-        world: see ``search``.
-        acting: see ``search``.
-        device: see ``search``.
+        world: world that the set was made from.
+        acting: options with which the episodes were run.
+        device: device of the world.
     """
     hopeless, first = torch.zeros_like(examined), 0
     for part in chosen.parts:
@@ -212,11 +213,11 @@ def unavoidable_from(
 
 
 def summary(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
-    """Return the figures of some episodes by name; see UNRULY_COLUMNS in tables.
+    """Return the shares of episodes without a collision and of avoided and unavoidable ones; see UNRULY_COLUMNS.
 
     Args:
-        found: result of ``search``.
-        rows: [E] bool, episodes that count.
+        found: tensors [E] by name, from ``search``.
+        rows: [E] bool mask of the episodes that count.
     """
     total = int(rows.sum())
     collisions, hopeless, at_sight = (

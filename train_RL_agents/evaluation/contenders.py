@@ -42,20 +42,21 @@ from train_RL_agents.utils.shipped import shipped
 BLIND = "blind:"
 """Prefix of the names of contenders that observe no objects."""
 DOUBT = 0.25
-"""Critics differ on a command if their means do by more than this share of the range of all scores; the demo
-(figures/pages/sessions.js) has the same number."""
+"""Disagreement of the critics on a command, as a share of the range of all scores, above which its score is doubtful;
+the demo (figures/pages/sessions.js) has the same number."""
 _RECORDED = 300
-"""Estimated bytes of a robot in a step of a recording."""
+"""Estimated size of a recording (bytes) per robot and control step."""
 
 
 @dataclass(frozen=True)
 class ActingOptions:
-    """Options of how trained policies act; baselines have none."""
+    """Options of how evaluated policies act; of these, only ``others`` and ``shield`` apply to baselines."""
 
     risk: float | Literal["adaptive"] | None = None
-    """Share of the worst outcomes to act on, in (0, 1], or adapted to the closest object; None: all outcomes."""
+    """Share of the worst outcomes to act on, in (0, 1], or "adaptive" to set it by the distance of the closest object;
+    None: all outcomes."""
     stochastic: bool = False
-    """True to act as in training, but without added exploration: PPO, A2C and SAC sample."""
+    """True to act as in training, but without added exploration: PPO, A2C and SAC sample their actions."""
     seed: int = 0
     """Seed of the random numbers of stochastic policies."""
     estimates: bool = False
@@ -63,7 +64,7 @@ class ActingOptions:
     others: Contender | None = None
     """Policy or baseline that steers the other vessels where the evaluated one controls robot 0 alone."""
     shield: StepShare | None = None
-    """Share of the steps in which the safety shield that the policy acts behind replaces commands; None: none."""
+    """Counter of the control steps in which the safety shield replaces a command; None: the policy has no shield."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,9 @@ class Contender:
     name: str
     """Name of the baseline, or agent type of the policy."""
     trained: LoadedPolicy | None = None
-    """The policy; None for a baseline, which has neither settings nor a file."""
+    """Trained policy; None for a baseline, which has neither settings nor a file."""
     is_blind: bool = False
-    """True if it observes no objects, as if every robot were alone."""
+    """True if the contender observes no objects, as if every robot were alone."""
 
     @classmethod
     def of(cls, loaded: LoadedPolicy) -> Contender:
@@ -84,12 +85,12 @@ class Contender:
 
     @property
     def continuous(self) -> bool:
-        """Return whether its actions are rates of thrust, not indices of commands."""
+        """Return whether actions are rates of thrust, not indices of commands."""
         return self.trained is None or self.trained.agent.continuous
 
     @property
     def label(self) -> str:
-        """Return the name in figures."""
+        """Return the name that figures show, with the env-steps of a trained policy."""
         name = f"{BLIND}{self.name}" if self.is_blind else self.name
         if self.trained is None:
             return name
@@ -113,11 +114,11 @@ class Contender:
         return replace(world, sensor=replace(world.sensor, max_objects=slots))
 
     def policy(self, world: WorldConfig, acting: ActingOptions) -> Policy:
-        """Return the policy that acts.
+        """Return the policy as a function that writes actions.
 
         Args:
-            world: world that it acts in.
-            acting: options of a trained policy.
+            world: world that the policy acts in.
+            acting: options of acting, which a baseline ignores.
         """
         if self.is_blind:
             return without_objects(replace(self, is_blind=False).policy(world, acting))
@@ -132,12 +133,12 @@ class Contender:
 
 
 def find(name: str, which: str, device: torch.device) -> Contender:
-    """Find a trained policy or a baseline.
+    """Return the trained policy or the baseline with a name.
 
     Args:
-        name: name of a baseline, run folder, policy file, or name of a shipped policy; after ``blind:`` one that
-            observes no objects.
-        which: policy of a run, see load_policy.
+        name: name of a baseline, run folder, policy file, or name of a shipped policy; with the prefix ``blind:`` the
+            contender observes no objects.
+        which: which policy of a run, such as "best"; see load_policy.
         device: device of a trained policy.
 
     Raises:
@@ -161,7 +162,7 @@ def find(name: str, which: str, device: torch.device) -> Contender:
 
 
 IN_COMMON = ("vessel", "sensor", "dt", "substeps")
-"""Settings that the worlds of compared policies have in common."""
+"""Names of the world settings that must be equal for policies to be compared."""
 
 
 def common_world(contenders: Sequence[Contender]) -> WorldConfig:
@@ -193,8 +194,8 @@ def require_effect(contenders: Mapping[str, Contender], risk: Any = None, stocha
 
     Args:
         contenders: evaluated policies and baselines by name.
-        risk: see ActingOptions.
-        stochastic: see ActingOptions.
+        risk: share of the worst outcomes to act on, "adaptive" or None; see ActingOptions.
+        stochastic: whether policies act as in training; see ActingOptions.
 
     Raises:
         ConfigError: when an option is out of range, or has no effect on a policy.
@@ -215,21 +216,21 @@ def require_which(contenders: Iterable[Contender], options: Mapping[str, Any]) -
 
     Args:
         contenders: evaluated policies and baselines.
-        options: options by name.
+        options: command-line options by name.
 
     Raises:
-        ConfigError: when it is given.
+        ConfigError: when ``which`` is given and every contender is a baseline.
     """
     is_usable = "which" not in options or not all(contender.trained is None for contender in contenders)
     require(is_usable, "--which", options.get("which"), "left out: a baseline has no checkpoints")
 
 
 def with_risk(policy: Policy, risk: float | Literal["adaptive"], spec: ObservationSpec) -> Policy:
-    """Make a policy act on the worst outcomes.
+    """Wrap a policy so that it acts on a share of the worst outcomes.
 
     Args:
         policy: policy that reads the risk level.
-        risk: share of the worst outcomes, in (0, 1], or adapted to the closest object.
+        risk: share of the worst outcomes, in (0, 1], or "adaptive" to set it by the distance of the closest object.
         spec: specification of what the policy observes.
     """
 
@@ -245,16 +246,16 @@ def with_risk(policy: Policy, risk: float | Literal["adaptive"], spec: Observati
 
 
 def returns_scale(loaded: LoadedPolicy) -> float:
-    """Return the factor on rewards in the scores of an agent; 1 for logits."""
+    """Return the factor by which the rewards in an agent's scores are scaled; 1 if its scores are logits."""
     return loaded.config.trainer.reward_scale if loaded.agent.scores_are_returns else 1.0
 
 
 def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> Policy:
-    """Make a policy also write the returns that its agent estimates for its actions and for the alternatives.
+    """Wrap a policy so that it also writes the returns that its agent estimates for its actions and the alternatives.
 
     Args:
         policy: policy of the agent.
-        loaded: agent.
+        loaded: trained policy with the agent and its settings.
         world: world whose vessels the policy controls.
     """
     agent, scale, pairs = loaded.agent, returns_scale(loaded), command_pairs(world.vessel)
@@ -278,7 +279,7 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
 
 
 def _rate(agent: Agent[Any], observation: Observation, action: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return the mean returns [..., A] of all pairs of commands [A, 2], and which of them are doubtful."""
+    """Return the mean returns [..., A] of all pairs of commands [A, 2], and which are doubtful (None: one critic)."""
     others = [pair.expand_as(action) for pair in pairs]
     by_critic: Any = [agent.critic_quantiles(observation, commands) for commands in (action, *others)]
     if by_critic[0] is None:
@@ -293,7 +294,7 @@ def _rate(agent: Agent[Any], observation: Observation, action: Tensor, pairs: Te
 def critics_differ(means: Tensor, chosen: Tensor, scores: Tensor) -> Tensor:
     """Return whether the critics differ on how much better each action is than the chosen one.
 
-    They do if their differences of means differ by more than DOUBT of the range of all scores.
+    They differ if the largest and the smallest of these advantages are further apart than DOUBT of the range of scores.
 
     Args:
         means: [C, ..., A] mean returns of A actions by each of C critics.
@@ -309,10 +310,10 @@ def critics_differ(means: Tensor, chosen: Tensor, scores: Tensor) -> Tensor:
 
 
 def others_of(part: Part, acting: ActingOptions, device: torch.device) -> Contender | None:
-    """Return the policy that steers the vessels of a part that the evaluated one does not; None if nobody does.
+    """Return the contender that steers the vessels that the evaluated policy does not control; None if none does.
 
     Args:
-        part: part of a set; its policy is replaced by that of the options, if there is one.
+        part: part of a set of scenarios; ``acting.others`` replaces the contender that it names.
         acting: options of acting.
         device: device of a trained policy.
     """
@@ -322,7 +323,7 @@ def others_of(part: Part, acting: ActingOptions, device: torch.device) -> Conten
 
 
 def steer_others(policy: Policy, others: Contender, world: WorldConfig) -> Policy:
-    """Make a policy with continuous actions control robot 0, and another contender the rest.
+    """Combine a policy with continuous actions, for robot 0, with another contender, for all other robots.
 
     Args:
         policy: policy for robot 0.
@@ -377,7 +378,7 @@ def run_set(
         device: device of the world.
         name: name of the policy in a recording; nothing is recorded if None.
         on_step: callback of every step.
-        progress: callback with the numbers of episodes of the set that have ended, and of all.
+        progress: callback with the number of ended episodes and the number of all episodes of the set.
 
     Returns:
         The episodes in the order of the set, and the recording.
@@ -394,7 +395,7 @@ def run_set(
     for part in chosen.parts:
         observed = contender.observing(part.world)
         steers, is_continuous = _steer_part(contender, policy, part, world, acting, device)
-        # The shield has parameters of every environment if episodes have a world of their own.
+        # If every episode has its own world, the shield has parameters of every environment, so none may be dropped.
         is_fixed = acting.stochastic or (acting.shield is not None and not isinstance(part.scenarios, Scenario))
         options: dict[str, Any] = {
             "continuous": is_continuous,
@@ -421,12 +422,12 @@ def run_set(
 
 
 def _count_all(progress: ProgressCallback | None, before: int, total: int) -> ProgressCallback | None:
-    """Return a callback for a part of a set, which adds the episodes of the parts before it."""
+    """Return a progress callback for one part of a set that adds the episodes of the parts before it."""
     return None if progress is None else lambda ended, _: progress(before + ended, total)
 
 
 def _part_bytes(part: Part, name: str | None) -> int:
-    """Return the bytes that running a part of a set takes, and recording it if there is a name."""
+    """Return the estimated memory (bytes) for running a part of a set, and for recording it if there is a name."""
     if isinstance(part.scenarios, Scenario):
         shapes = (part.scenarios.robot_mask.shape[-1], part.scenarios.obstacle_mask.shape[-1])
     else:
@@ -439,7 +440,7 @@ def _part_bytes(part: Part, name: str | None) -> int:
 
 
 def _check_fit(contender: Contender, chosen: ScenarioSet) -> None:
-    """Check that a policy has the commands and the object slots of the vessels of scenario files."""
+    """Check that a policy fits the numbers of commands and of object slots that vessels of scenario files have."""
     if contender.trained is None:
         return
     agent, config = contender.trained.agent, contender.trained.config
@@ -458,11 +459,11 @@ def _check_fit(contender: Contender, chosen: ScenarioSet) -> None:
 
 
 def _in_groups(episodes: Episodes, part: Part) -> Episodes:
-    """Return the rows of a part with the groups that it states."""
+    """Return the episodes of a part with the group indices that the part lists, if it lists any."""
     return episodes if part.levels is None else replace(episodes, level=torch.tensor(part.levels))
 
 
 def _group_names(part: Part, names: Sequence[str]) -> list[str]:
-    """Return the name of the group of each scenario; a file has one group, all."""
+    """Return the name of the group of each scenario; the scenarios of a file form one group, ``all``."""
     levels = part.scenarios.level.tolist() if isinstance(part.scenarios, Scenario) else part.levels
     return ["all"] * len(part.scenarios) if levels is None or not names else [names[index] for index in levels]

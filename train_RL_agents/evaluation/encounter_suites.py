@@ -3,13 +3,13 @@
 Imazu (1987), as tabulated by Sawada, Sato and Majima, "Automatic ship collision avoidance using
 deep reinforcement learning with LSTM in continuous action spaces", J. Mar. Sci. Technol. 26 (2021),
 doi 10.1007/s00773-020-00755-0; the courses are those of the environment MMG_Imazu of the public
-repository MarWaltz/TUD_RL, in which 5 and 8, and 15 and 22, coincide.
+repository MarWaltz/TUD_RL, in which problems 5 and 8, and 15 and 22, coincide.
 
-Robot 0, the own vessel, heads north; if no vessel acts, all reach one point at the same time. Ships of those problems
-are vessels of this world at 2 m/s, slow ones at 0.39 of that speed with weaker thrusters. The time to the meeting point
-is limited to 12 s to 30 s, and within these limits so long that all other vessels start at least 25 m from the own one,
-beyond the 20 m at which vessels see each other: only vessels on nearly parallel courses see each other at the start, at
-10 m or more.
+Robot 0, the own vessel, heads north; if no vessel acts, all reach one point at the same time. Ships of Imazu's problems
+are vessels of this world at 2 m/s; slow ones have 0.39 of that speed and weaker thrusters. The time to the meeting
+point is limited to 12 s to 30 s, and within these limits so long that all other vessels start at least 25 m from the
+own one, beyond the 20 m at which vessels see each other; only vessels on nearly parallel courses see each other at the
+start, at 10 m or more.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ IMAZU: tuple[tuple[float, ...], ...] = (
 SPEED, SLOW_SHARE, SLOW_THRUST = 2.0, 0.39, 120.0
 """Speed (m/s), relative speed of slow vessels, and their largest thrust per side (N)."""
 APART, TIMES = 25.0, (12.0, 30.0)
-"""Initial distance of the others from the own vessel (m), and range of the time to the meeting point (s)."""
+"""Smallest initial distance of the others from the own vessel (m), and range of the time to the meeting point (s),
+which may reduce this distance."""
 CLEAR = 10.0
 """Smallest initial distance of any two vessels (m)."""
 RUN, SIDE = 20.0, 124.0
@@ -88,14 +89,14 @@ def scenarios_of(
 
 
 def in_group(scenarios: Scenario, index: int) -> Scenario:
-    """Return a copy of scenarios as the group with an index."""
+    """Return a copy of scenarios that belongs to the group with an index."""
     grouped = scenarios.clone()
     grouped.level = torch.full_like(scenarios.level, index)
     return grouped
 
 
 def imazu(world: WorldConfig, episodes: int) -> list[tuple[WorldConfig, Scenario]]:
-    """Return the 22 problems, each ``episodes`` times, as worlds and scenarios without and with slow vessels."""
+    """Return Imazu's 22 problems, each ``episodes`` times, as worlds and scenarios: without, then with slow vessels."""
     sets = []
     for slow in (None, 1):
         problems = [row for row, courses in enumerate(IMAZU) if (courses[0] == 0) == (slow == 1)]
@@ -130,5 +131,5 @@ def random_encounters(world: WorldConfig, episodes: int, seed: int) -> list[tupl
 def _without_empty_slots(
     course: Tensor, slow: int | None, group: int, world: WorldConfig
 ) -> tuple[WorldConfig, Scenario]:
-    """Return the scenarios of ``scenarios_of`` without empty slots."""
+    """Return scenarios, like ``scenarios_of``, in which every robot slot holds a vessel."""
     return scenarios_of(course, torch.ones_like(course, dtype=torch.bool), slow, group, world)

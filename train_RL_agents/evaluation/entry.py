@@ -1,6 +1,6 @@
 """Entries of the benchmark: results of one policy on all of its suites, as one JSON file.
 
-The certificate of a policy and the table of several are made of entries alone.
+The certificate of a policy and the table of several policies are made from entries alone.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ FORMAT, BENCHMARK = "marinenav entry", 3
 """Kind of file, and version of the suites, sizes and seeds (see evaluation.frozen)."""
 SUCCESS, COLLISION, TIMEOUT = "sct"
 _NO_SHARES = {"closest_approach", "delay", "detour", "broken_rules"}
-"""Figures of compliance that may be above 1 or below 0."""
+"""Compliance metrics that are not limited to [0, 1]."""
 _ONE_SIDED = "hours_per_"
-"""Beginning of the names of figures that may have the lower end of their interval alone."""
+"""Prefix of the names of figures that may have only the lower end of their interval."""
 _FARTHEST = 1e4
-"""Largest size of a coordinate of a track (m)."""
+"""Largest absolute value of a coordinate of a track (m)."""
 
 _HASH = re.compile("[0-9a-f]{32}")
 Hash = Annotated[str, Rule("32 hexadecimal digits", lambda text: bool(_HASH.fullmatch(text)))]
@@ -52,7 +52,7 @@ Numbers = tuple[float, ...]
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """Rows of a suite of N episodes, with further measurements."""
+    """Result of a policy in a suite of N episodes: a row for each episode, and further measurements."""
 
     scenarios: Hash
     """Hash of the scenarios (see frozen.hash_of)."""
@@ -61,13 +61,13 @@ class SuiteResult:
     groups: tuple[str, ...]
     """Names of the groups."""
     level: Counts
-    """[N] index of the group."""
+    """[N] index of each episode's group in ``groups``."""
     outcome: str
     """N letters, one per episode: s (success), c (collision) or t (time-out)."""
     robots: Counts
-    """[N] vessels."""
+    """[N] number of vessels."""
     arrived: Counts
-    """[N] vessels that arrive where the others go on after a collision."""
+    """[N] number of vessels that arrive if the others continue after a collision."""
     time: Numbers
     """[N] travel time, mean of the vessels (s)."""
     energy: Numbers
@@ -79,7 +79,7 @@ class SuiteResult:
     compliance: dict[str, dict[str, float | None]]
     """Figures of RULES_COLUMNS, ENCOUNTER_COLUMNS or UNRULY_COLUMNS by group; empty for suites that have none."""
     duties: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Duties kept, and all, by role; empty for suites that have none."""
+    """Numbers of kept and of all duties by role; empty for suites that have none."""
     tracks: tuple[tuple[Numbers, ...], ...] = ()
     """Track of each vessel in the first episode of each group: x, y (m) of each second, in one row; empty for
     suites that are not drawn."""
@@ -108,10 +108,10 @@ class SuiteResult:
         require(is_drawn, "tracks", "...", "pairs of coordinates of every group")
 
     def _check_compliance(self) -> None:
-        """Check the form of compliance and duties.
+        """Check that the figures of compliance and the duties are complete and in range.
 
         Raises:
-            ConfigError: when it is wrong.
+            ConfigError: when they are not.
         """
         rows = [*self.compliance.values()]
         is_whole = self.compliance.keys() - {OVERALL} in (set(), {*self.groups}) and all(map(_is_compliance, rows))
@@ -128,11 +128,11 @@ class SuiteResult:
 
     @classmethod
     def of(cls, episodes: Episodes, **other: Any) -> SuiteResult:
-        """Make a result of rows.
+        """Return the result with the rows of episodes, rounded, and with further fields.
 
         Args:
-            episodes: rows of the suite.
-            **other: the other fields.
+            episodes: episodes of the suite.
+            **other: all fields that are not rows.
         """
         pairs = zip(episodes.success.tolist(), episodes.collision.tolist(), strict=True)
         return cls(
@@ -148,7 +148,7 @@ class SuiteResult:
 
     @cached_property
     def episodes(self) -> Episodes:
-        """Return the rows, from which figures and intervals come."""
+        """Return the rows as Episodes, from which figures and intervals are computed."""
         outcome = np.array([*self.outcome])
         integers = (self.level, outcome == SUCCESS, outcome == COLLISION, self.robots, self.arrived)
         floats = (torch.tensor(column, dtype=torch.float64) for column in (self.time, self.energy, self.returns))
@@ -161,19 +161,20 @@ class SuiteResult:
 
     @property
     def clear_situations(self) -> tuple[int, int] | None:
-        """Return the number of situations without a collision in any of their episodes, and of all.
+        """Return the number of situations without a collision in any of their episodes, and of all situations.
 
         None for suites whose episodes all differ.
         """
         return count_clear(self.situations, self.episodes.collision.tolist()) if self.situations else None
 
     def estimates(self, group: str = OVERALL) -> dict[str, Estimate]:
-        """Estimate all figures of a group: those of ``Episodes.estimates``, of compliance, and of these two.
+        """Return estimates of the figures of a group: those of ``Episodes.estimates``, compliance, and two more.
 
-        ``no_collision`` is the share of episodes without a collision; ``astern`` of all groups has no interval.
+        ``no_collision`` is the share of episodes without a collision; ``astern`` is that of all groups, without an
+        interval.
 
         Args:
-            group: one of the groups, or ``overall``; of another there are none.
+            group: name of a group, or ``overall``; for any other name there are no estimates.
         """
         if group not in self.table:
             return {}
@@ -192,7 +193,7 @@ class SuiteResult:
 
 
 def _is_compliance(row: Any) -> bool:
-    """Return whether these are figures, shares among them, each with both ends of an interval or none."""
+    """Return whether a row holds figures, with shares in [0, 1], and each with both ends of an interval or none."""
     if not isinstance(row, dict) or not all(value is None or is_number(value) for value in row.values()):
         return False
     shares = (row[name] for name in row.keys() & {*RULES_COLUMNS, *ENCOUNTER_COLUMNS, *UNRULY_COLUMNS} - _NO_SHARES)
@@ -209,11 +210,11 @@ class Entry:
     """Results of one policy on the suites of the benchmark."""
 
     policy: dict[str, Any]
-    """Name, agent, env_steps, sha256 of the file, and what it observes; texts, numbers and null."""
+    """Name, agent, env_steps, sha256 of the file, and what the policy observes; texts, numbers and null."""
     program: dict[str, Any]
     """Versions of the packages, and the revision of the program."""
     made: str
-    """Date (UTC)."""
+    """Date on which the entry was made (UTC)."""
     suites: dict[str, SuiteResult]
     """Results by suite, in the order of the benchmark."""
 
@@ -229,7 +230,7 @@ class Entry:
             require(is_text(value) or (value is None and name == "sha256"), f"policy.{name}", value, "text")
 
     def content(self) -> str:
-        """Return the content of the file."""
+        """Return the content of the entry's file."""
         suites = {
             name: {_IN_FILES.get(key, key): value for key, value in asdict(result).items()}
             for name, result in self.suites.items()
@@ -239,10 +240,10 @@ class Entry:
 
 
 def read_entry(path: Path) -> Entry:
-    """Read an entry.
+    """Read an entry of the current version of the benchmark.
 
     Raises:
-        ConfigError: when it cannot be read, is damaged, or is of another version of the benchmark.
+        ConfigError: when the file cannot be read, is damaged, or is of another version of the benchmark.
     """
     content, version = _read(path)
     expected = f"{BENCHMARK}, which this program runs; run `marinenav submit` with the policy again"
@@ -257,14 +258,14 @@ def read_any_version(path: Path) -> tuple[int, Entry]:
         The version and the entry.
 
     Raises:
-        ConfigError: when it cannot be read, or is damaged.
+        ConfigError: when the file cannot be read, or is damaged.
     """
     content, version = _read(path)
     return version, _entry_of(path, content)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], int]:
-    """Return the content of a file without the version of the benchmark, and the version."""
+    """Return the content of an entry's file without the version of the benchmark, and that version."""
     content = files.read_json(path, "an entry of the benchmark")
     is_entry = isinstance(content, dict) and content.get("format") == FORMAT
     require(is_entry, str(path), type(content).__name__, f"a {FORMAT}")
@@ -274,7 +275,7 @@ def _read(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _entry_of(path: Path, content: dict[str, Any]) -> Entry:
-    """Return the entry that a content holds."""
+    """Return the entry that the content of a file holds."""
     try:
         names = {stored: name for name, stored in _IN_FILES.items()}
         suites = {

@@ -10,7 +10,7 @@ from marinenav_env.state import Scenario, Vessel
 
 
 def to_host(tensor: Tensor) -> Tensor:
-    """Return a tensor on the CPU, in single precision if it holds real numbers."""
+    """Return a tensor on the CPU, in single precision if its type is floating-point."""
     tensor = tensor.cpu()
     return tensor.float() if tensor.is_floating_point() else tensor
 
@@ -21,7 +21,7 @@ def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> d
     Args:
         env: environments in which all episodes started.
         rows: indices of the recorded episodes; None: all.
-        scores: whether the recording has scores, to which the commands belong.
+        scores: whether the recording has scores, and so needs the commands that these rate.
     """
     scenario, vessel = env.scenario, env.constants.vessel
     robots, cores = scenario.robot_mask, scenario.core_circulation
@@ -53,7 +53,7 @@ def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> d
 
 
 def _behaviours(scenario: Scenario) -> dict[str, Tensor]:
-    """Return behaviours and their onsets, [E, R]; empty if actions control all robots."""
+    """Return behaviours and their onsets, [E, R] each, by name; nothing if actions control all robots."""
     if scenario.scripted is None:
         return {}
     keep = torch.zeros_like(scenario.scripted, dtype=torch.int64)
@@ -63,7 +63,7 @@ def _behaviours(scenario: Scenario) -> dict[str, Tensor]:
 
 
 def _command_pairs(vessel: Vessel) -> Tensor:
-    """Return the pairs of thrust changes [E or 1, A, 2] (N/s), left-major."""
+    """Return the pairs of thrust changes [E or 1, A, 2] (N/s); the right one changes fastest along A."""
     left, right = vessel.left_thrust_change[:, 0], vessel.right_thrust_change[:, 0]
     sides = torch.broadcast_tensors(left[:, :, None], right[:, None])
     return torch.stack(sides, -1).flatten(1, 2)

@@ -1,8 +1,8 @@
 """Evaluation of many episodes at once.
 
 As published, an episode is a success when every robot arrives, and for success, collision,
-time, energy and return it stops at the first collision. The world continues after it, so
-that the share of single robots that arrive is known from the same run.
+time, energy and return it stops at the first collision. The world continues after the collision,
+so that the share of single robots that arrive is known from the same run.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from train_RL_agents.utils.memory import require_room
 _BYTES_PER_PAIR = 544
 """Estimated temporary memory of a step (bytes) per pair of a robot and an object."""
 SMALLEST_BATCH = 32
-"""Episodes below which a batch is not reduced further."""
+"""Smallest number of episodes to which a batch is reduced."""
 _TENSORS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
 """Settings of the reward that compiled code reads from tensors (see Rules)."""
 
 
 def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
-    """Return the estimated temporary bytes of a step of one environment."""
+    """Return the estimated temporary memory (bytes) of a step of one environment."""
     pairs = robots * (robots + obstacles)
     return pairs * (_BYTES_PER_PAIR + 8 * world.sensor.scan_beams) + 400 * robots * world.sensor.slots
 
 
 def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int]) -> int:
-    """Return the estimated temporary bytes of draw_scenarios.
+    """Return the estimated temporary memory (bytes) of ``draw_scenarios``.
 
     Raises:
         ConfigError: when the map has no room for a level.
@@ -89,8 +89,8 @@ def evaluate(
 ) -> Episodes:
     """Run every scenario once, all in one batch.
 
-    On the CPU the batch shrinks as episodes end. The measurement noise of an episode follows from
-    its number and the number of the step in it, not from others. See also RepeatedEvaluation.
+    On the CPU the batch shrinks as episodes end. The measurement noise of an episode depends only on
+    its number and on the number of the step in it. See also RepeatedEvaluation.
 
     Args:
         policy: policy in evaluation mode, which writes actions.
@@ -100,10 +100,10 @@ def evaluate(
         device: device of the world.
         seed: seed of the measurement noise.
         dtype: floating-point type of the world.
-        kernel: see MarineNavEnv.
+        kernel: kernel of the step, see MarineNavEnv.
         drop_ended: whether the batch may shrink; false for policies that draw random numbers.
         on_step: callback of every step.
-        progress: callback with the numbers of episodes that have ended, and of all.
+        progress: callback with the number of ended episodes and the number of all episodes.
 
     Returns:
         The episodes; the same arguments give the same numbers.
@@ -153,7 +153,7 @@ def evaluation_world(scenarios: Scenario | Sequence[Episode], world: WorldConfig
 
 
 def same_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
-    """Return whether the compiled step of a training world also computes an evaluation.
+    """Return whether the compiled step of a training environment can be used for an evaluation.
 
     Args:
         training: environment whose code is compiled.
@@ -177,8 +177,8 @@ def same_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
 def _rows_to_keep(running: Tensor) -> Tensor | None:
     """Return the rows of a batch that remain in it, ascending; None if all do.
 
-    Sizes are powers of two, filled with episodes that have ended: matrix products of other sizes
-    may be rounded differently.
+    Sizes are powers of two, filled up with episodes that have ended, because matrix products of
+    other sizes may be rounded differently.
 
     Args:
         running: [B] bool mask of the episodes that have not ended, at least one.

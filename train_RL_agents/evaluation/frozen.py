@@ -34,7 +34,7 @@ from train_RL_agents.utils.provenance import revision, versions
 SEED = 20_261
 """Seed of the scenarios and the measurement noise of all suites."""
 DRAWN = "imazu"
-"""Suite whose tracks are drawn."""
+"""Name of the suite whose tracks are stored in an entry and drawn in the certificate."""
 
 
 class Frozen(NamedTuple):
@@ -43,7 +43,7 @@ class Frozen(NamedTuple):
     episodes: int
     """Number of episodes per level or group."""
     scenarios: str
-    """Hash of its scenarios."""
+    """Hash of its scenarios, see hash_of."""
 
 
 FROZEN: dict[str, Frozen] = {
@@ -65,18 +65,18 @@ FROZEN: dict[str, Frozen] = {
     "encounters_own": Frozen(25, "8bd83129b263325d780a3578acd281d1"),
     "imazu_own": Frozen(20, "f696bb4fef4500db8560b4012ee4cda0"),
 }
-"""Suites in the order of reports: first those with situations or behaviours that are not of this project."""
+"""Suites of the benchmark in the order of reports: first external situations and misbehaving vessels."""
 OPTIONAL: dict[str, Frozen] = {LONG: Frozen(66_000, "e5c61d5bae5ccf9a55d1f7d7010f95c8")}
-"""Suites that an entry may have beside them."""
+"""Suites that an entry may have in addition to those of FROZEN."""
 _CHOSEN = {*COMMANDS, "max_objects", "table_row"}
-"""Parameters that policies may choose, or that follow from others."""
+"""Names of parameters that are left out of hashes, because policies may choose them or they follow from others."""
 
 
 def benchmark_world(contender: Contender) -> WorldConfig:
-    """Return the published world with the sensor and the commands of a policy, or that world scaled to its boat.
+    """Return the published world, scaled to the boat of a policy, with the policy's sensor and commands.
 
     Raises:
-        ConfigError: if the commands are stronger than the published ones.
+        ConfigError: if the commands are stronger than the world's limit of thrust rates.
     """
     world = WorldConfig()
     if contender.trained is None:
@@ -101,7 +101,7 @@ def hash_of(scenario_set: ScenarioSet) -> str:
     """Return the hash (half of SHA-256) of everything that episodes depend on except the policy.
 
     Numbers are rounded to 1e-6, so that machines agree. Tensors of zeros are left out, so that a new setting that is
-    off does not change hashes. Of policies that steer others, the file counts.
+    off does not change hashes. Of policies that steer other vessels, the hash includes the file.
     """
     digest = hashlib.sha256(repr(scenario_set.groups).encode())
     for part in scenario_set.parts:
@@ -115,13 +115,13 @@ def hash_of(scenario_set: ScenarioSet) -> str:
 
 
 def _whose(others: str) -> str:
-    """Return a name with the SHA-256 of the policy's file; baselines have none."""
+    """Return the name of a contender that steers others, with the SHA-256 of its file; baselines have no file."""
     trained = find(others, "best", torch.device("cpu")).trained if others else None
     return others if trained is None else f"{others} {sha256_of(trained.path)}"
 
 
 def _tensors(part: Part) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors of scenarios and of their worlds by name."""
+    """Yield the tensors of a part's scenarios and worlds, with their names."""
     options = torch.device("cpu"), torch.float64
     if isinstance(part.scenarios, Scenario):
         scenario = part.scenarios
@@ -142,7 +142,7 @@ def require_frozen(entry: Entry, path: Path) -> None:
     """Check that the scenarios of an entry are those of the benchmark.
 
     Raises:
-        ConfigError: if a suite is missing, or its scenarios differ.
+        ConfigError: if a suite is missing or unknown, or its scenarios differ.
     """
     for name, frozen in (FROZEN | OPTIONAL).items():
         if name in OPTIONAL and name not in entry.suites:
@@ -160,7 +160,7 @@ def require_frozen(entry: Entry, path: Path) -> None:
 
 
 def run_suite(contender: Contender, name: str, device: torch.device, episodes: int | None = None) -> SuiteResult:
-    """Return the result of a suite of the benchmark.
+    """Run a suite of the benchmark, and return its result.
 
     Args:
         contender: policy or baseline.
@@ -197,7 +197,7 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
 
 
 def _first_tracks(recording: Recording, groups: Sequence[str]) -> tuple[Any, ...]:
-    """Return tracks of the first episode of each group; see SuiteResult."""
+    """Return the tracks of all vessels in the first episode of each group, in the form of ``SuiteResult.tracks``."""
     there, interval = present(recording), round(1.0 / recording.dt)
     result = []
     for group in groups:
@@ -213,7 +213,7 @@ def _first_tracks(recording: Recording, groups: Sequence[str]) -> tuple[Any, ...
 
 
 def describe(contender: Contender, name: str) -> dict[str, Any]:
-    """Return the description of a contender: ``policy`` of an entry.
+    """Return the description of a contender, which is ``policy`` in an entry.
 
     Args:
         contender: policy or baseline.
@@ -237,11 +237,11 @@ def describe(contender: Contender, name: str) -> dict[str, Any]:
 
 
 def make_entry(policy: dict[str, Any], suites: dict[str, SuiteResult]) -> Entry:
-    """Return an entry with results of today.
+    """Return an entry with today's date and the versions of the running program.
 
     Args:
-        policy: see ``describe``.
-        suites: results by name.
+        policy: description of the policy, from ``describe``.
+        suites: results by name of the suite.
     """
     commit, difference = revision()
     program = versions() | {"revision": commit, "changed": "yes" if difference else "no"}

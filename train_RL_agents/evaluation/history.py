@@ -1,4 +1,4 @@
-"""The evaluations of a training run, their log, and their checkpoints."""
+"""Evaluations of a training run, with their log and their checkpoints."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from train_RL_agents.results.rows import stored_arrays
 from train_RL_agents.run.run_folder import RunFolder, record_policy
 
 _DRAWING = 0.02
-"""Share of the time of a run that drawing may take; the last evaluation is always drawn."""
+"""Largest share of a run's time that may be spent on drawing; the last evaluation is always drawn."""
 
 
 class Probe(Protocol):
-    """Observes an evaluation for TensorBoard; see figures.snapshot."""
+    """Callback that observes an evaluation for TensorBoard; see figures.snapshot."""
 
     first_quantiles: Tensor | None
 
@@ -36,20 +36,20 @@ class Probe(Protocol):
         """Record a control step, and return whether further steps are needed (see StepCallback)."""
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
-        """Return tracks as pixels [height, width, 3], or None."""
+        """Return a picture of the tracks as pixels [height, width, 3]; None if there is none."""
 
     def success_by_level(self, env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8] | None:
-        """Return curves as pixels [height, width, 3], or None."""
+        """Return a picture of the success rates as pixels [height, width, 3]; None if there is none."""
 
 
 class History:
-    """Evaluations on the fixed set, with their results.
+    """Evaluations of a training run on its fixed set of scenarios, with their results.
 
     Args:
         run: run folder, with the configuration.
         device: device of the evaluations.
-        make_probe: function from the agent, the levels [N] of the scenarios and whether to draw, to the probe of one
-            evaluation.
+        make_probe: factory of the probe of one evaluation, from the agent, the levels [N] of the scenarios and whether
+            to draw.
         compiled_env: training environment whose compiled code evaluations on a CPU share; None if it is not compiled.
     """
 
@@ -70,7 +70,7 @@ class History:
         """Episodes of each evaluation."""
         self._compiled_env = compiled_env
         self._evaluate: Callable[..., Episodes] | None = None
-        """Runs the fixed set with ``_agent``; kept, since code is compiled for it."""
+        """Function that runs the fixed set with ``_agent``; kept because code is compiled for it."""
         self._agent: Agent[Any] | None = None
         self._began, self._drawing = time.perf_counter(), 0.0
 
@@ -92,7 +92,7 @@ class History:
             agent: agent to evaluate.
             env_steps: env-steps of the run so far.
             last: whether the run ends with this evaluation.
-            progress: callback with the numbers of episodes that have ended, and of all.
+            progress: callback with the number of ended episodes and the number of all episodes.
         """
         elapsed = time.perf_counter() - self._began
         probe = self._make_probe(agent, self.scenarios.level, last or self._drawing <= _DRAWING * elapsed)
@@ -129,7 +129,7 @@ class History:
         Args:
             agent: agent that was evaluated.
             env_steps: env-steps of the run so far.
-            times: seconds by name, for the table.
+            times: times by column of the table (s).
             last: whether the run ends with this evaluation.
 
         Returns:
@@ -165,7 +165,7 @@ class History:
             self._run.log_image("eval/success_by_level", curves, env_steps)
 
     def close(self) -> None:
-        """Do nothing: the world of evaluations holds only tensors."""
+        """Do nothing, because the world of evaluations holds only tensors."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return all evaluations so far."""

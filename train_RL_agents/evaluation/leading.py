@@ -1,4 +1,4 @@
-"""Figures at the head of certificates and tables: rates of collisions and broken rules, and others' suites."""
+"""Figures at the head of certificates and tables: rates of collisions and broken rules, and external situations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.table import Column, Table
 
 OTHERS = ("dnv", "dnv_own", "imazu_ntnu", "imazu_ntnu_own")
-"""Suites of situations that others wrote."""
+"""Suites of external situations."""
 WEAKEST = "encounters_own"
-"""Suite of random encounters of whose kinds the weakest is shown."""
+"""Suite of random encounters, of which the kind of encounter with the most collisions is shown."""
 FLEETS = (LONG, "fresh", "dnv", "imazu_ntnu")
-"""Those in which the policy controls all vessels."""
+"""Suites with figures at the head in which the policy controls all vessels."""
 LEADING = (LONG, "fresh", *OTHERS, UNRULY, WEAKEST)
 """Suites with figures at the head, in their order."""
 
@@ -55,7 +55,8 @@ COLUMNS = (_PER_COLLISION, _PER_BROKEN, _SITUATIONS, _KEPT, _AVOIDED, _UNAVOIDAB
 def leading_row(name: str, result: SuiteResult) -> dict[str, Any]:
     """Return the leading figures of a suite by name; see COLUMNS.
 
-    Hours per collision are those of fleets: in other suites most vessels are scripted, and only one can collide.
+    Hours per collision are given for FLEETS only, because in other suites most vessels are scripted and only one can
+    collide.
     """
     row: dict[str, Any] = {**result.compliance.get(OVERALL, {}), **result.table[OVERALL]}
     if name not in FLEETS:
@@ -70,18 +71,18 @@ def leading_row(name: str, result: SuiteResult) -> dict[str, Any]:
 
 
 def leading_table(entry: Entry) -> Table:
-    """Return the leading figures of an entry, a row for each suite."""
+    """Return the table of the leading figures of an entry, with a row for each suite."""
     suites = {name: entry.suites[name] for name in LEADING if name in entry.suites}
     return Table([Column("suite"), *COLUMNS], [{"suite": name} | leading_row(name, r) for name, r in suites.items()])
 
 
 def rates_table(entries: Mapping[str, Entry]) -> Table:
-    """Return vessel-hours per collision, and per broken rule, by suite, a row for each entry."""
+    """Return the table of vessel-hours per collision and per broken rule by suite, with a row for each entry."""
     return _by_entry(entries, [(suite, column) for column in (_PER_COLLISION, _PER_BROKEN) for suite in LEADING])
 
 
 def others_table(entries: Mapping[str, Entry]) -> Table:
-    """Return results in others' situations, among vessels that misbehave, and in the weakest kind of encounters.
+    """Return the table of results in external situations, among misbehaving vessels and in the weakest encounters.
 
     There is a row for each entry.
     """

@@ -1,4 +1,4 @@
-"""Steering of the vessels that the evaluated policy does not control: by nobody, or by another policy."""
+"""Policy wrappers that set which vessels a policy controls, what steers the others, and which objects it observes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _OBJECTS = ("objects_state", "objects_mask")
 
 
 def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
-    """Make a policy control robot 0 alone; the others do not change their thrust.
+    """Wrap a policy so that it controls robot 0 alone; the other robots do not change their thrust.
 
     Args:
         policy: policy for all robots.
-        discrete: vessel whose commands actions are indices of; None if actions are continuous.
+        discrete: vessel whose pairs of commands the actions index; None if actions are continuous.
     """
     hold = 0
     if discrete is not None:
@@ -42,11 +42,11 @@ def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
 
 
 def continuous_actions(policy: Policy, pairs: Tensor | None) -> Policy:
-    """Make a policy write continuous actions.
+    """Wrap a policy so that it writes continuous actions.
 
     Args:
-        policy: policy.
-        pairs: [A, 2] commands that its actions are indices of; None if they are continuous.
+        policy: policy to wrap.
+        pairs: [A, 2] pairs of commands that its discrete actions index; None if its actions are continuous already.
     """
     if pairs is None:
         return policy
@@ -60,11 +60,11 @@ def continuous_actions(policy: Policy, pairs: Tensor | None) -> Policy:
 
 
 def with_others(policy: Policy, others: Policy) -> Policy:
-    """Make a policy control robot 0, and another one the rest; both write continuous actions.
+    """Combine two policies with continuous actions: one controls robot 0, the other all other robots.
 
     Args:
-        policy: policy for robot 0; what it writes besides actions is kept.
-        others: policy for the other robots, active or not.
+        policy: policy for robot 0; whatever else it writes is kept.
+        others: policy for the other robots, which acts for inactive ones, too.
     """
 
     def act(step: Any) -> Any:
@@ -80,7 +80,7 @@ def with_others(policy: Policy, others: Policy) -> Policy:
 
 
 def with_slots(policy: Policy, slots: int) -> Policy:
-    """Make a policy observe a number of object slots: the nearest objects, and empty slots if there are fewer."""
+    """Wrap a policy so that it observes ``slots`` object slots: the nearest objects, then empty slots if needed."""
 
     def fit(objects: Tensor) -> Tensor:
         nearest = objects[:, :, :slots]
@@ -92,12 +92,12 @@ def with_slots(policy: Policy, slots: int) -> Policy:
 
 
 def without_objects(policy: Policy) -> Policy:
-    """Make a policy observe no objects, as if every robot were alone."""
+    """Wrap a policy so that it observes no objects, as if every robot were alone."""
     return _with_objects(policy, torch.zeros_like)
 
 
 def _with_objects(policy: Policy, change: Callable[[Tensor], Tensor]) -> Policy:
-    """Make a policy observe changed objects; only its actions are written."""
+    """Wrap a policy so that it observes changed objects; of what it writes, only the actions are kept."""
 
     def act(step: Any) -> Any:
         changed = step.clone(recurse=False)

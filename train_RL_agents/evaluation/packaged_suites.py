@@ -1,4 +1,4 @@
-"""Situations that others wrote and the package holds, as groups of episodes.
+"""External situations that are part of the package, as groups of episodes.
 
 DNV's 55 standard situations are those that ship-traffic-generator made of its inputs, and Imazu's 22 problems are those
 of colav-simulator; ``marinenav_env.scenarios.situations`` states how they are scaled.
@@ -12,14 +12,14 @@ from marinenav_env.scenarios.reading import packaged
 from marinenav_env.scenarios.situations import scaled_episode
 
 LARGER = ("2 others", "3 others")
-"""Groups of the situations of DNV with more than one other ship."""
+"""Names of the groups of DNV's situations with more than one other ship."""
 
 
 def packaged_suite(name: str, world: WorldConfig) -> tuple[tuple[str, ...], list[int], list[Episode]]:
     """Return the names of the groups, the index of the group of each situation, and the episodes of the situations.
 
-    The groups are the kinds of encounter with one other ship, and the numbers of others where there are more; of
-    Imazu's problems each is a group.
+    The groups of ``dnv`` are the kinds of encounter with one other ship, and the numbers of other ships where there are
+    more; each of Imazu's problems is a group.
 
     Args:
         name: ``dnv`` or ``imazu_ntnu``.

@@ -1,4 +1,4 @@
-"""The table of entries of the benchmark: each compared to the best on the same episodes."""
+"""Tables of the entries of the benchmark, each compared with the best one on the same episodes."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _MEANT = (
 )
 _COLUMNS = (Column("entry"), Column("episodes"), *_MEANT)
 MEANINGS = {column.title: column.meaning for column in _MEANT}
-"""Meanings of the columns."""
+"""Meanings of the columns of the ranking by title."""
 
 
 def rank(entries: Mapping[str, Entry]) -> Table:
-    """Return the entries by suite, those with the most successes first.
+    """Return the table of the entries by suite, those with the most successes first.
 
     Args:
         entries: at least one, all on the scenarios of the benchmark, by name.
@@ -54,7 +54,7 @@ def rank(entries: Mapping[str, Entry]) -> Table:
 
 
 def suites_of(entries: Mapping[str, Entry]) -> list[str]:
-    """Return the suites of all entries."""
+    """Return the names of the suites that all entries have."""
     first, *others = entries.values()
     return [suite for suite in first.suites if all(suite in entry.suites for entry in others)]
 
@@ -67,13 +67,13 @@ def _in_order(entries: Mapping[str, Entry], suite: str) -> dict[str, SuiteResult
 
 
 def _discordant(first: SuiteResult, other: SuiteResult) -> tuple[int, int]:
-    """Return the number of episodes in which only the first, and only the other result is a success."""
+    """Return the numbers of episodes in which only the first, and in which only the other result is a success."""
     ours, theirs = first.episodes.success, other.episodes.success
     return int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
 
 
 def _ranks(results: Sequence[SuiteResult]) -> list[tuple[int, int]]:
-    """Return the first and the last place of the group of each result: of the results that are tied with its best.
+    """Return the first and the last place of each result's group: all results that are tied with the group's best.
 
     Args:
         results: results on the same episodes, the best first.
@@ -87,7 +87,7 @@ def _ranks(results: Sequence[SuiteResult]) -> list[tuple[int, int]]:
 
 
 def tie_line(entries: Mapping[str, Entry], suite: str) -> str:
-    """Return which places of a suite are tied, and the smallest difference that it shows of its first two entries."""
+    """Return a line with the tied places in a suite, and the smallest difference that it shows between the best two."""
     first, *others = _in_order(entries, suite).values()
     groups = dict.fromkeys(_ranks([first, *others]))
     ties = [f"{low} to {high} tied" for low, high in groups if low < high] or ["no ties"]
@@ -96,7 +96,7 @@ def tie_line(entries: Mapping[str, Entry], suite: str) -> str:
 
 
 def _suite_rows(entries: Mapping[str, Entry], suite: str) -> list[dict[str, Any]]:
-    """Return the entries on a suite, those with the most successes first."""
+    """Return a row for each entry in a suite, those with the most successes first."""
     results = _in_order(entries, suite)
     first, best = next(iter(results.items()))
     rows: list[dict[str, Any]] = []
@@ -124,10 +124,10 @@ def leading_tables(entries: Mapping[str, Entry]) -> dict[str, Table]:
 
 
 def page(entries: Mapping[str, Entry], heading: str) -> str:
-    """Return the entries in Markdown: rates, others' situations, success by suite, then each suite with its groups.
+    """Return the entries in Markdown: rates, external situations, success by suite, then each suite with its groups.
 
     Args:
-        entries: as for ``rank``.
+        entries: at least one entry by name, all on the scenarios of the benchmark.
         heading: heading of the page.
     """
     rates = {

@@ -43,8 +43,8 @@ class Recording:
 
     The annotation of a tensor gives its kind of numbers and its shape; O obstacle slots, C cores.
     An episode ends after ``steps`` control steps: when every robot has ended, at its first
-    collision, or when time is up. What is later is there for the shape only: poses, velocities and
-    thrusts stay what they were at the end, everything else is zero or false.
+    collision, or when time is up. Later frames only fill the arrays: in them, poses, velocities and
+    thrusts stay as they were at the end, and everything else is zero or false.
     """
 
     poses: Annotated[Tensor, float, "T+1, E, R, 3"]
@@ -71,9 +71,9 @@ class Recording:
     phi: Annotated[Tensor, float, "T, E, R"]
     """Angle of that turn (rad, to starboard), 0 if there is none."""
     collided: Annotated[Tensor, bool, "T, E, R"]
-    """Collided in this step."""
+    """The robot collided in this step."""
     arrived: Annotated[Tensor, bool, "T, E, R"]
-    """Arrived in this step."""
+    """The robot arrived in this step."""
     steps: Annotated[Tensor, int, "E"]
     """Control steps of the episode."""
     robot_mask: Annotated[Tensor, bool, "E, R"]
@@ -93,21 +93,21 @@ class Recording:
     sensor_range: Annotated[Tensor, float, "E, R"]
     """Objects are seen within this distance (m)."""
     obstacle_position: Annotated[Tensor, float, "E, O, 2"]
-    """Centre (m)."""
+    """Centre of the obstacle (m)."""
     obstacle_radius: Annotated[Tensor, float, "E, O"]
-    """Radius of the disc (m)."""
+    """Radius of the obstacle's disc (m)."""
     obstacle_mask: Annotated[Tensor, bool, "E, O"]
     """The obstacle exists."""
     core_position: Annotated[Tensor, float, "E, C, 2"]
-    """Centre (m)."""
+    """Centre of the vortex core (m)."""
     core_circulation: Annotated[Tensor, float, "E, C"]
     """Circulation (m^2/s), positive for a clockwise core."""
     core_radius: Annotated[Tensor, float, "E, C"]
-    """Radius of the core, within which the water turns as a whole (m)."""
+    """Radius of the core, within which the water rotates like a rigid body (m)."""
     core_mask: Annotated[Tensor, bool, "E, C"]
     """The core exists."""
     map_size: Annotated[Tensor, float, "E, 2"]
-    """Size along x and y (m)."""
+    """Size of the map along x and y (m)."""
     dt: float
     """Length of a control step (s)."""
     policy: str
@@ -115,21 +115,22 @@ class Recording:
     groups: tuple[str, ...]
     """Group of scenarios of each episode, such as "level 1"."""
     quantiles: Annotated[Tensor | None, float, "T, E, R, N"] = None
-    """Ascending quantiles of the return of the chosen action (scaled rewards), where
-    the policy knows them."""
+    """Ascending quantiles of the return of the chosen action (scaled rewards); None for
+    policies that do not estimate them."""
     scores: Annotated[Tensor | None, float, "T, E, R, A"] = None
     """Score of each pair of thrust changes: the estimated return (unscaled), or the logit of policies that learn no
     values of actions; None for policies without scores."""
     doubtful: Annotated[Tensor | None, bool, "T, E, R, A"] = None
-    """The policy's critics do not agree on this score, see contenders.critics_differ; None where its
-    scores are not of several critics."""
+    """The policy's critics do not agree on this score, see contenders.critics_differ; None if its
+    scores do not come from several critics."""
     commands: Annotated[Tensor | None, float, "E, A, 2"] = None
     """Pairs of left and right thrust changes (N/s) that have scores."""
     weights: Annotated[Tensor | None, float, "E, 2"] = None
-    """Weights of the published reward for a control step, and for a radian of the turn that is asked for; None for
-    rewards of the user's own."""
+    """Weights of the published reward for a control step, and for a radian of the turn that the rules ask for; None for
+    custom reward functions."""
     behaviour: Annotated[Tensor | None, int, "E, R"] = None
-    """Index into levels.BEHAVIOURS of robots that the policy does not control, -1 of others; None if there are none."""
+    """Index into levels.BEHAVIOURS for robots that the policy does not control, -1 for others; None if it controls
+    all."""
     onset: Annotated[Tensor | None, float, "E, R"] = None
     """Time at which the behaviour begins (s)."""
     rules: ColregsConfig = field(default_factory=ColregsConfig)
@@ -150,8 +151,8 @@ class Recording:
 
 
 def present(recording: Recording) -> Tensor:
-    """Return the robots that are there in a frame, [T+1, E, R] bool: those that acted in the step before it."""
-    # The last positions of a robot count, too, although it is not active in them.
+    """Return which robots are present in each frame, [T+1, E, R] bool: those that acted in the step before it."""
+    # The last position of a robot counts, too, although the robot is not active there any more.
     return torch.cat((recording.active[:1], recording.active[:-1]))
 
 
@@ -174,7 +175,7 @@ _SIZES = (
     "core_radius",
 )
 _NO_BEHAVIOUR = {"behaviour": -1, "onset": 0.0}
-"""Values of episodes without behaviours in recordings with some."""
+"""Values that episodes without behaviours get where other episodes of the same recording have some."""
 _SHORTEST, _LONGEST = 1e-4, 1e3
 """Limits of the length of a control step (s)."""
 
@@ -183,7 +184,7 @@ class Recorder:
     """Callback that records every step; nothing is read from the device before ``finish``.
 
     Args:
-        rows: indices of the episodes to record, on their device; None for all.
+        rows: indices of the episodes to record, on the device of the environments; None for all.
     """
 
     def __init__(self, rows: Tensor | None = None) -> None:
@@ -223,7 +224,7 @@ class Recorder:
             policy: name of the policy.
             groups: group of each of the E recorded episodes.
             map_size: [E, 2] sizes of their maps (m).
-            seed: seed of the scenarios and the noise.
+            seed: seed of the scenarios and the measurement noise; None if unknown.
         """
         if self._env is None:
             raise ConfigError("recording: there is no step to record")
@@ -294,11 +295,11 @@ def record(
     """Evaluate a policy, and record the episodes.
 
     Args:
-        policy: see ``evaluate``; quantiles and scores that it writes are recorded, too.
+        policy: policy in evaluation mode, which writes actions; quantiles and scores that it writes are recorded, too.
         scenarios: N scenarios.
         world: configuration of the world.
-        name: name of the policy.
-        groups: group of each episode.
+        name: name of the policy in the recording.
+        groups: name of the group of each episode.
         seed: seed of the measurement noise.
         on_step: further callback of every step.
         **options: further arguments of ``evaluate``.
@@ -323,11 +324,11 @@ def record(
 
 
 def concatenate(recordings: Sequence[Recording]) -> Recording:
-    """Join recordings of one policy along their episodes, padded to the largest.
+    """Concatenate recordings of one policy along the axis of episodes; other axes are padded to the largest size.
 
     Args:
-        recordings: at least one, with the same length of a step and of observations, and the same
-            rules of the sea.
+        recordings: at least one recording; all have the same length of a control step, the same
+            sizes of observations, and the same rules of the sea.
     """
     first, last = recordings[0], max(int(recording.steps.max()) for recording in recordings)
     joined: dict[str, Any] = {}
@@ -350,7 +351,7 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
 
 
 def _join(tensors: Sequence[Tensor], axis: int) -> Tensor:
-    """Concatenate along an axis, other axes padded with zeros to the largest."""
+    """Concatenate tensors along an axis, with other axes padded with zeros to the largest size."""
     largest = [max(sizes) for sizes in zip(*(tensor.shape for tensor in tensors), strict=True)]
     padded = []
     for tensor in tensors:
@@ -362,7 +363,7 @@ def _join(tensors: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def save(recording: Recording, path: Path) -> None:
-    """Write a recording.
+    """Write a recording to a file.
 
     Raises:
         ConfigError: when it cannot be written, or could not be read again.
@@ -380,7 +381,7 @@ def save(recording: Recording, path: Path) -> None:
 
 
 def load(path: Path) -> Recording:
-    """Read a recording.
+    """Read a recording from a file.
 
     Raises:
         ConfigError: when the file is missing, damaged, or of another format or version.

@@ -22,28 +22,28 @@ REFILL_EVERY = 5
 
 
 def may_shrink(env: MarineNavEnv) -> bool:
-    """Return whether ended episodes may leave a batch: only where counting them needs no wait for the device."""
+    """Return whether ended episodes may leave a batch, which they may if counting them does not sync the device."""
     return rows_where(env.state.active[:, 0]) is not None
 
 
 _Running = tuple[WorldState, dict[str, Tensor]]
-"""The world, and the sums of its episodes."""
+"""State of a running evaluation: the world, and the sums of its episodes."""
 
 
 class RepeatedEvaluation:
     """Evaluation that runs the same scenarios repeatedly, with all state in the same tensors on a GPU.
 
-    A step can thus be compiled and captured once there, for all scenarios together. Whether all have ended is read on
-    the host only every CHECK_EVERY steps.
+    Thus a step can be compiled and captured once on a GPU, for all scenarios together. Whether all have ended is read
+    on the host only every CHECK_EVERY steps.
 
-    On a CPU the compiled step of a training environment can be used instead of the evaluation's own, which is not
-    compiled: it takes a tenth of the time. Its code is compiled for a number of environments: with more scenarios, the
-    next one begins where an episode has ended, which is then read every REFILL_EVERY steps.
+    On a CPU the compiled step of a training environment can be used instead of the evaluation's own step, which is not
+    compiled and takes ten times as long. Its code is compiled for a fixed number of environments; if there are more
+    scenarios, the next one begins where an episode has ended, which is then checked every REFILL_EVERY steps.
 
     Args:
-        policy: see ``evaluate``.
+        policy: policy in evaluation mode, which writes actions.
         env: new environments of the N scenarios, with the seed.
-        seed: see ``evaluate``.
+        seed: seed of the measurement noise.
         stepper: environment whose world makes the steps of B environments at a time, see ``same_code``; its
             state is not changed. None: ``env``.
         execution: settings of the execution: whether a step becomes generated code on a GPU, for a PolicyWrapper only,
@@ -67,15 +67,15 @@ class RepeatedEvaluation:
         self._episodes = None if stepper is None else stepper.no_episodes(self._source)
         self._has_callback = False
         self.loop = execution.loop(self._step, self._begin(), device, name="an evaluation step")
-        """Makes control steps of B environments."""
+        """Loop that makes a control step of B environments at every call."""
 
     @torch.no_grad()
     def run(self, on_step: StepCallback | None = None, progress: ProgressCallback | None = None) -> Episodes:
         """Run every scenario once.
 
         Args:
-            on_step: see ``evaluate``.
-            progress: see ``evaluate``.
+            on_step: callback of every step.
+            progress: callback with the number of ended episodes and the number of all episodes.
 
         Returns:
             The episodes, the same as those of ``evaluate``, to rounding.
@@ -146,7 +146,7 @@ class RepeatedEvaluation:
         return waiting - len(free)
 
     def _store(self, environments: Tensor | slice) -> None:
-        """Store the sums of the episodes in some environments."""
+        """Store the sums of the episodes that ran in some environments in the tally."""
         for name, total in self.loop.state[1].items():
             self._tally.sums[name][self._rows[environments]] = total[environments]
 
@@ -157,7 +157,7 @@ class RepeatedEvaluation:
             world = WorldState(world.now.apply(Tensor.clone), world.parameters)
         acted = self._act(world)
         action = acted.get((GROUP, "action"))
-        # A separate tensor, as in training, since code depends on which arguments are the same.
+        # A separate tensor, as in training, because compiled code depends on which arguments are the same tensor.
         noise = self._source._replace(step=world.now.state.steps.clone())
         result = self._stepper.world.step(world, action, noise, self._episodes)
         sums = self._tally.after(sums, world.now, action, result.outcome)

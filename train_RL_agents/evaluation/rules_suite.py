@@ -34,7 +34,7 @@ OFFSET, TURN, SPEED = 1.0, math.radians(2.5), 0.15
 
 @dataclass(frozen=True)
 class Encounter:
-    """Geometry of an encounter of two vessels; the own one comes from the south and heads north."""
+    """Geometry of an encounter of two vessels; the own vessel comes from the south and heads north."""
 
     course: float
     """Course of the other vessel (rad, clockwise from north)."""
@@ -43,7 +43,7 @@ class Encounter:
     distance: tuple[float, float]
     """Initial distances to the meeting point, own and other (m)."""
     gives_way: tuple[bool, bool]
-    """Duties to give way, own and other."""
+    """Whether each vessel has to give way, own and other."""
     other_thrust: float | None = None
     """Largest thrust per side of the other vessel (N); None: that of the own one."""
 
@@ -57,7 +57,7 @@ ENCOUNTERS: dict[str, Encounter] = {
 
 
 def slow_thrust(world: WorldConfig, thrust: float) -> float:
-    """Return the largest thrust per side of a slow vessel (N): for another boat, the same share of its own."""
+    """Return the largest thrust per side of a slow vessel (N); for another boat, the same share of that boat's."""
     if world.vessel.name == VesselConfig.name:
         return thrust
     most = world.vessel.max_thrust
@@ -68,10 +68,10 @@ def with_slow_vessel(world: WorldConfig, robots: int, slot: int, thrust: float) 
     """Return a world in which one vessel has weaker thrusters.
 
     Args:
-        world: world whose strongest thrusters the others have.
+        world: world whose strongest thrusters the other vessels have.
         robots: number of vessels.
-        slot: index of the slow one.
-        thrust: its largest thrust per side (N).
+        slot: index of the slow vessel.
+        thrust: largest thrust per side of the slow vessel (N).
     """
     most = world.vessel.max_thrust
     strongest = max(most) if isinstance(most, tuple) else most
@@ -89,7 +89,7 @@ def encounter_scenarios(
         vessel: vessel parameters, which determine the thrust that keeps the initial speed.
         episodes: number of scenarios.
         seed: seed of the variations.
-        scale: factors on lengths and on speeds, those of the boat.
+        scale: factors of the boat on lengths and on speeds.
 
     Returns:
         Scenarios of two robots and nothing else, float64 on the CPU.
@@ -159,7 +159,7 @@ class Manoeuvres:
 
 
 def manoeuvres(recording: Recording) -> Manoeuvres:
-    """Return the conduct of the vessels until their closest approach.
+    """Return what the vessels of each encounter did until their closest approach.
 
     Args:
         recording: recording of episodes with two robots.
@@ -209,7 +209,7 @@ def complies(encounter: Encounter, result: Manoeuvres) -> Tensor:
 
     Args:
         encounter: geometry of the encounters.
-        result: conduct in N encounters.
+        result: outcomes of N encounters.
     """
     obliged = torch.tensor(encounter.gives_way)
     if obliged.all():
@@ -226,8 +226,8 @@ def summary(encounter: Encounter, result: Manoeuvres, rows: Sequence[bool]) -> d
 
     Args:
         encounter: geometry of the encounters.
-        result: conduct in encounters.
-        rows: flags of the encounters of this kind.
+        result: outcomes of encounters of all kinds.
+        rows: flag of each encounter, true for those of this kind.
     """
     mask = torch.tensor(rows)
     result = Manoeuvres(*(tensor[mask] for tensor in vars(result).values()))

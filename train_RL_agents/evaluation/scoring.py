@@ -1,4 +1,4 @@
-"""Evaluation of one or several policies on the same scenarios, scored as their suite is."""
+"""Evaluation of one or several policies on the same scenarios, with the scores of their suite."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import versions
 
 Compliance = dict[str, dict[str, Any]]
-"""Figures of how the rules of the sea were kept, by group."""
+"""Figures of compliance with the rules of the sea, by group and name."""
 
 
 def evaluate_built_in(
@@ -40,13 +40,13 @@ def evaluate_built_in(
     device: torch.device,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Evaluation:
-    """Run the same scenarios with every policy.
+    """Evaluate every policy on the same scenarios of the built-in environment.
 
     Args:
         contenders: trained policies and baselines, by the name they are reported under.
         options: options of choose_set and of ActingOptions by name; ``record`` records the last policy.
         device: device of the world.
-        progress: callback with the policy whose episodes run, the number that have ended, and the number of all.
+        progress: callback with the name of the policy that runs, and the numbers of its ended and of all episodes.
 
     Raises:
         ConfigError: when an option cannot be used, or the policies cannot be compared.
@@ -88,7 +88,7 @@ def _results(
     device: torch.device,
     progress: Callable[[str, int, int], None] | None,
 ) -> tuple[list[Result], Recording | None]:
-    """Run the episodes of every policy; the recording is that of the last one."""
+    """Return the result of every policy, and the recording of the last one if estimates are recorded."""
     results: list[Result] = []
     first: Episodes | None = None
     recording = None
@@ -106,16 +106,16 @@ def _results(
 
 
 def _with_new_count(acting: ActingOptions) -> ActingOptions:
-    """Return the options with a new count of the steps of the shield, if there is one."""
+    """Return the options with a new counter of the shield's steps, if there is a shield."""
     return acting if acting.shield is None else replace(acting, shield=StepShare())
 
 
 def clear_situations(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
-    """Return the number of situations that had no collision in any of their episodes, and of all, by name.
+    """Return the number of situations without a collision in any of their episodes, and of all situations, by name.
 
     Args:
         chosen: set of scenarios.
-        episodes: its rows.
+        episodes: episodes of the set, in its order.
     """
     clear, total = count_clear(chosen.situations or range(len(chosen)), episodes.collision.tolist())
     return {"without_collision": clear, "all": total}
@@ -131,7 +131,7 @@ def run_scored(
     on_step: StepCallback | None = None,
     progress: ProgressCallback | None = None,
 ) -> tuple[Episodes, Recording | None, Compliance | None]:
-    """Run a set, and score it as its suite is; see ``run_set`` for the arguments.
+    """Run a set of scenarios, and score it as its suite requires; see ``run_set`` for the arguments.
 
     Returns:
         The episodes; the recording, if one was made; compliance by group, if the suite is scored by it.
@@ -167,7 +167,7 @@ def run_encounters(
     name: str,
     progress: ProgressCallback | None = None,
 ) -> tuple[Episodes, Recording, Compliance]:
-    """Run a set of encounters, and every vessel of it alone; see ``run_set`` for the arguments.
+    """Run and score a set of encounters, for which every vessel also runs alone; see ``run_set`` for the arguments.
 
     Returns:
         The episodes, the recording, and compliance by group and overall.
@@ -194,7 +194,7 @@ def run_encounters(
 
 
 def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
-    """Return the scenarios with one vessel each: that of the slot, or the last there is."""
+    """Return the scenarios with one vessel each: the one in the slot, or the last one if there are fewer vessels."""
     parts = []
     for part in chosen.parts:
         scenarios: Scenario | Sequence[Episode]

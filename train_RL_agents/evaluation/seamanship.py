@@ -33,7 +33,7 @@ from train_RL_agents.evaluation.tally import StepShare, Transition
 from train_RL_agents.results.statistics import Estimate, hours_per, normal_estimate, wilson_interval
 
 ASTERN = -0.05
-"""A vessel slower than this along its bow goes astern (m/s)."""
+"""Speed ahead below which a vessel goes astern (m/s)."""
 SHARES = (
     "all_kept",
     "rules_kept",
@@ -43,15 +43,15 @@ SHARES = (
     "not_ahead",
     "stood_on",
 )
-"""Figures of compliance that are 0 or 1."""
+"""Names of the figures of compliance that are 0 or 1 for a vessel, so that their means are shares."""
 
 
 @dataclass(frozen=True)
 class Duties:
-    """Duties of every vessel towards every other; [E, R, R] bool except for ``role``."""
+    """Duties of every vessel towards every other, and what it did; [E, R, R] bool except for ``role``."""
 
     role: Tensor
-    """[E, R, R] int64 role when the encounter began; 0: there was none."""
+    """[E, R, R] int64 role of the first vessel towards the second when their encounter began; 0: no encounter."""
     substantial: Tensor
     """Turned or slowed substantially until the closest approach."""
     early: Tensor
@@ -61,7 +61,7 @@ class Duties:
     crossed_ahead: Tensor
     """Passed from one side of the other's course to the other side, ahead of it."""
     stood_on: Tensor
-    """Kept course and speed until the risk was over or it had to act."""
+    """Kept course and speed until the risk was over or the vessel had to act."""
 
     @property
     def keeps_clear(self) -> Tensor:
@@ -84,7 +84,7 @@ class Duties:
 
 
 def duties(recording: Recording) -> Duties:
-    """Return the duties of every vessel towards every other, and which it kept.
+    """Return the duties of every vessel towards every other, and what it did about them.
 
     Args:
         recording: recording of E encounters, whose rules of the sea define a risk of collision.
@@ -115,7 +115,7 @@ def duties(recording: Recording) -> Duties:
     turned = during & (off.abs() >= TURNS)
     acted = turned | (during & (share < 1.0 - SLOWS))
     turn = torch.where(turned.any(0), at(off, _first(turned)).sign(), 0.0)
-    # The other's first course counts: its own turns do not make it pass on another side.
+    # Sides refer to the other vessel's course at the beginning, so that turns of that vessel change no side.
     aspect = wrap_to_pi(by_frame(met.aspect) + heading[:, :, None] - at(heading[:, :, None], began))
     ahead = (aspect[1:] * aspect[:-1] <= 0.0) & (aspect[1:].abs() < 0.5 * math.pi)
     ahead = ahead & (both & (frame > began) & (distance <= reach))[1:]
@@ -136,7 +136,7 @@ def duties(recording: Recording) -> Duties:
 
 
 def _first(happens: Tensor) -> Tensor:
-    """Return the number of the first frame [...] in which something [T+1, ...] happens; T + 1 if none."""
+    """Return the index of the first frame [...] in which something [T+1, ...] happens; T + 1 if it never does."""
     return torch.where(happens.any(0), happens.to(torch.int8).argmax(0), len(happens))
 
 
@@ -153,7 +153,7 @@ def safety(recording: Recording) -> Tensor:
 
 
 def sailed(recording: Recording) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the frames in motion, the path (m), and the frames in which a vessel goes astern; [E, R] each."""
+    """Return the number of frames in motion, the path (m), and the number of frames going astern; [E, R] each."""
     step = recording.poses[1:, ..., :2] - recording.poses[:-1, ..., :2]
     moving = present(recording)[1:]
     heading = recording.poses[1:, ..., 2]
@@ -165,7 +165,7 @@ def sailed(recording: Recording) -> tuple[Tensor, Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Compliance:
-    """Compliance of vessels, [E, R] each; nan where one does not apply."""
+    """Figures of compliance of every vessel, [E, R] each; nan where a figure does not apply."""
 
     safety: Tensor
     rules_kept: Tensor
@@ -216,11 +216,11 @@ def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tenso
 
 
 def kept_by_role(recording: Recording, vessels: int) -> dict[str, tuple[int, int]]:
-    """Return the number of duties that were kept, and of all, by role; a vessel has one towards every other.
+    """Return the numbers of kept and of all duties by role; a vessel has one duty towards every other vessel.
 
     Args:
         recording: recording of encounters.
-        vessels: number of vessels that count, from the first.
+        vessels: number of vessels that count, from the first slot on.
     """
     scored = recording.robot_mask & (torch.arange(recording.robot_mask.shape[-1]) < vessels)
     kept, asked = count_duties(recording, scored)
@@ -229,7 +229,7 @@ def kept_by_role(recording: Recording, vessels: int) -> dict[str, tuple[int, int
 
 
 def count_duties(recording: Recording, scored: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the number of duties that were kept, and of all, by role, [E, 5] int64; a collision keeps none.
+    """Return the numbers of kept and of all duties by role, [E, 5] int64 each; a vessel that collides keeps none.
 
     Args:
         recording: recording of E encounters.
@@ -252,8 +252,8 @@ def broken_rates(recording: Recording, scored: Tensor, rows: Sequence[Tensor]) -
         rows: [E] bool masks of the encounters.
 
     Returns:
-        Number ``broken_rules``, and ``hours_per_broken_rule`` and ``hours_per_broken_`` with a role, with the ends of
-        their intervals; None where no vessel has the role.
+        Of each group by name: the number ``broken_rules``, and ``hours_per_broken_rule`` and ``hours_per_broken_`` with
+        each role, with the ends of their intervals; None where no vessel has the role.
     """
     kept, asked = count_duties(recording, scored)
     steps, _, _ = sailed(recording)
@@ -287,8 +287,8 @@ def summary(measured: Compliance, rows: Tensor) -> dict[str, float | None]:
     ``all_kept`` is the share of encounters in which every vessel that has a duty kept the rules.
 
     Args:
-        measured: compliance [E, R].
-        rows: [E] bool mask of the encounters.
+        measured: figures of compliance, [E, R] each.
+        rows: [E] bool mask of the encounters that count.
     """
     values = {name: figure[rows] for name, figure in vars(measured).items()}
     kept = values["rules_kept"]
@@ -302,7 +302,7 @@ def summary(measured: Compliance, rows: Tensor) -> dict[str, float | None]:
 
 
 def _interval(values: Tensor, is_share: bool) -> Estimate:
-    """Return the mean with its 95% interval: Wilson's of a share, else the normal one."""
+    """Return the mean with its 95% interval: Wilson's interval of a share, else the normal one."""
     count, mean = len(values), float(values.mean())
     if is_share:
         return Estimate(mean, *wilson_interval(int(values.sum()), count))

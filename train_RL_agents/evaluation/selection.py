@@ -22,7 +22,7 @@ def defaults(contenders: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig
     """Return the evaluation schedule and the world of the first trained policy, or the published ones.
 
     Raises:
-        ConfigError: see ``common_world``.
+        ConfigError: when a policy is of an external environment, or policies cannot be compared (see ``common_world``).
     """
     for contender in contenders:
         if contender.trained is not None:
@@ -34,12 +34,12 @@ def defaults(contenders: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig
 def choose_set(
     world: WorldConfig, schedule: EvalSchedule, options: dict[str, Any]
 ) -> tuple[ScenarioSet, dict[str, Any] | None]:
-    """Read or draw the scenarios.
+    """Read or draw the scenarios that the options of a command ask for.
 
     Args:
         world: world of the scenarios.
         schedule: levels, size and seed of the fixed set.
-        options: options by name.
+        options: command-line options by name.
 
     Returns:
         The scenarios, and a description of the levels if they are drawn from levels.

@@ -1,4 +1,4 @@
-"""Policies behind the safety shield of ``boat/shield.py``, for all robots of all environments at once."""
+"""Safety shield of ``boat/shield.py`` around a policy, for all robots of all environments at once."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ from train_RL_agents.evaluation.tally import Policy, StepShare
 from train_RL_agents.networks.observation import OBSERVATION
 
 EXTRA = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMITS}
-"""Parameters that are fields of Extras, by name in the prediction; a spacing of 0 is the width there."""
+"""Names of fields of Extras by the name of the parameter in the shield's prediction; ``spacing`` of 0 is the width."""
 LEAST_RATIO = 0.1
-"""Lower bound of the share that measured radii are divided by."""
+"""Lower bound of the ratio by which measured radii are divided."""
 
 
 class Shield:
-    """Policy whose commands are replaced where no escape would be left after them.
+    """Policy wrapper that replaces commands after which no escape manoeuvre would be left.
 
     Args:
         policy: policy for all robots.
         world: world that the policy acts in.
-        part: scenarios, which have the parameters of every robot; of those in which the policy controls robot 0 alone,
-            only its steps count, and the hulls have the radius of ``world``.
+        part: scenarios, which have the parameters of every robot; where the policy controls robot 0 alone, only steps
+            of that robot count, and the hulls have the radius of ``world``.
         continuous: whether the policy's actions are continuous.
-        count: count of the steps.
+        count: counter of the control steps in which a command is replaced.
 
     Raises:
-        ConfigError: when a vessel has no two thrusters.
+        ConfigError: when a vessel is not steered by two thrusters.
     """
 
     def __init__(self, policy: Policy, world: WorldConfig, part: Part, continuous: bool, count: StepShare) -> None:
@@ -64,7 +64,7 @@ class Shield:
         self._constants = cache(self._build)
 
     def __call__(self, step: Any) -> Any:
-        """Write the actions of all robots."""
+        """Write the actions of all robots, after which an escape manoeuvre is left."""
         acted = self._policy(step)
         action, active, observation = acted.get(ACTION), acted.get(MASK), acted.get(OBSERVATION)
         own, objects, seen = (observation.get(name) for name in OBSERVED)
@@ -94,21 +94,21 @@ class Shield:
         return acted.set(ACTION, torch.where(replaced, index.to(action), action))
 
     def _worlds(self, robots: int) -> list[WorldConfig]:
-        """Return the world of all scenarios, or of each."""
+        """Return the world that all scenarios share, or the world of each scenario."""
         scenarios = self._part.scenarios
         return [self._part.world] if isinstance(scenarios, Scenario) else filled_worlds(scenarios, robots)
 
     def _build(
         self, robots: int, device: torch.device, dtype: torch.dtype
     ) -> tuple[dict[str, Tensor], Escapes, Tensor]:
-        """Return parameters by name, manoeuvres, and the commands of discrete actions.
+        """Return parameters by name, escape manoeuvres, and the commands of discrete actions.
 
-        Parameters are [E or 1, R or 1]; before the dimensions of commands [..., 2] are the same two. Beside the
-        parameters of the vessels, ``ratio`` is the mean share of true radii in measured ones.
+        Parameters are [E or 1, R or 1], and commands have these dimensions first, then [..., 2]. In addition to the
+        parameters of the vessels, ``ratio`` is the mean ratio of measured to true radii.
         """
         worlds = self._worlds(robots)
         if self._part.only_own:
-            # The hull that the policy controls is enlarged by those of the others.
+            # The worlds of the part enlarge the own hull by those of the others; ``world`` has the true radius.
             worlds = [replace(world, vessel=replace(world.vessel, radius=self._radius)) for world in worlds]
         parameters, _ = build_parameters(worlds, robots, device, dtype)
         vessel, extras = parameters.vessel, build_extras(worlds, robots, device=device, dtype=dtype)
@@ -123,7 +123,7 @@ class Shield:
 
 
 def _ends(commands: Tensor) -> Tensor:
-    """Return the lowest, neutral and highest [..., 3] of commands [..., n]."""
+    """Return the lowest, the neutral and the highest command [..., 3] of commands [..., n]."""
     neutral = commands.take_along_dim(commands.abs().argmin(-1, True), -1)
     return torch.cat((commands.amin(-1, True), neutral, commands.amax(-1, True)), -1)
 
@@ -131,14 +131,14 @@ def _ends(commands: Tensor) -> Tensor:
 def safe_commands(
     command: Tensor, scene: Scene, vessel: dict[str, Tensor], seconds: float, plans: Escapes
 ) -> tuple[Tensor, Tensor]:
-    """Return commands after which an escape is left.
+    """Return commands after which an escape manoeuvre is left.
 
     Args:
         command: [N, 2] commands of the policy in [-1, 1].
         scene: N vessels and what they observe.
-        vessel: COEFFICIENTS and LIMITS by name, [N, 1].
+        vessel: parameters by name (COEFFICIENTS and LIMITS), [N, 1] each.
         seconds: length of a control step (s).
-        plans: M manoeuvres of each, the first of which keeps the thrust.
+        plans: M manoeuvres of each vessel, the first of which keeps the thrust.
 
     Returns:
         [N, 2] commands, and [N] bool of those that were replaced.
@@ -157,7 +157,7 @@ def safe_commands(
         number = nearest_escape(torch, command[rows], shorts, _in_rows(plans, rows))
         return torch.where(left[rows] - shorts.amin(-1) > TOLERANCE, number, -1).to(left)
 
-    # Most commands leave the first manoeuvre, so that all others are tried in few rows.
+    # After most commands the first manoeuvre is safe, so that all others are tried in few rows.
     like = scene.radius[:, 0]
     left = _where(scene.seen.any(-1), after(plans.part(0, 1)), like, 0.0)
     left = _where(left > TOLERANCE, after(plans), like, 0.0)

@@ -46,7 +46,7 @@ class Part:
     only_own: bool = False
     """True if the policy controls only robot 0; the others keep course and speed, or are steered by another policy."""
     levels: tuple[int, ...] | None = None
-    """Index of the group of each of N episodes that are no tensors; None: they have one group."""
+    """Index of the group of each of N Episode objects; None: they form one group, or ``scenarios`` are tensors."""
     situations: tuple[int, ...] | None = None
     """Number of the situation that each scenario repeats; None: all scenarios differ."""
     others: str = ""
@@ -60,7 +60,7 @@ class ScenarioSet:
     """Scenarios that policies are evaluated on."""
 
     name: str
-    """Name of the suite; otherwise levels, or scenarios of a file."""
+    """Name of the suite; else ``levels``, or ``scenarios`` of a file."""
     groups: tuple[str, ...]
     """Names of the groups of the report."""
     parts: tuple[Part, ...]
@@ -80,17 +80,17 @@ class ScenarioSet:
 
 
 GroupsAndParts = tuple[tuple[str, ...], tuple[Part, ...]]
-"""Names of the groups, and scenarios."""
+"""Names of the groups of a suite, and its scenarios in parts."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Function that makes a scenario set, with its defaults."""
+    """Factory of a scenario set, with its defaults."""
 
     about: str
     """Description in one line."""
     make: Callable[[WorldConfig, int, int], GroupsAndParts]
-    """Returns group names and parts for a world, a number of episodes and a seed."""
+    """Function from a world, a number of episodes and a seed to the names of the groups and the parts."""
     episodes: int
     """Default number of episodes per group (per level in ``noise``)."""
     seed: int | None = 0
@@ -105,7 +105,7 @@ def level_names(count: int) -> tuple[str, ...]:
 
 
 def levels_for(world: WorldConfig, levels: tuple[Level, ...] = LEVELS) -> tuple[Level, ...]:
-    """Return levels with the scale of a world, that of its boat."""
+    """Return levels scaled to the lengths and speeds of a world, which are those of its boat."""
     scale, speed = world.scenario.scale, world.scenario.speed_scale
     return levels if scale == speed == 1.0 else tuple(scaled_level(level, scale, speed) for level in levels)
 
@@ -117,11 +117,11 @@ def _levels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 
 
 LONG_BATCH = 1_500
-"""Largest number of episodes of a batch of ``long``, which a CPU cache holds."""
+"""Largest number of episodes in a batch of ``long``; such a batch fits into a CPU cache."""
 
 
 def _long(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
-    """Return the six published levels in batches with seeds of their own."""
+    """Return the six published levels in batches, each of one level and with its own seeds."""
     levels = levels_for(world)
     sizes = [min(LONG_BATCH, episodes - first) for first in range(0, episodes, LONG_BATCH)]
     batches = [(index, size) for index in range(len(levels)) for size in sizes]
@@ -176,7 +176,7 @@ def _noise(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 
 
 VESSELS = 2.0
-"""Largest factor by which mass, inertia and thrust of the vessels of ``vessels`` grow or shrink."""
+"""Largest factor by which mass, inertia and thrust of vessels in the suite ``vessels`` grow or shrink."""
 
 
 def _vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
@@ -228,7 +228,7 @@ def _faults(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 
 
 def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
-    """Return a value of every robot, multiplied by factors."""
+    """Return the value of every robot, multiplied by the factor of that robot."""
     values = value if isinstance(value, tuple) else (value,) * len(factors)
     return tuple(number * factor for number, factor in zip(values, factors, strict=False))
 
@@ -239,7 +239,7 @@ def _rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     for index, encounter in enumerate(ENCOUNTERS.values()):
         scale = world.scenario.scale, world.scenario.speed_scale
         drawn = encounter_scenarios(encounter, world.vessel, episodes, seed + index, scale)
-        # The vessel that is overtaken has weaker thrusters.
+        # A vessel that is overtaken has weaker thrusters.
         thrust, encounter_world = encounter.other_thrust, world
         if thrust is not None:
             encounter_world = with_slow_vessel(world, 2, 1, slow_thrust(world, thrust))
@@ -292,7 +292,7 @@ def _with_ghosts(world: WorldConfig, robots: int) -> WorldConfig:
 
 
 def _packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
-    """Return situations that others wrote, each repeated; the seed is only that of the measurement noise."""
+    """Return the external situations of the package, each repeated; the seed is only that of the measurement noise."""
     groups, levels, scaled = packaged_suite(name, world)
     if only_own:
         scaled = [replace(episode, world=_with_ghosts(episode.world, len(episode.start))) for episode in scaled]
@@ -315,10 +315,10 @@ def _scale(value: PerRobot, factor: float) -> PerRobot:
 
 
 RULES, UNRULY = "rules", "unruly"
-"""Suites that are also scored by the rules of the sea, and by unavoidable collisions."""
+"""Names of the suite that is also scored by the rules of the sea, and of that scored by unavoidable collisions."""
 
 LONG = "long"
-"""Suite of rare collisions."""
+"""Name of the suite whose many episodes measure the rate of rare collisions."""
 
 SUITES: dict[str, Suite] = {
     "paper": Suite("the fixed 60: ten scenarios of each published level", _levels, 10, fixed=True),

@@ -1,4 +1,4 @@
-"""The figures of an evaluation: tables of them, which columns these have, and what the columns mean."""
+"""Tables of the figures of an evaluation: their columns, and what the columns mean."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ FIGURES = (
         "a collision its lower end",
     ),
 )
-"""The figures of a report that tables have."""
+"""Columns of the figures of a report."""
 COLUMNS = {column.title: column.meaning for column in FIGURES}
-"""Meaning of each column of the table."""
+"""Meaning of each column of FIGURES by title."""
 
 
 EPISODE_FIGURES = (
@@ -63,11 +63,11 @@ EPISODE_FIGURES = (
     ),
     Column("avg_length", "length", ".1f", meaning="steps of an episode, mean"),
 )
-"""The figures of reports in environments of others; the first only where these tell it."""
+"""Columns of the figures in external environments; success only where the environment reports it."""
 
 
 def figures_of(results: Sequence[Result]) -> tuple[Column, ...]:
-    """Return the columns of figures that reports have."""
+    """Return the columns of the figures that the reports of results have."""
     row = next(iter(results[0].figures.values()))
     if "collision_rate" in row:
         return FIGURES
@@ -92,7 +92,7 @@ def difference_column(header: str, meaning: str) -> Column:
 
 DIFFERENCE = difference_column("than the first", "success rate less that of the first policy on the same episodes")
 COMPARED = COLUMNS | {DIFFERENCE.title: DIFFERENCE.meaning}
-"""Meaning of each column of the table of a comparison."""
+"""Meaning of each column by title in the table of a comparison."""
 
 RULES_COLUMNS = {
     "compliance": "encounters without a collision in which the rules were kept: head-on both turn "
@@ -155,11 +155,12 @@ class Result:
     figures: dict[str, dict[str, Any]]
     """Report by group and overall."""
     differences: dict[str, dict[str, Any]] | None = None
-    """Difference to the first policy by group and overall; None for the first."""
+    """Differences from the first policy by group and overall; None for the first policy."""
     compliance: dict[str, dict[str, Any]] | None = None
-    """Compliance with the rules of the sea by encounter; None for other suites."""
+    """Compliance with the rules of the sea, or safety, by group; None for suites that are not scored by them."""
     situations: dict[str, int] | None = None
-    """Number of situations ``without_collision`` in all of their episodes, and of ``all``; None for other suites."""
+    """Number of situations ``without_collision`` in any of their episodes, and number of ``all`` situations; None for
+    other suites than those of encounters."""
     shielded: float | None = None
     """Share of the control steps in which the safety shield replaced the command; None without a shield."""
 
@@ -176,7 +177,7 @@ class Result:
 
     @property
     def compliance_columns(self) -> dict[str, str]:
-        """Return the meanings of the columns of compliance."""
+        """Return the meanings of the columns of compliance by name."""
         rows = (self.compliance or {}).values()
         for columns, name in (
             (ENCOUNTER_COLUMNS, "safety"),
@@ -188,14 +189,14 @@ class Result:
         return RULES_COLUMNS
 
     def short(self) -> str:
-        """Name the policy with its success, in a few words."""
+        """Return the name of the policy with its first figure, such as success, in a few words."""
         row = self.overall
         column = figures_of([self])[0]
         return f"{self.name}, {column.title} {column.text(row)} of {row['episodes']} episodes"
 
     @property
     def collisions_line(self) -> str | None:
-        """Return a line with the situations without a collision, and the worst group; None for other suites."""
+        """Return a line with the number of situations without a collision, and the worst group; None if not counted."""
         if self.situations is None:
             return None
         groups = {name: row for name, row in self.figures.items() if name != OVERALL}
@@ -214,14 +215,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of policies on the same scenarios; printed and in notebooks, it is a table."""
+    """Figures of policies on the same scenarios, shown as a table when printed and in notebooks."""
 
     results: list[Result]
     """Figures of each policy."""
     setting: dict[str, Any]
-    """Everything that the figures depend on; of several policies, what they have in common."""
+    """Everything that the figures depend on; with several policies, what they have in common."""
     recording: Recording | None = None
-    """All that happened, if it was asked for."""
+    """Recording of the last policy's episodes, if it was asked for."""
 
     @property
     def heading(self) -> str:
@@ -230,7 +231,7 @@ class Evaluation:
 
     @property
     def _scenarios(self) -> str:
-        """Name the scenarios, and how policies act on them."""
+        """Return a description of the scenarios, and of how policies act on them."""
         source = self.setting["suite"] or self.setting["scenarios"] or "levels"
         acting = "".join(f", {name}" if value is True else f", {name} {value}" for name, value in self.acting.items())
         return f"{source}, seed {self.setting['seed']}{acting}"
@@ -247,13 +248,13 @@ class Evaluation:
         return [row | self.acting for row in group_rows(self.results, "figures", "differences", "compliance")]
 
     def content(self) -> dict[str, Any]:
-        """Return the content of its JSON file."""
+        """Return the content of the evaluation's JSON file."""
         first, alone = self.results[0], len(self.results) == 1
         columns = {column.title: column.meaning for column in figures_of(self.results)}
         compared = not alone and figures_of(self.results) is FIGURES
         columns |= {DIFFERENCE.title: DIFFERENCE.meaning} if compared else {}
         content: dict[str, Any] = {"setting": self.setting, "columns": columns}
-        # Files call compliance conduct.
+        # In files, compliance is named ``conduct``.
         if alone:
             content["figures"] = first.figures
         else:
@@ -320,7 +321,7 @@ def group_rows(results: Sequence[Result], *parts: str) -> list[dict[str, Any]]:
 
     Args:
         results: the policies.
-        parts: names of the attributes of Result that rows consist of; the groups are those of the first.
+        parts: names of the attributes of Result that rows consist of; the groups are those of the first attribute.
     """
     rows = []
     for group in getattr(results[0], parts[0]) or {}:
@@ -342,7 +343,7 @@ def figure_table(results: Sequence[Result]) -> Table:
 
 
 def compliance_table(results: Sequence[Result]) -> Table:
-    """Make the table of the rules kept, by encounter."""
+    """Make the table of compliance with the rules of the sea, or of safety, by group and policy."""
     columns = [
         Column(name, name.replace("_", " "), ".2f", (f"{name}_low", f"{name}_high"), meaning=text)
         for name, text in results[0].compliance_columns.items()
@@ -373,7 +374,7 @@ TIED = (
     "policies are tied where the exact sign test of the episodes in which only one of the two succeeds does not "
     "separate them (p >= 0.05); the smallest difference is that which the test shows with a probability of 0.8"
 )
-"""Meaning of ties and of the smallest difference."""
+"""Explanation of ties and of the smallest difference in the tables."""
 
 
 def _tables(results: Sequence[Result]) -> list[Table]:

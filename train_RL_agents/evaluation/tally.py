@@ -19,8 +19,8 @@ from train_RL_agents.results.rows import Episodes
 Policy = Callable[[TensorDictBase], TensorDictBase]
 GAMMA = 0.99
 CHECK_EVERY = 25
-"""Vector steps between checks that all episodes have ended, where a check synchronises the GPU, and between reports of
-progress."""
+"""Vector steps between reports of progress, and between checks whether all episodes have ended, which synchronise the
+GPU."""
 
 
 class Transition(NamedTuple):
@@ -31,15 +31,15 @@ class Transition(NamedTuple):
     """
 
     rows: Tensor
-    """[B] int64 indices of these among the N episodes."""
+    """[B] int64 indices of the batch's episodes among all N."""
     acted: TensorDictBase
-    """The policy's input and action."""
+    """Input and action of the policy."""
     before: WorldState
     after: WorldState
     outcome: Outcome
 
     def first(self, count: int) -> Transition:
-        """Return the step of the first ``count`` episodes."""
+        """Return the control step of the first ``count`` episodes of the batch."""
         if count == len(self.outcome):
             return self
 
@@ -53,7 +53,7 @@ class Transition(NamedTuple):
 
 
 StepCallback = Callable[[Transition, MarineNavEnv], bool | None]
-"""Callback of every step, with the environments in which all N episodes started.
+"""Callback that receives every step, and the environments in which all N episodes started.
 
 It may return False to get no further steps."""
 
@@ -62,17 +62,17 @@ ProgressCallback = Callable[[int, int], None]
 
 
 class StepShare:
-    """Share of the control steps of active vessels in which something happens, without a wait for the device."""
+    """Share of the control steps of active vessels in which something happens, counted without a device sync."""
 
     def __init__(self) -> None:
         self._counts: Tensor | None = None
 
     def add(self, happens: Tensor, active: Tensor) -> None:
-        """Add a control step.
+        """Count a control step.
 
         Args:
-            happens: [E, R] bool, vessels to which it happens.
-            active: [E, R] bool.
+            happens: [E, R] bool mask of the vessels to which it happens.
+            active: [E, R] bool mask of the active vessels.
         """
         counts = torch.stack(((happens & active).sum(), active.sum()))
         self._counts = counts if self._counts is None else self._counts + counts
@@ -145,8 +145,8 @@ class Tally:
 
         Args:
             rows: [B] int64 indices of the episodes.
-            before: see ``after``.
-            action: see ``after``.
+            before: state before the step, batch [B].
+            action: actions of all robots.
             outcome: outcome of the step, batch [B].
         """
         chosen: Tensor | slice = rows if len(rows) < len(self.sums["counting"]) else slice(None)
@@ -155,7 +155,7 @@ class Tally:
             self.sums[name][chosen] = value
 
     def episodes(self, scenario: Scenario) -> Episodes:
-        """Return the outcomes of the episodes, once all have ended; those of robots that actions control.
+        """Return the outcomes of the episodes, once all have ended; only robots that actions control count.
 
         Raises:
             ConfigError: when an action was not finite, or not a valid index.

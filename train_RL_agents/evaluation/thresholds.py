@@ -1,4 +1,4 @@
-"""Thresholds of figures that count as a pass in the benchmark."""
+"""Thresholds that figures of the benchmark have to reach to count as a pass."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Threshold:
     bound: float
     group: str = "overall"
     at_most: bool = False
-    """The bound is an upper one."""
+    """True if the bound is an upper one; else it is a lower one."""
 
     def measured(self, entry: Entry) -> Estimate | None:
-        """Return the value; None where there is none, as without a single success."""
+        """Return the figure in an entry; None where there is none, such as a travel time without a success."""
         result = entry.suites.get(self.suite)
         return None if result is None else result.estimates(self.group).get(self.figure)
 
     def passed(self, value: float) -> bool:
-        """Return whether a value is enough."""
+        """Return whether a value reaches the bound."""
         return value <= self.bound if self.at_most else value >= self.bound
 
 

@@ -1,7 +1,7 @@
-"""Encounters with vessels that misbehave, of which the policy controls none.
+"""Encounters of one vessel, which the policy controls, with others that misbehave or are steered by other policies.
 
-The encounters of every group are the same: vessel 1 meets one other in every KIND of ``encounter_suites``, or two or
-three others. Groups differ in what the others do.
+The encounters of every group are the same: the own vessel meets one other vessel in every kind of encounter (see
+``encounter_suites.KINDS``), or two or three others. Groups differ in what the others do.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
     "loses a thruster": ("lose_left", "lose_right"),
     "sees nothing": ("see_nothing",),
 }
-"""Behaviours of the others by group; they alternate where there are two."""
+"""Behaviours of the other vessels by group; where a group has two, vessels have them in turn."""
 POLICY_GROUPS = {"steered by orca": "orca", "steered by ppo": "ppo", "steered by a blind ppo": "blind:ppo"}
-"""Policies that steer the others by group, see contenders.find."""
+"""Names of the policies that steer the other vessels by group, see contenders.find."""
 INSTANT = torch.tensor([KEEP, SEE_NOTHING])
-"""Behaviours that begin with the episode."""
+"""Indices of the behaviours that begin with the episode."""
 GROUPS = (*BEHAVIOUR_GROUPS, *POLICY_GROUPS)
-"""Names of the groups."""
+"""Names of all groups of the suite."""
 MORE = (3, 4)
-"""Numbers of vessels of the encounters of more than two."""
+"""Numbers of vessels in the encounters with more than two vessels."""
 MAX_STEPS = 200
 """Control steps after which an episode ends; the goals are reached in about half of them."""
 
@@ -63,7 +63,7 @@ def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[Drawn
     generator = torch.Generator().manual_seed(seed)
     course, mask, kind = _draw_courses(episodes, generator)
     lead = torch.rand(course.shape, generator=generator, dtype=course.dtype)
-    # Of more than two vessels none is slow.
+    # In encounters of more than two vessels, none is slow.
     slots = [*map(SLOW_SLOT.get, KINDS), *[None] * len(MORE)]
     drawn = []
     for slow in (None, 1, 0):
@@ -84,7 +84,7 @@ def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[Drawn
 
 
 def _draw_courses(episodes: int, generator: torch.Generator) -> tuple[Tensor, Tensor, list[int]]:
-    """Return courses [N, R] (rad), the mask of the vessels [N, R], and the kinds of the encounters."""
+    """Return the courses [N, R] (rad) and the mask [N, R] of the vessels, and the index of each encounter's kind."""
     most = MORE[-1]
     kind = [number % (len(KINDS) + len(MORE)) for number in range(episodes)]
     present = torch.ones(episodes, most, dtype=torch.bool)
@@ -104,10 +104,10 @@ def _with_behaviour(scenarios: Scenario, group: int, names: tuple[str, ...], lea
     """Return the scenarios as a group whose other vessels have behaviours.
 
     Args:
-        scenarios: batch [P].
+        scenarios: P scenarios.
         group: index of the group.
-        names: behaviours, in turn.
-        lead: [P, R] times from the onset to the meeting, as a share of ONSET.
+        names: names of the behaviours, which vessels have in turn.
+        lead: [P, R] times from the onset to the meeting, as shares in [0, 1] of the range ONSET.
     """
     behaving = in_group(scenarios, group)
     present = scenarios.robot_mask

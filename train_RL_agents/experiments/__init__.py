@@ -1,1 +1,1 @@
-"""Runs that belong together: one runner, and where runs come from (seeds, a study's file, a search)."""
+"""Training of several runs: where they come from (seeds, a study file, a search), and one runner for all."""

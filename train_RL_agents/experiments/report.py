@@ -1,4 +1,4 @@
-"""The page and the tables of a study."""
+"""Report of a study: an HTML page, figures and tables."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import inside, write_atomically
 
 Evaluations = dict[tuple[str, int], dict[str, Any]]
-"""Success and group of each episode, or returns, by name and seed of the runs."""
+"""Success and group of each episode, or the returns, by name and seed of the runs."""
 
 PAGE, TABLE = "study.html", "study.csv"
 _SCORES = ("iqm", "levels", "improvement", "differences", "profiles")
-"""Figures of a suite."""
+"""Names of the figures that are drawn for each suite."""
 _SHORT = {"iqm": "iqm", "improvement": "probability", "differences": "difference"}
-"""Tables that are shown, with the column of their value."""
+"""Figures whose tables the page shows, with the column of the estimate."""
 _MINUTES = {"train_minutes": "training", "wall_minutes": "wall time"}
-"""Times of a run, with their titles."""
+"""Columns with the times of a run (min), with their titles."""
 _ENDS = Column("ends", "95% interval", lambda ends: f"{ends[0]:.3f} to {ends[1]:.3f}")
 
 
 def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluations]) -> list[Path]:
-    """Write figures as PNG and PDF, each with its table, one table of all, and the page.
+    """Write the report of a study: figures as PNG and PDF, each with its table, one table of all, and the page.
 
     Args:
-        study: what was trained.
+        study: agents, settings, seeds and suites.
         title: title of the page.
-        out: the study's folder.
-        found: evaluations by suite, of the runs that have come to their ends.
+        out: folder of the study.
+        found: evaluations of the finished runs, by suite.
 
     Returns:
         The page and the table.
@@ -92,7 +92,7 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
 
 
 def _outputs(out: Path, suites: Iterable[str]) -> list[Path]:
-    """Return all files of a report, so that none is written if one cannot be."""
+    """Return the paths of all files of a report, so that none is written if one cannot be written."""
     figures = out / "figures"
     stems = [figures / "curves", *(figures / suite / name for suite in suites for name in _SCORES)]
     return [out / PAGE, out / TABLE, *(Path(f"{stem}.{kind}") for stem in stems for kind in ("csv", *plotting.KINDS))]
@@ -102,14 +102,14 @@ def _outputs(out: Path, suites: Iterable[str]) -> list[Path]:
 
 
 def scored_run(agent: str, evaluation: dict[str, Any]) -> Run:
-    """Return the rows of a run's policy on a suite: success and group of each episode, or returns."""
+    """Convert an evaluation of a run's policy to a Run: success and group of each episode, or the returns."""
     if "returns" in evaluation:
         return Run(agent, "", {}, {"return": np.array([evaluation["returns"]], np.float64)})
     return Run(agent, "", {}, {"success": np.array([evaluation["success"]], np.float64)}, evaluation["group"])
 
 
 def _time_rows(study: Study, out: Path) -> Rows:
-    """Return progress and time of each run."""
+    """Return a row for each run, with its env-steps and times (min)."""
     rows = []
     for (name, seed), path in run_folders(study, out).items():
         last = last_row(path)
@@ -119,7 +119,7 @@ def _time_rows(study: Study, out: Path) -> Rows:
 
 
 def _summary(study: Study, times: Rows) -> Table:
-    """Return a row for each group: runs, env-steps and mean times."""
+    """Return a table with a row for each group: finished runs, env-steps and mean times."""
     rows = []
     for name, config in study.groups.items():
         steps = config.total_timesteps
@@ -139,7 +139,7 @@ def _summary(study: Study, times: Rows) -> Table:
 
 
 def _about(study: Study) -> str:
-    """Say what was trained and evaluated, in a sentence or two."""
+    """Return sentences that say what was trained and evaluated."""
     names, seeds = "; ".join(study.groups), ", ".join(map(str, study.seeds))
     which = "best policy while training" if study.which == "best" else "last policy"
     return (
@@ -149,11 +149,11 @@ def _about(study: Study) -> str:
 
 
 def verdict(groups: Groups) -> tuple[str, Table]:
-    """Tell which group has the most success on a suite, or the highest return, and of which others it is better.
+    """Find the group with the highest success rate or return on a suite, and the groups that it is better than.
 
     Returns:
-        A sentence, and a row for each group, best first: success or return, and how far it is behind the
-        best with the 95% paired bootstrap interval over seeds and scenarios.
+        A few sentences, and a table with a row for each group, best first: success or return, and the difference
+        from the best, with the 95% paired bootstrap interval over seeds and scenarios.
     """
     has_success = all("success" in run.episodes for runs in groups.values() for run in runs)
     key, most = ("success", "most success") if has_success else ("return", "highest return")
@@ -167,7 +167,7 @@ def verdict(groups: Groups) -> tuple[str, Table]:
         (behind if low > 0 else unclear).append(name)
         rows.append({"agent": name, key: score[name], "difference": value, _ENDS.name: (low, high)})
     sentences = [f"{best} has the {most}, {score[best]:.3f}."]
-    # Names may have commas.
+    # Separated by semicolons, as names may have commas.
     sentences += [f"It is better than {'; '.join(behind)}."] if behind else []
     sentences += [f"These runs do not tell it apart from {'; '.join(unclear)}."] if unclear else []
     columns = (Column("agent"), Column(key, format=".3f"), Column("difference", "behind the best", ".3f"), _ENDS)
@@ -175,7 +175,7 @@ def verdict(groups: Groups) -> tuple[str, Table]:
 
 
 def _settings(study: Study) -> str:
-    """Return the settings that groups differ in, as a table."""
+    """Return the HTML of a table of the settings in which groups differ; empty if there are none."""
     flat = {name: flatten(to_dict(config)) for name, config in study.groups.items()}
     keys = dict.fromkeys(key for settings in flat.values() for key in settings)
     first, missing = next(iter(flat.values())), object()
@@ -191,7 +191,7 @@ def _settings(study: Study) -> str:
 
 
 def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:
-    """Make the figures of a heading, and the tables of those that have few rows; nothing where there are none."""
+    """Write the figures of a section, and return its HTML, with the tables in _SHORT; empty if there are no rows."""
     if not any(tables.values()):
         return ""
     plotting.write(inside(out, str(folder.relative_to(out))), tables)
@@ -205,14 +205,14 @@ def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> st
 
 
 def _estimate_table(rows: Rows, key: str) -> Table:
-    """Return one of the tables in _SHORT."""
+    """Return a table of estimates with their 95% intervals, for a figure in _SHORT."""
     shown = [row | {_ENDS.name: (row["low"], row["high"])} for row in rows]
     over = [Column("over")] if "over" in rows[0] else []
     return Table([Column("group", "agent"), *over, Column(key, format=".3f"), _ENDS], shown)
 
 
 def _figure(name: str, rows: Rows, stem: Path, out: Path) -> str:
-    """Put pictures into the page, with links to the files of the figure."""
+    """Return the HTML of a figure, with its pictures and links to its files."""
     title, meaning, *_ = plotting.FIGURES[name]
     pictures = "".join(
         f'<img alt="{title}" src="data:image/svg+xml;base64,{base64.b64encode(picture.encode()).decode()}">\n'

@@ -1,4 +1,4 @@
-"""Train one run from its folder to its end."""
+"""Training of one run, from its folder to its end."""
 
 from __future__ import annotations
 
@@ -37,31 +37,32 @@ class RunResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A run to train; its folder knows configuration and seed."""
+    """A run to train; its folder has the configuration and the seed."""
 
     name: str
-    """Name in the display of several runs."""
+    """Name of the run in the display of several runs."""
     folder: RunFolder
     """Run folder, new or to be resumed."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of TorchRLTrainer, where this process trains the run."""
+    """Options of TorchRLTrainer, used if this process trains the run."""
     overrides: Sequence[str] = ()
-    """Settings as ``key=value`` that differ from those in the folder, for another process that trains the run."""
+    """Overrides of the settings in the folder, as ``key=value``; used if another process trains the run."""
     new_parent: Path | None = None
     """Training folder that is removed if the run is refused and none in it has begun."""
     on_evaluation: Callable[[int, float], bool] | None = None
-    """Called by the runner with env-steps and success rate of each evaluation; returns whether to stop the run."""
+    """Callback of the runner with the env-steps and the score (success rate or else return) of each evaluation; it
+    returns whether to stop the run."""
     on_end: Callable[[int, str, bool], None] | None = None
-    """Called by the runner with exit status, error and whether the run diverged; a failure is then no failure of
-    the runner."""
+    """Callback of the runner with the exit status, the error and whether the run diverged; if it is set, the runner
+    does not report a failure of the run."""
 
 
 def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
-    """Train a run in this process; compiled code is dropped afterwards, as the number of its variants is limited.
+    """Train a run in this process; then drop compiled code, because the number of its variants is limited.
 
     Args:
-        run: run to train, see new_runs and resumed_runs.
-        trace: batches of the collector in a profiler's trace; 0: none.
+        run: run to train; see new_runs and resumed_runs.
+        trace: number of the collector's batches in a profiler trace; 0: no trace.
 
     Raises:
         ConfigError: when the run is refused or fails.
@@ -115,36 +116,36 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
 
 
 def check_memory(config: TrainConfig[Any], at_once: int = 1) -> None:
-    """Refuse a run that will not fit.
+    """Refuse a run that does not fit into memory.
 
     Args:
         config: configuration of the run.
         at_once: number of such runs that share the machine.
 
     Raises:
-        ConfigError: when it does not, or the device is missing.
+        ConfigError: when the run does not fit, or the device is missing.
     """
     device = resolve_device(config.execution.device, "execution.device")
     check(plan(config, device), config, at_once)
 
 
 def _begin(run: Run) -> TorchRLTrainer:
-    """Make the trainer of a run; a request to stop that comes meanwhile is kept for it."""
+    """Make the trainer of a run, and pass on a request to stop that arrives meanwhile."""
     requests: list[bool] = []
     saves = run.folder.config.on_user_signal == "save"  # there is nothing to save yet
     on_user_signal = (lambda number: None) if saves else None
     with first_signal(lambda: requests.append(True), on_user_signal), removed_if_refused(run.new_parent):
         trainer = torchrl_trainer.resume(run.folder, **run.options)
     if requests:
-        trainer.stop()  # at once, but for saving what there is
+        trainer.stop()  # it stops at once, after saving its state
     return trainer
 
 
 @contextmanager
 def removed_if_refused(parent: Path | None) -> Iterator[None]:
-    """Remove a new training folder if what is made within this context is refused.
+    """Remove a new training folder if this context raises an error before a run has begun.
 
-    It stays once a run has begun: a trainer is made again where there is no generated code.
+    Later, the folder is kept, because a trainer is made a second time where generated code does not work.
 
     Args:
         parent: training folder; None if it is not new.
@@ -157,14 +158,14 @@ def removed_if_refused(parent: Path | None) -> Iterator[None]:
 
 
 def remove_if_not_begun(parent: Path | None) -> None:
-    """Remove a new training folder in which no run has begun; None: there is none."""
-    # What fails on one rank alone must not take the folder from those that go on.
+    """Remove a new training folder if no run in it has begun; do nothing if the folder is None."""
+    # A failure on one rank alone must not remove the folder of the ranks that continue.
     if parent and Ranks().is_main and not any(parent.glob(f"seed_*/{CHECKPOINTS}/*")):
         shutil.rmtree(parent, ignore_errors=True)
 
 
 def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> RunResult:
-    """Train, with a trace if one is asked for."""
+    """Train a run to its end or until it is stopped, and write a profiler trace unless ``trace`` is 0."""
     tracing = Trace(trainer.run.path, trace, trainer.device) if trace else None
     if tracing is not None:
         trainer.callbacks.append(tracing)

@@ -1,7 +1,7 @@
-"""Train several runs, each in a process of its own, with one display.
+"""Training of several runs, each in a process of its own, with one display.
 
-A process is started with ``--json-lines`` and says what it does in lines of JSON (see Display);
-other lines, as of an error, are shown as they are.
+A process is started with ``--json-lines`` and reports its progress in lines of JSON (see utils.progress.Display);
+other lines, such as errors, are shown as they are.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from train_RL_agents.utils.signals import INTERRUPTED, USER_SIGNALS, first_signa
 
 PROGRAM = (sys.executable, "-m", "train_RL_agents")
 _PAUSE = 1.0
-"""Seconds until a proposer that had no run is asked again, and without a line of any process until
-those that have ended are looked for."""
+"""Longest time to wait for a line of any process (s); then ended processes are searched for, and a proposer that
+had no run is asked again."""
 _PATIENCE = 10.0
-"""Seconds between a second request to end and the end by force."""
+"""Time between the request to end a process and killing it (s)."""
 _STOPPED = (INTERRUPTED, 143, -15, *(status for number in USER_SIGNALS for status in (128 + number, -number)))
-"""Exit status of what a signal ended: while it trained, while it started, or before that."""
+"""Exit statuses of a process that a signal ended: while it trained, while it started, or before that."""
 
 
 @dataclass
@@ -43,25 +43,25 @@ class _Process:
     run: Run
     popen: subprocess.Popen[str]
     place: dict[str, str]
-    """Environment variables of its share of the machine."""
+    """Environment variables that give the process its share of the machine."""
     last_line: str = "it said nothing"
     diverged: bool = False
 
 
 class Runner:
-    """Trains runs to their ends; a failure of one does not end the others.
+    """Runner that trains runs to their ends; a failure of one does not end the others.
 
-    Processes do not see a Ctrl-C of the terminal. The first one, or a SIGTERM, asks all that run to
-    save and end, and no others are begun; a second one ends them at once. SIGUSR1 and SIGUSR2 are
-    passed on; when a run ends by one, no others are begun.
+    Processes do not receive Ctrl-C from the terminal. The first Ctrl-C or SIGTERM asks all processes to
+    save and end, and no more runs are started; a second one ends them at once. SIGUSR1 and SIGUSR2 are
+    passed on; if a run ends because of one, no more runs are started.
 
     Args:
         runs: runs in the order in which they begin. A proposer that waits for results yields None
             while it has no run.
-        at_once: number of processes at a time.
-        quiet: show nothing but failures.
-        bar: show a progress bar for each process, if this is a terminal.
-        trace: see run_to_the_end.
+        at_once: largest number of processes at a time.
+        quiet: whether only failures are shown.
+        bar: whether a progress bar is shown for each process, if there is a terminal.
+        trace: number of the collector's batches in a profiler trace of each run; 0: no trace.
     """
 
     def __init__(
@@ -73,20 +73,20 @@ class Runner:
         trace: int = 0,
     ) -> None:
         self.runs, self._exhausted = iter(runs), False
-        """Runs that have not begun."""
+        """Iterator of the runs that have not begun, and whether it is exhausted."""
         self._places = shares(max(1, min(at_once, len(runs)) if isinstance(runs, Sized) else at_once))
         self._processes: dict[str, _Process] = {}
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
         self._bars, self._quiet, self._trace = Bars(quiet, bar), quiet, trace
         self._passed_on = self.stopped = False
-        """True once a signal asked to stop."""
+        """Whether a user signal was passed on, and whether a signal asked to stop."""
         self.status: dict[str, int] = {}
         """Exit status of the runs without an ``on_end`` that have ended, by name."""
         self.failures: list[str] = []
-        """A sentence for each of these that failed."""
+        """A sentence for each of these runs that failed."""
 
     def run(self) -> None:
-        """Train all to their ends, or until a signal asks to stop."""
+        """Train all runs to their ends, or until a signal asks to stop."""
         self._bars.start()
         try:
             with first_signal(self._stop, self._pass_on):
@@ -102,7 +102,7 @@ class Runner:
         """Print a sentence for each run that failed, and return the exit status of all.
 
         Args:
-            advice: how to go on, printed if a signal asked to stop.
+            advice: sentence on how to continue, printed if a signal asked to stop.
         """
         for sentence in self.failures:
             print(f"marinenav: {sentence}", file=sys.stderr)
@@ -113,7 +113,7 @@ class Runner:
         return max(map(abs, self.status.values()), default=0)
 
     def _start(self) -> None:
-        """Start runs while there are places."""
+        """Start runs while there are free shares of the machine."""
         while self._places and not (self.stopped or self._exhausted):
             run = next(self.runs, self)
             if not isinstance(run, Run):
@@ -137,7 +137,7 @@ class Runner:
             threading.Thread(target=self._read, args=(run.name, popen.stdout), daemon=True).start()
 
     def _read(self, name: str, stream: IO[str]) -> None:
-        """Pass on the lines of a process, then None; in a thread of its own."""
+        """Put the lines of a process, then None, into the queue; runs in a thread of its own."""
         with stream:
             for line in stream:
                 self._lines.put((name, line.rstrip("\n")))
@@ -177,7 +177,7 @@ class Runner:
             self._bars.console.print(f"{name}: {process.last_line}")
 
     def _finish(self, process: _Process) -> None:
-        """Record how a process ended, and give its place back."""
+        """Record how a process ended, and free its share of the machine."""
         name, status = process.run.name, process.popen.wait()
         self.stopped |= self._passed_on and status in _STOPPED
         self._places.append(process.place)
@@ -191,19 +191,19 @@ class Runner:
             self.failures.append(f"{name}: failed with status {status}: {error}")
 
     def _stop(self) -> None:
-        """Ask all to save and end."""
+        """Ask all processes to save and end."""
         self.stopped = True
         for process in self._processes.values():
             process.popen.terminate()
 
     def _pass_on(self, number: int) -> None:
-        """Send a user's signal to all: they save, and end if they are configured so."""
+        """Send a user signal to all processes, which save, and end if their configuration says so."""
         self._passed_on = True
         for process in self._processes.values():
             process.popen.send_signal(number)
 
     def _end_processes(self) -> None:
-        """End what still runs, which is nothing without an exception."""
+        """End the processes that still run, which is only the case after an exception."""
         for process in self._processes.values():
             process.popen.terminate()
         for process in self._processes.values():
@@ -216,7 +216,7 @@ class Runner:
 
 
 def training_command(run: Path, arguments: Sequence[str] = ()) -> list[str]:
-    """Return the command line that starts or resumes a run, with the user's parts allowed."""
+    """Return the command line that starts or resumes a run, with the options that allow the user's own parts."""
     allowed = (f"--plugin={part}" for part in plugins.allowed())
     return [*PROGRAM, "train", "--resume", str(run), "--json-lines", *arguments, *allowed]
 
@@ -224,7 +224,7 @@ def training_command(run: Path, arguments: Sequence[str] = ()) -> list[str]:
 def shares(count: int) -> list[dict[str, str]]:
     """Return the environment variables that give each of several processes its share of cores and GPUs."""
     if count == 1:
-        return [{}]  # it takes what is idle
+        return [{}]  # a single process takes the idle cores
     threads = os.environ.get(THREADS_VARIABLE) or str(max(1, cpu_cores() // count))
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     devices = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -1,4 +1,4 @@
-"""Search for settings with Optuna (the extra ``tune``): proposes trials, and learns from their results.
+"""Search for settings with Optuna (the extra ``tune``), which proposes trials and learns from their results.
 
 A study is a folder: its storage, one training folder per trial, and the best configuration. It can
 be stopped at any time and continued.
@@ -32,14 +32,14 @@ from train_RL_agents.utils.files import changed_in_place, make_folder, sqlite_ur
 STORAGE, BEST = "study.db", "best.json"
 _NAME = "marinenav"
 _STARTUP = 4
-"""Trials that are never pruned, and that the search starts from."""
+"""Number of trials before the search learns from results and prunes trials."""
 _MOST_REFUSED = 10
-"""Trials in a row that are refused or fail, after which the search ends."""
+"""Number of trials that are refused or fail in a row after which the search ends."""
 HEARTBEAT_INTERVAL, GRACE_PERIOD = 10, 60
 """Interval of a trial's heartbeat, and time without one after which the trial counts as failed (s); the latter is also
 SQLite's lock timeout."""
 _ATTEMPTS = 3
-"""Attempts to make a storage that another process makes at the same time."""
+"""Number of attempts to create a storage that another process may create at the same time."""
 _UNWRITABLE = (
     "database or disk is full",
     "disk I/O error",
@@ -47,20 +47,19 @@ _UNWRITABLE = (
     "attempt to write a readonly database",
     "database is locked",
 )
-"""Messages of SQLite where nothing can be written."""
+"""Beginnings of SQLite's messages when nothing can be written."""
 
 
 class Search:
     """Proposer of trials, in a new or continued study; several processes may work on it at once.
 
-    The trials of a process that ends without a word have no signs of life any more, and count as
-    failed a minute later.
+    If a process is killed, the heartbeats of its trials stop, and these count as failed a minute later.
 
     Args:
-        folder: folder of the study; made if it is not there.
+        folder: folder of the study; created if it is missing.
         config: configuration that trials have in common.
-        space: settings that they try.
-        trials: number of trials in all.
+        space: settings that trials vary, with their distributions.
+        trials: total number of trials.
 
     Raises:
         ConfigError: when Optuna is missing, the folder is of another search, or nothing can be
@@ -73,7 +72,7 @@ class Search:
         self.folder, self.config, self.space, self.trials = folder, config, space, trials
         self._states, self._refused = optuna.trial.TrialState, 0
         self.score = "success" if config.env.built_in else "score"
-        """Name of what is maximised: success, or in environments of others that or else the return."""
+        """Name of the maximised metric: success, or in external environments a score (success, or else return)."""
         self._alive: dict[int, int] = {}
         self._pruned: set[int] = set()
         make_folder(folder)
@@ -86,11 +85,11 @@ class Search:
                 self._check_trials()
         except ConfigError:
             raise
-        except Exception as error:  # of whichever library below it
+        except Exception as error:  # of Optuna or of a library that it uses
             raise ConfigError(f"{folder / STORAGE}: damaged, or no study ({first_line(error)})") from error
 
     def _open(self) -> Any:
-        """Open Optuna's study, made if it is not there."""
+        """Return Optuna's study, which is created if it is missing."""
         optuna = self._optuna
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -104,7 +103,7 @@ class Search:
                     )
                     break
                 except Exception as error:
-                    # Another process makes it at the same time.
+                    # Another process may create the storage at the same time.
                     is_race = any(text in str(error) for text in ("already exists", "UNIQUE constraint"))
                     if not is_race or attempt == _ATTEMPTS - 1:
                         raise
@@ -120,10 +119,10 @@ class Search:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Within this context, a storage that cannot be written becomes a sentence.
+        """Convert errors of a storage that cannot be written, in this context, to a ConfigError of one sentence.
 
         Raises:
-            ConfigError: when it cannot be written.
+            ConfigError: when the storage cannot be written.
         """
         try:
             yield
@@ -139,7 +138,7 @@ class Search:
         """Check that the folder's Optuna study is of the same search.
 
         Raises:
-            ConfigError: when it has another search space, config or direction.
+            ConfigError: when the study has another search space, configuration or direction.
         """
         settings = {
             "space of settings": repr(sorted(self.space.items())),
@@ -154,7 +153,7 @@ class Search:
             self.study.set_user_attr(name, value)
 
     def _check_trials(self) -> None:
-        """Refuse trials that cannot be, before the next one is begun."""
+        """Raise a ConfigError if a stored trial is damaged, before the next one begins."""
         complete, ended = self._states.COMPLETE, (self._states.COMPLETE, self._states.PRUNED)
         for number, trial in enumerate(self.study.get_trials(deepcopy=False)):
             has_all = trial.state not in ended or self.space.keys() <= trial.params.keys()
@@ -170,27 +169,27 @@ class Search:
 
     @property
     def done(self) -> int:
-        """Number of trials that ran to their end or were pruned."""
+        """Return the number of trials that ran to their ends or were pruned."""
         return self._count(self._states.COMPLETE, self._states.PRUNED)
 
     @property
     def running(self) -> int:
-        """Number of trials that run now, in any process."""
+        """Return the number of trials that run now, in any process."""
         return self._count(self._states.RUNNING)
 
     # Trials of this process ---------------------------------------------------------------------
 
     def runs(self, argv: Sequence[str], at_once: int = 1) -> Iterator[Run | None]:
-        """Propose trials until there are enough; None while other trials must end first.
+        """Yield the runs of new trials until there are enough; yield None while other trials must end first.
 
-        While other processes make the last ones this goes on, as these may fail.
+        While other processes run the last trials, it continues, because these trials may fail.
 
         Args:
-            argv: command line, for the record.
+            argv: command-line arguments, which are saved in the run folders.
             at_once: number of runs that share the machine.
 
         Raises:
-            ConfigError: when one after another was refused, or nothing can be written.
+            ConfigError: when too many trials in a row were refused, or nothing can be written.
         """
         ended, waits = threading.Event(), False
         threading.Thread(target=self._give_signs, args=(ended,), daemon=True).start()
@@ -216,17 +215,17 @@ class Search:
         """Record the heartbeat of the trials that run in this process; runs in a thread."""
         while not ended.wait(HEARTBEAT_INTERVAL):
             for key in [*self._alive.values()]:
-                with suppress(Exception):  # a disk that is full is reported when the trial ends
+                with suppress(Exception):  # a full disk is reported when the trial ends
                     self._beat(key)
 
     def _propose(self, argv: Sequence[str], at_once: int) -> Run | None:
-        """Return the run of a new trial; None if it is refused."""
+        """Return the run of a new trial; None if its settings are refused."""
         with self._writing(), warnings.catch_warnings():
-            # Optuna itself records heartbeats only where it calls a function for each trial.
+            # Optuna itself records heartbeats only if it calls a function for each trial.
             warnings.filterwarnings("ignore", message="Heartbeat of storage")
             trial = self.study.ask()
             self._beat(trial._trial_id)
-            # Of the trial's number, so that processes propose different ones.
+            # The seed depends on the trial's number, so that processes propose different trials.
             self.study.sampler = self._optuna.samplers.TPESampler(
                 n_startup_trials=_STARTUP, seed=self.config.seed[0] + trial.number
             )
@@ -257,7 +256,7 @@ class Search:
         """Record the end of a trial, and print a line on how it went.
 
         Raises:
-            ConfigError: when one after another was refused or failed, or nothing can be written.
+            ConfigError: when too many trials in a row were refused or failed, or nothing can be written.
         """
         states, error = self._states, error.removeprefix("marinenav: error: ")
         reports = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
@@ -273,7 +272,7 @@ class Search:
         self._refused = self._refused + 1 if state == states.FAIL and error else 0
         del self._alive[trial.number]
         with self._writing():
-            # Optuna keeps the last report of one that is pruned. Another process may have closed it after a pause.
+            # Optuna keeps the last report of a pruned trial. After a pause, another process may have ended the trial.
             self.study.tell(trial, success if state == states.COMPLETE else None, state, skip_if_finished=True)
         if self._refused == _MOST_REFUSED:
             raise ConfigError(error)
@@ -284,10 +283,10 @@ class Search:
             self.write_best()
 
     def write_best(self) -> Any:
-        """Write the configuration of the best trial, so that ``train -C`` takes it.
+        """Write the configuration of the best trial to a file for ``train -C``.
 
         Returns:
-            Optuna's best trial; None while no trial has run to its end.
+            Optuna's best trial; None if no trial has run to its end.
         """
         if not self._count(self._states.COMPLETE):
             return None

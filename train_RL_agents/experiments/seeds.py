@@ -1,4 +1,4 @@
-"""Runs of the seeds of one configuration, new or resumed: sizes for the device, folders, first lines."""
+"""Runs of the seeds of one configuration, new or resumed: sizes for the device, run folders, first lines."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from train_RL_agents.utils.progress import relative
 
 
 def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto", at_once: int = 1) -> SizedConfig:
-    """Read a configuration and size it for its device, before there is a folder.
+    """Read a configuration and set sizes for its device, before a run folder is made.
 
     Args:
-        path: see load_config.
-        overrides: settings laid over the file; see load_config.
-        profile: see sizing.profiles.apply_profile.
+        path: configuration file, or name of a shipped one; None for the defaults.
+        overrides: settings that override those of the file; see load_config.
+        profile: name of a profile of sizes; see sizing.profiles.apply_profile.
         at_once: number of runs that share the machine.
 
     Raises:
-        ConfigError: when a setting cannot be used, the device is missing or the run will not fit.
+        ConfigError: when a setting cannot be used, the device is missing or the run does not fit into memory.
     """
     config, stated, ranks = load_config(path, overrides), stated_keys(path, overrides), Ranks()
-    # Resolved now: once the run has a folder, it is the newest itself.
+    # Resolved now, because once the run has a folder, it is the newest run itself.
     newest: dict[str, Any] = {
         name: str(resolve_path(Path(value), POLICIES))
         for name in ("load_model", "teacher")
@@ -50,14 +50,14 @@ def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto",
     require(is_shared, "execution.device", config.execution.device, allowed)
     device = ranks.device(config.execution.device)
     local = sized = planned(config, profile, stated, device)
-    if ranks.size > 1:  # each process holds its share
+    if ranks.size > 1:  # memory is planned for the share of a process
         local = planned(ranks.share(sized.config), "none", stated, device)
     check(local.plan, local.config, min(at_once, len(config.seed)) * ranks.local_size)
     return sized._replace(plan=local.plan)
 
 
 def _banner(folder: Path, agent: str, device: str, more: str, root: Path) -> list[str]:
-    """Return the first lines of a run; ``root`` is the folder that TensorBoard is to show."""
+    """Return the first lines that a run prints; ``root`` is the folder that TensorBoard should show."""
     watch = shlex.join(["tensorboard", "--logdir", str(relative(root))])
     return [f"{relative(folder)}: {agent} on {device}, {more}", f"curves: {watch}"]
 
@@ -71,19 +71,19 @@ def new_runs(
     verbose: bool = False,
     **options: Any,
 ) -> list[Run]:
-    """Make runs of every seed in one training folder; one that is refused leaves none behind.
+    """Make a run of every seed in one new training folder; if one is refused, no folder is left behind.
 
     Args:
-        path: see sized_config.
-        overrides: see sized_config.
-        profile: see sized_config.
-        argv: command line, for the record.
-        at_once: see sized_config.
-        verbose: print what takes memory also where there is plenty.
+        path: configuration file, or name of a shipped one; None for the defaults.
+        overrides: settings that override those of the file; see load_config.
+        profile: name of a profile of sizes; see sizing.profiles.apply_profile.
+        argv: command-line arguments, which are saved in the run folders.
+        at_once: number of runs that share the machine.
+        verbose: whether the table of memory is printed even if there is plenty of memory.
         options: options of TorchRLTrainer.
 
     Raises:
-        ConfigError: see sized_config.
+        ConfigError: when a setting cannot be used, the device is missing or a run does not fit into memory.
     """
     ranks = Ranks()
     with ranks.barrier():
@@ -113,7 +113,7 @@ def new_runs(
 
 
 def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
-    """Open a run, or every run of a training folder, to go on with it.
+    """Open a run, or every run of a training folder, in order to resume it.
 
     Args:
         path: run folder or training folder.
@@ -121,7 +121,7 @@ def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
         options: options of TorchRLTrainer.
 
     Raises:
-        ConfigError: when there is none, or a setting must not change.
+        ConfigError: when there is no run, or a setting must not change.
     """
     ranks, settings = Ranks(), as_settings(overrides)
     with ranks.barrier():

@@ -1,4 +1,4 @@
-"""Search spaces: the settings that a search tries, with the values of each."""
+"""Search spaces: the settings that a search varies, with the values or range of each."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.files import read_json
 
 Space = dict[str, Any]
-"""Optuna's distribution of each setting; choices are JSON texts, as Optuna keeps no lists."""
+"""Optuna's distribution of each setting, by key; choices are JSON texts, because Optuna does not store lists."""
 
 _CHOICES = 100
-"""Most values of a list; each is tried as a setting when the space is read."""
+"""Largest number of values of a list; each is checked as a value of its setting when the space is read."""
 
 
 def read_space(path: Path, config: TrainConfig[Any]) -> Space:
@@ -28,7 +28,7 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
         config: configuration that the settings belong to.
 
     Raises:
-        ConfigError: when a setting is not known, or an end or a choice cannot be its value.
+        ConfigError: when a setting is not known, or a bound or a choice cannot be its value.
     """
     content = read_json(path)
     require(len(content) > 0, str(path), content, "an object with one or more settings")
@@ -47,7 +47,7 @@ def _distribution(key: str, value: Any, annotation: Any) -> Any:
     """Return Optuna's distribution of a setting.
 
     Raises:
-        ConfigError: when the file's value is none.
+        ConfigError: when the file's value does not describe a distribution.
     """
     distributions = need("optuna.distributions", "tune")
     require(key != "agent_type", key, value, "left out: a study is of one agent")
@@ -78,7 +78,7 @@ def suggest(trial: Any, space: Space) -> dict[str, Any]:
 
 
 def chosen(params: dict[str, Any], space: Space) -> dict[str, Any]:
-    """Return the settings that a trial's parameters stand for."""
+    """Convert the parameters of an Optuna trial to settings by key."""
     missing = space.keys() - params.keys()
     require(not missing, "trial", params, f"one with {', '.join(sorted(missing))}")
     return {key: json.loads(params[key]) if hasattr(item, "choices") else params[key] for key, item in space.items()}

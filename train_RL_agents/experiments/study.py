@@ -1,4 +1,4 @@
-"""Studies: the file of one, the runs that it lacks, and the evaluations of their policies."""
+"""Studies: how their files are read, which runs are missing, and evaluations of the policies."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from train_RL_agents.utils.files import inside, make_folder, read_json, sha256_o
 _KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 _COLUMNS = ("env_steps", "train_time", "wall_time")
 _FREE = [key for key in RESUMABLE if not key.startswith("trainer.")]
-"""Settings that runs of a study may have otherwise than its file says: they change no result."""
+"""Settings in which runs may differ from the study's file, because they do not change results."""
 EPISODES = "episodes"
-"""Name of the seeded episodes that policies are evaluated on in environments of others, which have no suites."""
+"""Name of the seeded episodes that policies are evaluated on in external environments, which have no suites."""
 Evaluate = Callable[[LoadedPolicy], dict[str, Any]]
-"""Function that evaluates a policy and returns what is saved of it."""
+"""Function that evaluates a policy and returns the results to save."""
 IsComplete = Callable[[dict[str, Any]], bool]
-"""Function that returns whether what was read is a whole evaluation."""
+"""Function that returns whether the content of a file is a complete evaluation."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Suite:
     """Scenarios that policies are evaluated on."""
 
     name: str
-    """Name in evaluation.suites."""
+    """Name of the suite in evaluation.suites."""
     episodes: int | None = None
-    """Episodes of each group; the suite's default if None."""
+    """Number of episodes of each group; the suite's default if None."""
     seed: int | None = None
     """Seed of the scenarios; the suite's default if None."""
 
@@ -62,7 +62,7 @@ class Study:
     """Agents and settings to train, and suites to evaluate on."""
 
     groups: dict[str, TrainConfig[Any]]
-    """Configuration of each agent with each of the settings."""
+    """Configuration of each combination of an agent and a variant of settings, by name."""
     seeds: tuple[int, ...]
     """Seeds of the runs of every group."""
     suites: tuple[Suite, ...]
@@ -72,7 +72,7 @@ class Study:
 
     @property
     def built_in(self) -> bool:
-        """Return whether the agents are trained in the built-in environment, rather than in another one."""
+        """Return whether the agents are trained in the built-in environment, rather than in an external one."""
         return next(iter(self.groups.values())).env.built_in
 
 
@@ -147,10 +147,10 @@ def _slug(name: str) -> str:
 
 
 def check_suites(study: Study) -> None:
-    """Draw all suites once, so that one that cannot be drawn is refused before anything is trained.
+    """Generate the scenarios of all suites once, so that a suite that fails is refused before anything is trained.
 
     Raises:
-        ConfigError: for the first that cannot be drawn in the world of the first group.
+        ConfigError: for the first suite that cannot be generated in the world of the first group.
     """
     world = next(iter(study.groups.values())).world
     for suite in study.suites if study.built_in else ():
@@ -161,22 +161,22 @@ def check_suites(study: Study) -> None:
 
 
 def run_folders(study: Study, out: Path) -> dict[tuple[str, int], Path]:
-    """Return the run folder of each group and seed, which need not be there."""
+    """Return the path of the run folder of each group and seed; the folder may not exist yet."""
     return {(name, seed): out / "runs" / _slug(name) / f"seed_{seed}" for name in study.groups for seed in study.seeds}
 
 
 def missing_runs(study: Study, out: Path, argv: Sequence[str], at_once: int = 1) -> list[Run]:
-    """Return the runs that are not at their ends; those that have not begun get a folder.
+    """Return the runs that have not finished, and make the folders of those that have not begun.
 
     Args:
         study: groups, seeds and settings.
         out: folder of the study.
-        argv: command line, for the record.
+        argv: command-line arguments, which are saved in the run folders.
         at_once: number of runs that share the machine.
 
     Raises:
-        ConfigError: when a run is there with other settings, one will not fit, or a folder cannot be
-            made.
+        ConfigError: when an existing run has other settings, a run does not fit into memory, or a folder
+            cannot be made.
     """
     runs = []
     lacking = {key: path for key, path in run_folders(study, out).items() if not (path / CONFIG).exists()}
@@ -219,7 +219,7 @@ def last_row(run: Path) -> dict[str, float]:
 
 
 def env_steps(run: Path) -> int:
-    """Return the env-steps at the last evaluation of a run, which ends with one."""
+    """Return the env-steps at the last evaluation of a run, which for a finished run are all its env-steps."""
     return int(last_row(run).get("env_steps", 0))
 
 
@@ -227,11 +227,11 @@ def env_steps(run: Path) -> int:
 
 
 def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
-    """Evaluate the policies of all runs that have come to their ends, unless that is done already.
+    """Evaluate the policies of all finished runs, except those whose evaluations are saved.
 
     Returns:
-        By suite, and by group and seed: ``success`` of each episode and its ``group``, or ``returns`` in environments
-        of others that do not tell success, and ``name``, ``policy`` and ``suite``.
+        By suite, and by group and seed: ``success`` of each episode and its ``group``, or ``returns`` in external
+        environments that do not report success, and ``name``, ``policy`` and ``suite``.
 
     Raises:
         ConfigError: when runs have other vessels, sensors or time steps than the first.
@@ -251,7 +251,7 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
         evaluations[suite.name] = {}
         for (name, seed), policy in policies.items():
             file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"
-            # A run that was moved away and made again has policies of the same names.
+            # The hash is needed, because a run that was moved away and trained again has policies of the same names.
             origin = {
                 "name": name,
                 "policy": policy.path.name,
@@ -269,7 +269,7 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
 
 
 def _on_suite(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[IsComplete, Evaluate]:
-    """Return functions for the scenarios of a suite: whether an evaluation is complete, and one that makes it."""
+    """Return functions for a suite: one that checks whether an evaluation is complete, and one that evaluates."""
     scenarios = make_set(suite.name, world, suite.episodes, suite.seed)
 
     def is_complete(content: dict[str, Any]) -> bool:
@@ -294,7 +294,7 @@ def _on_suite(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[I
 
 
 def _on_seeded(suite: Suite, device: torch.device) -> tuple[IsComplete, Evaluate]:
-    """Return the same functions for seeded episodes; of an environment that tells no success, returns are saved."""
+    """Return the functions of _on_suite for seeded episodes; returns are saved if success is not reported."""
     assert suite.episodes is not None and suite.seed is not None
     count, seed = suite.episodes, suite.seed
 

@@ -40,7 +40,7 @@ _TYPES = (None, "builtins.tuple", "builtins.list", "builtins.dict")
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether inputs or outputs are only tuples, lists and dictionaries; PyTorch imports other types."""
+    """Return True if a tree spec has only tuples, lists and dicts, else raise ValueError; PyTorch imports others."""
 
     def check_node(part: dict[str, Any]) -> dict[str, Any]:
         if "__enum__" in part or part.get("type") not in _TYPES:
@@ -103,10 +103,10 @@ def _content(path: Path, harmless: Callable[[str, bytes], bool]) -> io.BytesIO:
 
     Args:
         path: file to read.
-        harmless: returns whether an entry of a name and content is harmless, or raises.
+        harmless: function that returns whether an entry with a name and content is harmless; it may also raise.
 
     Raises:
-        ConfigError: see program.
+        ConfigError: when an entry is not harmless, or the file cannot be read.
     """
     require_archive(path, "an exported file", _LARGEST)
     copy = io.BytesIO()
@@ -114,11 +114,11 @@ def _content(path: Path, harmless: Callable[[str, bytes], bool]) -> io.BytesIO:
         with zipfile.ZipFile(path) as source, zipfile.ZipFile(copy, "w") as target:
             for entry in source.infolist():
                 content = source.read(entry)
-                # PyTorch finds entries whatever the case of their names.
+                # PyTorch ignores the case of the names of entries.
                 if not harmless(entry.filename.lower(), content):
                     raise ValueError
                 target.writestr(entry.filename, content)
-    except Exception as error:  # damaged bytes can lead anywhere
+    except Exception as error:  # damaged bytes may raise any error
         text = "damaged, or does more than compute, and is not loaded"
         raise ConfigError(f"{path}: {text}") from error
     copy.seek(0)

@@ -23,7 +23,7 @@ _MOST_EXAMPLES, _MOST_TOLERANCE = 100, 0.01
 
 
 def check_file(path: Path) -> tuple[int, float]:
-    """Compare outputs with those of the contract in the same folder.
+    """Compare the outputs of a file with the examples of the contract in the same folder.
 
     Args:
         path: exported file, on which the examples are tried one by one; or ``.json`` with the outputs of another
@@ -61,7 +61,7 @@ def load_checked(path: Path) -> Call:
     """Return the network in an exported file after checking the examples of its contract.
 
     Raises:
-        ConfigError: see check_file.
+        ConfigError: when there is no such contract, or the file cannot be used or differs from it; see check_file.
     """
     examples = _examples_of(path)
     call = _load(path, examples)
@@ -70,10 +70,10 @@ def load_checked(path: Path) -> Call:
 
 
 def _compare(path: Path, outputs: dict[str, Tensor], examples: _Examples) -> float:
-    """Return the largest difference from the examples.
+    """Return the largest difference between outputs and those of the examples, as a share of 1 + |output|.
 
     Raises:
-        ConfigError: when it exceeds the tolerance of the contract.
+        ConfigError: when the difference exceeds the tolerance of the contract, or an output has another shape.
     """
     difference = 0.0
     for name, output in outputs.items():
@@ -97,7 +97,7 @@ class _Examples(NamedTuple):
 
     inputs: dict[str, Tensor]
     outputs: dict[str, Tensor]
-    """Outputs with the action, by name."""
+    """Outputs by name, and the action as the last one."""
     entries: int
     """Number of inputs that are entries of the observation."""
     tolerance: float
@@ -151,7 +151,7 @@ def _check_hash(path: Path, expected: Any) -> None:
 
 
 def _read_outputs(path: Path, examples: _Examples) -> dict[str, Tensor]:
-    """Return the outputs that another program wrote.
+    """Return the outputs by name in a JSON file that another program wrote.
 
     Raises:
         ConfigError: when an output is missing or not numeric.

@@ -1,7 +1,7 @@
 """Export of policies to files that do not need this project; every file is checked after writing.
 
 All formats compute in float64, ONNX optionally in float32. They take raw observations and return ``Agent.outputs``. A
-JSON contract beside them describes inputs and outputs.
+JSON contract in the same folder describes inputs and outputs.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Deployed(nn.Module):
         return outputs if len(outputs) > 1 else outputs[0]
 
     def outputs(self, *inputs: Tensor) -> Tensors:
-        """Return the outputs as a tuple."""
+        """Return the outputs for the inputs as a tuple, even if there is only one."""
         return as_tuple(self(*inputs))
 
     def outputs_and_action(self, *inputs: Tensor) -> Tensors:
@@ -102,11 +102,11 @@ class Deployed(nn.Module):
         return [*self.agent.output_meanings, SELECTED]
 
     def observations(self, count: int, seed: int = 0) -> Observation:
-        """Return random observations [B] of the typical magnitude of the world's, in float64.
+        """Return random observations [B] of the magnitudes that are typical of the environment, in float64.
 
         Args:
-            count: number B of observations.
-            seed: seed of the draw; the first observation is all zeros.
+            count: number B of observations; the first one is all zeros.
+            seed: seed of the random numbers.
         """
         options: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed), "dtype": torch.float64}
         observation: Observation = {}
@@ -131,7 +131,7 @@ class Deployed(nn.Module):
         return observation
 
     def inputs(self, count: int, seed: int = 0) -> tuple[Tensor, ...]:
-        """Return ``observations`` in the network's dtype, and the further inputs of agents that have some."""
+        """Return random observations in the network's dtype, and further inputs if the agent has some."""
         drawn = {name: value.to(self.dtype) for name, value in self.observations(count, seed).items()}
         return (*drawn.values(), *self.agent.extra_inputs(drawn).values())
 
@@ -193,7 +193,7 @@ def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
             output_names=network.output_names,
             custom_translation_table=_translations(network.dtype),
         )
-    assert program is not None  # dynamo=True gives one
+    assert program is not None  # dynamo=True returns a program
     content: bytes = program.model_proto.SerializeToString()
     return content
 
@@ -209,7 +209,7 @@ def _translations(dtype: torch.dtype) -> dict[Any, Any]:
         return op.CastLike(op.Atan(op.Cast(self, to=1)), self)
 
     def scalar_tensor(s, dtype=1, layout="", device="", pin_memory=False):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-        # The exporter rounds numbers to float32, and pi in float32 is not pi.
+        # The exporter rounds numbers such as pi to float32, which is not exact enough.
         return op.Constant(value=tensor(number(s)))
 
     aten = torch.ops.aten
@@ -230,11 +230,11 @@ FORMATS = {
 def export(
     loaded: LoadedPolicy, out: Path, formats: list[str], onnx_dtype: torch.dtype = torch.float64
 ) -> dict[str, Any]:
-    """Write a policy in some formats, check every file, and write the contract.
+    """Write a policy in the given formats, check every file, and write the contract.
 
     Args:
         loaded: policy to export.
-        out: folder, which is created if it is missing.
+        out: folder of the files, which is created if it is missing.
         formats: names from FORMATS; duplicates are written once.
         onnx_dtype: dtype of an ONNX file, float64 or float32; other formats compute in float64.
 
@@ -250,7 +250,7 @@ def export(
     for name in dict.fromkeys(formats):
         kind, dtype = FORMATS[name], onnx_dtype if name == "onnx" else torch.float64
         network = Deployed(loaded.agent, dtype)
-        # For a user's package.module:Class the class, as file names should have no colon.
+        # Of a user's package.module:Class, only the class is used, as file names should not have a colon.
         path = out / kind.name(agent_type.rpartition(":")[2])
         write_atomically(path, kind.make(network, network.inputs(CHECKS)))
         difference = check(path, loaded.agent, dtype)
@@ -268,7 +268,7 @@ def export(
 
 
 def _add_runtime(folder: Path) -> None:
-    """Copy the runtime on board, which needs neither torch nor this project."""
+    """Copy the runtime for boats to a folder; it needs neither torch nor the rest of this project."""
     make_folder(folder)
     for module in sorted(Path(boat.__file__).parent.glob("*.py")):
         write_atomically(folder / module.name, module.read_bytes())
@@ -282,10 +282,10 @@ def _format_contract(contract: dict[str, Any]) -> str:
 
 
 def check(path: Path, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> float:
-    """Return the largest difference of a file from the agent on random observations, as a batch and single.
+    """Check a file against its agent on random observations, as a batch and single, and return the difference.
 
     Args:
-        path: file, which is deleted when it fails.
+        path: exported file, which is deleted if the check fails.
         agent: agent that was exported.
         dtype: dtype of the file.
 
@@ -302,13 +302,13 @@ def check(path: Path, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> 
     expected = exact.outputs_and_action(*inputs)
     outputs = call(*inputs)
     single = call(*(tensor[-1:] for tensor in inputs))
-    # Only some formats give the action, which is last.
+    # Only some formats return the action, which is the last output.
     pairs = [
         *zip(outputs, expected, strict=False),
         *((output, batch[-1:]) for output, batch in zip(single, expected, strict=False)),
     ]
     difference = max(float((output - reference).abs().max()) for output, reference in pairs)
-    # Also the action that the agent selects from these outputs.
+    # The action that the agent selects from these outputs is compared, too.
     selected = exact.agent.select(dict(zip(exact.output_names, outputs, strict=False)))
     observation = dict(zip(exact.entries, inputs, strict=False))
     pairs.append((selected, copy.deepcopy(agent).cpu().to(dtype).act(observation)))
@@ -432,7 +432,7 @@ def _inputs(network: Deployed, world: WorldConfig | None) -> list[dict[str, Any]
 
 
 def _numbers(agent: Agent[Any]) -> dict[str, Any]:
-    """Return the description of an action in an environment of others."""
+    """Return the description of an action in an external environment."""
     if agent.continuous:
         meaning = "each number from -1 to 1, the lower and the upper bound of the environment"
         return {"rule": agent.selection_rule, "size": agent.spec.action_size, "meaning": meaning}

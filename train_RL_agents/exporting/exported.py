@@ -46,7 +46,7 @@ class FileAgent(nn.Module):
         """Return the outputs of the file for observations [...].
 
         Raises:
-            ConfigError: for another risk level than the file's own.
+            ConfigError: when a risk level is given, because the file has its own.
         """
         require(risk is None, "--risk", "...", "left out for an exported file, which has its own")
         name, entry = next(iter(self.shell.entries.items()))
@@ -61,7 +61,7 @@ class FileAgent(nn.Module):
         }
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
-        """See Agent."""
+        """Return the scores [B, A] of which the highest is selected; None for continuous actions; like Agent.scores."""
         return self.shell.agent.scores(outputs)
 
     def act(self, observation: Observation, risk: Tensor | None = None) -> Tensor:
@@ -82,7 +82,7 @@ def find(name: str, which: str, device: torch.device) -> Contender:
     path = Path(name)
     contract = path.parent / CONTRACT
     content = read_json(contract) if path.is_file() and contract.is_file() else {}
-    # Also a checkpoint may be in the folder of a contract.
+    # A checkpoint may also be in the folder of a contract.
     if f'"{path.name}"' not in json.dumps(content.get("files")):
         return contenders.find(name, which, device)
     call = load_checked(path)

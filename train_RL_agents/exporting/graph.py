@@ -1,7 +1,7 @@
 """Export of a policy to graphs of operators in JSON, which an interpreter of PyTorch's operators can run.
 
 The graphs are those of ``torch.export`` for one observation, in float64. The page of ``marinenav demo`` runs them, so
-that the computation of an agent is written only once, in Python.
+that the computation of an agent is implemented only once, in Python.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _action_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
 
 
 def _return_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
-    """Return quantiles of the return of an action, and its means [B, C] by C critics."""
+    """Return quantiles of the return of an action, and the means [B, C] of its return by C critics, if available."""
     action = inputs.pop("action")
     critics = agent.critic_quantiles(inputs, action)
     if critics is not None:
@@ -55,7 +55,7 @@ def _return_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
 
 
 def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
-    """Return a policy as a dictionary for JSON.
+    """Return the graphs and weights of a policy as a dictionary for JSON.
 
     Args:
         agent: agent, which is copied.
@@ -126,7 +126,7 @@ def _arguments(node: fx.Node) -> list[Any]:
 
 
 def _to_json(value: Any, at: dict[fx.Node, int]) -> Any:
-    """Return an argument for JSON."""
+    """Convert an argument of a node to a value for JSON."""
     if isinstance(value, fx.Node):
         return {"at": at[value]}
     if isinstance(value, list | tuple):
@@ -137,7 +137,7 @@ def _to_json(value: Any, at: dict[fx.Node, int]) -> Any:
 
 
 def _pack_weights(weights: dict[str, Tensor]) -> dict[str, Any]:
-    """Return the weights, concatenated in float32."""
+    """Return the weights for JSON: concatenated in float32 as base64, with names, shapes and offsets."""
     arrays = [weight.numpy().astype("<f4").ravel() for weight in weights.values()]
     offsets = np.cumsum([0, *(len(array) for array in arrays)]).tolist()
     places = zip(weights.items(), offsets, strict=False)

@@ -20,7 +20,7 @@ from train_RL_agents.utils.arrays import LARGEST
 
 Call = Callable[..., Tensors]
 _FATAL = 4
-"""Lowest severity of the messages of ONNX Runtime."""
+"""Lowest severity of the messages that ONNX Runtime prints (fatal errors)."""
 _KINDS = {"tensor(float)": torch.float32}
 """Dtypes by ONNX Runtime's names, for inputs that are not float64."""
 _FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
@@ -34,7 +34,7 @@ def load(path: Path, entries: int) -> Call:
         entries: number of inputs that are entries of the observation.
 
     Raises:
-        ConfigError: when it cannot be read, or could do more than compute.
+        ConfigError: when the file cannot be read, or could do more than compute.
     """
     open_regular(path, "an exported file", LARGEST).close()
     with _without_pickle():
@@ -56,7 +56,7 @@ def _without_pickle() -> Iterator[None]:
 
 @contextmanager
 def quietly(name: str) -> Iterator[None]:
-    """Suppress messages of a part of torch about packages, names and damaged files."""
+    """Suppress warnings, and messages of a logger of torch, about packages, names and damaged files."""
     log = logging.getLogger(name)
     level = log.level
     log.setLevel(logging.ERROR)

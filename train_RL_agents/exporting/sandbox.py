@@ -1,7 +1,7 @@
 """Sandbox for networks in untrusted files: every network runs in a separate process with limits.
 
 ``allowlist`` rejects files that would do more than compute. Other files may still crash their runtime, take all memory
-or not terminate; here this ends a process that does nothing else.
+or not terminate; this then ends only a process that does nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ except ImportError:  # Windows has no such limits
 _LOAD_CPU_SECONDS, _CPU_SECONDS_PER_ROW = 10.0, 0.02
 """CPU-time limits (s) for loading and per row; unused time carries over to later rows."""
 _BYTES, _ROWS = 1536 * 2**20, 256
-"""Memory beside that of the libraries (bytes), and number of rows computed at once."""
+"""Memory in addition to that of the libraries (bytes), and number of rows computed at once."""
 _THREADS = 4
 """Largest number of threads, as every thread needs memory."""
 _LARGEST_REPLY, _LENGTH = 2**28, 8
@@ -73,7 +73,7 @@ class Sandbox:
         """Return the outputs [B, ...] for inputs [B, ...].
 
         Raises:
-            ConfigError: when they cannot be computed within the limits, or have other sizes.
+            ConfigError: when the outputs cannot be computed within the limits, or have unexpected sizes.
         """
         parts = zip(*(tensor.split(_ROWS) for tensor in inputs), strict=True)
         with self._lock:
@@ -107,7 +107,7 @@ class Sandbox:
         except (EOFError, OSError) as error:
             raise ConfigError(f"{self._path}: cannot be run, as it {self._describe_end()}") from error
         except BaseException as error:
-            self._process.kill()  # its next reply would be that to this request
+            self._process.kill()  # its next reply would be the reply to this request
             if not isinstance(error, Exception):
                 raise
             raise ConfigError(f"{self._path}: cannot be run ({first_line(error)})") from error
@@ -135,7 +135,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _send(stream: IO[bytes], content: list[Tensor] | str) -> None:
-    """Write the length of the content, and the content."""
+    """Write the length of the content, then the content, to a stream."""
     file = io.BytesIO()
     torch.save(content, file)
     text = file.getvalue()
@@ -144,7 +144,7 @@ def _send(stream: IO[bytes], content: list[Tensor] | str) -> None:
 
 
 def _receive(stream: IO[bytes]) -> Any:
-    """Return the content that was sent.
+    """Return the content that ``_send`` wrote to a stream.
 
     Raises:
         EOFError: when the sender has ended, or sends too much.
@@ -170,7 +170,7 @@ class _Limits:
         self.allow(0)
 
     def allow(self, rows: int) -> None:
-        """Increase the limit of processor time for a number of rows."""
+        """Increase the limit of CPU time for a number of rows."""
         self._seconds += _CPU_SECONDS_PER_ROW * rows
         if resource is not None:
             _limit(resource.RLIMIT_CPU, math.ceil(self._seconds))

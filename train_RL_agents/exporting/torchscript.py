@@ -1,6 +1,6 @@
 """TorchScript files for C++ planners; only this module uses TorchScript, which PyTorch has deprecated.
 
-A planner calls ``forward`` with a tuple (self_state, objects_state, objects_mask), and for agents with fractions with
+A planner calls ``forward`` with a tuple (self_state, objects_state, objects_mask); agents with quantile fractions take
 these as a second argument.
 """
 
@@ -21,7 +21,7 @@ Tensors = tuple[Tensor, ...]
 
 
 def as_tuple(outputs: Tensor | Tensors) -> Tensors:
-    """Return one or several tensors as a tuple."""
+    """Return the outputs of a network, one or several tensors, as a tuple."""
     return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
@@ -33,7 +33,7 @@ class _Planner(nn.Module):
         self.network = network
 
     def forward(self, observation: Tensors, taus: Tensor | None = None) -> Tensor | Tensors:
-        """Return the outputs, or the only one."""
+        """Return the outputs for an observation, as a tuple if there are several."""
         more = () if taus is None else (taus,)
         outputs: Tensor | Tensors = self.network(*observation, *more)
         return outputs
@@ -71,7 +71,7 @@ def load(path: Path, entries: int) -> Callable[..., Tensors]:
     """Return the network in a file as a function of separate inputs; ``entries`` as in traced.
 
     Raises:
-        ConfigError: see allowlist.script.
+        ConfigError: when the file could do more than compute, or cannot be read; see allowlist.script.
     """
     with _without_deprecation():
         module = torch.jit.load(allowlist.script(path), map_location="cpu")

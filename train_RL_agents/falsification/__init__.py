@@ -1,1 +1,1 @@
-"""Search for encounters in which a policy collides although it need not."""
+"""Search for encounters in which a policy collides although the collision could be avoided."""

@@ -3,8 +3,8 @@
 The own vessel heads north at SPEED, or at SLOW_SHARE of it with weaker thrusters if another vessel overtakes it. Each
 other vessel has a kind of encounter and a behaviour, and five continuous parameters: course, passing distance and
 speed, initial distance, and time from the onset of the behaviour to the closest approach. Without any action it would
-pass the own vessel at the passing distance, at most PASSING, which is the range of the sensors: the encounters are all
-those in which vessels would come in sight of each other.
+pass the own vessel at the passing distance, at most PASSING, which is the range of the sensors; so the encounters are
+all those in which vessels would come in sight of each other.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ COURSE, PASSING_SIDE, PACE, DISTANCE, LEAD = range(5)
 """Indices of the continuous parameters of a vessel."""
 PARAMETERS = 5
 CELLS = len(KINDS) * len(BEHAVIOURS)
-"""Pairs of a kind of encounter and a behaviour, behaviours innermost."""
+"""Number of cells, which are pairs of a kind of encounter and a behaviour; the behaviour changes fastest."""
 MOST_VESSELS = 6
 """Largest number of vessels of an encounter."""
 PASSING = 20.0
 """Largest distance at which a vessel would pass the own one (m), on either side."""
 DISTANCES, LONGEST = (25.0, 40.0), 40.0
-"""Range of the initial distance (m), and the longest time until the closest approach (s), which may shorten it."""
+"""Range of the initial distance (m), which the longest time until the closest approach (s) may shorten."""
 PACES = {"overtaking": (0.2, 0.6), "overtaken": (1.5, 2.5)}
-"""Ranges of the speed of the other vessel by kind: as a share of the speed of the own one where it is overtaken, else
-in m/s."""
+"""Ranges of the speed of the other vessel by kind: if the own vessel overtakes it, as a share of the own speed; if it
+overtakes, in m/s."""
 USUAL_PACES = (1.0, 2.5)
-"""Range of the speed of the other vessel of other kinds (m/s)."""
+"""Range of the speed of the other vessel in all other kinds (m/s)."""
 BEYOND, OWN_BEYOND = 40.0, 20.0
-"""Distance from the closest approach to the goals of the others, and of the last one to that of the own vessel (m)."""
+"""Distances to the goals: of the others from their closest approach, of the own vessel from the last of these (m)."""
 SIDE, SOUTH = 300.0, 110.0
-"""Side of the map, and start of the own vessel from the south (m)."""
+"""Side length of the map, and distance of the own vessel's start from the southern edge (m)."""
 MAX_STEPS = 160
 """Control steps after which an episode ends."""
 PER_SIDE = 4
-"""Number of ranges of a continuous parameter within which failures count as the same."""
+"""Number of equal parts of a continuous parameter's range; failures within one part count as the same."""
 _NAMES = tuple(KINDS)
 _OVERTAKING, _OVERTAKEN = (_NAMES.index(name) for name in ("overtaking", "overtaken"))
 Rows = TypeVar("Rows", bound=tuple[Any, ...])
@@ -81,12 +81,12 @@ class Encounters(NamedTuple):
 
     @property
     def present(self) -> Tensor:
-        """Return which of the other vessels there are, [P, V] bool."""
+        """Return which of the slots of other vessels hold a vessel, [P, V] bool."""
         return torch.arange(self.cell.shape[1]) < self.others[:, None]
 
 
 def joined(several: Sequence[Rows]) -> Rows:
-    """Return all rows of several batches, of encounters or of their outcomes."""
+    """Concatenate several batches of encounters, or of their outcomes."""
     return type(several[0])(*(torch.cat(tensors) for tensors in zip(*several, strict=True)))
 
 
@@ -97,7 +97,7 @@ class Space:
     vessels: int = 3
     """Largest number of vessels, the own one included."""
     behaviours: tuple[str, ...] = BEHAVIOURS
-    """Behaviours of the others, of levels.BEHAVIOURS."""
+    """Possible behaviours of the other vessels, from levels.BEHAVIOURS."""
 
     def __post_init__(self) -> None:
         require(2 <= self.vessels <= MOST_VESSELS, "--vessels", self.vessels, f"from 2 to {MOST_VESSELS}")
@@ -111,7 +111,7 @@ class Space:
 
     @property
     def prior(self) -> Tensor:
-        """Return the probabilities of the cells in random encounters, [CELLS]; allowed ones are equally likely."""
+        """Return the probability [CELLS] of each pair of kind and behaviour in random encounters; 0 if not allowed."""
         allowed = torch.tensor([name in self.behaviours for name in BEHAVIOURS]).repeat(len(KINDS)).double()
         return allowed / allowed.sum()
 
@@ -126,10 +126,10 @@ class Space:
 
 
 class Placed(NamedTuple):
-    """Encounters that are run in one batch."""
+    """Encounters that are run in one batch, as scenarios."""
 
     rows: Tensor
-    """[N] their indices."""
+    """[N] indices of the encounters."""
     world: WorldConfig
     scenarios: Scenario
 
@@ -138,7 +138,7 @@ def place(encounters: Encounters, world: WorldConfig) -> Iterator[Placed]:
     """Yield the encounters as scenarios: those in which the own vessel is fast, and those in which it is slow.
 
     Args:
-        encounters: the encounters.
+        encounters: P encounters.
         world: world from which theirs is derived.
     """
     is_slow = ((encounters.kind == _OVERTAKEN) & encounters.present).any(-1)
@@ -155,7 +155,7 @@ def place(encounters: Encounters, world: WorldConfig) -> Iterator[Placed]:
 
 
 def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenario:
-    """Return the scenarios of encounters, in all of which the own vessel is slow or in none."""
+    """Return the scenarios of encounters; the own vessel is slow in all of them, or in none."""
     unit, kind, present = encounters.unit, encounters.kind, encounters.present
     own_speed = SPEED * SLOW_SHARE if slow else SPEED
     course, speed = _courses(kind, unit[..., COURSE]), _speeds(kind, unit[..., PACE], own_speed)
@@ -193,27 +193,27 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
 
 
 def _courses(kind: Tensor, unit: Tensor) -> Tensor:
-    """Return the courses (rad)."""
+    """Return the courses of vessels (rad) from their kinds and their parameters in [0, 1]."""
     ranges = torch.tensor([*KINDS.values()], dtype=unit.dtype)[kind]
     return (ranges[..., 0] + ranges[..., 1] * (2.0 * unit - 1.0)) * (math.pi / 180.0)
 
 
 def _speeds(kind: Tensor, unit: Tensor, own_speed: float) -> Tensor:
-    """Return the speeds (m/s)."""
+    """Return the speeds of vessels (m/s) from their kinds and their parameters in [0, 1]."""
     ranges = torch.tensor([PACES.get(name, USUAL_PACES) for name in _NAMES], dtype=unit.dtype)[kind]
     value = ranges[..., 0] + (ranges[..., 1] - ranges[..., 0]) * unit
     return torch.where(kind == _OVERTAKING, own_speed * value, value)
 
 
 def signatures(encounters: Encounters, hit: Tensor) -> Tensor:
-    """Return numbers [P, 7] that are the same for encounters that count as one.
+    """Return signatures [P, 7], which are equal for encounters that count as the same.
 
-    They are the number of vessels, kind and behaviour of the vessel that is hit, and the quarters of the ranges
+    A signature is the number of vessels, kind and behaviour of the vessel that is hit, and the quarters of the ranges
     of its course, passing distance, speed and time from the onset.
 
     Args:
-        encounters: the encounters.
-        hit: [P] index of the vessel that is hit among the others.
+        encounters: P encounters.
+        hit: [P] index, among the others, of the vessel that is hit.
     """
     row = torch.arange(len(hit))
     quarter = (PER_SIDE * encounters.unit[row, hit]).to(torch.int64).clamp_max(PER_SIDE - 1)
@@ -224,7 +224,7 @@ def signatures(encounters: Encounters, hit: Tensor) -> Tensor:
 
 
 def describe(encounters: Encounters, hit: Tensor) -> list[str]:
-    """Return each encounter in words: kind and behaviour of the vessel that is hit, and number of vessels."""
+    """Return a description of each encounter: kind and behaviour of the vessel that is hit, and number of vessels."""
     row = torch.arange(len(hit))
     columns = (encounters.kind[row, hit], encounters.behaviour[row, hit], encounters.others)
     return [

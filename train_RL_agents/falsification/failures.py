@@ -1,4 +1,4 @@
-"""The search for failures of a policy: its figures, and the scenarios in which it fails again."""
+"""Search for failures of a policy: figures of the search, and scenarios in which the policy fails again."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from train_RL_agents.falsification.trials import NAME
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 
 POPULATION = 200
-"""Encounters that are run at a time."""
+"""Number of encounters that are run at a time."""
 
 Progress = Callable[[str, int, int], None]
-"""Callback that receives the method and the numbers of episodes and of failures until now."""
+"""Callback that receives the method and the numbers of episodes and of failures so far."""
 Run = Callable[[Encounters, int], Trials]
 """Function that runs encounters with a seed of the measurement noise."""
 
@@ -42,27 +42,28 @@ class Result:
     encounters: Encounters
     """P encounters."""
     trials: Trials
-    """Their outcomes."""
+    """Outcomes of the encounters."""
     seconds: float
-    """Wall time (s)."""
+    """Wall time of the search (s)."""
 
     @property
     def rate(self) -> Estimate:
         """Return the failures per 1,000 episodes, with Wilson's interval.
 
-        For the cross-entropy method it leaves out how much seeds differ: later encounters depend on earlier outcomes.
+        For the cross-entropy method the interval does not include how much seeds differ, because later encounters
+        depend on earlier outcomes.
         """
         count, total = int(self.trials.failed.sum()), len(self.trials.failed)
         return Estimate(*(1000.0 * value for value in (count / total, *wilson_interval(count, total))))
 
     @property
     def distinct(self) -> Tensor:
-        """Return the rows of the first failure of every signature."""
+        """Return the index of the first failure of every signature (see encounters.signatures)."""
         (rows,) = self.trials.failed.nonzero(as_tuple=True)
         return rows[_first_of_each(signatures(self.encounters.rows(rows), self.trials.hit[rows]))]
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures by name, as plain values."""
+        """Return the figures of the search by name, as plain values."""
         failed = self.trials.failed
         rows = failed.nonzero(as_tuple=True)[0]
         vessel = self.trials.hit[rows]
@@ -85,7 +86,7 @@ class Result:
 
 
 def _first_of_each(signature: Tensor) -> Tensor:
-    """Return the index of the first of all equal rows [P, N], ascending."""
+    """Return the index of the first row of each group of equal rows [P, N], ascending."""
     if not len(signature):
         return torch.zeros(0, dtype=torch.int64)
     _, group = signature.unique(dim=0, return_inverse=True)
@@ -102,13 +103,13 @@ def search(
     progress: Progress | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> Result | None:
-    """Search for failures.
+    """Search for failures of a policy.
 
     Args:
         method: name of the search, see METHODS.
         run: function that runs encounters.
         space: encounters to choose from.
-        episodes: budget.
+        episodes: number of encounters to run.
         seed: seed of the search and of the measurement noise.
         progress: callback after every population.
         is_stopped: function that ends the search between two populations.
@@ -121,7 +122,7 @@ def search(
     number = failures = 0
     while number < episodes and not is_stopped():
         asked = searching.ask(min(POPULATION, episodes - number))
-        # Further seeds follow each other, so that every population meets noise of its own.
+        # Seeds follow each other, so that every population has its own noise.
         outcomes = run(asked, (seed + len(encounters) + 1) % LARGEST_SEED)
         searching.tell(asked, outcomes)
         encounters.append(asked)
@@ -136,11 +137,11 @@ def search(
 
 @dataclass(frozen=True)
 class Collisions:
-    """Encounters as episodes of a scenario file."""
+    """Encounters with a collision as episodes of a scenario file."""
 
     episodes: list[Episode]
     labels: list[str]
-    """Description of each."""
+    """Description of each episode."""
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -153,13 +154,13 @@ class Collisions:
 def distinct_collisions(
     results: Sequence[Result], masks: Sequence[Tensor], world: WorldConfig, seed: int
 ) -> Collisions:
-    """Return encounters of searches, one of every signature.
+    """Return the first encounter of every signature among those that searches found.
 
-    Those in which other vessels would touch each other at the start are left out.
+    Encounters in which vessels would touch each other at the start are left out.
 
     Args:
-        results: the searches.
-        masks: [P] bool for each search, its encounters that may be chosen.
+        results: results of the searches.
+        masks: [P] bool mask for each search, of its encounters that may be chosen.
         world: world from which those of the encounters are derived.
         seed: seed of the search, for the record.
     """
@@ -193,14 +194,14 @@ def run_file(
 def reproducible(
     contender: Contender, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
 ) -> tuple[Collisions, Recording | None]:
-    """Return the episodes of a file of which every one fails in its place, and their recording.
+    """Return episodes for a scenario file that all fail at their places in it, and their recording.
 
-    The measurement noise of an episode follows from its place in the file. Episodes that do not fail in theirs are
+    The measurement noise of an episode depends on its place in the file. Episodes that do not fail at their places are
     left out, and the last ones take these places.
 
     Args:
         contender: policy or baseline.
-        collisions: failures.
+        collisions: failures to choose from.
         world: world of the file.
         seed: seed of the measurement noise.
         device: device of the world.

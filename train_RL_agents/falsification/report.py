@@ -30,11 +30,11 @@ from train_RL_agents.utils.files import make_folder, write_atomically
 from train_RL_agents.utils.provenance import versions
 
 SCENARIOS, FIGURES, PAGE = "failures.json", "falsify.json", "failures.html"
-"""Names of the files."""
+"""Names of the files that a search writes."""
 SHOWN, SHOWN_UNAVOIDABLE = 200, 50
-"""Largest numbers of failures and of unavoidable collisions of a page."""
+"""Largest numbers of failures and of unavoidable collisions on a page."""
 OTHER_SEED = 1
-"""Difference of the seed of the noise with which the failures of a file are run once more."""
+"""Number that is added to the seed of the noise when the failures of a file are run once more."""
 COLUMNS = (
     Column("method"),
     Column("episodes", format=","),
@@ -52,18 +52,18 @@ def require_free(folder: Path) -> None:
     """Refuse a folder that has the files of another search.
 
     Raises:
-        ConfigError: when it has.
+        ConfigError: when the folder has one of them.
     """
     for name in (SCENARIOS, FIGURES, PAGE):
         require(not (folder / name).exists(), "--out", str(folder), f"a folder without {name}")
 
 
 def print_table(name: str, results: Sequence[Result], space: Space) -> None:
-    """Print the figures of the searches, and how often one finds failures beside the other.
+    """Print the figures of the searches, and how many times as many failures one finds as random encounters.
 
     Args:
         name: name of the policy.
-        results: the searches.
+        results: results of the searches.
         space: encounters that were searched.
     """
     rows = [{"method": result.method, **result.figures()} for result in results]
@@ -81,7 +81,7 @@ def print_table(name: str, results: Sequence[Result], space: Space) -> None:
 def advantage(results: Sequence[Result]) -> float | None:
     """Return the ratio of the failures per episode of the cross-entropy method to those of random encounters.
 
-    It is None without both, or without random failures.
+    It is None if one of the two is missing, or if random encounters have no failure.
     """
     by_method = {result.method: result.rate.value for result in results}
     if not by_method.get("random") or "cross-entropy" not in by_method:
@@ -103,7 +103,7 @@ def write_files(
     Args:
         folder: folder of the files, which is made if needed.
         contender: policy or baseline.
-        results: the searches.
+        results: results of the searches.
         space: encounters that were searched.
         world: world of the policy.
         seed: seed of the searches, and of the noise in the file.
@@ -151,7 +151,7 @@ def write_files(
 
 
 def _views(recording: Recording | None, mark: str, most: int) -> list[EpisodeView]:
-    """Return the first collisions of a recording for a page, each marked in its title."""
+    """Return views of the first collisions in a recording for a page, with a mark in the title of each."""
     if recording is None:
         return []
     marked = replace(recording, groups=tuple(f"{mark}: {label}" for label in recording.groups))

@@ -15,15 +15,15 @@ from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.falsification.encounters import Encounters, Space, joined, signatures
 
 ELITE = 20
-"""Number of encounters of the elite while fewer failures are known."""
+"""Number of encounters with the smallest clearance that are in the elite while fewer failures are known."""
 SPREAD = 0.06
-"""Standard deviation of the continuous parameters around an encounter of the elite."""
+"""Standard deviation of the continuous parameters, each in [0, 1], around an encounter of the elite."""
 CHANGE, EXPLORE = 0.03, 0.05
 """Probability that a behaviour is replaced by a random one, and share of random encounters."""
 POWER = 4
-"""Exponent of the share of failures, of encounters that count as one (see encounters.signatures), in their weight."""
+"""Exponent of the share of failures in the weight of encounters with the same signature (see encounters.signatures)."""
 UNAVOIDABLE = 10.0
-"""Score of unavoidable collisions, which are not searched for (m)."""
+"""Clearance as which unavoidable collisions count (m), so that they are not searched for."""
 
 
 class Trials(NamedTuple):
@@ -36,7 +36,7 @@ class Trials(NamedTuple):
     unavoidable: Tensor
     """[P] bool: no manoeuvre avoids the collision once the misbehaviour could be observed; see avoidance."""
     unavoidable_at_sight: Tensor
-    """[P] bool: no manoeuvre avoids it from the first sight of a vessel on."""
+    """[P] bool: no manoeuvre avoids the collision even from the first sight of a vessel on."""
     hit: Tensor
     """[P] int64 index, among the others, of the vessel that came closest."""
 
@@ -51,17 +51,17 @@ class Trials(NamedTuple):
 
 
 class Search(Protocol):
-    """Search for encounters."""
+    """Search that proposes encounters and receives their outcomes."""
 
     def ask(self, episodes: int) -> Encounters:
-        """Return encounters to run."""
+        """Return a number of encounters to run."""
 
     def tell(self, encounters: Encounters, trials: Trials) -> None:
-        """Take the outcomes of the encounters that ``ask`` returned last."""
+        """Receive the outcomes of the encounters that ``ask`` returned last."""
 
 
 class RandomSearch:
-    """Random encounters.
+    """Search that proposes random encounters.
 
     Args:
         space: encounters to choose from.
@@ -72,21 +72,21 @@ class RandomSearch:
         self._space, self._generator = space, torch.Generator().manual_seed(seed)
 
     def ask(self, episodes: int) -> Encounters:
-        """See Search."""
+        """Return random encounters to run."""
         return self._space.draw(episodes, self._generator)
 
     def tell(self, encounters: Encounters, trials: Trials) -> None:
-        """Learn nothing; see Search."""
+        """Do nothing, because a random search does not learn from outcomes."""
 
 
 class CrossEntropy:
     """Cross-entropy method (Rubinstein 1999) with a kernel density estimate of the elite.
 
-    The elite are all failures; if they are few, the encounters with the smallest clearance beside them. Encounters are
-    drawn around one of the elite: continuous parameters from normal distributions, reflected at the ends of the ranges,
-    and now and then another behaviour. Encounters that count as one (see encounters.signatures) weigh as much as the
-    share of them that fail, to the power of POWER, however many fail, so that not one failure is found a thousand
-    times. The first population is random, and so is a share of others.
+    The elite are all failures and, if these are few, the encounters with the smallest clearance. Encounters are drawn
+    around one of the elite: continuous parameters from normal distributions, reflected at the ends of the ranges, and
+    with a small probability another behaviour. All encounters with the same signature (see encounters.signatures)
+    together weigh as much as the share of them that fail, to the power of POWER, however many fail, so that the same
+    failure is not found a thousand times. The first population is random, and so is a share of the later ones.
 
     Args:
         space: encounters to choose from.
@@ -98,7 +98,7 @@ class CrossEntropy:
         self._seen: list[tuple[Encounters, Trials]] = []
 
     def ask(self, episodes: int) -> Encounters:
-        """See Search."""
+        """Return encounters to run, drawn around those of the elite; the first population is random."""
         drawn, generator = self._space.draw(episodes, self._generator), self._generator
         if not self._seen:
             return drawn
@@ -116,11 +116,11 @@ class CrossEntropy:
         )
 
     def tell(self, encounters: Encounters, trials: Trials) -> None:
-        """See Search."""
+        """Store the outcomes of the encounters that ``ask`` returned last."""
         self._seen.append((encounters, trials))
 
     def _weights(self, encounters: Encounters) -> Tensor:
-        """Return how often each of the encounters seen is to be drawn around, [P], up to a factor."""
+        """Return the probabilities [P], up to a factor, with which encounters are drawn around each one seen so far."""
         trials = joined([seen for _, seen in self._seen])
         failed = trials.failed.double()
         _, group, total = signatures(encounters, trials.hit).unique(dim=0, return_inverse=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""Runs of encounters, each population in as few batches as there are worlds."""
+"""Runs of encounters, with one batch for each world that a population needs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from train_RL_agents.falsification.encounters import Encounters, place
 from train_RL_agents.falsification.searches import Trials
 
 NAME = "falsify"
-"""Name of the sets of encounters."""
+"""Name of the scenario sets that encounters are run in."""
 TOUCH = 1e-6
-"""Least overlap of the hulls in a collision (m)."""
+"""Smallest overlap of the hulls in a collision (m)."""
 
 
 def run_encounters(
@@ -26,7 +26,7 @@ def run_encounters(
 
     Args:
         contender: policy or baseline that steers the own vessel.
-        encounters: the encounters.
+        encounters: P encounters.
         world: world from which theirs are derived.
         seed: seed of the measurement noise.
         device: device of the world.
@@ -45,7 +45,7 @@ def run_encounters(
 
 
 def clearance(recording: Recording) -> tuple[Tensor, Tensor]:
-    """Return the smallest distance of the own vessel's hull to another [E] (m), and the index of that among the others.
+    """Return the smallest gap [E] of the own vessel's hull to another (m), and that vessel's index among the others.
 
     Vessels count up to the frame in which they end.
     """

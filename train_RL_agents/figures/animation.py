@@ -19,10 +19,10 @@ from train_RL_agents.utils.files import write_atomically
 
 
 def require_ffmpeg() -> None:
-    """Check that videos can be written.
+    """Check that ffmpeg, which writes videos, is available.
 
     Raises:
-        ConfigError: if a package or the program is missing.
+        ConfigError: if ffmpeg or a package is missing.
     """
     need("imageio", "plot")
     try:
@@ -43,7 +43,7 @@ def write_animation(scene: Scene, folder: Path, name: str, speed: float) -> list
         speed: seconds of the episode per second of the animation.
 
     Raises:
-        ConfigError: if they cannot be written.
+        ConfigError: if the files cannot be written.
     """
     frames = map(scene.image, range(scene.view.frames))
     return write_frames(frames, speed / scene.view.dt, folder, name)
@@ -59,7 +59,7 @@ def write_frames(frames: Iterable[NDArray[np.uint8]], rate: float, folder: Path,
         name: name of the files without suffix.
 
     Raises:
-        ConfigError: if they cannot be written.
+        ConfigError: if the files cannot be written.
     """
     require_ffmpeg()
     imageio, ffmpeg = need("imageio.v2", "plot"), need("imageio_ffmpeg", "plot")

@@ -1,4 +1,4 @@
-"""The certificate of a policy: all suites of the benchmark on one page that needs nothing else."""
+"""Certificate of a policy: one self-contained HTML page with all suites of the benchmark."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ _SHOWN = {
 }
 """Figures of compliance that are shown, with their titles."""
 _WITH_INTERVAL = ("rules_kept", "all_kept", "avoided", "hours_per_broken_rule")
-"""Those that are shown with their intervals."""
+"""Figures of compliance that are shown with their intervals."""
 _MEANINGS = RULES_COLUMNS | ENCOUNTER_COLUMNS | UNRULY_COLUMNS | RATE_COLUMNS
-"""Meanings of figures of compliance."""
+"""Meanings of the figures of compliance by name."""
 _MOST_ROWS = 12
-"""Groups of a suite that have a row each."""
+"""Largest number of groups of a suite that have a row each."""
 _TEN = 10
 """Seconds between two dots of a track."""
 _WEAKEST = 3
-"""Groups of suites with the least success that have a tile each."""
+"""Number of the groups with the least success that have a tile each."""
 
 
 def write_page(entry: Entry) -> str:
-    """Return the page of an entry.
+    """Return the certificate of an entry.
 
     Args:
         entry: results of the policy.
@@ -97,7 +97,7 @@ def _range(value: Estimate, bound: float | None = None) -> Markup:
 
 
 def _threshold_rows(values: Iterable[Estimate | None]) -> Iterator[dict[str, str]]:
-    """Make a row for each threshold, with the value measured."""
+    """Yield a row for each threshold, with the measured value."""
     for threshold, value in zip(THRESHOLDS, values, strict=True):
         is_share, bound = threshold.figure != "avg_time", threshold.bound
         digits = ".3f" if is_share else ".1f"
@@ -120,11 +120,11 @@ _LEADING_TILES = (
     ("imazu_ntnu_own", "situations", "Imazu's problems (NTNU) without a collision, own vessel alone"),
     ("encounters_own", "weakest", "random encounters without a collision, own vessel alone, weakest kind"),
 )
-"""Suites and names of the leading columns that have tiles, with the titles of these."""
+"""Suite, name of the column and title of each tile with a leading figure."""
 
 
 def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
-    """Yield title, value and interval of the rates and of the others' suites that an entry has."""
+    """Yield title, value and interval of each tile with a leading figure that an entry has."""
     columns = {column.name: column for column in LEADING_COLUMNS}
     for suite, name, title in _LEADING_TILES:
         if suite in entry.suites:
@@ -133,14 +133,14 @@ def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
 
 
 def _leading(entry: Entry) -> str:
-    """Make the table of the leading figures and a list of what its columns mean."""
+    """Return the table of the leading figures, with a list of what its columns mean."""
     items = "".join(f"<dt>{escape(c.title)}</dt><dd>{escape(c.meaning)}</dd>" for c in LEADING_COLUMNS)
     meanings = f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n"
     return leading_table(entry).html("Rates and situations of others") + meanings
 
 
 def _tiles(entry: Entry, values: Sequence[Estimate | None]) -> Iterator[str]:
-    """Make large figures: rates, others' situations, passes, success on the published levels, the weakest groups."""
+    """Yield tiles: rates, external situations, passed thresholds, success on the published levels, weakest groups."""
 
     def tile(title: str, value: str, ends: str = "") -> str:
         return f"<div><dt>{title}</dt><dd>{value}<small>{ends}</small></dd></div>"
@@ -160,7 +160,7 @@ def _tiles(entry: Entry, values: Sequence[Estimate | None]) -> Iterator[str]:
 
 
 def _weakest(entry: Entry) -> list[tuple[str, Estimate]]:
-    """Name the groups of suites with the least success; a suite of many groups counts as one."""
+    """Return names and success rates of the groups with the least success; a suite of many groups counts as one."""
     shares = []
     for suite, result in entry.suites.items():
         several = 1 < len(result.groups) <= _MOST_ROWS
@@ -199,9 +199,9 @@ _DUTIES = (
 
 
 def _suite(name: str, result: SuiteResult) -> str:
-    """Make figures by group, then compliance, duties and tracks where there are any."""
+    """Return the section of a suite: figures by group, then compliance, duties and tracks where there are any."""
     description = SUITES[name].about if name in SUITES else ""
-    # Of very many groups, a table has none but the last row.
+    # If a suite has very many groups, its tables have only the overall row.
     shown = [group for group in result.table if group == OVERALL or len(result.groups) <= _MOST_ROWS]
     figures = [{"group": group, **result.table[group], **result.estimates(group)} for group in shown]
     compliance = [{"group": group, **row} for group, row in result.compliance.items() if group in shown]
@@ -231,7 +231,7 @@ def _broken_rate(result: SuiteResult, role: str) -> dict[str, float | None]:
 
 
 def _meanings(result: SuiteResult) -> str:
-    """List what the columns mean, folded."""
+    """Return a folded list of what the columns mean."""
     compliance = next(iter(result.compliance.values()), {})
     meanings = COLUMNS | {_SHOWN[name]: _MEANINGS[name] for name in compliance if name in _SHOWN}
     items = "".join(
@@ -246,7 +246,7 @@ def _meanings(result: SuiteResult) -> str:
 
 
 def _sheet(result: SuiteResult) -> str:
-    """Draw the first episode of each group, as small pictures."""
+    """Draw the first episode of each group in small pictures; nothing if the result has no tracks."""
     if not result.tracks:
         return ""
     figures = []
@@ -268,7 +268,7 @@ def _sheet(result: SuiteResult) -> str:
 
 
 def _tracks(paths: Sequence[tuple[float, ...]], label: str, hit: bool) -> str:
-    """Draw paths, east to the right."""
+    """Draw the paths of the vessels of an episode, with east to the right."""
     points = [np.reshape(path, (-1, 2))[:, ::-1] * (1.0, -1.0) for path in paths]
     path = np.concatenate(points)
     middle, side = (path.min(0) + path.max(0)) / 2, max(float(np.ptp(path, 0).max()), 1.0) * 1.12
@@ -290,7 +290,7 @@ def _tracks(paths: Sequence[tuple[float, ...]], label: str, hit: bool) -> str:
 
 
 def _sources(entry: Entry) -> str:
-    """List seeds, hashes and versions."""
+    """Return the tables of seeds, hashes and versions."""
     suites = []
     for name, result in entry.suites.items():
         fixed = FROZEN | OPTIONAL

@@ -1,7 +1,7 @@
-"""Runs as rows, and tables of them: curves over seeds, success by level, and who is better; numbers only.
+"""Runs as rows, and tables of runs: curves over seeds, success by level, and comparisons of groups; numbers only.
 
 A run's rows are the episodes of its evaluations. They are read from run folders, from ``evaluations.npz`` files as the
-field and stable-baselines3 write them, and, for the comparison by level, from what ``marinenav evaluate --json``
+field and stable-baselines3 write them, and, for the comparison by level, from files that ``marinenav evaluate --json``
 writes.
 """
 
@@ -42,29 +42,29 @@ METRICS = {
     "time": "travel time (s)",
     "energy": "energy (N s)",
 }
-"""Metrics of curves. Time and energy are means over successful episodes."""
+"""Metrics of learning curves, with their labels. Time and energy are means over successful episodes."""
 AXES = {"steps": "environment steps", "minutes": "wall time (min)"}
-"""Axes of curves."""
+"""Horizontal axes of learning curves, with their labels."""
 _KEYS = {
     "success": (STORED["success"],),
     "return": (STORED["returns"], "results"),
     "time": (STORED["time"],),
     "energy": (STORED["energy"],),
 }
-"""Names of the metrics in evaluations.npz; stable-baselines3 calls returns results."""
+"""Names of the metrics in evaluations.npz; stable-baselines3 stores returns as ``results``."""
 _WHAT = "a file of evaluations"
 LARGEST = 64 * 2**20
-"""Bytes that the arrays which are read may have, also unpacked."""
+"""Largest size of the arrays that are read (bytes), also after they are unpacked."""
 _MOST = 10_000_000
-"""Episodes that a file of figures may be about."""
+"""Largest number of episodes in a file of figures."""
 _THRESHOLDS = 101
-"""Points of a performance profile."""
+"""Number of points of a performance profile."""
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Run:
-    """The rows of one run: N evaluations of K episodes each."""
+    """Rows of one run: N evaluations of K episodes each."""
 
     agent: str
     """Name of the agent."""
@@ -73,7 +73,7 @@ class Run:
     axes: dict[str, Array]
     """Positions [N] of the evaluations, by name from AXES."""
     episodes: dict[str, Array]
-    """[N, K] by metric; nan where an episode does not count."""
+    """[N, K] values by metric; nan where an episode does not count."""
     groups: Sequence[str] = ()
     """[K] name of each episode's level or group; empty if they are not known."""
     unread: str = ""
@@ -105,7 +105,7 @@ Groups = dict[str, list[Run]]
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
-    """Read runs.
+    """Read the runs in folders and files.
 
     Args:
         paths: run folders, training folders with several, folders of training folders, ``latest``
@@ -194,7 +194,7 @@ def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
 
 
 def _made_in(folder: Path) -> str:
-    """Return the folder above ``AGENT_TIME/seed_N``, where it is such a run; else its own name."""
+    """Return the name of the folder above ``AGENT_TIME/seed_N`` if a run has such a path; else that of its folder."""
     full = folder.resolve()
     timed = re.match(r"training_|.+_\d{4}(-\d\d){5}", full.parent.name)
     return full.parents[1].name if timed else full.name
@@ -220,7 +220,7 @@ def _minutes(table: Path, count: int) -> dict[str, Array]:
 
 
 def _groups(settings: dict[str, Any], episodes: int) -> list[str]:
-    """Return the level of each episode; levels lie one after another in an evaluation."""
+    """Return the name of the level of each episode, in the order of an evaluation; empty if levels are not known."""
     schedule = settings.get("eval_schedule")
     counts = _scenarios(schedule) if isinstance(schedule, dict) else None
     if not (isinstance(counts, list) and all(map(is_count, counts)) and sum(counts) == episodes):
@@ -229,7 +229,7 @@ def _groups(settings: dict[str, Any], episodes: int) -> list[str]:
 
 
 def _scenarios(schedule: dict[str, Any]) -> Any:
-    """Return the scenarios of each level, which files of the original project have as a column."""
+    """Return the number of scenarios of each level; files of the original project list it apart from the levels."""
     levels = schedule.get("levels")
     if not isinstance(levels, list):
         return schedule.get("num_episodes")
@@ -237,7 +237,7 @@ def _scenarios(schedule: dict[str, Any]) -> Any:
 
 
 def _read_figures(path: Path) -> Run:
-    """Read what ``marinenav evaluate --json`` wrote: no curve, but levels."""
+    """Return the run in a file of ``marinenav evaluate --json``, which has figures by level, but no curve."""
     content = read_json(path)
     setting, figures = content.get("setting"), content.get("figures")
     agent = setting.get("agent_type") if isinstance(setting, dict) else None
@@ -256,7 +256,7 @@ def _read_figures(path: Path) -> Run:
 
 
 def _is_row(item: tuple[str, Any]) -> bool:
-    """Return whether this is the name of a level with its figures."""
+    """Return whether an item is the name of a level with its figures."""
     name, row = item
     if not (is_text(name) and isinstance(row, dict)):
         return False
@@ -275,7 +275,7 @@ def grouped(runs: Iterable[Run], by: str) -> Groups:
 def overlapping(groups: Groups) -> tuple[Groups, list[str]]:
     """Return groups without runs that end before the others of their group begin.
 
-    A curve is drawn where all of its runs are, and there would be nothing left of it.
+    A curve is drawn only where all of its runs have evaluations, so nothing would be left of a curve with such runs.
 
     Returns:
         The groups, and a sentence for each that lost runs.
@@ -309,8 +309,8 @@ class Curve(NamedTuple):
 def curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Curve | None:
     """Return the mean of a metric over runs, with a band.
 
-    Between evaluations the last one holds. The band is a bootstrap over runs and, within each,
-    over episodes, so that it says something of a single run, too. It goes as far as all runs do.
+    Between evaluations the value of the last one holds. The band is a bootstrap over runs and, within
+    each, over episodes, so that even a single run has one. The curve covers the range that all runs cover.
 
     Args:
         runs: runs of one group.
@@ -319,7 +319,7 @@ def curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Cur
         points: largest number of values of x.
 
     Returns:
-        None where no run has both.
+        The curve; None if no run has both the axis and the metric.
     """
     having = [run for run in runs if axis in run.axes and metric in run.episodes]
     if not having:
@@ -339,7 +339,7 @@ def curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Cur
 def counts_of(groups: Iterable[Sequence[Run]]) -> list[Counts]:
     """Return successes and episodes [N, M, 2] of each group on the levels that all runs have.
 
-    Overall figures count only where there are no common levels; M is 0 where there is nothing.
+    Overall figures count only if there are no common levels; M is 0 if the runs have nothing in common.
     """
     levels = [[run.levels for run in group] for group in groups]
     common = set.intersection(*(set(run) for group in levels for run in group)) if any(levels) else set()
@@ -351,7 +351,7 @@ def counts_of(groups: Iterable[Sequence[Run]]) -> list[Counts]:
 
 
 def improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
-    """Estimate the probability that a run of one group does better than one of another on a level.
+    """Estimate the probability that a run of one group has more success on a level than a run of another group.
 
     Returns:
         Probability and the ends of its 95% interval; None without common levels.
@@ -369,7 +369,7 @@ def difference(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate:
 
 
 def curve_table(groups: Groups) -> Rows:
-    """Return every point of every curve."""
+    """Return a row for every point of every learning curve."""
     rows = []
     for (name, runs), axis, metric in product(groups.items(), AXES, METRICS):
         if (line := curve(runs, axis, metric)) is not None:
@@ -406,7 +406,7 @@ def improvement_table(groups: Groups) -> Rows:
 
 
 def difference_table(groups: Groups) -> Rows:
-    """Return the paired difference of success of every pair of groups, all of whose runs have the same episodes."""
+    """Return the paired difference in success of every two groups; all runs must have the same episodes."""
     return _pair_table(groups, "difference", difference)
 
 

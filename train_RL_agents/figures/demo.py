@@ -41,7 +41,7 @@ SCENARIOS = (
     ("imazu", 1, "Imazu's problems of up to four vessels"),
     ("currents", 5, "Currents: {group}"),
 )
-"""Suites of the page, number of episodes in their groups (None: default), and title of the list."""
+"""Suites of the page, number of episodes per group (None: default), and title of the list of each."""
 FIRST = ("currents", 0)
 """First scenario of the page: suite, and index of the episode."""
 _STARTS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust", "obstacles", "cores")
@@ -56,16 +56,16 @@ def write_page(
     scale: float,
     are_returns: bool = True,
 ) -> str:
-    """Return the page as HTML.
+    """Return the demo page of a policy as HTML.
 
     Args:
         title: name of the policy.
         config: world in which the policy was trained.
         policy: graphs and weights of the policy, see exporting.graph.
-        continuous: true if its actions are continuous.
-        risk: its risk setting, if it has one.
-        scale: factor on rewards in its estimates.
-        are_returns: true if the scores of its actions are returns, false for logits.
+        continuous: true if the policy's actions are continuous.
+        risk: risk setting of the policy; None if it has none.
+        scale: factor by which rewards are scaled in the policy's estimates.
+        are_returns: true if the policy's scores of actions are returns, false for logits.
 
     Raises:
         ConfigError: if the policy uses an operator that the page does not have.
@@ -97,7 +97,7 @@ def operators_of(policy: dict[str, Any]) -> set[str]:
 
 
 def known_operators() -> set[str]:
-    """Return the operators of the page by their names in ATen."""
+    """Return the names (in ATen) of the operators that the page has."""
     table = read_part("tensors.js").partition("const OPERATORS = {")[2].partition("\n  };")[0]
     return set(re.findall(r"^    (\w+)[:,]", table, re.MULTILINE))
 

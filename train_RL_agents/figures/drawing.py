@@ -1,4 +1,4 @@
-"""Figures of recorded episodes: scenes of animations and stills, and overviews."""
+"""Figures of recorded episodes: scenes for animations and stills, and overviews."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def draw_zone(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Ar
 
 
 def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
-    """Return the handles and labels of the legend of an animation."""
+    """Return the handles and labels of the legend of an animation with plots of a vessel."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -257,7 +257,7 @@ def check_picture(path: Path) -> None:
     """Check that the suffix of a picture's path is a supported format.
 
     Raises:
-        ConfigError: if it is not, or matplotlib is missing.
+        ConfigError: if the format is not supported, or matplotlib is missing.
     """
     formats = need("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg.filetypes
     suffix = path.suffix.removeprefix(".").lower()
@@ -282,7 +282,7 @@ def draw_overview(views: Sequence[EpisodeView]) -> Figure:
     """Return a figure of the tracks of several episodes side by side.
 
     Raises:
-        ConfigError: if there are too many.
+        ConfigError: if there is no episode, or if there are too many.
     """
     count = len(views)
     require(1 <= count <= MOST_PANELS, "--overview", count, f"from 1 to {MOST_PANELS} episodes")

@@ -37,7 +37,7 @@ class EpisodeView(Voyage):
     seen: Flags
     """[T+1, R, K] true if the slot holds an object; false in the last frame, in which no vessel acts."""
     rule: Whole
-    """[T+1, R] NO_RULE, CROSSING or HEAD_ON: rule of the sea that requires to give way."""
+    """[T+1, R] NO_RULE, CROSSING or HEAD_ON: rule of the sea that requires the vessel to give way."""
     rule_object: Whole
     """[T+1, R] slot of the object to which the rule applies; 0 without a rule."""
     turn: Floats
@@ -46,9 +46,11 @@ class EpisodeView(Voyage):
     """[T+1, R, N] quantiles of the return of the chosen action, unscaled unless ``scaled``; the last frame repeats the
     previous one. None if the policy does not estimate them."""
     scores: Floats | None
-    """[T+1, R, A] scores of the pairs of ``commands``, likewise; None if the policy has none."""
+    """[T+1, R, A] scores of the pairs of ``commands``; the last frame repeats the previous one. None if the policy has
+    none."""
     doubtful: Flags | None
-    """[T+1, R, A] true where the policy's critics do not agree on a score; likewise."""
+    """[T+1, R, A] true where the policy's critics do not agree on a score; the last frame repeats the previous one.
+    None if the scores do not come from several critics."""
     commands: Floats | None
     """[A, 2] left and right thrust change (N/s) of each discrete action."""
     rates: Floats
@@ -79,7 +81,7 @@ class EpisodeView(Voyage):
 
     @property
     def title(self) -> str:
-        """Return the title of the episode."""
+        """Return the title of the episode: its number, group, seed and outcome."""
         # Scenarios of a file have no group.
         group = f" ({self.group})" if self.group not in ("", "all") else ""
         seed = "" if self.seed is None else f", seed {self.seed}"
@@ -183,32 +185,32 @@ class _Selection(NamedTuple):
         return cls(row, int(recording.steps[row]), recording.robot_mask[row])
 
     def over_time(self, tensor: Tensor, frames: int | None = None) -> NDArray[Any]:
-        """Return a tensor's values of its vessels in its steps, or in a number of frames."""
+        """Return the values of the episode's vessels in a tensor [T, E, R, ...], in its steps or a number of frames."""
         return tensor[: self.steps if frames is None else frames, self.row, self.mask].numpy()
 
     def fixed(self, tensor: Tensor) -> NDArray[Any]:
-        """Return a tensor's values of its vessels."""
+        """Return the values of the episode's vessels in a tensor [E, R, ...]."""
         return tensor[self.row, self.mask].numpy()
 
     def discs(self, mask: Tensor, *tensors: Tensor) -> Floats:
-        """Return values of the existing discs as columns."""
+        """Return the values of the episode's existing discs in several tensors, as columns."""
         return np.column_stack([tensor[self.row, mask[self.row]] for tensor in tensors])
 
     def repeat_last(self, tensor: Tensor | None) -> NDArray[Any] | None:
-        """Return a tensor's values of its vessels in its frames, of which the last repeats the previous one."""
+        """Return the values of the episode's vessels in all its frames, of which the last repeats the previous one."""
         if tensor is None:
             return None
         values = self.over_time(tensor)
         return np.append(values, values[-1:], 0)
 
     def estimates(self, tensor: Tensor | None, scale: float = 1.0) -> Floats | None:
-        """Return unscaled estimates of a policy; see repeat_last."""
+        """Return estimates of a policy in all frames, divided by a scale; see repeat_last."""
         values = self.repeat_last(tensor)
         return None if values is None else (values / scale).astype(np.float32)
 
 
 def find_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Floats) -> Floats:
-    """Return the distances of the vessels to their nearest discs, [T+1, R]; see EpisodeView.
+    """Return the clearance of each vessel to the nearest other disc, [T+1, R] (m); see EpisodeView.
 
     Args:
         places: [T+1, R, 2] positions (m).
@@ -254,9 +256,9 @@ def find_rules(
     """Return the rule that requires each vessel to give way, the slot of the object, and the turn (rad).
 
     Args:
-        self_state: [T, R, 7] see Observation.
-        objects: [T, R, K, 5] objects_state.
-        seen: [T, R, K] objects_mask.
+        self_state: [T, R, 7] states of the vessels, see Observation.
+        objects: [T, R, K, 5] observed objects, objects_state of Observation.
+        seen: [T, R, K] bool mask of the slots that hold an object.
         radius: [R] radii of the vessels (m).
         config: settings of the zones.
 
@@ -272,7 +274,7 @@ def find_rules(
         objects_mask=torch.from_numpy(single_mask.reshape(-1, *seen.shape[1:])),
         batch_size=[slots * steps],
     )
-    # No rule is head-on, as courses differ by at most half a turn.
+    # With this setting no rule is head-on, because courses differ by at most half a turn.
     no_head_on = replace(config, head_on_heading=4.0)
     radii = torch.from_numpy(radius)[None]
     applies, turn = required_turn(single, radii, config)

@@ -17,7 +17,7 @@ from train_RL_agents.results.table import Table
 
 Array = NDArray[np.float64]
 _SHEETS = 8
-"""Predictions that are drawn."""
+"""Largest number of predictions that are drawn."""
 _TEN = 10.0
 """Seconds between two dots of a track."""
 
@@ -26,7 +26,7 @@ def write_page(result: Identification, name: str) -> str:
     """Return the page of an identified boat as HTML.
 
     Args:
-        result: the identification.
+        result: result of the identification.
         name: name of the boat.
     """
     fitted = result.fit
@@ -60,7 +60,7 @@ def write_page(result: Identification, name: str) -> str:
 
 
 def _tiles(result: Identification) -> Iterator[str]:
-    """Yield large figures: the errors of the predictions."""
+    """Yield tiles: the errors of the predictions, and the number of coefficients that the log determines."""
     for error in result.prediction.errors:
         before = next((item.position for item in result.before.errors if item.seconds == error.seconds), math.nan)
         ends = f"{error.yaw:.1f} degrees; preset {before:.2f} m; {error.count} predictions"
@@ -73,7 +73,7 @@ def _tiles(result: Identification) -> Iterator[str]:
 
 
 def _tracks(result: Identification) -> Iterator[str]:
-    """Yield pictures of predictions, evenly chosen."""
+    """Yield pictures of predictions, chosen evenly over the log."""
     prediction, before = result.prediction, result.before
     chosen = np.unique(
         np.linspace(0, len(prediction.start) - 1, min(_SHEETS, len(prediction.start))).round().astype(int)
@@ -96,7 +96,7 @@ def _longest(prediction: Prediction) -> float:
 def _picture(lines: tuple[Array, Array], measured: Array, label: str) -> str:
     """Draw the tracks of the preset and of the boat, and measured positions, with east to the right."""
     points = [line[:, ::-1] * (1.0, -1.0) for line in (*lines, measured)]
-    # The preset may be far away; what matters is in the middle.
+    # The track of the preset may go far away, so the picture is fitted to the other two.
     seen = np.concatenate(points[1:])
     middle, side = (seen.min(0) + seen.max(0)) / 2, max(float(np.ptp(seen, 0).max()), 1.0) * 1.25
     preset, boat, dots = (100.0 * ((path - middle) / side + 0.5) for path in points)
@@ -113,7 +113,7 @@ def _picture(lines: tuple[Array, Array], measured: Array, label: str) -> str:
 
 
 def _line(path: Array) -> str:
-    """Return the points of a line, a second apart, within reach of the picture."""
+    """Return the points of a line as text for SVG, a second apart, clipped not far outside the picture."""
     path = path[:: round(1.0 / STEP)].clip(-200.0, 300.0)
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in path)
 

@@ -1,6 +1,6 @@
 """Self-contained pages: HTML, style, scripts and data in one file.
 
-Their parts are the files of ``pages``; every script is an element, in a given order.
+Their parts are the files in the folder ``pages``; every script becomes a script element, in a given order.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 
 
 def read_part(name: str) -> str:
-    """Return the text of a file of the pages."""
+    """Return the text of a file in the folder ``pages``."""
     return files("train_RL_agents.figures").joinpath("pages", name).read_text(encoding="utf-8")
 
 
 def fill(page: str, **parts: str) -> str:
-    """Replace every ``__NAME__`` of a page by the part of that name."""
+    """Replace every ``__NAME__`` in a page by the part of that name."""
     return re.sub(r"__([A-Z]+)__", lambda place: parts[place[1]], page)
 
 
 def assemble(name: str, scripts: Sequence[str] = (), data: Any = None, **parts: str) -> str:
-    """Make a page.
+    """Return a page with its style, scripts and data.
 
     Args:
-        name: name of its file of HTML, without suffix.
-        scripts: names of files; each uses only what stands before it.
-        data: what the scripts show.
+        name: name of the page's HTML file, without suffix.
+        scripts: names of the script files, each of which uses only those before it.
+        data: data for the scripts, which JSON can hold.
         **parts: HTML for the other places of the page, by name.
 
     Returns:

@@ -18,7 +18,7 @@ from train_RL_agents.figures.drawing import save_figure
 from train_RL_agents.results.table import Table
 from train_RL_agents.utils.files import make_folder, write_atomically
 
-# Yellow lines are hard to see on white; all but colours help in grey.
+# Without yellow, which is hard to see on white. Line styles, markers and hatches distinguish groups in grey, too.
 COLOURS = (*drawing.COLOURS[:-1], "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 HATCHES = ("", "//", "..", "xx", "\\\\", "--", "oo")
@@ -58,7 +58,7 @@ def draw_band(axes: Any, rows: Rows, keys: Sequence[str], look: dict[str, Any], 
         axes: axes to draw on.
         rows: points of the line.
         keys: names of x, middle, low and high in the rows.
-        look: see ``styles``.
+        look: colour and line style, from ``styles``.
         **line: further options of the line; ``drawstyle="steps-post"`` makes steps of line and band.
     """
     x, middle, low, high = ([row[key] for row in rows] for key in keys)
@@ -68,7 +68,7 @@ def draw_band(axes: Any, rows: Rows, keys: Sequence[str], look: dict[str, Any], 
 
 
 def draw_curves(rows: Rows) -> Any:
-    """Draw every metric by steps and by wall time, with bands."""
+    """Draw the learning curves of every metric by steps and by wall time, with bands."""
     axes_names = [name for name in AXES if any(row["axis"] == name for row in rows)]
     metrics = [name for name in METRICS if any(row["metric"] == name for row in rows)]
     picture = new_figure(3.6 * len(metrics), 3.0 * len(axes_names) + 0.6, "constrained")
@@ -86,7 +86,7 @@ def draw_curves(rows: Rows) -> Any:
             axes.set(xlabel=AXES[axis], ylabel=METRICS[metric])
             axes.grid(alpha=0.3)
             axes.set_ylim((0.0, 1.02) if metric == "success" else None)
-    # Not every group has every metric: the legend is of all panels together.
+    # Not every group has every metric, so the legend is of all panels together.
     pairs = [pair for axes in grid.flat for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     handles = {label: handle for handle, label in pairs}
     _add_legend(picture, handles.values(), [*handles])
@@ -97,7 +97,7 @@ def draw_levels(rows: Rows) -> Any:
     """Draw bars of success by level, with Wilson intervals."""
     names, levels = _groups(rows), list(dict.fromkeys(row["level"] for row in rows))
     looks, width = styles(names), 0.8 / len(names)
-    # Names of levels stand below them, each in lines of its own words.
+    # Names of levels stand below the bars, broken into lines between words.
     longest = max(len(word) for level in levels for word in level.split())
     room = max(5.0 / len(levels), 0.5 * len(names), _LETTER * (longest + 1))
     picture = new_figure(room * len(levels) + 1.0, 3.6, "constrained")
@@ -132,13 +132,13 @@ def _pair(row: dict[str, Any]) -> str:
 def draw_estimates(
     rows: Rows, key: str, label: Callable[[dict[str, Any]], str], even: float | None, **options: Any
 ) -> Any:
-    """Draw a line for every row: its value as a dot on its interval.
+    """Draw a line for every row: its value as a dot, with its interval.
 
     Args:
         rows: estimates.
         key: name of the value in a row.
         label: function from a row to its label.
-        even: position of a vertical line, at which neither of two is better; None: no line.
+        even: value at which neither of two groups is better, marked by a vertical line; None: no line.
         **options: options of the axes.
     """
     picture = new_figure(_NARROW, 0.45 * len(rows) + 1.2, "constrained")
@@ -173,9 +173,9 @@ class Figure(NamedTuple):
     title: str
     meaning: str
     table: Callable[[Groups], Rows]
-    """Makes its rows."""
+    """Function from groups of runs to the rows of the table."""
     draw: Callable[[Rows], Any]
-    """Draws its rows."""
+    """Function from the rows to the picture."""
 
 
 FIGURES = {
@@ -240,7 +240,7 @@ FIGURES = {
     ),
 }
 ANY_RUNS = ("curves", "levels", "iqm", "improvement", "profiles")
-"""Figures of runs that need not have the same scenarios."""
+"""Names of the figures of runs that need not have the same scenarios."""
 
 
 def _literal(rows: Rows) -> Rows:
@@ -255,11 +255,11 @@ def write(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
     """Write every table that has rows, as CSV and as pictures.
 
     Args:
-        out: folder; made if it is not there.
-        tables: rows by name, from FIGURES.
+        out: folder of the files, which is made if needed.
+        tables: rows by name of the figure, see FIGURES.
 
     Returns:
-        The files.
+        Paths of the files.
 
     Raises:
         ConfigError: when matplotlib is missing or a file cannot be written.
@@ -278,7 +278,7 @@ def write(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
 
 
 def panels(name: str, rows: Rows) -> list[str]:
-    """Draw a table in pictures that are legible on a phone, but for many levels.
+    """Return pictures of a table, which are legible on a phone unless there are many levels.
 
     Args:
         name: a name from FIGURES.

@@ -25,9 +25,9 @@ SCRIPTS = (
     "replay.js",
 )
 MOST_SIDES = 2
-"""Largest number of policies side by side."""
+"""Largest number of policies that are shown side by side."""
 MOST_EPISODES = 1000
-"""Largest number of episodes in a page; so many of full length exceed what a browser can load."""
+"""Largest number of episodes in a page; that many episodes of full length are more than a browser can load."""
 NEAR_MISS = 1.0
 """Clearance below which an episode is a near miss (m)."""
 STEPS = {
@@ -56,7 +56,7 @@ _LISTS = ("goals", "hulls", "ranges", "obstacles", "commands")
 
 
 def write_page(sides: Sequence[Sequence[EpisodeView]]) -> str:
-    """Return the page as HTML.
+    """Return the replay page of episodes as HTML.
 
     Args:
         sides: episodes of one policy, or of two policies in the same scenarios.
@@ -74,7 +74,7 @@ def _check_same(sides: Sequence[Sequence[EpisodeView]]) -> None:
     """Check that all policies have the same scenarios.
 
     Raises:
-        ConfigError: if they have not.
+        ConfigError: if they do not.
     """
     counts = [len(views) for views in sides]
     require(len(set(counts)) == 1, "recordings", counts, "of equally many episodes")
@@ -86,14 +86,14 @@ def _check_same(sides: Sequence[Sequence[EpisodeView]]) -> None:
 
 
 def _side(views: Sequence[EpisodeView]) -> dict[str, Any]:
-    """Return the episodes of a policy as JSON, with the zones of their world."""
+    """Return the episodes of a policy, with the zones of their world, as values for JSON."""
     first = views[0]
     zones = {RULES[rule]: zone_outline(rule, first.rules).tolist() for rule in (CROSSING, HEAD_ON)}
     return {"policy": first.policy, "zones": zones, "scaled": first.scaled, "episodes": list(map(_pack, views))}
 
 
 def _pack(view: EpisodeView) -> dict[str, Any]:
-    """Return an episode as JSON, with all arrays over time in ``data``; see _differences.
+    """Return an episode as values for JSON, with all arrays over time in ``data``; see _differences.
 
     The data are compressed and in base64; ``arrays`` has the name, the entries per vessel and the steps per unit of
     every array.

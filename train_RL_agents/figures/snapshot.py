@@ -1,4 +1,4 @@
-"""Images of tracks, and quantiles of returns, of an evaluation for TensorBoard."""
+"""Pictures of tracks and return quantiles of an evaluation, for TensorBoard."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def first_of_each_level(level: Tensor) -> Tensor:
 
 
 class EvaluationProbe:
-    """Callback of an evaluation that records tracks and the quantiles of first returns.
+    """Callback of an evaluation that records tracks and the return quantiles of the first actions.
 
     Args:
         agent: evaluated agent.
@@ -84,8 +84,8 @@ class EvaluationProbe:
             map_size: size along x and y (m).
 
         Returns:
-            Pixels [height, width, 3]; None without matplotlib, if pictures are not wanted, or if values of the world
-            are not finite.
+            Pixels [height, width, 3]; None without matplotlib, if no pictures are to be drawn, or if positions are not
+            finite.
         """
         if self._recorder is None:
             return None
@@ -100,7 +100,7 @@ class EvaluationProbe:
             rates: success rates of the evaluations by level, and overall.
 
         Returns:
-            Pixels [height, width, 3]; None without matplotlib, or if pictures are not wanted.
+            Pixels [height, width, 3]; None without matplotlib, or if no pictures are to be drawn.
         """
         return draw_levels(env_steps, rates) if self._recorder is not None else None
 

@@ -1,4 +1,4 @@
-"""Coefficients of a boat that a log can tell: their scales, signs and bounds."""
+"""Coefficients of a boat that can be fitted to a log: their scales, signs and bounds."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from marinenav_env.vessels import UNITS, top_speed
 
 Array = NDArray[np.float64]
 DAMPING = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
-"""Damping of a motion by itself, which is never positive."""
+"""Coefficients that damp a motion by itself, which are never positive."""
 COUPLING = ("yR", "yRV", "yVR", "yRR", "nV", "nVV", "nRV", "nVR", "nUV")
-"""Forces of one motion by another."""
+"""Coefficients that couple motions: force on one motion due to another."""
 INERTIA = ("xDotU", "yDotV", "yDotR", "nDotV", "nDotR")
 ACTUATORS = ("lag", "right_strength", "rudder_lift", "position")
 LIMITS = ("max_thrust", "min_thrust")
 CHOICES = (*INERTIA, *DAMPING, *COUPLING, "cross_flow", *ACTUATORS, *LIMITS)
 """Coefficients that can be fitted."""
 _USUAL = ("xU", "xUU", "yDotV", "yV", "nDotR", "nR", "nRR", "lag")
-"""Coefficients that are fitted with every boat, also if the preset has none of them."""
+"""Coefficients that are fitted for every boat, even if they are 0 in the preset."""
 _ACTUATOR_FIELDS = {item.name for item in fields(ActuatorConfig)}
 
 
@@ -38,17 +38,17 @@ class Coefficient:
     preset: float
     """Value of the preset."""
     scale: float
-    """Size that it is counted in; also the standard deviation by which it may differ from the preset a priori."""
+    """Unit in which a search counts the coefficient; also the standard deviation of its prior around the preset."""
     low: float
-    """Least value."""
+    """Smallest value."""
     high: float
     """Largest value."""
     reference: float
-    """Size that the width of its interval is compared with, beside its own value: of an added mass, the whole mass."""
+    """Size that an interval's width is compared with, in addition to the value: for an added mass, the whole mass."""
 
     @property
     def unit(self) -> str:
-        """Return the unit."""
+        """Return the unit of the coefficient."""
         return UNITS[self.name]
 
 
@@ -64,7 +64,7 @@ def value_of(vessel: VesselConfig, name: str) -> float:
 
 
 def with_values(vessel: VesselConfig, values: dict[str, float]) -> VesselConfig:
-    """Return a boat with other coefficients."""
+    """Return a boat with new values of some coefficients."""
     actuators: dict[str, Any] = {name: value for name, value in values.items() if name in _ACTUATOR_FIELDS}
     own: dict[str, Any] = {name: value for name, value in values.items() if name not in actuators}
     return replace(vessel, **own, actuators=replace(vessel.actuators, **actuators))
@@ -80,14 +80,14 @@ def choose(
 ) -> tuple[Coefficient, ...]:
     """Return the coefficients that are fitted.
 
-    These are the usual ones and those that the preset has. From thrusts in newtons the added mass of surge can be told,
-    from shares the size of the thrusts.
+    These are the usual ones and those that are not 0 in the preset. With thrusts in newtons the added mass of surge is
+    fitted, too; with shares, the limits of the thrusts are fitted instead.
 
     Args:
         vessel: preset.
         in_newtons: whether the log has thrusts (N).
-        more: names of further ones.
-        kept: names of those that are not fitted.
+        more: names of further coefficients to fit.
+        kept: names of coefficients that are not fitted.
 
     Raises:
         ConfigError: for an unknown name.

@@ -1,4 +1,4 @@
-"""Fit of a boat's coefficients to a log, with intervals, and which of them the log cannot tell."""
+"""Fit of a boat's coefficients to a log, with intervals, and with verdicts on which coefficients the log determines."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from train_RL_agents.identification.simulation import STEP, Simulator, substeps_
 
 Array = NDArray[np.float64]
 WIDEST = 1.0
-"""Width of an interval, over the size of the coefficient, from which on the log cannot tell it."""
+"""Width of an interval, over the size of the coefficient, above which the log does not determine the coefficient."""
 TOLD, TIED, KEPT = "told", "told together with others only", "kept"
-"""Verdict of a log on a coefficient."""
+"""Verdicts on a coefficient: determined by the log, determined only together with others, or kept as in the preset."""
 _COARSE_GAIN, _GAIN, _COARSE, _FINE = 1.0, 0.02, 30, 15
-"""Gains of an iteration that end the first and the second search, and their most iterations."""
+"""Decrease of the loss per iteration below which coarse and fine searches end, and largest numbers of iterations of the
+first search and of every other one."""
 _LEAST_SEGMENTS, _WORSE = 4, 3.0
-"""Fewest segments, and growth of the residuals from which on longer segments are not used."""
+"""Smallest number of segments, and factor on the residuals above which longer segments are not used."""
 _REPLICATES, _QUANTILES = 1000, (0.025, 0.975)
-"""Replicates of the bootstrap, and the quantiles between which an interval lies."""
+"""Number of bootstrap replicates, and the quantiles between which an interval lies."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Estimate:
     """A coefficient after the fit."""
 
     coefficient: Coefficient
-    """The coefficient."""
+    """Coefficient with its scale and its bounds."""
     value: float
-    """Value: fitted, or that of the preset."""
+    """Fitted value, or that of the preset."""
     low: float
     """Lower end of the 95% interval."""
     high: float
@@ -55,19 +56,19 @@ class Fit:
     """Boat that fits a log."""
 
     vessel: VesselConfig
-    """The boat."""
+    """Fitted boat."""
     estimates: tuple[Estimate, ...]
-    """Its coefficients."""
+    """Coefficients after the fit, with intervals and verdicts."""
     current: tuple[float, float]
     """Velocity of the water to the north and to the east (m/s)."""
     current_width: float
     """Half of the width of the current's interval (m/s)."""
     noise: tuple[float, float]
-    """Standard deviations of measured positions (m) and yaw (rad), with what the model lacks."""
+    """Standard deviations of measured positions (m) and yaw (rad), which include errors of the model."""
     segments: int
     """Number of segments."""
     iterations: int
-    """Iterations of both searches."""
+    """Number of iterations of all searches together."""
 
 
 def fit(
@@ -80,11 +81,11 @@ def fit(
     """Fit the coefficients of a boat to a log.
 
     Args:
-        log: the log.
-        vessel: preset, whose other numbers hold.
+        log: log of the boat.
+        vessel: preset, which gives all other numbers.
         coefficients: coefficients that are fitted.
-        end: time of the log up to which it is used (s).
-        report: called with a sentence on the progress.
+        end: time up to which the log is used (s).
+        report: callback that receives sentences on the progress.
 
     Raises:
         ConfigError: when gaps leave too few segments.
@@ -129,7 +130,7 @@ def fit(
 
 
 def _start(item: Coefficient) -> float:
-    """Return the value that a search starts from: that of the preset, but a lag of 0 has no derivative."""
+    """Return the value that a search starts from: the preset's, but a lag of at least 0.2 s, as 0 has no derivative."""
     return max(item.preset, 0.2) if item.name == "lag" else item.preset
 
 
@@ -141,9 +142,9 @@ def _lengthen(
     scaled: Array,
     report: Callable[[str], None],
 ) -> tuple[Problem, Point, int]:
-    """Return the problem of the longest segments that the boat fits, estimates, and the iterations.
+    """Return the problem with the longest segments that the model fits, its solution, and the number of iterations.
 
-    Short segments converge from far away; long ones tell more.
+    A search with short segments converges from far away; long segments contain more information.
     """
     current, iterations = np.zeros(2), 0
     best: tuple[Problem, Point] | None = None
@@ -173,10 +174,10 @@ def _lengthen(
 def _problem(
     log: BoatLog, simulator: Simulator, coefficients: Sequence[Coefficient], end: float, seconds: float
 ) -> Problem:
-    """Return the problem of the first part of a log, in segments of up to so many seconds.
+    """Return the problem of the part of a log up to ``end``, in segments of up to ``seconds``.
 
     Raises:
-        ConfigError: when gaps leave too few.
+        ConfigError: when gaps leave too few segments.
     """
     parts = spans(log, 0.0, end, seconds)
     about = f"at least {_LEAST_SEGMENTS} between gaps in the log"
@@ -192,15 +193,15 @@ def _problem(
 def _spread(problem: Problem, equations: Equations, point: Point, free: Sequence[int]) -> Array:
     """Return the ends [2, Q] of 95% intervals, relative to the estimates.
 
-    A replicate draws segments with replacement, and what is expected a priori from its distribution; so it
-    covers errors of the model that differ between segments, and coefficients that the preset decides. The intervals
-    are at least as wide as those of the noise alone.
+    A bootstrap replicate draws segments with replacement, and the mean of the prior from the prior itself; so intervals
+    cover errors of the model that differ between segments, and coefficients that the preset determines. They are at
+    least as wide as those of the noise alone.
 
     Args:
-        problem: the problem.
-        equations: the equations at the point.
-        point: the estimates.
-        free: numbers of the coefficients that are not known; the others have intervals of no width.
+        problem: problem that the fit has solved.
+        equations: normal equations at the estimates.
+        point: estimates.
+        free: indices of the coefficients that are not known; the intervals of the others have no width.
     """
     count = len(problem.scale)
     unknown = np.array([*free, count, count + 1], dtype=np.int64)
@@ -212,13 +213,13 @@ def _spread(problem: Problem, equations: Equations, point: Point, free: Sequence
     weights = generator.multinomial(segments, np.full(segments, 1.0 / segments), _REPLICATES).astype(np.float64)
     drawn = generator.standard_normal((_REPLICATES, len(precision))) / np.sqrt(precision)
     prior = precision * (offset - drawn)
-    # At the estimate the gradient is 0 but for that of kept coefficients, whose value another condition decides.
+    # At the estimates the total gradient is 0, except for kept coefficients, whose values do not minimise the loss.
     total = gradient.sum(0) + precision * offset
     left = np.einsum("bn,nij->bij", weights, matrix) + np.diag(precision)
     right = weights @ gradient + prior - total
     ends = np.quantile(-np.linalg.solve(left, right[..., None])[..., 0], _QUANTILES, axis=0)
     inverse = np.linalg.inv(matrix.sum(0) + np.diag(precision))
-    # Quantile of Student's distribution, with one degree of freedom for every segment but one.
+    # Approximate quantile of Student's distribution, with as many degrees of freedom as there are segments, less one.
     width = (1.96 + 2.4 / max(segments - 1, 1)) * np.sqrt(np.diag(inverse))
     few = np.sqrt(segments / max(segments - 1.0, 1.0)) * (1.0 + 0.45 / max(segments - 1, 1))
     spread = np.zeros((2, count + 2))
@@ -240,10 +241,10 @@ def _width(item: Coefficient, low: float, high: float) -> float:
 
 
 def _eliminate(problem: Problem, equations: Equations, point: Point, coefficients: Sequence[Coefficient]) -> list[int]:
-    """Return the numbers of the coefficients that keep the preset's value.
+    """Return the indices of the coefficients that keep the preset's value.
 
-    Of those that the log cannot tell, the widest is kept first; then others may be told that were known together with
-    it only.
+    Of the coefficients that the log does not determine, the one with the widest interval is kept first; then the log
+    may determine others, which it determined only together with that one.
     """
     kept: list[int] = []
     while True:

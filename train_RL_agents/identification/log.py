@@ -20,7 +20,7 @@ from train_RL_agents.identification.plausibility import check_motion, check_unit
 
 Array = NDArray[np.float64]
 FRAMES = ("ned", "enu")
-"""Frames: x north, y east, yaw clockwise from north; or x east, y north, yaw anticlockwise from east."""
+"""Frames of a log: x north, y east, yaw clockwise from north; or x east, y north, yaw anticlockwise from east."""
 _LEAST_ROWS, _MOST_MESSAGE = 100, 40
 _UNORDERED = 0.05
 """Share of the rows that may be out of order or repeated."""
@@ -46,9 +46,9 @@ class BoatLog:
     pose: Array
     """[T, 3] x to the north, y to the east (m), yaw clockwise from north, not wrapped (rad); NaN where missing."""
     in_newtons: bool
-    """True if the log has thrusts (N); otherwise shares, so that the size of the thrusts is not known."""
+    """True if the log has thrusts (N); otherwise it has shares, so that the size of the thrusts is not known."""
     notes: tuple[str, ...] = ()
-    """Sentences on what was repaired."""
+    """Sentences on what was repaired in the log."""
 
     @property
     def seconds(self) -> float:
@@ -57,7 +57,7 @@ class BoatLog:
 
 
 def read_log(path: Path, vessel: VesselConfig, frame: str = "ned") -> BoatLog:
-    """Read a log.
+    """Read the log of a boat from a CSV file.
 
     Columns, in any order, with the names in the first line: ``time`` (s); ``left`` and ``right`` (N), or
     ``left_command`` and ``right_command``, from -1 to 1; ``x`` and ``y``, or ``north`` and ``east`` (m), or
@@ -71,7 +71,7 @@ def read_log(path: Path, vessel: VesselConfig, frame: str = "ned") -> BoatLog:
         frame: one of FRAMES.
 
     Raises:
-        ConfigError: when it cannot be read, lacks a column, or is absurd.
+        ConfigError: when the file cannot be read, lacks a column, or is implausible.
     """
     try:
         return _parse(read_text(path, "a log"), vessel, frame)
@@ -81,7 +81,7 @@ def read_log(path: Path, vessel: VesselConfig, frame: str = "ned") -> BoatLog:
 
 
 def _parse(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
-    """Return the log of a text; see read_log."""
+    """Return the log that the text of a CSV file holds; see read_log."""
     names, table = _read_table(text)
     is_steered = vessel.actuators.steering != "thrusters"
     time_column = _choose(names, _TIME, "time")[0]
@@ -182,7 +182,7 @@ def _choose(names: Sequence[str], groups: Sequence[tuple[str, ...]], what: str) 
 
 
 def _in_order(time: Array, table: Array) -> tuple[Array, Array, list[str]]:
-    """Return times and rows in the order of time, without repeated ones, and what was repaired."""
+    """Return times and rows in the order of time, without repeated times, and sentences on what was repaired."""
     missing = int((~np.isfinite(time)).sum())
     require(
         missing <= _UNORDERED * len(time), "time", f"missing in {missing} of {len(time)} rows", "there in every row"
@@ -214,7 +214,7 @@ def _in_order(time: Array, table: Array) -> tuple[Array, Array, list[str]]:
 
 
 def _hold(commands: Array, names: Sequence[str]) -> Array:
-    """Return commands in which missing ones are as before; in front of the first one, as the first."""
+    """Return commands with missing values replaced by the one before, or by the first one at the start of the log."""
     held = commands.copy()
     for name, side in zip(names, held.T, strict=True):
         present = np.isfinite(side)
@@ -237,7 +237,7 @@ def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> A
 
 
 def _to_plane(degrees: Array) -> Array:
-    """Return north and east (m) of latitudes and longitudes, from the first one that is there."""
+    """Return positions north and east (m) of the first one present, from latitudes and longitudes (degrees)."""
     present = np.isfinite(degrees).all(1)
     latitude, longitude = np.radians(degrees).T
     first = int(np.argmax(present))

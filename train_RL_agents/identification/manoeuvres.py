@@ -1,4 +1,4 @@
-"""Manoeuvres that tell the coefficients of a boat, with durations that follow from its size and speed."""
+"""Manoeuvres that determine the coefficients of a boat, with durations that follow from its size and speed."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from marinenav_env.vessels import top_speed
 from train_RL_agents.identification.coefficients import COUPLING, value_of
 
 Command = tuple[float, float, float]
-"""Duration (s), and the commands of the left and the right side (of the thrust and the angle) from -1 to 1."""
+"""Duration (s), and the commands of the left and the right side, or of the thrust and the angle, from -1 to 1."""
 _SHORTEST, _LONGEST = 6.0, 60.0
 """Limits of the duration of a part of a manoeuvre (s)."""
 
 
 @dataclass(frozen=True)
 class Manoeuvre:
-    """Commands, one after the other."""
+    """Manoeuvre of a boat: commands, one after the other."""
 
     name: str
     """Description of what the boat does."""
     tells: tuple[str, ...]
-    """Coefficients that it tells."""
+    """Names of the coefficients that the manoeuvre determines."""
     commands: tuple[Command, ...]
-    """The commands."""
+    """Commands in their order."""
 
     @property
     def seconds(self) -> float:
-        """Return the duration (s)."""
+        """Return the duration of the manoeuvre (s)."""
         return sum(command[0] for command in self.commands)
 
 
@@ -43,7 +43,7 @@ def plan(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
     speed, length = top_speed(vessel), value_of(vessel, "length")
     force = 2.0 * value_of(vessel, "max_thrust")
     settling = (value_of(vessel, "m") - value_of(vessel, "xDotU")) * speed / force
-    # To reach a speed and to lose most of it; to turn once; to change the course.
+    # Durations: to reach a speed and to lose most of it, to turn once, and to change the course.
     straight = _rounded(6.0 * settling + 2.0 * length / speed + 2.0 * value_of(vessel, "lag"))
     circle = _rounded(14.0 * length / speed + 4.0)
     swing = _rounded(3.0 * length / speed + 2.0 + value_of(vessel, "lag"), 3.0)
@@ -105,12 +105,12 @@ def plan(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
 
 
 def _rounded(seconds: float, shortest: float = _SHORTEST) -> float:
-    """Return a duration in whole seconds within the limits."""
+    """Return a duration rounded up to whole seconds, within the limits."""
     return float(np.clip(np.ceil(seconds), shortest, _LONGEST))
 
 
 def manoeuvres_for(name: str, manoeuvres: tuple[Manoeuvre, ...]) -> tuple[str, ...]:
-    """Return the names of the manoeuvres that tell a coefficient."""
+    """Return the names of the manoeuvres that determine a coefficient."""
     return tuple(item.name for item in manoeuvres if name in item.tells)
 
 

@@ -19,17 +19,17 @@ _SHORTEST, _LONGEST, _LEAST_RATE = 60.0, 7200.0, 1.0
 _FASTEST, _FARTHEST, _FASTEST_TURN = 50.0, 1e5, 6.0
 """Largest plausible speed (m/s), distance (m) and yaw rate (rad/s)."""
 _LARGEST = 1e9
-"""Largest number of a position, from any origin (m)."""
+"""Largest coordinate of a position, from any origin (m)."""
 _LONGEST_STILL = 10.0
-"""Longest time of the same pose under thrust (s)."""
+"""Longest time for which a pose may stay the same under thrust (s)."""
 _LEAST_POSES, _MOST_JUMPS = 0.3, 0.05
 """Least share of rows with a pose, and largest share of poses that are jumps."""
 _LEAST_WAY, _LEAST_TURN = 5.0, math.radians(20.0)
-"""Least extent of the track (m) and change of yaw (rad) of a log."""
+"""Smallest extent of the track (m) and smallest change of yaw (rad) of a log."""
 
 
 def _require(condition: bool, key: str, value: str, allowed: str) -> None:
-    """Refuse a log, in a sentence with what it has and what it must have."""
+    """Refuse a log unless a condition holds, in a sentence with what the log has and what it must have."""
     if not condition:
         raise ConfigError(f"{key}: {value}; must be {allowed}")
 
@@ -44,20 +44,20 @@ def check_units(
     yaw_name: str,
     vessel: VesselConfig,
 ) -> None:
-    """Refuse numbers that are in other units than those of their columns.
+    """Refuse columns that are mostly missing, constant, or in other units than their names state.
 
     Args:
         time: [T] times (s), in order.
         commands: [T, 2] commands as in the log.
-        command_names: names of their columns.
+        command_names: names of the columns of the commands.
         position: [T, 2] positions as in the log, NaN where they are missing.
-        position_names: names of their columns.
+        position_names: names of the columns of the positions.
         yaw: [T] yaw as in the log, NaN where it is missing.
-        yaw_name: name of its column.
+        yaw_name: name of the column of the yaw.
         vessel: boat with limits of thrust.
 
     Raises:
-        ConfigError: when they are.
+        ConfigError: when a column is refused.
     """
     _check_time(time)
     _check_commands(commands, command_names, vessel)
@@ -180,12 +180,12 @@ def check_motion(time: Array, commands: Array, pose: Array, is_steered: bool) ->
 
     Args:
         time: [T] times (s).
-        commands: [T, 2] shares.
+        commands: [T, 2] commands as shares of the limits.
         pose: [T, 3] poses, yaw not wrapped, NaN where they are missing.
         is_steered: whether the second command is an angle.
 
     Raises:
-        ConfigError: when it is.
+        ConfigError: when the log is refused.
     """
     present = np.isfinite(pose[:, 0])
     grid = np.arange(time[present][0], time[present][-1], 0.5)
@@ -223,7 +223,7 @@ def _check_sensors(time: Array, commands: Array, pose: Array) -> None:
 
 
 def _check_heading(course: Array, yaw: Array) -> None:
-    """Refuse headings of a boat that moves ahead which are not along its course."""
+    """Refuse headings that are not along the course of a boat that moves ahead."""
 
     def mean(angle: Array) -> complex:
         return complex(np.exp(1j * angle).mean())

@@ -23,22 +23,22 @@ EVERY = 5.0
 _RUN_UP = SECONDS
 """Time before a prediction from which its initial state is estimated (s)."""
 _NEAR = 1.0
-"""Largest time between two measured poses around a horizon (s)."""
+"""Largest time between a horizon and the measured pose that a prediction is compared with (s)."""
 _GAIN, _ITERATIONS = 0.05, 15
 
 
 @dataclass(frozen=True)
 class HorizonError:
-    """Error of predictions after some time."""
+    """Error of predictions at one horizon."""
 
     seconds: float
-    """Time since the start (s)."""
+    """Horizon: time since the start of a prediction (s)."""
     count: int
     """Number of predictions."""
     position: float
     """Root of the mean squared distance from measured positions (m)."""
     median: float
-    """Median of this distance (m)."""
+    """Median distance from measured positions (m)."""
     yaw: float
     """Root of the mean squared error of the yaw (degrees)."""
     path: float
@@ -47,10 +47,10 @@ class HorizonError:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictions from several times of a log on; W windows."""
+    """Predictions of a boat that start at W times of a log."""
 
     start: Array
-    """[W] times at which they start (s)."""
+    """[W] times at which predictions start (s)."""
     poses: Array
     """[W, N + 1, 3] predicted poses at the points of the grid."""
     stamp: Array
@@ -58,7 +58,7 @@ class Prediction:
     measured: Array
     """[W, M, 3] measured poses, NaN where there is none."""
     errors: tuple[HorizonError, ...]
-    """Errors of the horizons that the log is long enough for."""
+    """Errors at the horizons that the log is long enough for."""
 
 
 def predict(
@@ -74,11 +74,11 @@ def predict(
     The initial state of each prediction is estimated from the 20 s before its start, and not from what it predicts.
 
     Args:
-        log: the log.
+        log: log of the boat.
         vessel: preset of the boat.
-        coefficients: coefficients that differ.
-        values: their values.
-        current: velocity of the water (m/s).
+        coefficients: coefficients that may differ from the preset.
+        values: values of these coefficients.
+        current: velocity of the water to the north and to the east (m/s).
         begin: time from which on predictions start (s).
     """
     horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.seconds] or [HORIZONS[0]]
@@ -122,7 +122,7 @@ def _is_whole(log: BoatLog, start: float) -> bool:
 
 
 def _error(horizon: float, poses: Array, stamp: Array, measured: Array, ends: Array) -> HorizonError:
-    """Return the error of the predictions that are long enough, at the two measured poses around a horizon."""
+    """Return the error of the predictions that are long enough, at the measured pose nearest to a horizon."""
     place = round(horizon / STEP)
     distances, turns, paths = [], [], []
     for pose, times, real, end in zip(poses, stamp, measured, ends, strict=True):

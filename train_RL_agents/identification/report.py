@@ -1,4 +1,4 @@
-"""From a log to a boat: the whole identification, the vessel file, and a text of what the log tells."""
+"""Identification of a boat from a log, its vessel file, and texts on what the log determines."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from train_RL_agents.results.rows import finite
 from train_RL_agents.results.table import Column, Table
 
 HELD_OUT = 0.25
-"""Share of the log, at its end, that is not fitted."""
+"""Share of the log, at its end, that is held out from the fit."""
 _DIGITS = 5
 
 
 @dataclass(frozen=True)
 class Identification:
-    """Result of an identification."""
+    """Result of the identification of a boat."""
 
     log: BoatLog
-    """The log."""
+    """Log of the boat."""
     name: str
     """Name of the file of the log."""
     preset: VesselFile
-    """The preset."""
+    """Preset that the fit starts from."""
     fit: Fit
-    """The fit."""
+    """Fitted boat, with intervals of its coefficients."""
     begin: float
-    """Time of the log from which on it was not fitted (s)."""
+    """Time from which on the log was not fitted (s)."""
     prediction: Prediction
-    """Predictions of the fitted boat over that part."""
+    """Predictions of the fitted boat over the part that was not fitted."""
     before: Prediction
-    """The same of the preset."""
+    """Predictions of the preset over the same part."""
 
 
 def identify(
@@ -52,15 +52,15 @@ def identify(
     kept: Sequence[str] = (),
     report: Callable[[str], None] = lambda _: None,
 ) -> Identification:
-    """Identify a boat.
+    """Identify the coefficients of a boat from a log.
 
     Args:
-        path: log, see read_log.
-        vessel: preset: name or file, see read_vessel.
-        frame: frame of the log.
-        more: coefficients that are fitted beside the usual ones and those of the preset.
-        kept: coefficients that keep the preset's values.
-        report: called with sentences on the progress.
+        path: CSV file of the log, see read_log.
+        vessel: name or file of the preset, see read_vessel_file.
+        frame: frame of the log, one of log.FRAMES.
+        more: names of coefficients that are fitted in addition to the usual ones and those of the preset.
+        kept: names of coefficients that keep the preset's values.
+        report: callback that receives sentences on the progress.
 
     Raises:
         ConfigError: when the log or the preset cannot be used.
@@ -85,10 +85,10 @@ def identify(
 
 
 def vessel_text(result: Identification, name: str) -> str:
-    """Return the vessel file of an identified boat.
+    """Return the content of the vessel file of an identified boat.
 
     Args:
-        result: the identification.
+        result: result of the identification.
         name: name of the boat.
     """
     numbers: dict[str, Any] = {}
@@ -110,7 +110,7 @@ def vessel_text(result: Identification, name: str) -> str:
 
 
 def _settings(result: Identification) -> dict[str, Any]:
-    """Return the settings of the vessel file, dotted, with units and intervals."""
+    """Return the settings of the vessel file by dotted name, with units and intervals."""
     preset = result.preset
     estimates = {item.coefficient.name: item for item in result.fit.estimates}
     if "yDotR" in estimates and is_tied(preset.vessel):
@@ -143,7 +143,7 @@ def _settings(result: Identification) -> dict[str, Any]:
 
 
 def _source(estimate: Estimate) -> str:
-    """Return where a coefficient comes from."""
+    """Return a text that says where the value of a coefficient comes from."""
     ends = f"95% interval {_short(estimate.low):g} to {_short(estimate.high):g}"
     if estimate.verdict == KEPT:
         return "the preset's: the log cannot tell it"
@@ -151,12 +151,12 @@ def _source(estimate: Estimate) -> str:
 
 
 def _short(value: float) -> float:
-    """Return a number of a few digits."""
+    """Return a number rounded to a few significant digits."""
     return float(f"{value:.{_DIGITS}g}")
 
 
 def _plain(text: str) -> str:
-    """Return a text without control characters."""
+    """Return a text with its control characters replaced."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
@@ -217,7 +217,7 @@ def result_text(result: Identification) -> str:
 
 
 def coefficient_table(fitted: Fit) -> Table:
-    """Return the table of the coefficients."""
+    """Return the table of the coefficients with presets, values, intervals and verdicts."""
     rows = [
         {
             "coefficient": item.coefficient.name,
@@ -233,7 +233,7 @@ def coefficient_table(fitted: Fit) -> Table:
 
 
 def untold_lines(result: Identification) -> list[str]:
-    """Return sentences on the coefficients that the log cannot tell, and the manoeuvres that would."""
+    """Return sentences on the coefficients that the log does not determine, and on the manoeuvres that would do so."""
     manoeuvres = plan(result.preset.vessel)
     groups: dict[tuple[str, ...], list[str]] = {}
     for item in result.fit.estimates:

@@ -14,7 +14,7 @@ from train_RL_agents.identification.simulation import STEP
 
 Array = NDArray[np.float64]
 LENGTHS = (5.0, 10.0, 20.0)
-"""Lengths of the segments of one search after the other (s)."""
+"""Largest lengths of the segments in successive searches (s)."""
 SECONDS = LENGTHS[-1]
 _LEAST = 0.4
 """Shortest segment, as a share of the longest."""
@@ -28,32 +28,32 @@ _REMEMBERED = 20.0
 
 @dataclass(frozen=True)
 class Segments:
-    """Parts of a log, E of them, with N steps of the grid and at most M measured poses each."""
+    """E segments of a log, each with N simulation steps and at most M measured poses."""
 
     start: Array
-    """[E] times at which they begin (s)."""
+    """[E] times at which segments begin (s)."""
     shares: Array
-    """[E, N, 2] mean commands of the steps."""
+    """[E, N, 2] mean commands of the steps, as shares of the limits."""
     stamp: Array
     """[E, M] times of the measured poses since the start (s), 0 where there is none."""
     pose: Array
     """[E, M, 3] measured poses, NaN where there is none."""
     first: Array
-    """[E, 2] states of the actuators that commands had asked for a while before."""
+    """[E, 2] steady states of the actuators under the first command that counts before the start."""
     changes: Array
-    """[E, C, 2] changes of these before the start."""
+    """[E, C, 2] changes of the steady states between that command and the start."""
     ago: Array
     """[E, C] times from these changes to the start (s)."""
 
 
 def spans(log: BoatLog, begin: float, end: float, seconds: float = SECONDS) -> list[tuple[float, float]]:
-    """Return the parts (s) of a log between gaps that are cut into segments, first and last time of each.
+    """Return the first and last time (s) of each segment that the parts of a log between gaps are divided into.
 
     Args:
-        log: the log.
-        begin: time at which the first may begin (s).
-        end: time at which the last has ended (s).
-        seconds: length of the longest (s).
+        log: log of the boat.
+        begin: earliest time at which a segment may begin (s).
+        end: latest time at which a segment may end (s).
+        seconds: largest length of a segment (s).
     """
     inside = (log.time >= begin) & (log.time <= end)
     rows, poses = log.time[inside], log.time[inside & np.isfinite(log.pose[:, 0])]
@@ -87,9 +87,9 @@ def cut(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, seco
     """Cut segments out of a log.
 
     Args:
-        log: the log.
-        parts: first and last time of each (s).
-        targets: [T, 2] states of the actuators that the commands ask for.
+        log: log of the boat.
+        parts: first and last time of each segment (s).
+        targets: [T, 2] steady states of the actuators under the commands.
         seconds: length of all simulations (s).
     """
     grid = np.arange(round(seconds / STEP) + 1) * STEP
@@ -121,7 +121,7 @@ def cut(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, seco
 
 
 def _stack(rows: Sequence[Array], filling: float) -> Array:
-    """Stack arrays, of which the shorter ones are filled up at their end."""
+    """Stack arrays along a new first axis, with shorter ones filled up at their end."""
     longest = max(len(row) for row in rows)
     stacked = np.full((len(rows), longest, *rows[0].shape[1:]), filling)
     for number, row in enumerate(rows):

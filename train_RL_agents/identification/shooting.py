@@ -1,8 +1,8 @@
-"""Multiple shooting: residuals of segments with their derivatives, and the minimum by Levenberg and Marquardt.
+"""Multiple shooting: residuals of segments with their derivatives, minimised by the Levenberg-Marquardt algorithm.
 
-Every segment has an initial state of its own, so that errors do not grow over the log. A constant current carries all
-of them. Residuals of positions and yaw count by Huber's function. Derivatives are central differences of the world's
-own functions: all of them are one batch of simulations, which takes about as long as a single one.
+Every segment has an initial state of its own, so that errors do not grow over the log. The same constant current acts
+in all segments. The loss of residuals of positions and yaw is Huber's function. Derivatives are central differences of
+the world's own functions; all of them are one batch of simulations, which takes about as long as a single one.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ Array = NDArray[np.float64]
 NOISE = (0.1, 0.1, float(np.radians(1.0)))
 """Standard deviations of measured x, y (m) and yaw (rad) that are assumed first."""
 HUBER = 2.0
-"""Residual, in standard deviations, from which on it counts linearly."""
+"""Size of a residual, in standard deviations, above which its loss is linear."""
 CURRENT = 0.5
 """Standard deviation of the current a priori (m/s)."""
 _STATE_STEPS = np.array([1e-4, 1e-4, 1e-5, 1e-5, 1e-5, 1e-5])
 _SCALED_STEP = 1e-5
-"""Steps of the differences."""
+"""Steps of the central differences: those of the states of a segment (above), and that of scaled coefficients."""
 _STATE_DAMPING, _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e-2, 1e-6, 1e7
 _FEW = 0.2
-"""Share of the segments with a larger loss up to which their states' damping alone is to help."""
+"""Share of segments with an increased loss below which mainly the damping of their states is raised."""
 _LARGEST_STEP = 2.0
-"""Largest step of a scaled coefficient."""
+"""Largest step of a scaled coefficient in an iteration."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Estimates."""
+    """Estimates of the coefficients, the current and the initial states of the segments."""
 
     scaled: Array
-    """[K] coefficients, over their scales."""
+    """[K] coefficients, divided by their scales."""
     current: Array
     """[2] velocity of the water to the north and to the east (m/s)."""
     initial: Array
@@ -56,26 +56,26 @@ class Equations:
     costs: Array
     """[E] loss of the residuals of each segment."""
     shared: Array
-    """[E, Q, Q] of the unknowns that segments share."""
+    """[E, Q, Q] blocks of the unknowns that all segments share."""
     mixed: Array
-    """[E, Q, 6] of these and the states."""
+    """[E, Q, 6] blocks of the shared unknowns and the states."""
     states: Array
-    """[E, 6, 6] of the states."""
+    """[E, 6, 6] blocks of the states."""
     gradient: Array
-    """[E, Q] gradient by the shared unknowns."""
+    """[E, Q] gradient of the loss by the shared unknowns."""
     state_gradient: Array
-    """[E, 6] gradient by the states."""
+    """[E, 6] gradient of the loss by the states."""
 
     @property
     def cost(self) -> float:
-        """Return the loss of the residuals."""
+        """Return the loss of the residuals of all segments."""
         return float(self.costs.sum())
 
     def reduced(self, damping: float | Array = 0.0) -> tuple[Array, Array]:
-        """Return matrix [E, Q, Q] and gradient [E, Q] of every segment from which its state is eliminated.
+        """Return the matrix [E, Q, Q] and the gradient [E, Q] of every segment after its state is eliminated.
 
         Args:
-            damping: damping of the states, of all or [E].
+            damping: damping of the states, one number or [E].
         """
         gain = self.mixed @ self._inverse(damping)
         return (
@@ -84,7 +84,7 @@ class Equations:
         )
 
     def _inverse(self, damping: float | Array) -> Array:
-        """Return the inverse of the states' blocks."""
+        """Return the inverses [E, 6, 6] of the damped blocks of the states."""
         diagonal = np.einsum("eii->ei", self.states)
         share = np.broadcast_to(damping, len(diagonal))[:, None]
         damped = self.states + (share * diagonal + _STATE_DAMPING)[:, None] * np.eye(6)
@@ -97,12 +97,12 @@ class Equations:
 
 
 class Problem:
-    """Residuals of segments of a log.
+    """Least-squares problem of fitting a boat to segments of a log.
 
     Args:
-        simulator: boats that differ in the coefficients.
+        simulator: simulator of boats that differ in the coefficients.
         coefficients: K coefficients.
-        segments: the segments.
+        segments: segments of the log.
     """
 
     def __init__(self, simulator: Simulator, coefficients: Sequence[Coefficient], segments: Segments) -> None:
@@ -113,14 +113,14 @@ class Problem:
         self.high = np.array([item.high for item in coefficients]) / self.scale
         self.noise = np.array(NOISE)
         self.precision = np.concatenate((np.ones(len(self.scale)), np.full(2, CURRENT**-2)))
-        """[Q] inverse squared standard deviations of the shared unknowns a priori."""
+        """[Q] inverse variances of the shared unknowns a priori."""
 
     def offset(self, point: Point) -> Array:
-        """Return the distance [Q] of the shared unknowns from what is expected a priori."""
+        """Return the difference [Q] of the shared unknowns from their means a priori."""
         return np.concatenate((point.scaled - self.preset, point.current))
 
     def prior_cost(self, point: Point) -> float:
-        """Return the loss of the distance from what is expected a priori."""
+        """Return the loss of the shared unknowns under the prior."""
         return float(0.5 * (self.precision * self.offset(point) ** 2).sum())
 
     def poses(self, segments: Segments, scaled: Array, initial: Array) -> Array:
@@ -128,7 +128,7 @@ class Problem:
 
         Args:
             segments: segments, which give the commands.
-            scaled: [V, K] coefficients, over their scales.
+            scaled: [V, K] coefficients, divided by their scales.
             initial: [V, E, 6] states at the start of the segments.
         """
         variants, count = initial.shape[:2]
@@ -156,7 +156,7 @@ class Problem:
 
         Args:
             point: estimates.
-            free: numbers of the coefficients with derivatives; the others have zeros.
+            free: indices of the coefficients whose derivatives are computed; those of the others are 0.
         """
         count, width = len(self.scale), len(self.segments.start)
         variants = 1 + 2 * (len(free) + 6)
@@ -210,14 +210,14 @@ def _normal(residuals: Array, by_shared: Array, by_state: Array) -> Equations:
 def minimise(
     problem: Problem, point: Point, free: Sequence[int], enough: float, iterations: int, with_current: bool = True
 ) -> tuple[Point, Equations, int]:
-    """Return the point of the least loss near another one, the equations there, and the iterations.
+    """Return the point of the least loss near a start, the equations there, and the number of iterations.
 
     Args:
-        problem: the problem.
+        problem: problem to solve.
         point: point to start from.
-        free: numbers of the coefficients that may change.
-        enough: gain of an iteration below which it ends.
-        iterations: most iterations.
+        free: indices of the coefficients that may change.
+        enough: decrease of the loss in an iteration below which the search ends.
+        iterations: largest number of iterations.
         with_current: whether the current may change, too.
     """
     count = len(problem.scale)
@@ -239,7 +239,7 @@ def minimise(
         if not candidate_cost < cost:
             if damping > _MOST_DAMPING or abs(candidate_cost - cost) < 0.01 * enough:
                 break
-            # A few bad segments are damped already.
+            # If only a few segments are worse, the damping of their states has been raised already.
             damping *= 2.0 if is_worse.mean() < _FEW else 5.0
             continue
         gain, cost, point, equations = cost - candidate_cost, candidate_cost, candidate, following
@@ -257,7 +257,7 @@ def _bounded_step(
     damping: float,
     state_damping: Array,
 ) -> Array:
-    """Return the damped step [Q] of the shared unknowns; where it meets a bound, the others step with that in mind."""
+    """Return the damped step [Q] of the shared unknowns; if some meet their bounds, the others are solved again."""
     count = len(problem.scale)
     matrix, gradient = equations.reduced(state_damping)
     total = matrix.sum(0) + np.diag(problem.precision)
@@ -275,14 +275,14 @@ def _bounded_step(
         at_bound = step[moving] != trial[moving]
         if not at_bound.any():
             break
-        # Those that met a bound stay there.
+        # Unknowns that met a bound stay there.
         step[moving[~at_bound]] = 0.0
         moving = moving[~at_bound]
     return np.asarray(step)
 
 
 def noise_of(problem: Problem, residuals: Array) -> Array:
-    """Return the standard deviations [3] of measured x, y (m) and yaw (rad), from the residuals' median size."""
+    """Return the standard deviations [3] of measured x, y (m) and yaw (rad), from the median size of the residuals."""
     measured = np.isfinite(problem.segments.pose)
     sizes = [np.median(np.abs(residuals[..., axis][measured[..., axis]])) for axis in range(3)]
     noise = problem.noise * np.maximum(1.4826 * np.array(sizes), 1e-3)

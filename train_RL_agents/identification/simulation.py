@@ -21,23 +21,23 @@ from train_RL_agents.identification.coefficients import is_tied
 
 Array = NDArray[np.float64]
 STEP = 0.1
-"""Length of a step of the grid (s)."""
+"""Length of a step of the time grid of simulations (s)."""
 _OPTIONS = {"device": torch.device("cpu"), "dtype": torch.float64}
 _LEAST_LAG = 1e-6
-"""Least time constant that is divided by (s)."""
+"""Lower bound of the time constant of actuators, which is a divisor (s)."""
 
 
 def substeps_of(vessel: VesselConfig) -> int:
-    """Return the substeps of a step of the grid that are about as long as those of the boat's own world."""
+    """Return the number of substeps in a step of the grid that makes them about as long as in the boat's own world."""
     return max(1, round(STEP / float(scaled_settings(vessel)["dt"])))
 
 
 class Simulator:
-    """Boats that differ from one preset in some coefficients.
+    """Simulator of boats that differ from one preset in some coefficients.
 
     Args:
         vessel: preset.
-        names: K coefficients that differ.
+        names: names of the K coefficients that differ.
         substeps: number of substeps in a step of the grid.
     """
 
@@ -46,7 +46,7 @@ class Simulator:
         world = WorldConfig(vessel=vessel)
         self._parameters, _ = build_parameters([world], 1, torch.device("cpu"), torch.float64)
         extras = build_extras([world], 1, **_OPTIONS)
-        # Boats with ideal actuators follow at once; they may have a lag here.
+        # Boats with ideal actuators have Extras here, too, since a lag may be fitted to them.
         self._vessel, self._extras = dict(self._parameters.vessel.items()), dict(extras.items())
         self._is_steered, self._is_tied = vessel.actuators.steering != "thrusters", is_tied(vessel)
         self._turn_rate = float(vessel.actuators.angle_rate) * STEP  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ class Simulator:
 
         vessel, extras = repeat(self._vessel), repeat(self._extras)
         for name, column in zip(self.names, values.unbind(1), strict=True):
-            # A difference at a lag of 0 would have a negative one, whose exponential is infinite.
+            # Central differences at a lag of 0 would use a negative lag, whose exponential is infinite.
             value = column.clamp_min(_LEAST_LAG) if name == "lag" else column
             (vessel if name in vessel else extras)[name] = value[:, None]
             if name == "yDotR" and self._is_tied:
@@ -75,7 +75,7 @@ class Simulator:
         )
 
     def setpoints(self, shares: Tensor, vessel: Vessel) -> Tensor:
-        """Return the setpoints [B, N, 2] (N) of shares [B, N, 2] of the limits."""
+        """Return the setpoints [B, N, 2] (N) of commands [B, N, 2], which are shares of the limits."""
         most, least = vessel.max_thrust[:, :, None], -vessel.min_thrust[:, :, None]
         setpoints = shares * torch.where(shares < 0.0, least, most)
         if self._is_steered:
@@ -83,14 +83,14 @@ class Simulator:
         return setpoints
 
     def targets(self, shares: Array) -> Array:
-        """Return the states of the actuators [T, 2] that have followed shares [T, 2]."""
+        """Return the steady states of the actuators [T, 2] under commands [T, 2], which are shares of the limits."""
         scenario = blank_scenarios(len(shares), 1, 0, 0, torch.device("cpu"), torch.float64)
         vessel, extras = Vessel(**self._vessel, batch_size=[1]), Extras(**self._extras, batch_size=[1])
         setpoints = self.setpoints(torch.from_numpy(shares)[:, None], vessel)
         return np.asarray(steady_actuator(setpoints, scenario, vessel, extras)[:, 0].numpy(), np.float64)
 
     def lag(self, values: Tensor) -> Tensor:
-        """Return the time constants [B] of boats with coefficients [B, K]."""
+        """Return the time constants [B] of the actuators (s) of boats with coefficients [B, K]."""
         if "lag" in self.names:
             return values[:, self.names.index("lag")].clamp_min(_LEAST_LAG)
         return self._extras["lag"][:, 0].expand(len(values)).clamp_min(_LEAST_LAG)
@@ -100,8 +100,8 @@ class Simulator:
 
         Args:
             values: [B, K] coefficients.
-            first: [B, 2] state that they had followed before.
-            changes: [B, C, 2] changes of the state that they follow.
+            first: [B, 2] steady state that they had reached before.
+            changes: [B, C, 2] changes of the steady state that they follow.
             ago: [B, C] times since these changes (s).
         """
         followed = 1.0 - torch.exp(-ago / self.lag(values)[:, None])
@@ -174,5 +174,5 @@ def at_times(poses: Array, stamp: Array) -> Array:
 
 
 def wrapped(angle: Array) -> Array:
-    """Return angles (rad) from -pi to pi."""
+    """Return angles wrapped to [-pi, pi) (rad)."""
     return np.asarray((angle + math.pi) % (2.0 * math.pi) - math.pi)

@@ -1,4 +1,4 @@
-"""Learning from steps: algorithms, learner, flat weights, metrics."""
+"""Learning from collected steps: algorithms, learner, flat weights, metrics."""
 
 from train_RL_agents.agents.trainer_configs import TrainerConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext
@@ -6,6 +6,6 @@ from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.learning.on_policy import OnPolicy
 
 ALGORITHMS: dict[type[TrainerConfig], type[Algorithm]] = {kind.config_type: kind for kind in (OffPolicy, OnPolicy)}
-"""The algorithm of each type of settings."""
+"""Class of the algorithm for each type of trainer settings."""
 
 __all__ = ["ALGORITHMS", "Algorithm", "AlgorithmContext", "OffPolicy"]

@@ -29,18 +29,18 @@ from train_RL_agents.utils.progress import Clock
 
 @dataclass(frozen=True)
 class AlgorithmContext:
-    """Arguments of an algorithm."""
+    """Arguments that all algorithms take."""
 
     config: TrainConfig[Any]
-    """Configuration with this process's share of the totals."""
+    """Configuration in which this process has its share of the totals (``TrainerConfig.shared``)."""
     agent: Agent[Any]
     """Agent that learns, on the device."""
     example: TensorDictBase
     """One step [E] of the world with the policy's entries, for shapes and dtypes."""
     generators: dict[str, torch.Generator]
-    """Random generators of ``learner`` and ``replay``."""
+    """Random generators by name: ``learner`` and ``replay``."""
     ranks: Ranks
-    """Processes that learn together."""
+    """Ranks (processes) of the run, which learn together."""
     clock: Clock
     """Timer of the phases of the training loop (collect, update, ...)."""
     log: Callable[[str], None]
@@ -50,9 +50,9 @@ class AlgorithmContext:
     measured: tuple[str, ...] = ()
     """Names of the entries of the observation that ``health`` sums, since they may be infinite or NaN."""
     teacher: LoadedPolicy | None = None
-    """Policy whose actions are imitated, on the device."""
+    """Policy whose actions are imitated, on the device; None without imitation."""
     pairs: Tensor | None = None
-    """Discrete actions [A, D] as continuous ones, for a teacher with the other kind of actions."""
+    """Continuous equivalents [A, D] of the discrete actions, for a teacher with the other kind of actions."""
 
     @property
     def device(self) -> torch.device:
@@ -75,10 +75,10 @@ class MemoryItem:
 
 
 class MemoryEstimate(NamedTuple):
-    """Estimate of the memory of an algorithm beside the networks."""
+    """Estimate of the memory that an algorithm needs in addition to the networks."""
 
     items: list[MemoryItem]
-    """Memory that is kept; ``on_host`` only if it is in the host's memory for any device."""
+    """Memory that is held throughout the run; ``on_host`` is true only for what is in host memory with any device."""
     loss: Callable[[int], None]
     """Function that computes the losses of a batch of blank samples, given their number."""
     row: int = 0
@@ -91,18 +91,18 @@ class Algorithm(ABC):
     """Base class of algorithms, which learn from the steps of the collector.
 
     Args:
-        context: parts of the algorithm.
+        context: arguments that all algorithms take.
         tau: share of the learned weights mixed into the target networks with every update.
     """
 
     config_type: ClassVar[type[TrainerConfig]]
-    """Type of its settings, by which the algorithm is chosen."""
+    """Type of the algorithm's settings, by which it is chosen."""
 
     def __init__(self, context: AlgorithmContext, tau: float = 0.0) -> None:
         config, teacher = context.config, context.teacher
         self._config, self._ranks, self._clock = config, context.ranks, context.clock
         self._generator, self.meter = context.generators["learner"], Meter()
-        # Per robot, as a sum over all robots would take two more kernels per vector step.
+        # Kept per robot, because a sum over all robots would take two more kernels per vector step.
         self._reward_sum = torch.zeros_like(context.example.get(("next", GROUP, "reward")))
         self._pairs = None if context.agent.continuous else context.agent.num_actions
         action = context.example.get((GROUP, "action"))
@@ -120,7 +120,7 @@ class Algorithm(ABC):
     @classmethod
     @abstractmethod
     def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
-        """Return an estimate of the memory of a run.
+        """Return an estimate of the memory that the algorithm takes in a run.
 
         Args:
             config: configuration of the run.
@@ -130,7 +130,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def observe(self, steps: TensorDictBase) -> None:
-        """Process steps [E, T] of the collector, with TorchRL's keys; see also accumulate."""
+        """Process collected steps [E, T] with TorchRL's keys; implementations call ``accumulate``."""
 
     def accumulate(self, steps: TensorDictBase) -> None:
         """Add steps [E, T] to the sums of ``health``, and their ended episodes to the statistics."""
@@ -169,10 +169,10 @@ class Algorithm(ABC):
         """
 
     def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
-        """Set everything that changes along the run.
+        """Set everything that follows a schedule, such as the learning rate.
 
         Args:
-            progress: share of the run done, in [0, 1].
+            progress: share of the run that is done, in [0, 1].
             policy: policy that collects.
         """
         self.learner.set_progress(progress)
@@ -186,7 +186,7 @@ class Algorithm(ABC):
         """Drop unfinished n-step windows and returns, after the worlds were replaced."""
 
     def device_scalars(self) -> dict[str, Tensor]:
-        """Return scalars on the device for the log, ``train/NAME``, read with the losses."""
+        """Return scalars on the device by name, which are read with the losses and logged as ``train/NAME``."""
         return {}
 
     def log_scalars(self) -> dict[str, float | None]:

@@ -21,10 +21,10 @@ _IDENTITIES = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
 
 
 class CommonSubexpressions(CustomGraphPass):
-    """Merges equal nodes of a functional graph: same operator, same arguments."""
+    """Graph pass that merges equal nodes of a functional graph: those with the same operator and arguments."""
 
     def __call__(self, graph: Graph) -> None:
-        """Modify a graph in place."""
+        """Merge the equal nodes of a graph in place."""
         first: dict[Hashable, Node] = {}
         for node in list(graph.nodes):
             if node.op == "call_function" and node.target in _IDENTITIES:
@@ -43,9 +43,9 @@ class CommonSubexpressions(CustomGraphPass):
 
 
 def _is_pure(node: Node) -> bool:
-    """Return whether a node is deterministic, changes nothing, and is no result of the graph.
+    """Return whether a node is deterministic, changes nothing, and is not an output of the graph.
 
-    Results stay separate, as the caller may change one in place.
+    Outputs stay separate, because the caller may change one in place.
     """
     if node.op != "call_function" or any(user.op == "output" for user in node.users):
         return False
@@ -56,7 +56,7 @@ def _is_pure(node: Node) -> bool:
 
 
 def _key(node: Node) -> Hashable:
-    """Return a key that is equal for nodes that compute the same."""
+    """Return a key that is equal for nodes that compute the same result."""
     leaves, structure = tree_flatten((node.args, node.kwargs))
-    # 1, 1.0 and True are equal, but lead to different types.
+    # 1, 1.0 and True compare equal, but lead to results of different types.
     return node.target, tuple((type(leaf), leaf) for leaf in leaves), str(structure)

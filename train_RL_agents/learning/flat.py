@@ -1,7 +1,7 @@
 """Parameters of networks, concatenated in one tensor.
 
 Operations on all of them (norm of the gradients, optimiser, target and EMA copies) then take one kernel instead of one
-per parameter, which speeds up small networks.
+per parameter, which is faster for small networks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 _ALIGNED = 16
-"""Alignment of the parameters (numbers), as kernels need aligned addresses."""
+"""Alignment of the parameters (elements), because kernels need aligned addresses."""
 
 
 class FlatWeights:
@@ -23,10 +23,10 @@ class FlatWeights:
     again later (``require_in_place``).
 
     Args:
-        networks: networks by name, of one dtype, without common parameters; on their device.
+        networks: networks by name, of one dtype, without shared parameters, already on their device.
 
     Raises:
-        ValueError: when they have several dtypes or share a parameter.
+        ValueError: when the networks have several dtypes or share a parameter.
     """
 
     def __init__(self, networks: nn.ModuleDict) -> None:
@@ -85,7 +85,7 @@ class FlatWeights:
         """Return the gradients of the learned parameters after checking that none is missing.
 
         Raises:
-            RuntimeError: when one is missing; it names the parameter.
+            RuntimeError: when gradients are missing; the message names the parameters.
         """
         named = zip(self._learned.values(), parts, strict=True)
         lacking = [name for name, part in named if part is None]
@@ -101,7 +101,7 @@ class FlatWeights:
         """Check that the parameters are still views of ``weights``.
 
         Raises:
-            RuntimeError: when they are not.
+            RuntimeError: when one of them is not.
         """
         if [parameter.data_ptr() for parameter in self.parameters] != self._addresses:
             raise RuntimeError("the networks were moved, cast or laid out again; make this once more")
@@ -109,7 +109,7 @@ class FlatWeights:
     # The optimiser's state is saved per parameter, so that files do not depend on the layout.
 
     def split(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the optimiser's state per parameter from that of the flat tensor."""
+        """Convert the optimiser's state of the flat tensor to one per parameter."""
         whole: dict[str, Tensor] = state["state"].get(0, {})
         states: dict[int, dict[str, Tensor]] = {
             index: {"step": whole["step"].clone()} for index in (self._learned if whole else ())
@@ -122,10 +122,10 @@ class FlatWeights:
         return {"state": states, "param_groups": [group]}
 
     def join(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the optimiser's state of the flat tensor, the inverse of ``split``.
+        """Convert the optimiser's state per parameter to that of the flat tensor; the inverse of ``split``.
 
         Raises:
-            ValueError: when it belongs to other parameters.
+            ValueError: when the state belongs to other parameters.
         """
         saved = state["state"]
         joined: dict[int, dict[str, Tensor]] = {}
@@ -150,10 +150,10 @@ class FlatWeights:
 
 
 def flat_bytes(networks: nn.Module) -> int:
-    """Return the number of bytes of the parameters of networks in one tensor."""
+    """Return the number of bytes that the parameters of networks take in a flat tensor."""
     return sum(_padded_size(parameter) * parameter.element_size() for parameter in networks.parameters())
 
 
 def _padded_size(parameter: Tensor) -> int:
-    """Return the size of a parameter with the zeros after it."""
+    """Return the size of a parameter (elements), with the zeros after it."""
     return -(-parameter.numel() // _ALIGNED) * _ALIGNED

@@ -16,22 +16,22 @@ from train_RL_agents.learning.common_subexpressions import CommonSubexpressions
 from train_RL_agents.learning.flat import FlatWeights
 
 Gradients = Callable[[Any, Any, Tensor], tuple[Tensor, Losses]]
-"""Maps a batch, its noise and a factor (a scalar) to the gradient [N] of the factor times the total loss, in the layout
-of FlatWeights, and to all losses, without gradients."""
+"""Function that maps a batch, its noise and a factor (a scalar) to the gradient [N] of the factor times the total loss,
+in the layout of FlatWeights, and to all losses, without gradients."""
 
 HALF_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """Dtypes of matrix products by the name of the precision."""
 
 
 def in_half_precision(losses: LossFunction, device: torch.device, dtype: torch.dtype) -> LossFunction:
-    """Return losses that compute matrix products in bfloat16 or float16.
+    """Return a loss function that computes matrix products in bfloat16 or float16.
 
     Outputs of networks are float32 (``to_float32``), so targets and means over the batch are not rounded. The range of
     bfloat16 is that of float32; gradients in float16 need a LossScale.
     """
 
     def cast(batch: Any, noise: Any) -> Losses:
-        # Without the cache, which would give the learned networks copies of weights that were made for targets and
+        # Without the cache of cast weights, which would give the learned networks copies that were made for targets and
         # have no gradient.
         with torch.autocast(device.type, dtype, cache_enabled=False):
             return losses(batch, noise)
@@ -40,10 +40,10 @@ def in_half_precision(losses: LossFunction, device: torch.device, dtype: torch.d
 
 
 class _TotalLoss(nn.Module):
-    """Total loss as the output of a module, so that it depends on parameters.
+    """Module that returns the total loss, so that ``functional_call`` can replace its parameters.
 
     Args:
-        agent: agent with the parameters.
+        agent: agent whose networks have the parameters.
         losses: losses of the agent, or others that use its networks.
     """
 
@@ -68,7 +68,7 @@ def gradients_of(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> 
         flat: weights of the agent.
 
     Returns:
-        A function that raises RuntimeError when no loss sends a gradient to a parameter.
+        The function; it raises RuntimeError when a parameter gets no gradient from any loss.
     """
     total_loss = _TotalLoss(agent, losses)
 
@@ -81,10 +81,10 @@ def gradients_of(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> 
 
 
 def compiled_gradients(agent: Agent[Any], losses: LossFunction, flat: FlatWeights, device: torch.device) -> Gradients:
-    """Return the function of gradients_of as generated code: one graph for losses and gradients.
+    """Return the function of ``gradients_of``, compiled into one graph of losses and gradients.
 
-    The overhead of autograd around a compiled function, for every parameter, is a tenth of an update on a CPU. A
-    parameter without a gradient gets zeros.
+    This avoids the overhead of autograd around a compiled function, for every parameter, which is a tenth of an update
+    on a CPU. A parameter without a gradient gets zeros.
 
     Args:
         agent: agent that learns; its networks must not be replaced.
@@ -101,7 +101,7 @@ def compiled_gradients(agent: Agent[Any], losses: LossFunction, flat: FlatWeight
             result: tuple[Tensor, Losses] = functional_call(total_loss, named, (batch, noise, factor))
             return result
 
-        with torch.no_grad():  # gradients have none of their own
+        with torch.no_grad():  # second derivatives are not needed
             parts, (_, values) = grad_and_value(total, has_aux=True)(flat.learned)
             return flat.joined(parts), values
 
@@ -109,5 +109,6 @@ def compiled_gradients(agent: Agent[Any], losses: LossFunction, flat: FlatWeight
     if device.type == "cpu" and torch.__version__ >= "2.15":
         # One run of the C++ compiler for all kernels takes half as long as one for each.
         options["cpp_wrapper"] = True
-    # Checking the hundred parameters, which are never replaced, would take longer than using them.
+    # Without guards on the hundred parameters: they are never replaced, and checking them would take longer than using
+    # them.
     return compiled(gradients, device, checks_all=False, further=options)

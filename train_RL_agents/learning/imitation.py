@@ -1,4 +1,4 @@
-"""Imitation: actions of a teacher as additional targets of an agent.
+"""Imitation loss: actions of a teacher as additional targets of an agent.
 
 The teacher acts on the observations of the agent, so that errors do not accumulate along an episode (DAgger, Ross et
 al. 2011), and the agent also learns from rewards (Schmitt et al. 2018).
@@ -26,19 +26,19 @@ units."""
 
 
 def with_imitation(agent: Agent[Any], teacher: LoadedPolicy, pairs: Tensor | None, weight: float) -> LossFunction:
-    """Return the losses of an agent with ``loss_imitation`` added.
+    """Return the loss function of an agent with ``loss_imitation`` added.
 
     Args:
         agent: agent that learns.
         teacher: policy on the agent's device.
-        pairs: discrete actions [A, D] as continuous ones, where one policy has the former and the other the latter.
-        weight: weight of the imitation error.
+        pairs: continuous equivalents [A, D] of the discrete actions, if only one of the policies has discrete actions.
+        weight: weight of the imitation loss.
     """
     targets = teacher_targets(teacher, agent, pairs)
     device = next(agent.parameters()).device
 
     def losses(batch: Batch | RolloutBatch, noise: Any) -> Losses:
-        # Policies act in float32, also if losses use half precision.
+        # Policies act in float32, even if losses use half precision.
         with torch.no_grad(), torch.autocast(device.type, enabled=False):
             target = targets(batch.observation)
         errors = imitation_errors(agent, batch.observation, target)
@@ -48,16 +48,16 @@ def with_imitation(agent: Agent[Any], teacher: LoadedPolicy, pairs: Tensor | Non
 
 
 def teacher_targets(teacher: LoadedPolicy, agent: Agent[Any], pairs: Tensor | None) -> Callable[[Observation], Tensor]:
-    """Return the function that computes the targets of an agent from the teacher; see with_imitation.
+    """Return a function that computes the targets of the imitation loss from the teacher; see with_imitation.
 
     Returns:
         A function from observations [B] to actions, [B, D] or [B] int64: the teacher's best actions, or the nearest
-        discrete actions for a continuous teacher and a discrete agent. For a discrete teacher with probabilities it
-        gives a continuous agent the expected action, which varies less from step to step, and an agent with
-        probabilities the teacher's probabilities [B, A].
+        discrete actions for a continuous teacher and a discrete agent. If the teacher is discrete and has
+        probabilities, a continuous agent gets the expected action, which varies less from step to step, and an agent
+        with probabilities gets the teacher's probabilities [B, A].
 
     Raises:
-        ConfigError: when one policy has continuous and the other discrete actions, and there are no pairs.
+        ConfigError: when one policy has continuous and the other discrete actions, and ``pairs`` is None.
     """
     policy = teacher.agent.requires_grad_(False).eval()
     if policy.continuous and agent.continuous:
@@ -79,11 +79,11 @@ def teacher_targets(teacher: LoadedPolicy, agent: Agent[Any], pairs: Tensor | No
 
 
 def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor) -> Tensor:
-    """Return the distances of an agent from its targets, [B] or, of fleets, [B, R]; 0 or more.
+    """Return the imitation errors of an agent, [B] or, for fleets, [B, R]; 0 or more.
 
-    Continuous actions have the squared distance, values of discrete actions the margin loss of Hester et al. 2018, and
-    probabilities of discrete actions the cross-entropy of Schmitt et al. 2018. Importance weights of prioritised replay
-    are not used.
+    The error of continuous actions is the squared distance, that of values of discrete actions the margin loss of
+    Hester et al. 2018, and that of probabilities of discrete actions the cross-entropy of Schmitt et al. 2018.
+    Importance weights of prioritised replay are not used.
 
     Args:
         agent: agent that learns.

@@ -33,13 +33,13 @@ from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.device import resolve_precision
 
 Updated = tuple[dict[str, Tensor], Tensor | None]
-"""Scalars for the log, and priorities [B] if the agent computes them."""
+"""Result of an update: scalars for the log, and priorities [B] if the agent computes them."""
 RMSPROP: dict[str, Any] = {"alpha": 0.99, "eps": 1e-5}
 """Constants of RMSprop."""
 BETAS, EPS = (0.9, 0.999), 1e-8
 """Constants of Adam."""
 MOMENTS = {"adam": 2, "rmsprop": 1}
-"""Number of moments that an optimiser keeps per weight."""
+"""Number of moments that an optimiser keeps per weight, by name of the optimiser."""
 
 
 def merge_losses(parts: list[Losses], counts: list[int]) -> Losses:
@@ -69,7 +69,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def cosine(progress: float, first: float, last: float) -> float:
-    """Return the value of a schedule that falls from first to last along half a cosine."""
+    """Return the value, at a share ``progress`` of a run, of a schedule from first to last along half a cosine."""
     return last + 0.5 * (first - last) * (1.0 + math.cos(math.pi * min(progress, 1.0)))
 
 
@@ -78,20 +78,20 @@ class NoRoomError(ConfigError):
 
 
 class Learner:
-    """Updates an agent from batches.
+    """Learner that updates an agent from batches.
 
     An update is one function of tensors: losses, gradients, clipping, optimiser, target and EMA weights. On a GPU it is
-    captured. When memory is short, a batch is processed in micro-batches.
+    captured as a CUDA graph. When memory is short, a batch is processed in micro-batches.
 
     Args:
-        agent: agent to update; it must stay on its device, as its weights become views of one tensor.
+        agent: agent to update; it must stay on its device, because its weights become views of one tensor.
         config: configuration of the run.
         generator: random generator of the updates, on the agent's device.
         ranks: processes that gradients are averaged over; None for this one alone.
         log: function that prints messages.
-        tau: share of the learned weights mixed into the target networks with every update; 0:
-            only when ``update_targets`` is called.
-        losses: losses to minimise; by default those of the agent.
+        tau: share of the learned weights mixed into the target networks with every update; 0: only when
+            ``update_targets`` is called.
+        losses: loss function to minimise; by default that of the agent.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Learner:
         )
         self._init_optimizer_state()
         self.learning_rate, self.rate_factor = settings.learning_rate, 1.0
-        # A tensor, since generated code treats numbers as constants.
+        # The learning rate is a tensor, because compiled code treats numbers as constants.
         self._rate = torch.tensor(self.learning_rate, device=generator.device)
         device, losses = generator.device, losses or agent.loss
         self._precision = precision = resolve_precision(device, config.execution.precision)
@@ -143,7 +143,8 @@ class Learner:
         self.updates = 0
         self.batch_size = self.micro_batch = settings.batch_size
         """Number of transitions whose gradients are computed at once."""
-        # On the device, since graphs treat numbers as constants; in float64, for the same shares as in Python.
+        # On the device, because graphs treat numbers as constants; in float64, for the same EMA shares as with Python
+        # numbers.
         self._update_count = torch.zeros((), dtype=torch.float64, device=device)
         self._tau = tau
         # The exchange of gradients between processes is not captured.
@@ -154,16 +155,16 @@ class Learner:
         """Function that makes a gradient step from a batch; see ``updates_by``."""
 
     def updates_by(self, step: Callable[..., Updated], *generators: torch.Generator) -> Callable[..., Updated]:
-        """Return a function that makes updates by ``learn``, or by a function around it; captured as a whole.
+        """Return a function that makes updates by ``learn``, or by a function around it; it is captured as a whole.
 
         Args:
             step: function that makes a gradient step.
-            generators: random generators of ``step`` beside the learner's.
+            generators: random generators of ``step`` in addition to the learner's.
 
         Returns:
             A function of the arguments of ``step`` that returns scalars for the log, and priorities [B] if the agent
-            computes them. They are on the device and overwritten by the next update. It raises NoRoomError when memory
-            is short even for one transition; weights are then unchanged.
+            computes them. The results are on the device and overwritten by the next update. The function raises
+            NoRoomError when memory is short even for one transition; weights are then unchanged.
         """
         loop = self._execution.loop(
             stateless(step),
@@ -209,7 +210,7 @@ class Learner:
         return ", ".join(feature for feature, applies in features.items() if applies)
 
     def set_progress(self, progress: float) -> None:
-        """Set the learning rate for a share of the run done."""
+        """Set the learning rate for a share ``progress`` of the run."""
         settings = self._settings
         rate = cosine(progress, settings.learning_rate, settings.learning_rate_final)
         self._set_rate(self.rate_factor * rate)
@@ -224,7 +225,7 @@ class Learner:
                 group["lr"] = rate
 
     def learn(self, batch: Any) -> Updated:
-        """Make the part of an update that may be captured, and return its results."""
+        """Update all weights from a batch, in operations that may be captured; return scalars and priorities."""
         # Drawn once for the whole batch; micro-batches get their parts of it.
         noise = self.agent.loss_noise(batch.size, self._generator)
         gradient, losses = self._differentiate(batch, noise)
@@ -239,7 +240,7 @@ class Learner:
         Args:
             gradient: gradient [N]; it is modified.
             state: state of the optimiser.
-            rate: learning rate, for generated code.
+            rate: learning rate, which only compiled code uses.
         """
         norm = torch.linalg.vector_norm(gradient)
         # As in torch.nn.utils.clip_grad_norm_.
@@ -262,7 +263,7 @@ class Learner:
         return (1.0 - decay).to(self._weights.dtype)
 
     def _apply_scaled(self, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> Tensor:
-        """Apply a scaled gradient like ``_apply_gradient``; undo it where gradients overflow."""
+        """Apply a scaled gradient like ``_apply_gradient``; undo the update if gradients overflow."""
         assert self._scale is not None
         # Without targets their weights are an empty tensor that may be on another device.
         targets = [self._target.weights] if self._target.weights.numel() else []
@@ -328,9 +329,9 @@ class Learner:
             torch.cuda.empty_cache()
 
     def _check_once(self, batch: Any, noise: Any) -> None:
-        """Check with the first sample of the first batch that losses reach all parameters.
+        """Check with the first sample of the first batch that every parameter gets a gradient from the losses.
 
-        Generated code would give parameters that no loss reaches a gradient of zero.
+        Compiled code would give a parameter without a gradient zeros instead.
         """
         if self._unchecked is not None:
             row = slice(0, 1)
@@ -338,10 +339,10 @@ class Learner:
             self._unchecked = None
 
     def _take_smaller_parts(self, size: int, before: int, error: BaseException) -> None:
-        """Halve the size of micro-batches; it was ``before`` when the batch began."""
+        """Halve the size of micro-batches, which was ``before`` when the batch began; raise NoRoomError at size 1."""
         current = min(self.micro_batch, size)
         if current == 1:
-            # The resumed run starts with the configured size.
+            # A resumed run starts with the size from before this batch.
             self.micro_batch = before
             raise NoRoomError(
                 f"trainer.batch_size={self.batch_size}: out of memory even with one "
@@ -372,7 +373,7 @@ class Learner:
             ema.copy_(online)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return weights (learned, target, EMA), optimiser, counter and size of micro-batches."""
+        """Return weights (learned, target, EMA), optimiser state, counter, size of micro-batches and loss scale."""
         return {
             "agent": self.agent.state_dict(),
             "ema": self.ema.state_dict(),
@@ -382,7 +383,7 @@ class Learner:
         } | ({"scale": self._scale.state_dict()} if self._scale else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state_dict``; how the optimiser computes does not change."""
+        """Restore the result of ``state_dict``; of the optimiser's options, only the learning rate is restored."""
         current = self.agent.state_dict()
         scales = {name: value.clone() for name, value in current.items() if is_scale(name)}
         restore(current, state["agent"])
@@ -395,7 +396,7 @@ class Learner:
         if not (is_count(self.updates) and is_count(parts) and parts and is_number(rate)):
             raise ValueError("counters of updates that are none")
         self._update_count.fill_(self.updates)
-        if self.updates or saved["state"]:  # before the first update it may be empty
+        if self.updates or saved["state"]:  # before the first update, the saved state may be empty
             whole = self.optimizer.state_dict()
             per_parameter = self._flat.split(whole)
             restore(per_parameter["state"], saved["state"])
@@ -415,7 +416,7 @@ def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torc
         name: adam, or rmsprop with the constants of A2C (Mnih et al. 2016).
         weights: tensor to optimise.
         rate: learning rate.
-        fused: whether Adam is one kernel.
+        fused: whether Adam runs as one fused kernel.
     """
     on_gpu = weights.device.type == "cuda"
     options: dict[str, Any] = {"capturable": True} if on_gpu else {}
@@ -427,12 +428,12 @@ def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torc
 
 
 def traced_step(name: str, weights: Tensor, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> None:
-    """Make a step of an optimiser of make_optimizer, as part of generated code.
+    """Make a step of an optimiser that ``make_optimizer`` returns, as part of compiled code.
 
     ``Optimizer.step`` itself cannot be traced into one graph.
 
     Args:
-        name: see make_optimizer.
+        name: name of the optimiser, adam or rmsprop.
         weights: tensor to optimise.
         gradient: gradient of the weights.
         state: state of the optimiser.

@@ -1,4 +1,4 @@
-"""Scaling of losses for gradients in float16, without a host read."""
+"""Scaling of losses for gradients in float16, without reading values on the host."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from torch import Tensor
 from marinenav_env.stepping.reset_pool import restore
 
 _LARGEST = 2.0**24
-"""Largest factor, which float32 gradients can hold."""
+"""Largest factor of the losses, with which float32 can hold the gradients."""
 
 
 class LossScale:
     """Loss scaling that keeps gradients within the range of float16, like torch.amp.GradScaler.
 
     Losses are multiplied by a factor. When gradients become infinite or NaN, the update is undone and the factor
-    halved; after ``interval`` updates without, it is doubled.
+    halved; after ``interval`` updates without that, it is doubled.
 
     Args:
         device: device of the losses.
@@ -24,7 +24,7 @@ class LossScale:
 
     def __init__(self, device: torch.device, interval: int = 2000) -> None:
         self.factor = torch.tensor(65_536.0, device=device)
-        """Factor of the losses."""
+        """Factor that losses are multiplied by."""
         self._since = torch.zeros((), device=device)
         self._interval = interval
 

@@ -19,7 +19,7 @@ _TAGS = {
     "success": "success_rate",
     "collision": "collision_rate",
 }
-"""Names in the log of statistics whose means have another name."""
+"""Names in the log of the statistics whose means are logged under another name."""
 
 
 class Meter:
@@ -35,7 +35,7 @@ class Meter:
             if name not in self._sums:
                 self._sums[name] = torch.zeros_like(value)
             self._counts[name] = self._counts.get(name, 0) + count
-        # The sums are new tensors, as a captured update overwrites its results.
+        # The sums are new tensors, because a captured update overwrites its results.
         totals = torch._foreach_add([self._sums[name] for name in values], [*values.values()])
         self._sums.update(zip(values, totals, strict=True))
 
@@ -55,7 +55,7 @@ class Meter:
         return dict(zip(scalars, values, strict=True))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sums since the last reading."""
+        """Return the sums and counts since the last reading."""
         return {"sums": dict(self._sums), "counts": dict(self._counts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -79,12 +79,12 @@ class EpisodeMeter:
 
     Args:
         example: one step [E] of the world, for shapes and dtypes.
-        names: names of the statistics in the steps, see rules.episode_statistics; () without any.
+        names: names of the statistics in the steps; see rules.episode_statistics; () without any.
     """
 
     def __init__(self, example: TensorDictBase, names: Sequence[str]) -> None:
         self._tags = [_TAGS.get(name, name) for name in names]
-        # Never replaced, since captured code writes to this memory.
+        # Never replaced, because captured code writes to this memory.
         self._count = torch.zeros((), dtype=torch.int64, device=example.device)
         dtype = example.get(("next", GROUP, "reward")).dtype
         self._sums = torch.zeros(len(names), dtype=dtype, device=example.device)
@@ -128,6 +128,6 @@ class EpisodeMeter:
         """Restore the result of ``state_dict``.
 
         Raises:
-            RuntimeError: when it has other statistics.
+            RuntimeError: when the state has other statistics.
         """
         restore({"count": self._count, "sums": self._sums}, state)

@@ -26,7 +26,7 @@ class OffPolicy(Algorithm):
     """Algorithm with replay, multi-step returns and a schedule of updates.
 
     Args:
-        context: see AlgorithmContext.
+        context: arguments that all algorithms take.
     """
 
     config_type = OffPolicyConfig
@@ -46,7 +46,7 @@ class OffPolicy(Algorithm):
             settings.reward_scale,
         )
         self.replay = make_replay(self.example_row, settings, context.generators["replay"], device)
-        # On a CPU the loop is not compiled, as generated code transposes more slowly than torch itself.
+        # On a CPU the loop is not compiled, because compiled code transposes more slowly than torch itself.
         self._store = config.execution.loop(
             self._store_transitions, self.multi_step.blank(), device, name="storing", log=context.log
         )
@@ -57,7 +57,7 @@ class OffPolicy(Algorithm):
 
     @classmethod
     def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
-        """See Algorithm."""
+        """Return an estimate of the memory of replay, of open n-step windows and of batches."""
         settings = config.trainer
         assert isinstance(settings, OffPolicyConfig)
         row = example_row(step)
@@ -83,14 +83,14 @@ class OffPolicy(Algorithm):
         return MemoryEstimate(items, loss, row=2 * tree_bytes(row))
 
     def observe(self, steps: TensorDictBase) -> None:
-        """See Algorithm."""
+        """Build multi-step transitions from steps [E, T] and insert them into replay."""
         with self._clock.phase("insert"):
             rows = self._store(steps)
             if rows is not None:
                 self.replay.insert(rows)
 
     def _store_transitions(self, windows: Windows | None, steps: TensorDictBase) -> tuple[Windows | None, Rows | None]:
-        """Build multi-step transitions; insert them into a replay on the device, else return them."""
+        """Build multi-step transitions; insert them into a replay on the device, or else return them."""
         self.accumulate(steps)
         windows, rows = self.multi_step.rows(windows, steps)
         if not self.replay.on_device:
@@ -113,7 +113,7 @@ class OffPolicy(Algorithm):
         return max(0, due - self.learner.updates)
 
     def _learn(self) -> Updated:
-        """Sample a batch, learn from it and set its priorities; it can be captured."""
+        """Sample a batch, learn from it and set its priorities, in operations that can be captured."""
         drawn = self.replay.sample()
         scalars, priority = self.learner.learn(batch_of(drawn))
         self.replay.update_priority(drawn, priority)
@@ -147,7 +147,7 @@ class OffPolicy(Algorithm):
 
     def missing(self, state: dict[str, Any]) -> str:
         """Return why a state saved without its replay cannot be resumed; see Algorithm."""
-        if "replay" not in state or state["replay"] is not None:  # loading finds damage
+        if "replay" not in state or state["replay"] is not None:  # a damaged state is detected when it is loaded
             return ""
         return (
             "saved without its replay buffer (save_replay=false), so it cannot be resumed; "
@@ -157,21 +157,21 @@ class OffPolicy(Algorithm):
     def reset_windows(self) -> None:
         """Drop the unfinished n-step windows; see Algorithm."""
         self._store.state = self.multi_step.blank()
-        self._store.reset()  # steps of workers have additional keys
+        self._store.reset()  # steps from workers have additional keys
 
     def device_scalars(self) -> dict[str, Tensor]:
-        """See Algorithm."""
+        """Return the share of replay that is filled, for the log."""
         return {"replay_fill": self.replay.filled / self.settings.buffer_size}
 
     def state_dict(self) -> dict[str, Any]:
-        """See Algorithm; replay is included only if configured."""
+        """Return the state that learning depends on; replay is included only with ``save_replay``."""
         return super().state_dict() | {
             "n_step": self.multi_step.state_dict(self._store.state),
             "replay": self.replay.state_dict() if self._config.save_replay else None,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See Algorithm."""
+        """Restore the result of ``state_dict``, which must include replay."""
         super().load_state_dict(state)
         self.replay.load_state_dict(state["replay"])
         self._store.state = self.multi_step.from_state(state["n_step"])

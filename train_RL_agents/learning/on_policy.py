@@ -1,4 +1,4 @@
-"""On-policy learning: rollouts of the present policy, advantages, and minibatches."""
+"""On-policy learning: rollouts of the current policy, advantages, and minibatches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OnPolicy(Algorithm):
     """Algorithm with rollouts, generalised advantage estimation, epochs and minibatches.
 
     Args:
-        context: see AlgorithmContext.
+        context: arguments that all algorithms take.
     """
 
     config_type = OnPolicyConfig
@@ -49,11 +49,11 @@ class OnPolicy(Algorithm):
 
     @classmethod
     def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
-        """See Algorithm."""
+        """Return an estimate of the memory of rollouts and of batches."""
         settings, group = config.trainer, step.get(GROUP)
         assert isinstance(agent, ActorCriticAgent)
         observation, active = observation_of(group.get("observation")), group.get("mask")
-        # A rollout exists as collected, as stored, as flat robot-steps, and permuted.
+        # A rollout exists four times: as collected, as stored, as flat robot-steps, and permuted.
         held = 4 * settings.num_envs * settings.vector_steps * tree_bytes(step)
 
         def loss(count: int) -> None:
@@ -71,7 +71,7 @@ class OnPolicy(Algorithm):
         return MemoryEstimate([MemoryItem("rollout", held, False, False)], loss, joint=active.shape[-1])
 
     def observe(self, steps: TensorDictBase) -> None:
-        """Store steps as a rollout; see Algorithm."""
+        """Store steps [E, T] as the rollout of the next update, with advantages."""
         with self._clock.phase("insert"), torch.no_grad():
             self.accumulate(steps)
             self._rows = self._rollout_batch(steps)
@@ -79,8 +79,8 @@ class OnPolicy(Algorithm):
     def _next_values(self, group: TensorDictBase, following: TensorDictBase, truncated: Tensor) -> Tensor:
         """Return the values [E, T, R] of the observations after the steps.
 
-        Within the steps it is the value of the next step; the last step, and episodes truncated by the time limit, need
-        the value of the observation before the reset.
+        Within the rollout, it is the stored value of the next step; only the last step, and episodes truncated by the
+        time limit, need the value of the observation before the reset.
 
         Args:
             group: the robots' entries before the steps.
@@ -88,7 +88,7 @@ class OnPolicy(Algorithm):
             truncated: mask [E, T, R] of robots whose episode is truncated.
         """
         value = group.get("value")
-        # Rounding depends on the layout, which differs in the graph collector.
+        # Contiguous, because rounding depends on the memory layout, which differs in the graph collector.
         last = self._value(following[:, -1].contiguous())
         values = torch.cat((value[:, 1:], last[:, None]), 1)
         rows = rows_where(truncated.flatten(0, 1).any(-1))
@@ -109,7 +109,7 @@ class OnPolicy(Algorithm):
         return value
 
     def update(self, env_steps: int) -> None:
-        """Make all epochs on the latest rollout, once; see Algorithm."""
+        """Learn from the latest rollout for all epochs, unless that is done already; see Algorithm."""
         rows, self._rows = self._rows, None
         if rows is None:
             return
@@ -117,11 +117,11 @@ class OnPolicy(Algorithm):
             with self._clock.phase("update"):
                 scalars, _ = self.learner.update(batch)
                 self.meter.add(scalars)
-        # Only now, as batches must be learned from with the statistics of their collection.
+        # Only now, because batches must be learned from with the statistics that they were collected with.
         self._update_statistics(rows)
 
     def _rollout_batch(self, steps: TensorDictBase) -> RolloutBatch:
-        """Return all robot-steps of a rollout [E, T], with advantages; environment-steps if joint."""
+        """Return the robot-steps (if joint, environment-steps) of a rollout [E, T], with advantages."""
         settings, group, following = self.settings, steps.get(GROUP), steps.get(("next", GROUP))
         active, value = group.get("mask"), group.get("value")
         done, terminated = (following.get(name).squeeze(-1) for name in ("done", "terminated"))
@@ -139,7 +139,7 @@ class OnPolicy(Algorithm):
         def flat(tensor: Tensor) -> Tensor:
             return tensor.flatten(0, axes - 1)
 
-        # Flat before any sum, as its order must not depend on the memory layout of the collector.
+        # Flattened before any sum, because its order must not depend on the memory layout of the collector.
         advantage, target, weight = (flat(tensor) for tensor in (advantage, target, active.to(value)))
         self.meter.add({"explained_variance": explained_variance(advantage, target, weight)})
         if settings.normalize_advantages:
@@ -164,7 +164,7 @@ class OnPolicy(Algorithm):
         return self._scale.scaled(reward)
 
     def _update_statistics(self, rows: RolloutBatch) -> None:
-        """Add observations to the running statistics of the networks, if there are any."""
+        """Add observations to the running statistics of the networks, if they normalise observations."""
         if self.agent.config.normalize_observations:
             network: Any = self.agent.networks["policy"]
             with torch.no_grad():
@@ -173,11 +173,11 @@ class OnPolicy(Algorithm):
             self.learner.copy_buffers()
 
     def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:
-        """Yield the minibatches of all epochs, each a random permutation of the samples with active robots.
+        """Yield the minibatches of all epochs, each epoch a random permutation of the samples with active robots.
 
-        On a CPU an epoch is one pass over those samples without the remainder. Elsewhere their number is only known on
-        the device: there an epoch has as many batches as a rollout in which all robots are active, and repeats the
-        samples until these are filled.
+        On a CPU with one rank, an epoch is one pass over those samples without the remainder. Otherwise, their number
+        is known only on the device or differs between ranks: there, an epoch has as many batches as a rollout in which
+        all robots are active, and repeats the samples until these are filled.
         """
         weight = rows.weight if rows.weight.ndim == 1 else rows.weight.amax(-1)
         active = weight > 0.0
@@ -189,7 +189,7 @@ class OnPolicy(Algorithm):
         # All ranks must make the same number of updates.
         indices = rows_where(active) if self._ranks.size == 1 else None
         filled = slots if indices is None else len(indices)
-        size = min(size, slots)  # not the number of active samples, as compiled code has fixed shapes
+        size = min(size, slots)  # not the number of active samples, because compiled code has fixed shapes
         for _ in range(self.settings.epochs):
             chance = torch.rand(slots, generator=self._generator, device=active.device)
             order = torch.where(active, chance, 2.0).argsort()
@@ -198,22 +198,22 @@ class OnPolicy(Algorithm):
                 yield rows.take(order[place % count.clamp_min(1)])
 
     def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
-        """Set also the progress of batches; see Algorithm."""
+        """Set the learning rate and the progress of batches; see Algorithm."""
         super().set_progress(progress, policy)
         self._progress.fill_(progress)
 
     def reset_windows(self) -> None:
-        """Drop the unfinished returns; see Algorithm."""
+        """Drop the unfinished discounted returns; see Algorithm."""
         if self._scale is not None:
             self._scale.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """See Algorithm."""
+        """Return the state that learning depends on, with the running scale of the returns."""
         scale = {} if self._scale is None else self._scale.state_dict()
         return super().state_dict() | {"returns": scale}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See Algorithm."""
+        """Restore the result of ``state_dict``."""
         super().load_state_dict(state)
         if self._scale is not None:
             blank = torch.zeros_like(self._reward_sum.squeeze(-1))
@@ -227,7 +227,7 @@ def normalized(advantage: Tensor, weight: Tensor) -> Tensor:
 
 
 def explained_variance(advantage: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """Return 1 - Var(target - value) / Var(target); the advantage is target - value."""
+    """Return the explained variance 1 - Var(target - value) / Var(target); the advantage is target - value."""
 
     def variance(values: Tensor) -> Tensor:
         return weighted_mean((values - weighted_mean(values, weight)).square(), weight)

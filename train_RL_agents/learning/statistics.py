@@ -15,7 +15,7 @@ class ReturnScale:
     """Running standard deviation of the discounted return.
 
     Args:
-        gamma: discount per step.
+        gamma: discount factor per step.
         device: device of the rewards.
     """
 

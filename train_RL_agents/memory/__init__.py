@@ -1,1 +1,1 @@
-"""Multi-step transitions and replay on the device."""
+"""Multi-step transitions, and replay on the device or in the host's memory."""

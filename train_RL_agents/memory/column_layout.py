@@ -19,14 +19,14 @@ STORED = "stored"
 """Key of the mask [B] of the transitions that replay stores."""
 
 Packed = dict[str, Tensor]
-"""Matrices [..., W] by the name of their dtype, such as ``float32``."""
+"""Packed transitions: matrices [..., W] by the name of their dtype, such as ``float32``."""
 
 
 class Rows(NamedTuple):
     """Packed transitions to insert into replay."""
 
     packed: Packed
-    """Matrices [B, W]."""
+    """Transitions as matrices [B, W] by the name of their dtype."""
     stored: Tensor | None
     """Mask [B] of the transitions to store; None: all."""
 
@@ -42,7 +42,7 @@ class _Column(NamedTuple):
 
 
 class ColumnLayout:
-    """Maps the leaf tensors of a transition to columns of matrices.
+    """Layout of the leaf tensors of a transition in columns of matrices, one matrix per dtype.
 
     Leaves are in the order of the keys; those of a nested key are sorted by name.
 
@@ -52,7 +52,7 @@ class ColumnLayout:
 
     def __init__(self, example: TensorDictBase) -> None:
         self.widths: dict[str, int] = {}
-        """Numbers of columns by dtype."""
+        """Number of columns by dtype."""
         self._columns: list[_Column] = []
         for key, leaf in _leaves(example):
             kind, begin = kind_of(leaf), self.widths.get(kind_of(leaf), 0)
@@ -82,7 +82,7 @@ class ColumnLayout:
         }
 
     def unpack(self, packed: Packed) -> TensorDict:
-        """Return packed matrices as a TensorDict of transitions, whose tensors are views of them."""
+        """Convert packed matrices to a TensorDict of transitions whose tensors are views of the matrices."""
         first = next(iter(packed.values()))
         batch = first.shape[:-1]
         rows: dict[str, Any] = {}
@@ -94,7 +94,7 @@ class ColumnLayout:
         return TensorDict(rows, batch, device=first.device)
 
     def rows(self, batch: TensorDictBase) -> Rows:
-        """Pack transitions [B] with their mask STORED; where host reads are free, pack only those to store."""
+        """Pack transitions [B] and their mask STORED; on a CPU, pack only the transitions to store."""
         stored = batch.get(STORED)
         index = rows_where(stored)
         if index is None:
@@ -108,7 +108,7 @@ def kind_of(leaf: Tensor) -> str:
 
 
 def _leaves(tree: TensorDictBase) -> Iterator[tuple[tuple[str, ...], Tensor]]:
-    """Yield the leaves with their keys; below the first level in alphabetical order."""
+    """Yield the leaves of a TensorDict with their keys; below the first level in alphabetical order."""
     for name, value in tree.items():
         if isinstance(value, Tensor):
             yield (name,), value

@@ -27,13 +27,13 @@ from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay, copied
 
 CPU = torch.device("cpu")
 AHEAD = 2
-"""Number of prefetched batches: such a batch is at most as old as the update before the previous one."""
+"""Number of prefetched batches; a batch is sampled this many calls of ``sample`` before it is returned."""
 _MAX_QUEUED = 8
-"""Largest number of queued insertions, which bounds the memory; with more, the loop waits."""
+"""Largest number of queued insertions and other tasks, which bounds the memory; with more, the training loop waits."""
 
 
 class Prefetcher:
-    """Copies data between a device and the host without making the caller wait.
+    """Asynchronous copies between a device and the host, for which the caller does not wait.
 
     On the CPU there is nothing to copy; sent data is cloned, so that it may be overwritten.
 
@@ -46,11 +46,11 @@ class Prefetcher:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def send(self, data: TensorDictBase) -> Callable[[], TensorDictBase]:
-        """Start a copy to the host; return a function that waits for it and returns it."""
+        """Start a copy to the host, and return a function that waits for the copy and returns it."""
         if self._stream is None:
             sent = copied(data)
             return lambda: sent
-        # On the loop's own stream, so that later writes to the same memory come after the copy.
+        # On the training loop's own stream, so that later writes to the same memory come after the copy.
         sent = data.apply(self._pinned_copy, device=CPU)
         done = torch.cuda.Event()
         done.record(torch.cuda.current_stream(self.device))
@@ -63,12 +63,12 @@ class Prefetcher:
 
     @staticmethod
     def _pinned_copy(tensor: Tensor) -> Tensor:
-        """Return a copy in pinned memory, which may not be complete yet."""
+        """Return a copy in pinned memory, which may still be incomplete."""
         copy = torch.empty(tensor.shape, dtype=tensor.dtype, device=CPU, pin_memory=True)
         return copy.copy_(tensor, non_blocking=True)
 
     def fetch(self, data: TensorDictBase) -> Callable[[], TensorDictBase]:
-        """Start a copy to the device; return a function that makes the stream of its caller wait for it."""
+        """Start a copy to the device; the returned function makes its caller's stream wait for it and returns it."""
         if self._stream is None:
             return lambda: data
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
@@ -88,13 +88,13 @@ class Prefetcher:
 
 
 class HostReplay:
-    """Replay with transitions, cursor and priorities on the host; used like Replay.
+    """Replay with transitions, cursor and priorities in the host's memory, with the interface of ``Replay``.
 
-    A batch is sampled AHEAD calls of ``sample`` before it is returned, and misses later transitions and priorities.
+    A batch is sampled AHEAD calls of ``sample`` before it is returned, so it lacks later transitions and priorities.
     Prefetching starts with the first ``sample``.
 
-    Transitions stay in pageable memory, as they are gathered separately, which pinning would not speed up. Only copied
-    batches are pinned.
+    Transitions stay in pageable memory, because they are gathered separately, which pinning would not speed up. Only
+    copied batches are pinned.
 
     Args:
         example: one transition, a TensorDict without batch dimensions, for shapes and dtypes.
@@ -106,7 +106,7 @@ class HostReplay:
     """
 
     on_device: ClassVar[bool] = False
-    """False, as the host inserts the transitions; see Replay."""
+    """False, because the host inserts the transitions; see Replay."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class HostReplay:
         self._prefetched: deque[Future[Callable[[], TensorDictBase]]] = deque()
         self._tasks: deque[Future[None]] = deque()
         self.filled = torch.zeros((), dtype=torch.int64, device=device)
-        """Number of stored transitions after all insertions, int64 scalar on the device."""
+        """Number of stored transitions once all queued insertions are done, int64 scalar on the device."""
 
     def extend(self, rows: TensorDictBase) -> None:
         """Add the transitions [B] whose STORED is true to the buffer."""
@@ -172,11 +172,11 @@ class HostReplay:
         self._submit(lambda: self._ring.set_beta(beta))
 
     def _sample_batch(self) -> Callable[[], TensorDictBase]:
-        """Sample a batch and start its copy to the device, in the background."""
+        """Sample a batch and start its copy to the device; called in the background thread."""
         return self._prefetcher.fetch(self._ring.sample())
 
     def _submit(self, task: Callable[[], None]) -> None:
-        """Queue a task for the background thread; raise errors of earlier tasks."""
+        """Queue a task for the background thread, and raise errors of earlier tasks."""
         self._tasks.append(self._worker.submit(task))
         while self._tasks and (self._tasks[0].done() or len(self._tasks) > _MAX_QUEUED):
             self._tasks.popleft().result()
@@ -195,7 +195,7 @@ class HostReplay:
         return self._ring.state_dict() | {"drawn": drawn}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of state_dict."""
+        """Restore the result of ``state_dict``."""
         self._finish()
         self._ring.load_state_dict(state)
         self.filled.copy_(self._ring.filled)
@@ -204,7 +204,7 @@ class HostReplay:
         require(count in (0, AHEAD), "replay drawn", count, f"0 or {AHEAD} batches")
         for rows in state["drawn"]:
             slots = rows[SLOT]
-            are_valid = bool(((slots >= 0) & (slots < self.capacity)).all())  # host: on the host
+            are_valid = bool(((slots >= 0) & (slots < self.capacity)).all())  # host: the slots are on the host
             require(are_valid, "replay drawn", "slots", f"below {self.capacity}")
             batch = self._ring.rows_at(slots)
             if self._ring.priorities is not None:

@@ -14,13 +14,15 @@ from torch import Tensor
 from marinenav_env.stepping.reset_pool import restore
 
 _WIDTH = 32
-"""Numbers per block: sampling sums over one block per slot, and over the sums of all blocks once per batch."""
+"""Number of priorities per block: sampling sums over one block per slot, and over the sums of all blocks once per
+batch."""
 _SMALLEST = 1e-6
 """Constant added to errors, so that every slot can be sampled."""
 _LARGEST = 1e6
 """Upper bound of errors."""
 SPARE = 1024
-"""Slots past the end for transitions that are not stored; with a single slot, writes would wait for each other."""
+"""Number of slots past the end for transitions that are not stored; with a single slot, writes would wait for each
+other."""
 
 
 class BlockSums:
@@ -30,20 +32,20 @@ class BlockSums:
     operations take longer than the cumulative sum over 31,250 blocks.
 
     Args:
-        size: number of numbers, initially 0.
+        size: count of the numbers, which are initially 0.
         device: device of the numbers.
     """
 
     def __init__(self, size: int, device: torch.device) -> None:
         blocks = -(-size // _WIDTH)
-        # float64, as float32 sums of a million numbers would shift the boundaries between them.
+        # float64, because float32 sums of a million numbers would shift the boundaries between them.
         self._blocks = torch.zeros(blocks, _WIDTH, dtype=torch.float64, device=device)
         self._sums = torch.zeros(blocks, dtype=torch.float64, device=device)
         self._running = torch.zeros(blocks + 1, dtype=torch.float64, device=device)
 
     @property
     def values(self) -> Tensor:
-        """Return a view of the numbers, with zeros up to a whole block."""
+        """Return a view of the numbers, padded with zeros to a whole block."""
         return self._blocks.view(-1)
 
     def nbytes(self) -> int:
@@ -56,7 +58,7 @@ class BlockSums:
         self._sums.zero_()
 
     def write(self, index: Tensor, values: Tensor) -> None:
-        """Set the numbers at indices [B]; of several for one index an arbitrary one is kept."""
+        """Set the numbers at indices [B]; of several values for one index, an arbitrary one is kept."""
         self.values.index_copy_(0, index, values.to(torch.float64))
         block = torch.div(index, _WIDTH, rounding_mode="floor")
         self._sums.index_copy_(0, block, self._blocks.index_select(0, block).sum(-1))
@@ -68,14 +70,15 @@ class BlockSums:
             share: shares [B] in (0, 1].
 
         Returns:
-            Indices [B] int64 of numbers above 0, or 0 if all numbers are 0. The order of a GPU's sums varies: there
-            the last bits may differ from run to run, and a share within rounding of 1 may give an index past the
-            last number above 0.
+            Indices [B] int64 of numbers above 0, or 0 if all numbers are 0. On a GPU the order of summation varies, so
+            the result may differ from run to run by rounding, and a share within rounding of 1 may give an index past
+            the last number above 0.
         """
         running = torch.cumsum(self._sums, 0, out=self._running[1:])
         mass = share * running[-1]
         block = torch.searchsorted(running, mass)
-        # It is above 0, as the blocks before do not reach the mass; by rounding it may exceed the sum of the block.
+        # The rest is above 0, because the blocks before do not reach the mass; by rounding it may exceed the sum of the
+        # block.
         rest = mass - self._running.index_select(0, block)
         block_sums = self._blocks.index_select(0, block).cumsum(-1)
         rest = torch.minimum(rest, block_sums[:, -1])
@@ -131,25 +134,25 @@ class Priorities:
             self._strata = ends / batch_size
         slots = self.sums.find(self._strata.sub(jitter, alpha=1.0 / batch_size))
         if slots.is_cuda:
-            # Its rounding must not give an empty slot; see find.
+            # Rounding on a GPU must not lead to an empty slot; see ``BlockSums.find``.
             slots = torch.minimum(slots, (filled - 1).clamp_min(0))
-        # 0 only while nothing is stored; then slot 0 is sampled, with weight 1.
+        # The priority is 0 only while nothing is stored; then slot 0 is sampled, with weight 1.
         chance = self.sums.values.index_select(0, slots).clamp_min(1e-300)
         # (N P)^-beta over its largest value, in which N and the sum of all priorities cancel.
         weights = (chance / chance.amin()) ** -self.beta
         return slots, weights.to(torch.float32)
 
     def state_dict(self, filled: int) -> dict[str, Any]:
-        """Return the priorities of the filled slots."""
+        """Return the priorities of the filled slots, the highest priority so far and beta."""
         priorities = self.sums.values[:filled].clone()
         numbers = {"highest": self.highest.clone(), "beta": self.beta.clone()}
         return {"priorities": priorities, **numbers}
 
     def load_state_dict(self, state: dict[str, Any], filled: int) -> None:
-        """Restore the priorities of the filled slots.
+        """Restore the priorities of the filled slots, the highest priority and beta.
 
         Raises:
-            RuntimeError: when their number or dtype differs, or one is not finite.
+            RuntimeError: when their number or dtype differs, or one is negative or not finite.
         """
         priorities = torch.zeros_like(self.sums.values[:filled])
         numbers = {"highest": self.highest, "beta": self.beta}

@@ -3,8 +3,8 @@
 TorchRL's ``ReplayBuffer`` is not used: its writers and samplers count in Python integers and store every transition.
 Here steps of robots that have ended must not be stored, and the number of active robots is only known on the device. So
 the cursor and the number of filled slots are tensors, and transitions that are not stored go to spare slots past the
-end, which are never sampled. TorchRL's storage is not used either, as it reads and writes every tensor of a transition
-separately, see ``ColumnLayout``.
+end, which are never sampled. TorchRL's storage is not used either, because it accesses every tensor of a transition
+separately; see ``ColumnLayout``.
 """
 
 from __future__ import annotations
@@ -142,9 +142,9 @@ class Replay:
     def state_dict(self) -> dict[str, Any]:
         """Return the filled slots, the counters and the priorities."""
         filled = int(self.filled)  # host: saving a checkpoint
-        # Matrices are copied as they are, as a GPU may lack the memory for unpacked copies.
+        # Matrices are copied as they are, because a GPU may lack the memory for unpacked copies.
         packed = {
-            kind: matrix[:filled].to("cpu", copy=True)  # host: likewise
+            kind: matrix[:filled].to("cpu", copy=True)  # host: saving a checkpoint
             for kind, matrix in self._packed.items()
         }
         return {
@@ -159,7 +159,7 @@ class Replay:
         """Restore the result of state_dict.
 
         Raises:
-            ConfigError: when the capacity differs, with which transitions would be replaced at other times.
+            ConfigError: when the capacity differs, because transitions would then be replaced at other times.
         """
         capacity = self.capacity
         require(state["capacity"] == capacity, "replay capacity", state["capacity"], str(capacity))
@@ -168,7 +168,7 @@ class Replay:
         for name, most in (("filled", capacity), ("cursor", capacity - 1)):
             value = int(counters[name])  # host: loading a checkpoint
             require(0 <= value <= most, f"replay {name}", value, f"from 0 to {most}")
-        filled = int(counters["filled"])  # host: likewise
+        filled = int(counters["filled"])  # host: loading a checkpoint
         filled_rows = {kind: matrix[:filled] for kind, matrix in self._packed.items()}
         # Restored on the host, as when saving.
         host_rows = {

@@ -23,7 +23,7 @@ class Windows(NamedTuple):
     """n-step windows [n, E, R], the youngest first."""
 
     first: Packed
-    """First observation and action [n, E, R, W]."""
+    """First observation and action of each window, packed [n, E, R, W]."""
     reward: Tensor
     """Discounted sum of the rewards so far."""
     discount: Tensor
@@ -33,7 +33,7 @@ class Windows(NamedTuple):
 
 
 class MultiStep:
-    """Builds n-step transitions of every robot.
+    """Builder of the n-step transitions of every robot.
 
     A window opens at every step of an active robot and closes n steps later; when the robot terminates or its episode
     is truncated, all its open windows close at once. A closed window is one transition: first observation and action,
@@ -41,11 +41,11 @@ class MultiStep:
     Time-outs thus bootstrap.
 
     Args:
-        row: an example transition, see ``example_row``.
+        row: example transition; see ``example_row``.
         robots: shape [E, R] of the robots.
         n_steps: number n of steps.
-        gamma: discount per step.
-        reward_scale: factor on rewards.
+        gamma: discount factor per step.
+        reward_scale: factor that rewards are multiplied by.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class MultiStep:
 
         Args:
             windows: windows before the batch; None if n is 1.
-            batch: steps [E, T] of the collector.
+            batch: collected steps [E, T].
 
         Returns:
             The windows after the batch, and the transitions of the windows that close during it, with the columns of
-            ``example_row``. Where host reads are free, only these are returned; else [T * n * E * R] transitions, of
-            which the mask ``stored`` marks these.
+            ``example_row``. Where host reads are free, only these are returned; otherwise [T * n * E * R] transitions,
+            of which the mask ``stored`` marks those to store.
         """
         group, following = batch.get(GROUP), batch.get(("next", GROUP))
         steps = []
@@ -99,7 +99,7 @@ class MultiStep:
             before: windows [n, E, R] after the previous step; None if n is 1.
 
         Returns:
-            Transitions, see ``rows``, and the windows that stay open.
+            Transitions (see ``rows``), and the windows that stay open.
         """
         gained, ended = self.reward_scale * _robot_values(following, "reward"), _robot_values(following, "done")
         zeros, ones = torch.zeros_like(gained), torch.ones_like(gained)
@@ -124,7 +124,7 @@ class MultiStep:
         return Rows(packed, stored), Windows(first, reward, discount, opened & ~ended)
 
     def blank(self) -> Windows | None:
-        """Return windows of which none is open; None if n is 1."""
+        """Return windows that are all closed; None if n is 1."""
         if self.n_steps == 1:
             return None
         reward = self._row.get("reward")
@@ -143,11 +143,11 @@ class MultiStep:
         return {"open": copies}
 
     def from_state(self, state: dict[str, Any]) -> Windows | None:
-        """Return the windows of a ``state_dict``.
+        """Return the windows that ``state_dict`` saved.
 
         Raises:
-            KeyError: when they are missing, but needed.
-            RuntimeError: when their shape or dtype differs.
+            KeyError: when a part of them is missing, but needed.
+            RuntimeError: when a shape or dtype differs.
         """
         saved = state["open"]
         if saved is None or self.n_steps == 1:
@@ -161,7 +161,7 @@ class MultiStep:
 
 
 def _robot_values(following: TensorDictBase, name: str) -> Tensor:
-    """Return an entry of the robots without its last dimension of 1, [E, R]."""
+    """Return an entry [E, R, 1] of the robots without its last dimension, [E, R]."""
     value: Tensor = following.get(name)
     return value.squeeze(-1)
 
@@ -178,7 +178,7 @@ def _push_windows(opening: Windows, before: Windows | None) -> Windows:
 
 
 def _contiguous_copy(tensor: Tensor) -> Tensor:
-    """Return a copy that is no view of a larger tensor."""
+    """Return a contiguous copy that is not a view of a larger tensor."""
     return tensor.clone(memory_format=torch.contiguous_format)
 
 

@@ -1,1 +1,1 @@
-"""Parts of networks: what they observe, encoders, layers."""
+"""Parts of the agents' networks: specification of the observation, encoders, layers, actors."""

@@ -30,7 +30,7 @@ class Actor(ObservationNetwork):
 
 
 class GaussianActor(ObservationNetwork):
-    """Network of the mean and log standard deviation of the action before squashing."""
+    """Network that maps observations to the mean and log standard deviation of the action before squashing."""
 
     def __init__(self, config: EncoderConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
@@ -57,7 +57,7 @@ def squash_log_slope(value: Tensor) -> Tensor:
 
 
 def squashed_sample(shape: tuple[Tensor, Tensor], normal: Tensor) -> tuple[Tensor, Tensor]:
-    """Return an action (2 / pi) atan(z) [B, D] and its log density [B].
+    """Return sampled actions (2 / pi) atan(z) [B, D] and their log density [B].
 
     Args:
         shape: mean and log standard deviation of z, [B, D] each.

@@ -1,7 +1,7 @@
 """Encoders of observations, built from the specification of the entries.
 
-A vessel's own state and the objects around it have the layers of the published networks. Any other entry is encoded by
-the encoder of its kind, or by a user's own (``agent.entry_encoders``).
+A vessel's own state and the objects around it are encoded by the layers of the published networks. Any other entry is
+encoded by the encoder of its kind, or by a user's own (``agent.entry_encoders``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Size = Annotated[int, at_least(1), at_most(4096)]
 _SCALES = ("self_scale", "object_scale")
 """Names of the buffers of scales that observations are multiplied by."""
 Sizes = Annotated[tuple[int, ...], NOT_EMPTY, at_least(1), at_most(4096)]
-"""Numbers of units of layers."""
+"""Type of the numbers of units of consecutive layers."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class EncoderConfig:
     """Pooling of the encoded objects: concatenation slot by slot, as published, maximum, or attention; the latter two
     take any number of objects in any order."""
     goal_reach: NonNegative = 0.0
-    """A goal farther away than this is taken to be this far, in its direction (m); 0: as it is."""
+    """Distance (m) that the position of the goal is limited to, in its direction; 0: no limit."""
     self_width: Size = 56
-    """Units of the encoder of the vessel's own state, and of further vectors."""
+    """Units of the encoder of the vessel's own state, and of additional vectors."""
     object_width: Size = 40
     """Units of the encoder of each object."""
     scan_width: Size = 64
@@ -68,7 +68,7 @@ class EncoderConfig:
     excluded: tuple[str, ...] = ()
     """Entries of the observation that the networks do not use, such as objects_state."""
     entry_encoders: tuple[str, ...] = ()
-    """User-defined encoders of entries as ``entry=package.module:Class``; that of self_state is used beside the
+    """User-defined encoders of entries as ``entry=package.module:Class``; one for self_state is used in addition to the
     built-in one."""
 
     def __post_init__(self) -> None:
@@ -79,21 +79,21 @@ class EncoderConfig:
 
 
 class EntryEncoder(nn.Module):
-    """Encoder of one entry; base class of users' own encoders.
+    """Base class of the encoders of one entry of the observation, including users' own.
 
     Args:
-        entry: entry to encode.
-        config: sizes of the layers.
+        entry: description of the entry to encode.
+        config: settings with the sizes of the layers.
     """
 
     width: int
-    """Number of features."""
+    """Number of features that the encoder returns."""
 
     def __init__(self, entry: Entry, config: EncoderConfig) -> None:
         super().__init__()
         self.entry = entry
         self.scale: Tensor
-        # The reciprocal of the typical magnitude, so that inputs are multiplied.
+        # Stored as the reciprocal of the typical magnitude, so that inputs are multiplied and not divided.
         self.register_buffer("scale", 1.0 / torch.tensor(entry.scale or (1.0,)), persistent=False)
 
     def forward(self, observation: Observation) -> Tensor:
@@ -101,7 +101,7 @@ class EntryEncoder(nn.Module):
         raise NotImplementedError
 
     def update_statistics(self, observation: Observation, active: Tensor) -> None:
-        """Add observations [B] of active robots to the running statistics; by default there are none."""
+        """Add observations [B] of active robots to the running statistics; by default, do nothing."""
 
     def scaled(self, observation: Observation) -> Tensor:
         """Return the entry [B, ...], divided by its typical magnitude."""
@@ -112,8 +112,8 @@ class VectorEncoder(EntryEncoder):
     """Encoder of vectors: a linear layer with ReLU.
 
     Args:
-        entry: entry to encode.
-        config: sizes of the layers.
+        entry: description of the entry to encode.
+        config: settings with the sizes of the layers.
         normalize: whether the numbers are normalised by running statistics.
     """
 
@@ -125,13 +125,13 @@ class VectorEncoder(EntryEncoder):
         self.layers = nn.Sequential(nn.Linear(size, self.width), nn.ReLU())
 
     def forward(self, observation: Observation) -> Tensor:
-        """See EntryEncoder."""
+        """Return the features [B, width] of vectors."""
         numbers = _flat(self.scaled(observation), self.entry)
         features: Tensor = self.layers(numbers if self.norm is None else self.norm(numbers))
         return features
 
     def update_statistics(self, observation: Observation, active: Tensor) -> None:
-        """See EntryEncoder."""
+        """Add vectors of active robots to the running statistics, if they are normalised."""
         if self.norm is not None:
             self.norm.update(_flat(self.scaled(observation), self.entry), active)
 
@@ -147,13 +147,13 @@ class ScanEncoder(EntryEncoder):
         self.layers = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU())
 
     def forward(self, observation: Observation) -> Tensor:
-        """See EntryEncoder."""
+        """Return the features [B, width] of range scans."""
         features: Tensor = self.layers(_flat(1.0 - self.scaled(observation), self.entry))
         return features
 
 
 class SetEncoder(EntryEncoder):
-    """Encoder of the objects of a further sensor: a shared layer, pooled by attention."""
+    """Encoder of sets of objects of an additional sensor: a layer shared by the objects, and pooling by attention."""
 
     def __init__(self, entry: Entry, config: EncoderConfig) -> None:
         super().__init__(entry, config)
@@ -162,7 +162,7 @@ class SetEncoder(EntryEncoder):
         self.width = self.join.width
 
     def forward(self, observation: Observation) -> Tensor:
-        """See EntryEncoder."""
+        """Return the features [B, width] of sets of objects."""
         value = self.scaled(observation)
         mask = observation.get(self.entry.mask, torch.ones_like(value[..., 0], dtype=torch.bool))
         encoded = self.layer(value)
@@ -172,14 +172,14 @@ class SetEncoder(EntryEncoder):
 
 
 ENCODERS: dict[str, type[EntryEncoder]] = {"vector": VectorEncoder, "scan": ScanEncoder, "objects": SetEncoder}
-"""Encoders by kind of entry, beside the vessel's own state and the objects."""
+"""Class of the encoder for each kind of entry, other than the vessel's own state and the built-in set of objects."""
 
 
 def find_encoder(reference: str) -> type[EntryEncoder]:
-    """Return the class of a user's encoder.
+    """Return the class of a user-defined encoder.
 
     Raises:
-        ConfigError: when it cannot be loaded or is no encoder.
+        ConfigError: when it cannot be loaded or is not an encoder.
     """
     plugin = plugins.resolve(plugins.ENCODERS, reference)
     is_encoder = isinstance(plugin, type) and issubclass(plugin, EntryEncoder)
@@ -194,7 +194,7 @@ def _flat(value: Tensor, entry: Entry) -> Tensor:
 
 
 class ObjectAttention(nn.Module):
-    """Pools any number of encoded objects by multi-head attention (Vaswani et al. 2017) and maximum.
+    """Pooling of any number of encoded objects by multi-head attention (Vaswani et al. 2017) and maximum.
 
     Args:
         query_width: width of the query, the encoded own state.
@@ -218,17 +218,17 @@ class ObjectAttention(nn.Module):
         key = self.key(objects).unflatten(-1, (self.heads, -1))
         value = self.value(objects).unflatten(-1, (self.heads, -1))
         scores = (key * query[..., None, :, :]).sum(-1) / self._norm
-        # Finite without any object, where the product with the mask gives zero.
+        # Scores stay finite where no object is present; there, the product with the mask gives zero.
         weights = torch.softmax(scores - 1e4 * (1.0 - present), -2) * present
         attended = (weights[..., None] * value).sum(-3).flatten(-2)
         return torch.cat((attended, (objects * present).amax(-2)), -1)
 
 
 class ObjectMaximum(nn.Module):
-    """Pools any number of encoded objects by a shared layer and the maximum (Qi et al. 2017).
+    """Pooling of any number of encoded objects by a shared layer and the maximum (Qi et al. 2017).
 
     Args:
-        query_width: not used.
+        query_width: width of the query; not used.
         width: width of an encoded object.
     """
 
@@ -238,16 +238,16 @@ class ObjectMaximum(nn.Module):
         self.layer = nn.Linear(width, width)
 
     def forward(self, self_features: Tensor, objects: Tensor, mask: Tensor) -> Tensor:
-        """Return the features [B, W] of objects [B, K, W] with mask [B, K]; 0 without any."""
+        """Return the features [B, W] of objects [B, K, W] with mask [B, K]; 0 without objects."""
         return rectified_maximum(self.layer(objects), mask)
 
 
 JOINS: dict[str, type[ObjectAttention | ObjectMaximum]] = {"max": ObjectMaximum, "attention": ObjectAttention}
-"""Modules that pool encoded objects, by the name of the setting; concatenation needs none."""
+"""Modules that pool encoded objects, by value of ``agent.encoder``; concatenation needs none."""
 
 
 def is_scale(name: str) -> bool:
-    """Return whether the name of a weight is that of the scales of an observation, which follow from the boat."""
+    """Return whether the name of a weight is that of scales of the observation, which are derived from the boat."""
     return name.rpartition(".")[2] in _SCALES
 
 
@@ -257,10 +257,10 @@ class ObservationNetwork(nn.Module):
     Layer names are those of the published weights.
 
     Args:
-        config: sizes, and inputs of the encoders; published weights need raw observations.
+        config: settings of the encoders and hidden layers; published weights need raw observations.
         spec: specification of the observation.
-        normalize: whether features of own state and objects are normalised by running statistics, and in environments
-            without vessels those of vectors.
+        normalize: whether features of own state and objects are normalised by running statistics, or, in environments
+            without vessels, the vectors.
     """
 
     def __init__(self, config: EncoderConfig, spec: ObservationSpec, normalize: bool = False) -> None:
@@ -298,7 +298,7 @@ class ObservationNetwork(nn.Module):
         self._hidden: list[str] = []
 
     def _register_scales(self, config: EncoderConfig, spec: ObservationSpec) -> None:
-        """Register the factors on raw observations; ones if they are not scaled."""
+        """Register the factors that raw observations are multiplied by; ones if observations are not scaled."""
         self.self_scale: Tensor
         self.object_scale: Tensor
         scaled = config.features != "raw"
@@ -311,7 +311,7 @@ class ObservationNetwork(nn.Module):
                 self.register_buffer(name, 1.0 / scale)
 
     def _add_encoders(self, config: EncoderConfig, entries: dict[str, Entry], normalize: bool) -> None:
-        """Add the encoders of the entries beside own state and objects; ``normalize`` holds for vectors."""
+        """Add the encoders of entries other than own state and objects; ``normalize`` applies to vectors."""
         custom = dict(encoder.split("=", 1) for encoder in config.entry_encoders)
         for name in custom:
             require(name in entries, "agent.entry_encoders", name, f"one of {', '.join(entries)}")
@@ -320,7 +320,7 @@ class ObservationNetwork(nn.Module):
             for name, entry in entries.items()
             if entry.kind != "mask" and (name in custom or SELF not in entries or name not in (SELF, OBJECTS))
         }
-        # Only where there are some, so that weights of networks without them keep their names.
+        # Created only if there are such entries, so that weights of networks without them keep their names.
         self.encoders = nn.ModuleDict() if others else None
         for name, entry in others.items():
             kind = find_encoder(custom[name]) if name in custom else ENCODERS[entry.kind]
@@ -330,7 +330,7 @@ class ObservationNetwork(nn.Module):
             self.encoded += encoder.width
 
     def add_hidden(self, inputs: int, sizes: tuple[int, ...], layer_norm: bool = False) -> int:
-        """Add linear hidden layers; return the width of the last one."""
+        """Add linear hidden layers, and return the width of the last one."""
         self.add_layers([hidden(*size, layer_norm) for size in pairwise((inputs, *sizes))])
         return sizes[-1]
 
@@ -343,7 +343,7 @@ class ObservationNetwork(nn.Module):
 
     @property
     def hidden_layers(self) -> list[nn.Module]:
-        """Return the hidden layers in their order."""
+        """Return the hidden layers in order."""
         return [self.get_submodule(name) for name in self._hidden]
 
     def encode(self, observation: Observation) -> Tensor:
@@ -385,7 +385,7 @@ class ObservationNetwork(nn.Module):
             encoder.update_statistics(observation, active)
 
     def _encode_objects(self, observation: Observation, self_features: Tensor) -> list[Tensor]:
-        """Return the features of the objects, unless they are excluded."""
+        """Return the pooled features of the objects in a list, which is empty if objects are not used."""
         if not self._objects:
             return []
         objects, mask = self._object_features(observation), observation[self._mask]

@@ -18,7 +18,7 @@ SELF_GEOMETRY, OBJECT_GEOMETRY = 3, 9
 
 
 class GeometryScales(NamedTuple):
-    """GeometryScales of the geometry, which follow from those of the observation and so from the size of the boat."""
+    """Scales of the encounter geometry, derived from those of the observation and so from the size of the boat."""
 
     length: float = 20.0
     """Length that distances are divided by (m)."""
@@ -32,12 +32,12 @@ class GeometryScales(NamedTuple):
 
     @property
     def horizon(self) -> float:
-        """Return the look-ahead time of an approach (s)."""
+        """Return the time (s) that the look-ahead to the closest point of approach is limited to."""
         return 2.0 * self.length / self.speed
 
     @property
     def risk_distance(self) -> float:
-        """Return the distance of the closest object (m) below which an adaptive risk level falls from 1."""
+        """Return the distance of the closest object (m) below which an adaptive risk level is less than 1."""
         return self.length / 2.0
 
 
@@ -48,19 +48,19 @@ def widths(features: Features) -> tuple[int, int]:
 
 
 def bearing(position: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the distance [...] and unit vector [..., 2] of positions [..., 2]; zero at zero."""
+    """Return the distance [...] and unit vector [..., 2] of positions [..., 2]; the vector is zero at the origin."""
     distance = torch.linalg.vector_norm(position, dim=-1)
     return distance, position / distance.clamp_min(1e-3)[..., None]
 
 
 def goal_geometry(self_state: Tensor, scales: GeometryScales) -> Tensor:
-    """Return the distance and direction [..., 3] of the goal from own states [..., 7]."""
+    """Return the scaled distance and the direction of the goal, [..., 3], given own states [..., 7]."""
     distance, direction = bearing(self_state[..., :2])
     return torch.cat((distance[..., None] / scales.length, direction), -1)
 
 
 def goal_within(self_state: Tensor, reach: float) -> Tensor:
-    """Return own states [..., 7] whose goals are at most ``reach`` away (m), in their direction."""
+    """Return own states [..., 7] with the goal moved along its direction to at most ``reach`` away (m)."""
     goal, rest = self_state.split((2, SELF_FEATURES - 2), -1)
     distance = torch.linalg.vector_norm(goal, dim=-1, keepdim=True)
     return torch.cat((goal * (reach / distance.clamp_min(reach)), rest), -1)
@@ -69,8 +69,9 @@ def goal_within(self_state: Tensor, reach: float) -> Tensor:
 def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: float, scales: GeometryScales) -> Tensor:
     """Return the geometry of passing every object at constant velocities.
 
-    The features are distance at, and time to, the closest point of approach (DCPA and TCPA as of a collision avoidance
-    radar; Lenart, Journal of Navigation 36, 1983), present clearance, direction and relative velocity.
+    The scaled features are clearance, exp(-clearance / near), closing speed, time to and clearance at the closest point
+    of approach (TCPA and, less the radii, DCPA as of a collision avoidance radar; Lenart, Journal of Navigation 36,
+    1983), direction and relative velocity.
 
     Args:
         self_state: own states [..., 7].

@@ -14,17 +14,17 @@ from marinenav_env.runtime.host_reads import launches_dominate
 
 
 def to_float32(values: Tensor) -> Tensor:
-    """Return half-precision results of autocast as float32, for losses; other tensors unchanged."""
+    """Convert half-precision results of autocast to float32, for losses; return other tensors unchanged."""
     return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
 
 def squash(value: Tensor) -> Tensor:
-    """Map any number into (-1, 1) as the published actors do, (2 / pi) atan."""
+    """Map any number into (-1, 1) by (2 / pi) atan, as the published actors do."""
     return (2.0 / math.pi) * torch.atan(value)
 
 
 def hidden(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
-    """Return a linear layer, optionally followed by LayerNorm, ready for a ReLU."""
+    """Return a linear layer, optionally followed by LayerNorm, without the ReLU that comes next."""
     linear = nn.Linear(inputs, outputs)
     return nn.Sequential(linear, nn.LayerNorm(outputs)) if layer_norm else linear
 
@@ -43,19 +43,19 @@ class _RectifiedMaximum(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        """Save the tensors of the backward pass; a separate method, as torch.func requires."""
+        """Save the tensors of the backward pass, in a separate method, as torch.func requires."""
         ctx.save_for_backward(inputs[0].clamp_min(0.0) * inputs[1], output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Return the gradient of the values; of several equal maxima each gets all of it."""
+        """Return the gradient of the values; each of several equal maxima gets all of it."""
         kept, largest = ctx.saved_tensors
         chosen = 1.0 - torch.sign(largest[..., None, :] - kept)
         return gradient[..., None, :] * chosen * torch.sign(kept), None
 
 
 def rectified_maximum(values: Tensor, mask: Tensor) -> Tensor:
-    """Return the maximum over objects of ReLU, [B, F].
+    """Return the maximum over objects of their features after ReLU, [B, F].
 
     Args:
         values: features [B, K, F] of objects.
@@ -126,12 +126,12 @@ class CosineEmbedding(nn.Linear):
 
 
 def ensemble_outputs(networks: Sequence[nn.Module], *args: Any, frozen: bool = False) -> list[Tensor]:
-    """Return the outputs of networks of one structure for the same arguments.
+    """Return the outputs of several networks of the same structure for the same arguments.
 
-    On a GPU they are computed together by batched products: fewer and larger kernels.
+    On a GPU, they are computed together by batched products, which launches fewer and larger kernels.
 
     Args:
-        networks: networks that differ in their parameters only.
+        networks: networks that differ only in their parameters.
         args: arguments of every network.
         frozen: whether gradients reach only the arguments, not the parameters.
     """

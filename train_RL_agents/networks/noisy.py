@@ -11,7 +11,7 @@ from torch import Tensor, nn
 class NoisyLinear(nn.Module):
     """Linear layer with factorised noise in its weights.
 
-    The noise is an argument: it is drawn outside compiled code, from the run's own generator.
+    The noise is an argument, because it is drawn outside compiled code, from the run's own generator.
     """
 
     def __init__(self, inputs: int, outputs: int, sigma_0: float) -> None:
@@ -24,7 +24,7 @@ class NoisyLinear(nn.Module):
         self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma))
 
     def forward(self, features: Tensor, noise: Tensor | None) -> Tensor:
-        """Map [..., inputs] to [..., outputs]; noise is standard normal [inputs + outputs], or None."""
+        """Map features [..., inputs] to [..., outputs]; noise is standard normal [inputs + outputs], or None."""
         plain = nn.functional.linear(features, self.weight, self.bias)
         if noise is None:
             return plain

@@ -29,7 +29,7 @@ def merge(
 
 
 class RunningNorm(nn.Module):
-    """Normalises features by their running mean and standard deviation.
+    """Normalisation of features by their running mean and standard deviation.
 
     Args:
         width: number F of features.
@@ -50,7 +50,7 @@ class RunningNorm(nn.Module):
         return scaled.clamp(-10.0, 10.0)
 
     def update(self, features: Tensor, weight: Tensor) -> None:
-        """Add features [..., F] with weight [...] 1 to the statistics."""
+        """Add the features [..., F] whose weight [...] is 1 to the statistics."""
         flat = features.flatten(0, -2), weight.flatten().to(features.dtype)
         merged = merge(self.count, self.mean, self.variance, *flat)
         for buffer, value in zip((self.count, self.mean, self.variance), merged, strict=True):

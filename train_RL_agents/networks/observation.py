@@ -18,10 +18,10 @@ from train_RL_agents.networks.features import GeometryScales
 OBSERVATION = (GROUP, "observation")
 """Key of the observation in the world's TensorDict."""
 ACTIVE = "active"
-"""Name of the mask of active robots beside the entries."""
+"""Name of the mask of active robots, which is passed to networks in addition to the entries."""
 
 _LARGEST = 1 << 20
-"""Largest size of a dimension of an entry that a file may have."""
+"""Largest size that a file may give a dimension of an entry."""
 Observation = dict[str, Tensor]
 """Entries by name, each [B, *shape of the entry]; B stands for any leading shape."""
 
@@ -35,10 +35,10 @@ class ObservationSpec:
     radius: float = 0.0
     """Collision radius of the observing vessel (m); 0 in environments without vessels."""
     action_size: int = 2
-    """Number D of the numbers of a continuous action."""
+    """Number D of components of a continuous action."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the specification as plain values; the inverse of from_dict."""
+        """Return the specification, without the radius, as plain values that ``from_dict`` reads."""
         entries: list[dict[str, Any]] = [
             {"name": e.name, "kind": e.kind, "shape": list(e.shape), "scale": list(e.scale), "mask": e.mask}
             for e in self.entries.values()
@@ -47,10 +47,10 @@ class ObservationSpec:
 
     @classmethod
     def from_dict(cls, content: Any) -> ObservationSpec:
-        """Make a specification of what to_dict returned.
+        """Return the specification that ``to_dict`` returned as plain values; its radius is 0.
 
         Raises:
-            ValueError: when it is something else.
+            ValueError: when the content is not such a specification.
         """
         try:
             entries = [
@@ -72,9 +72,9 @@ class ObservationSpec:
 
     @property
     def scales(self) -> GeometryScales:
-        """Return the scales of the geometry; the published vessel's in environments without vessels."""
+        """Return the scales of the encounter geometry; in environments without vessels, the published vessel's."""
         own = self.entries.get("self_state")
-        return GeometryScales(*own.scale[1:3]) if own else GeometryScales()  # of the goal's y and of u
+        return GeometryScales(*own.scale[1:3]) if own else GeometryScales()  # the scales of the goal's y and of u
 
     def without(self, excluded: tuple[str, ...]) -> ObservationSpec:
         """Return the specification without some entries and the masks that belong to them."""
@@ -89,11 +89,11 @@ class ObservationSpec:
 
 
 PUBLISHED = ObservationSpec(observation_entries(), 2.795)
-"""Specification of the vessels of the built-in environment by default."""
+"""Specification of what the vessels of the built-in environment observe by default."""
 
 
 def observation_of(observation: TensorDictBase) -> Observation:
-    """Return the entries of the world's observation, of any batch shape."""
+    """Convert the world's observation, of any batch shape, to a dictionary of its entries."""
     return dict(observation.items())
 
 

@@ -1,1 +1,1 @@
-"""Results: statistics of them, and tables."""
+"""Results of evaluations: rows, statistics and tables."""

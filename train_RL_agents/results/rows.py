@@ -1,4 +1,4 @@
-"""Rows of results: one row is one episode of one policy in one suite; figures are made of rows alone."""
+"""Rows of results: one row is one episode of one policy in one suite; figures are computed from rows alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from train_RL_agents.results.statistics import (
 )
 
 OVERALL = "overall"
-"""Name of all groups together."""
+"""Name under which all groups together are reported."""
 _TYPES = {
     "success": torch.bool,
     "collision": torch.bool,
@@ -37,11 +37,11 @@ STORED = {
     "energy": "energies",
     "collision": "collisions",
 }
-"""Names of columns in evaluations.npz, which are those of the field."""
+"""Names of columns of Episodes in evaluations.npz, which are those that the field uses."""
 
 
 def finite(content: Any) -> Any:
-    """Return nested figures with None for values that are not finite, which JSON does not have."""
+    """Return nested figures with None for values that are not finite, which JSON cannot hold."""
     if isinstance(content, dict):
         return {name: finite(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
@@ -76,10 +76,10 @@ class Episodes:
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Tensor]) -> Episodes:
-        """Make rows of what state_dict returned.
+        """Return the episodes whose columns ``state_dict`` returned.
 
         Raises:
-            ValueError: when a tensor is of another type.
+            ValueError: when a tensor is of another type, or not one-dimensional.
         """
         for name, tensor in state.items():
             if tensor.dtype != _TYPES.get(name, torch.int64) or tensor.ndim != 1:
@@ -87,7 +87,7 @@ class Episodes:
         return cls(**{name: tensor.cpu() for name, tensor in state.items()})
 
     def _rows(self, level: int | None) -> Tensor:
-        """Return which rows are of a level, [N] bool; all of them if it is None."""
+        """Return which rows are of a level, [N] bool; all rows if the level is None."""
         return torch.ones_like(self.success) if level is None else self.level == level
 
     def _rates(self, rows: Tensor) -> dict[str, Estimate]:
@@ -118,10 +118,10 @@ class Episodes:
         }
 
     def levels(self, names: Sequence[str] | None = None) -> dict[str, int | None]:
-        """Return the index of each level that there is by its name, and None for all of them.
+        """Return the index of each level that occurs by its name, and None by the name ``overall``.
 
         Args:
-            names: names of the levels; "level 1" and so on if None; empty: none but that of all.
+            names: names of the levels; None: "level 1" and so on; empty: ``overall`` alone is returned.
         """
         present = sorted(set(self.level.tolist())) if names is None or names else []
         return {f"level {level + 1}" if names is None else names[level]: level for level in present} | {OVERALL: None}
@@ -154,7 +154,7 @@ class Episodes:
         return {name: self.report(level) | self.exposure(level) for name, level in self.levels(names).items()}
 
     def estimates(self, level: int | None = None) -> dict[str, Estimate]:
-        """Estimate figures of reports with their intervals: Wilson's of outcomes, else over independent episodes.
+        """Return figures of the report with intervals: Wilson's for outcomes, else those over independent episodes.
 
         Without a success there is no ``avg_time``.
         """
@@ -163,7 +163,7 @@ class Episodes:
         share, low, high = ratio_estimate(
             *(column[rows].double().numpy() for column in (self.robots_arrived, self.robots))
         )
-        # Where episodes do not differ, as if each had one robot.
+        # Where all episodes have the same share, the interval is that of episodes with one robot each.
         total = int(rows.sum())
         low, high = (low, high) if low < high else wilson_interval(round(share * total), total)
         figures["robot_success_rate"] = Estimate(share, max(low, 0.0), min(high, 1.0))
@@ -190,7 +190,7 @@ def group_masks(groups: Sequence[str]) -> dict[str, Tensor]:
 
 
 def count_clear(situations: Sequence[int], collisions: Sequence[bool]) -> tuple[int, int]:
-    """Return the number of situations without a collision in any of their episodes, and of all.
+    """Return the number of situations without a collision in any of their episodes, and of all situations.
 
     Args:
         situations: number of the situation that each episode repeats.
@@ -207,8 +207,8 @@ def paired_difference(first: Episodes, other: Episodes, level: int | None = None
     """Compare the success of two policies, episode by episode, so that difficulty cancels.
 
     Args:
-        first: rows of the policy that is compared to.
-        other: rows on the same scenarios in the same order.
+        first: episodes of the policy that the other is compared with.
+        other: episodes of the other policy on the same scenarios, in the same order.
         level: level or group whose episodes count; None: all.
         seed: seed of the bootstrap.
 

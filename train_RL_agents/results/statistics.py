@@ -1,8 +1,8 @@
 """Statistics of results: shares, means and differences, each with its 95% interval.
 
-Those of several runs are of Agarwal et al., Deep Reinforcement Learning at the Edge of the
-Statistical Precipice, 2021. A score is the success rate of a run on a task, which is a level or a
-group of a suite. Without the variation of episodes, values and intervals are those of the package
+Statistics of several runs are those of Agarwal et al., Deep Reinforcement Learning at the Edge of
+the Statistical Precipice, 2021. A score is the success rate of a run on a task, which is a level or
+a group of a suite. If episodes are not resampled, values and intervals are those of the package
 rliable.
 """
 
@@ -21,17 +21,17 @@ Array = NDArray[np.float64]
 Counts = NDArray[Any]
 """Successes and episodes of N runs on M tasks, [N, M, 2]."""
 Z = 1.959964
-"""Standard deviations from the mean of a normal distribution that 95% of it lies within."""
+"""Half of the width of the central 95% of a normal distribution (standard deviations)."""
 SIGNIFICANT, POWER_Z = 0.05, 0.841621
-"""Level of tests, and standard deviations from the mean of a normal distribution that 80% of it lies below."""
+"""Significance level of tests, and 80% quantile of the standard normal distribution, for a power of 0.8."""
 DRAWS = 2000
-"""Bootstrap samples behind an interval."""
+"""Number of bootstrap samples for an interval."""
 CURVE_DRAWS = 500
-"""Bootstrap samples where there is an interval at every point of a curve."""
+"""Number of bootstrap samples where every point of a curve has an interval."""
 PAIRED_DRAWS = 10_000
-"""Bootstrap samples of the difference of two policies, where a sample is a single draw."""
+"""Number of bootstrap samples of the difference of two policies, each of which is a single multinomial draw."""
 _BLOCK = 250
-"""Bootstrap samples that are made at a time."""
+"""Number of bootstrap samples that are drawn at a time."""
 
 
 class Estimate(NamedTuple):
@@ -76,7 +76,7 @@ def hours_per(event: str, hours: float, count: int) -> dict[str, float | None]:
     Args:
         event: name of the event in the names of the figures.
         hours: hours of exposure.
-        count: number of events in them.
+        count: number of events in these hours.
     """
     low, high = poisson_interval(count)
     return {
@@ -98,7 +98,7 @@ def _gamma_quantile(shape: int, probability: float) -> float:
 
 
 def normal_estimate(value: float, standard_error: float) -> Estimate:
-    """Return a value with its normal interval."""
+    """Return a value with its 95% interval under a normal distribution."""
     half = Z * standard_error
     return Estimate(value, value - half, value + half)
 
@@ -108,7 +108,7 @@ def ratio_estimate(values: Array, counts: Array) -> Estimate:
 
     Args:
         values: [N] numerator of each episode.
-        counts: [N] denominator of each episode; of ones, the ratio is the mean.
+        counts: [N] denominator of each episode; if all are 1, the ratio is the mean.
     """
     ratio, number = float(values.sum() / counts.sum()), len(values)
     rest = float(((values - ratio * counts) ** 2).sum()) * number / max(number - 1, 1)
@@ -124,12 +124,12 @@ def bootstrap(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Estimate:
-    """Estimate the 95% interval of a statistic by the percentiles of resampled ones.
+    """Estimate the 95% interval of a statistic by percentiles of its resampled values.
 
     Args:
         value: value of the statistic, a number or [T].
-        sample: function from a generator and a number B to B resampled statistics, [B] or [B, T]; nan where
-            a sample has none.
+        sample: function from a generator and a number B to B resampled values, [B] or [B, T]; nan where a
+            sample has none.
         draws: number of bootstrap samples.
         seed: seed of the generator.
     """
@@ -160,11 +160,11 @@ def interquartile_mean(scores: Array) -> Any:
 def improvement(ours: Array, theirs: Array) -> Any:
     """Return the probability that a run of ours has a higher score on a task than one of theirs.
 
-    It is the mean over tasks of the share of pairs of runs, ties counting half.
+    It is the mean over tasks of the share of pairs of runs in which ours is better, with ties counting half.
 
     Args:
-        ours: scores [..., N, M].
-        theirs: scores [..., K, M].
+        ours: scores [..., N, M] of N runs on M tasks.
+        theirs: scores [..., K, M] of K runs on the same tasks.
     """
     gap = ours[..., :, None, :] - theirs[..., None, :, :]
     return ((gap > 0.0) + 0.5 * (gap == 0.0)).mean((-3, -2, -1))
@@ -180,9 +180,9 @@ def estimate(statistic: Callable[..., Any], *groups: Counts, episodes: bool = Tr
 
     Args:
         statistic: function from the scores [..., N, M] of each group to values [...] or [..., T].
-        groups: counts of each group.
-        episodes: resample the episodes of every run, too, so that there is an interval also for a
-            single run; else only runs are drawn, separately for every task.
+        groups: successes and episodes [N, M, 2] of each group.
+        episodes: whether to resample the episodes of every run, too, so that there is an interval even
+            for a single run; else only runs are drawn, separately for every task.
         draws: number of bootstrap samples.
     """
 
@@ -207,7 +207,7 @@ def curve_estimate(values: Sequence[Array]) -> Estimate:
     for all points at once.
 
     Args:
-        values: values [T, K] of each run, with episodes of its own number K; nan does not count.
+        values: values [T, K] of each run, whose number K of episodes may differ from others; nan does not count.
 
     Returns:
         Values [T]; nan where nothing counts.
@@ -244,13 +244,13 @@ def _ratio(total: Array, count: Array) -> Array:
 
 
 def paired_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Estimate:
-    """Estimate the difference of success rates of two groups of runs on the same scenarios.
+    """Estimate the difference of success rates, or of returns, of two groups of runs on the same scenarios.
 
-    The bootstrap draws runs of each group, and scenarios for all of them together.
+    The bootstrap draws runs of each group, and scenarios for all runs together.
 
     Args:
-        ours: successes [K] of each run.
-        theirs: successes [K] of each run of the other group, on the same scenarios.
+        ours: successes, or returns, [K] of each run.
+        theirs: successes, or returns, [K] of each run of the other group, on the same scenarios.
     """
     sides = [np.stack(runs) for runs in (ours, theirs)]
     scenarios = sides[0].shape[1]
@@ -267,7 +267,7 @@ def won_and_lost(won: int, lost: int, total: int, seed: int = 0) -> Estimate:
     """Estimate the difference of success rates of two policies on the same episodes.
 
     An episode's difference is -1, 0 or 1, so that drawing N episodes with replacement is one
-    multinomial draw of how often each of the three comes.
+    multinomial draw of how often each of the three occurs.
 
     Args:
         won: number of episodes in which only the first succeeds.
@@ -302,7 +302,7 @@ def smallest_difference(total: int, discordant: int = 0) -> float:
 
     Args:
         total: number of episodes that two policies have in common.
-        discordant: number of episodes in which only one of them succeeds; at least as many as the difference needs.
+        discordant: number of episodes in which only one of them succeeds; where the difference needs more, it is these.
     """
     low, high = 0.0, 1.0
     for _ in range(50):

@@ -1,6 +1,6 @@
 """Tables of results, as text, Markdown, CSV or HTML; columns define how figures are shown.
 
-In a terminal a table fits into the lines, where numbers and keys are never cut.
+In a terminal, columns are left out until a table fits into the lines; numbers and keys are never cut.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Column:
     header: str | None = None
     """Title of the column; None: its name."""
     format: str | Callable[[Any], str] = ""
-    """Format specification of a figure, such as ``.3f``, or a function to its text."""
+    """Format specification of a figure, such as ``.3f``, or a function from the figure to its text."""
     ends: tuple[str, str] | None = None
-    """Keys of the ends of its interval, in brackets where a row has both; a row may have the lower end alone."""
+    """Keys of the ends of its interval, shown in brackets if a row has both; a row may have the lower end alone."""
     unit: str = ""
     """Unit, which follows the header in brackets."""
     meaning: str = ""
@@ -51,7 +51,7 @@ class Column:
 
     @property
     def title(self) -> str:
-        """Return header and unit."""
+        """Return the title of the column: its header and its unit."""
         header = self.name if self.header is None else self.header
         return f"{header} ({self.unit})" if self.unit else header
 
@@ -72,7 +72,7 @@ class Column:
 
 
 def estimate_text(value: Estimate, digits: str = ".3f") -> str:
-    """Return a value with its interval in brackets, if that has a width."""
+    """Return the text of a value, with its interval in brackets if the ends differ."""
     middle, low, high = (format(number, digits) for number in value)
     return middle if low == high else f"{middle} [{low}, {high}]"
 
@@ -81,7 +81,7 @@ def estimate_text(value: Estimate, digits: str = ".3f") -> str:
 class Table:
     """Rows of figures; the first columns are the keys of a row.
 
-    Of several keys, the first is empty where it repeats the one above.
+    If a row has several keys, the first is shown only where it differs from that of the row above.
     """
 
     columns: Sequence[Column]
@@ -89,7 +89,7 @@ class Table:
     keys: int = 1
     """Number of columns that are keys."""
     important: Sequence[str] = ()
-    """Titles in the order of their importance; those left out follow in the table's order."""
+    """Titles of columns, the most important first; other columns follow in the order of the table."""
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -103,7 +103,7 @@ class Table:
 
     @cached_property
     def cells(self) -> list[list[str]]:
-        """Return the texts of the rows."""
+        """Return the text of every cell, row by row."""
         rows = [[column.text(row) for column in self.columns] for row in self.rows]
         if self.keys > 1:
             firsts = [row[0] for row in rows]
@@ -112,7 +112,7 @@ class Table:
         return rows
 
     def csv(self) -> str:
-        """Return the figures as they are, below the names of the columns."""
+        """Return the table as CSV: the figures, not formatted, below the names of the columns."""
         stream = io.StringIO()
         names = [column.name for column in self.columns]
         writer = csv.DictWriter(stream, names, extrasaction="ignore", lineterminator="\n")
@@ -127,7 +127,7 @@ class Table:
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def html(self, caption: str) -> str:
-        """Return the table in HTML, which scrolls; nothing where it has no rows."""
+        """Return the table in HTML, in an element that scrolls; empty if the table has no rows."""
         if not self.rows:
             return ""
 
@@ -159,10 +159,10 @@ class Table:
         return left_out
 
     def lines(self, width: int) -> tuple[list[str], list[str]]:
-        """Return the table in lines that are no longer than a width, if its keys are not.
+        """Return the lines of the table, which are no longer than a width unless its keys are.
 
-        Keys that leave too little room for numbers stand in lines of their own, above their
-        numbers. Of the rest, the least important columns are left out.
+        Keys that leave too little room for numbers stand in separate lines, above their numbers.
+        If there still is too little room, the least important columns are left out.
 
         Args:
             width: width of a line, in characters.
@@ -193,12 +193,12 @@ class Table:
         return [*range(stacked, self.keys), *numbers[:1]], 1
 
     def _width(self, column: int) -> int:
-        """Return the width of a column: of its widest text, or of its title's longest word."""
+        """Return the width of a column in characters: of its widest text, or of its title's longest word."""
         words = self.titles[column].split()
         return max(map(len, [*words, *(row[column] for row in self.cells)]), default=0)
 
     def _drawn(self, stacked: int, kept: Sequence[int], gap: int, indent: int) -> list[str]:
-        """Return the lines of the columns that are kept."""
+        """Return the lines of the table with the columns that are kept."""
         widths = {column: self._width(column) for column in kept}
 
         def line(texts: dict[int, str]) -> str:

@@ -54,11 +54,11 @@ STOPPED = "policy_stopped.pt"
 """File of the policy of a stopped run, until the next evaluation."""
 NOT_EVALUATED = "saved when training stopped, and not evaluated since"
 PUBLISHED = "policy.pt"
-"""File of the policy in a folder of ``pretrained/``."""
+"""Name of the policy file in each folder of ``pretrained/``."""
 
 
 def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
-    """Read a checkpoint of one kind.
+    """Read a checkpoint of one kind, and check its format and version.
 
     Args:
         path: file to read.
@@ -85,7 +85,7 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
                 raise ValueError
         except torch.OutOfMemoryError:
             raise
-        except Exception as error:  # damaged bytes can lead anywhere
+        except Exception as error:  # damaged bytes may raise any error
             raise _damaged_error(path) from error
     require(file_kind == kind, str(path), file_kind, f"a {kind}")
     version = content.get("version")
@@ -181,7 +181,7 @@ def save_policy(
         "version": VERSION,
         "config": json.dumps(to_dict(config)),
         "num_actions": agent.num_actions,
-        # That of the built-in environment follows from the configuration.
+        # The specification of the built-in environment follows from the configuration.
         **({} if config.env.built_in else {"spec": json.dumps(agent.spec.to_dict())}),
         "env_steps": env_steps,
         "metrics": metrics,
@@ -259,7 +259,7 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
 
 
 def load_policy(path: Path | str, which: str = "best", device: torch.device | None = None) -> LoadedPolicy:
-    """Load a policy.
+    """Load a policy from a file, a shipped policy or a run folder.
 
     Args:
         path: policy file, published TorchScript file, name of a shipped policy, or run folder (or a folder with a
@@ -317,7 +317,7 @@ def _is_metrics(value: Any) -> bool:
 
 
 def find_policy(path: Path, which: str = "best") -> Path:
-    """Return the policy file of a path; see load_policy for the arguments."""
+    """Return the policy file that a path stands for; see load_policy for the arguments."""
     path = resolve_path(path, POLICIES)
     single = next((file for file in (path, path / PUBLISHED) if file.is_file()), None)
     if single is not None:

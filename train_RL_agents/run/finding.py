@@ -33,7 +33,7 @@ def resolve_path(path: Path, needed: str = "") -> Path:
         The path, unchanged if nothing has that name.
 
     Raises:
-        ConfigError: if the newest run of a folder without such runs is asked for.
+        ConfigError: if the path asks for the newest run of a folder that has no such run.
     """
     if path.name != LATEST or path.exists():
         return find_shipped("pretrained", path)
@@ -50,7 +50,7 @@ def resolve_path(path: Path, needed: str = "") -> Path:
 
 
 def proposal(path: Path, names: Iterable[str]) -> str:
-    """Return a proposal of an existing path or a name, as the end of a message about a missing path.
+    """Return a suggestion of an existing path or a name, as the end of a message about a missing path.
 
     Args:
         path: missing path; see similar_paths.
@@ -64,7 +64,7 @@ def similar_paths(path: Path) -> str:
     """Return similar paths or the content of the folder, as the end of a message about a missing path.
 
     Args:
-        path: missing path, of which some folder exists, perhaps the current one.
+        path: missing path, whose nearest existing parent folder is searched.
     """
     folder, missing = path.parent, [path.name]
     while not folder.is_dir() and folder != folder.parent:

@@ -22,7 +22,7 @@ except ImportError:  # not a POSIX system
 def acquire(path: Path) -> TextIO:
     """Acquire a lock, which ends with this process or when the file is closed.
 
-    The operating system holds the lock, also on network file systems that support locks: that of a killed process is
+    The operating system holds the lock, also on network file systems that support locks, so a killed process leaves it
     free. On file systems without locks, the file holds the id of the writing process.
 
     Args:
@@ -59,7 +59,7 @@ def release(file: TextIO) -> None:
 def _try_lock(file: TextIO) -> tuple[bool, bool]:
     """Try to acquire the lock, and return whether another process holds it and whether that is certain."""
     try:
-        # lockf, as locks of flock pass to forked children, which may outlive this process.
+        # lockf is used, because locks of flock pass to forked children, which may outlive this process.
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return False, True
     except OSError as error:

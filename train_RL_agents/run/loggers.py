@@ -1,4 +1,4 @@
-"""Loggers beside TensorBoard: those of torchrl.record.loggers, offline by default.
+"""Loggers in addition to TensorBoard: those of torchrl.record.loggers, offline by default.
 
 They are created from the run folder and the env-steps of the checkpoint from which the run is resumed (-1 for a new
 run). A resumed run appends to the same files, or to the run of the same id.
@@ -31,7 +31,7 @@ from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import changed_in_place, inside, sqlite_url, write_atomically
 
 Factory = Callable[[Path, int], Any]
-"""Creates a logger of torchrl."""
+"""Factory of a logger of torchrl, from the run folder and the env-steps at which the run is resumed."""
 PROJECT = "marinenav"
 _PARAMETERS = 100
 """Largest number of parameters that MLflow accepts at a time."""
@@ -40,11 +40,11 @@ _PARAMETERS = 100
 class TorchRLLogger(RunLogger):
     """Logger that passes scalars and settings of a run to a logger of torchrl.
 
-    A logging service may fail at any time: then a warning says so, and training continues without it.
+    A logging service may fail at any time; then a warning says so, and training continues without it.
 
     Args:
         name: name of the logger, for the warning.
-        make: creates the logger.
+        make: factory of the logger.
         settings: settings of the run by dotted key.
     """
 

@@ -15,14 +15,14 @@ import torch
 from marinenav_env.support.extras import need
 
 Probe = Callable[[], float]
-"""Returns a current value."""
+"""Function that returns the current value of a quantity."""
 INTERVAL = 2.0
 """Shortest time between samples (s), however frequent log entries are."""
 NOTICE = "no utilisation, temperature and power of the GPU in the log: %s"
 
 
 def host_probes() -> dict[str, Probe]:
-    """Return probes of the use of the processors by all programs (%) and the memory of this process (GB)."""
+    """Return probes of the CPU use of all programs (%) and of the memory of this process (GB)."""
     process = psutil.Process()
     psutil.cpu_percent()  # the next call returns the mean since this one
     return {
@@ -34,7 +34,7 @@ def host_probes() -> dict[str, Probe]:
 def gpu_probes(device: torch.device) -> dict[str, Probe]:
     """Return probes of utilisation (%), temperature (deg C) and power (W) of a GPU, as its driver supports them.
 
-    The package that reads the driver is optional: without it, a warning says which values are missing.
+    The package that reads the driver is optional; without it, a warning says which values are missing.
     """
     if device.type != "cuda":
         return {}

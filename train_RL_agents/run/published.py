@@ -109,7 +109,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _read_torch(path: Path) -> dict[str, Any]:
-    """Return the content of a file of torch by name; the weights if it is a program."""
+    """Return the content of a PyTorch file by name, or the weights if the file is a TorchScript program."""
     with open_regular(path, _WHAT, LARGEST) as file:
         content = file.read()
     try:
@@ -126,12 +126,12 @@ def _read_torch(path: Path) -> dict[str, Any]:
             return dict(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
     except ConfigError:
         raise
-    except Exception as error:  # damaged bytes can lead anywhere
+    except Exception as error:  # damaged bytes may raise any error
         raise ConfigError(f"{path}: damaged, or not {_WHAT}") from error
 
 
 class _Module:
-    """Module of a program as read from a file: weights and submodules are attributes."""
+    """Module of a TorchScript file, with its weights and submodules as attributes."""
 
 
 def is_program(path: Path) -> bool:
@@ -139,7 +139,7 @@ def is_program(path: Path) -> bool:
     try:
         with open_regular(path, _WHAT, LARGEST) as file, zipfile.ZipFile(file) as archive:
             return any(name.endswith("/constants.pkl") for name in archive.namelist())
-    except Exception:  # damaged bytes can lead anywhere
+    except Exception:  # damaged bytes may raise any error
         return False
 
 
@@ -155,7 +155,7 @@ def _strip_code(path: Path) -> bytes:
 
 
 def _read_program(checkpoint: io.BytesIO) -> dict[str, Any]:
-    """Return the weights of a program without code by layer name.
+    """Return the weights of a TorchScript program whose code was stripped, by layer name.
 
     torch reads them like those of any checkpoint: it allows only classes of tensors and those that the program
     defines, which become ``_Module``.
@@ -184,8 +184,8 @@ def import_policy(path: Path, agent_type: str = "") -> tuple[Agent[Any], TrainCo
     """Return the policy of a file of published weights.
 
     Args:
-        path: see read_weights.
-        agent_type: agent of the weights; empty: detected from the layers and the names in the file and of the file.
+        path: file of weights; see read_weights.
+        agent_type: agent of the weights; empty: detected from the layers, the file name and the names in the file.
 
     Returns:
         The agent on the CPU, its configuration, and a note on its origin.

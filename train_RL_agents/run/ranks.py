@@ -69,7 +69,7 @@ class Ranks:
     # Division of settings ------------------------------------------------------------------------
 
     def share(self, config: TrainConfig[Any]) -> TrainConfig[Any]:
-        """Return the configuration of this rank's part.
+        """Return the configuration of this rank, which has its shares of the totals.
 
         Raises:
             ConfigError: if a total cannot be divided by the number of ranks.
@@ -116,13 +116,13 @@ class Ranks:
         return device
 
     def threads(self, wanted: int) -> int:
-        """Return the number of CPU threads of this process: the wanted number, or for 0 its share of the cores.
+        """Return the number of CPU threads of this process: the given number, or for 0 its share of the cores.
 
         A single process takes the idle cores; see cpu_threads.
         """
         if wanted or self.size == 1:
             return cpu_threads(wanted)
-        # torchrun sets OMP_NUM_THREADS itself, to 1.
+        # The share is computed here, because torchrun sets OMP_NUM_THREADS to 1.
         return max(1, cpu_cores() // self.local_size)
 
     def command(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which settings may change when a run is resumed."""
+"""Settings that may change when a run is resumed."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ RESUMABLE = (
     "trainer.learning_rate",
     "trainer.learning_rate_final",
 )
-"""Keys that may change when a run is resumed; all others would make it another run. Not the device:
-generators of another kind of device cannot take up the streams of random numbers."""
+"""Keys that may change when a run is resumed; all others would make it another run. The device may not
+change, because generators of another kind of device cannot continue the streams of random numbers."""
 _WITHOUT_EFFECT = ("save_dir", "load_model")
-"""Keys that mean nothing to a run that has begun."""
+"""Keys that have no effect on a run that has begun."""
 
 
 def changes(before: dict[str, Any], now: dict[str, Any], free: Sequence[str] = RESUMABLE) -> list[str]:
-    """Changes of a configuration that are not allowed, each as ``key=now (was before)``.
+    """Return the changes of a configuration that are not allowed, each as ``key=now (was before)``.
 
     Args:
-        before: settings by dotted key.
-        now: likewise.
+        before: previous settings by dotted key.
+        now: current settings by dotted key.
         free: keys that may change.
     """
     return [
@@ -48,7 +48,7 @@ def changes(before: dict[str, Any], now: dict[str, Any], free: Sequence[str] = R
 
 
 def _told(key: str, before: Any, now: Any) -> list[str]:
-    """Return the lines of a setting that has changed; of levels, one for each field."""
+    """Return the lines that describe the change of a setting; for levels, one for each changed field."""
     if not (key.endswith(".levels") and isinstance(before, list) and isinstance(now, list)):
         return [f"{key}={now!r} (was {before!r})"]
     if len(before) != len(now):

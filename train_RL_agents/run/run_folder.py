@@ -56,8 +56,8 @@ def _make_folder(path: Path) -> None:
     """Make a folder that must be new.
 
     Raises:
-        FileExistsError: when it is there already.
-        ConfigError: when it cannot be made.
+        FileExistsError: when the folder exists.
+        ConfigError: when the folder cannot be made.
     """
     try:
         path.mkdir(parents=True)
@@ -71,7 +71,7 @@ class RunFolder:
     """The folder of one run, SAVE_DIR/AGENT_TIME/seed_N.
 
     Args:
-        path: folder, which exists.
+        path: existing folder of the run.
         config: configuration of the run.
         seed: seed of the run.
     """
@@ -90,10 +90,10 @@ class RunFolder:
 
     @staticmethod
     def make_parent(config: TrainConfig[Any]) -> Path:
-        """Make a training folder, named after agent and time, for one command alone.
+        """Make a new training folder, named after agent and time, for the runs of one command.
 
         Raises:
-            ConfigError: when it cannot be made.
+            ConfigError: when the folder cannot be made.
         """
         agent = re.sub(r"[^\w.-]", "_", config.agent_type.rpartition(":")[2])
         name = f"{agent}_{time.strftime('%Y-%m-%d-%H-%M-%S')}"
@@ -114,21 +114,21 @@ class RunFolder:
         argv: Sequence[str] = (),
         parent: Path | None = None,
     ) -> RunFolder:
-        """Make a new folder.
+        """Make the folder of a new run.
 
         Args:
             config: configuration of the run.
             seed: seed of the run.
-            argv: command line, which is saved.
+            argv: command-line arguments, which are saved; by default those of this process.
             parent: training folder shared by the seeds of one command; by default a new one in
                 ``config.save_dir``, see make_parent.
 
         Raises:
-            ConfigError: when the run's folder exists already or cannot be made, there are no such start weights, or the
-                teacher does not fit.
+            ConfigError: when the run's folder exists already or cannot be made, the initial weights do not exist, or
+                the teacher does not fit.
         """
         if config.load_model:
-            load_policy(config.load_model)  # or the process of every seed would refuse it
+            load_policy(config.load_model)  # checked once here, before the process of every seed would refuse it
         teacher = b""
         if config.teacher:
             loaded = load_policy(config.teacher)
@@ -153,7 +153,7 @@ class RunFolder:
         """Open a folder made by create, or the only run inside a training folder.
 
         Raises:
-            ConfigError: when there is none.
+            ConfigError: when there is no run, or more than one.
         """
         folder = find_run(Path(path))
         path = inside(folder, CONFIG)
@@ -194,7 +194,7 @@ class RunFolder:
         """Return a context that logs warnings and an error to run.log, and releases the folder on an error.
 
         Args:
-            ends: whether the folder is released without an error, too.
+            ends: whether the folder is also released at the end of the context without an error.
         """
         try:
             with self._log.watching() if self._log is not None else nullcontext():
@@ -265,7 +265,7 @@ class RunFolder:
             self._call_loggers(lambda logger: logger.log_histogram(name, values, env_steps))
 
     def log_image(self, name: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
-        """Log a picture [height, width, 3]."""
+        """Log an image [height, width, 3]."""
         self._call_loggers(lambda logger: logger.log_image(name, pixels, env_steps))
 
     def log_end(self, env_steps: int) -> None:
@@ -289,10 +289,10 @@ class RunFolder:
         """Write all evaluations so far.
 
         Args:
-            rows: figures of each evaluation, for evaluations.csv.
+            rows: metrics of each evaluation, for evaluations.csv.
             arrays: arrays with one entry per evaluation along the first axis, for evaluations.npz.
         """
-        # Rows of a resumed run may lack figures that were added since.
+        # Rows of a resumed run may lack metrics that a later version added.
         self._write("evaluations.csv", Table.of(rows).csv())
         file = io.BytesIO()
         np.savez(file, **arrays)
@@ -302,7 +302,7 @@ class RunFolder:
         """Add a policy to the manifest, as the latest and perhaps the best.
 
         Returns:
-            Whether it is the best so far, see ``best_policy``.
+            Whether the policy is the best so far; see ``best_policy``.
         """
         manifest = read_manifest(self.checkpoints)
         entry = {"file": name, "env_steps": env_steps, "metrics": metrics}
@@ -337,16 +337,16 @@ def _ignore_writers(error: threading.ExceptHookArgs) -> None:
 
 
 def runs_in(path: Path) -> list[Path]:
-    """Return the run folders of the seeds in a training folder; else the path itself."""
+    """Return the run folders of the seeds in a training folder, or the path itself if there are none."""
     return sorted(file.parent for file in path.glob(f"seed_*/{CONFIG}")) or [path]
 
 
 def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the entry of the best policy in a manifest, of which there is at least one.
+    """Return the entry of the best policy among the entries of a manifest, which must not be empty.
 
-    Of the policies whose success rate is below the highest by at most its standard error, or by one episode, it is the
-    one with the highest return: the highest of many success rates of few episodes is mostly luck (the rule of one
-    standard error, Breiman et al. 1984).
+    Among the policies whose success rate is below the highest by at most its standard error or one episode (the
+    larger), it is the one with the highest return, because the highest of many success rates over few episodes is
+    mostly luck (the one-standard-error rule, Breiman et al. 1984).
     """
 
     def figure(entry: dict[str, Any], name: str) -> float:
@@ -360,7 +360,7 @@ def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     highest = max(entries, key=success)
     top, episodes = success(highest), highest["metrics"].get("episodes")
     error = max(math.sqrt(top * (1.0 - top) / episodes), 1.0 / episodes) if episodes and top >= 0.0 else 0.0
-    # The bound is lowered by what rounding may take from a share of the episodes.
+    # The bound is lowered slightly, so that rounding of the rates excludes no policy.
     near = [entry for entry in entries if not success(entry) < top - error - 1e-9]
     return max(near, key=lambda entry: (figure(entry, "avg_return"), success(entry)))
 
@@ -374,8 +374,8 @@ def record_policy(
         run: run folder.
         agent: agent that was evaluated.
         env_steps: env-steps of the run so far.
-        metrics: figures over all episodes.
-        scalars: these and further figures, for the log.
+        metrics: metrics over all episodes.
+        scalars: metrics to log, which include those in ``metrics``.
         last: whether the run ends with this evaluation.
 
     Returns:

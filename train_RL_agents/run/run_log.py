@@ -31,7 +31,7 @@ class RunLog(logging.Handler):
         self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
 
     def add(self, line: str) -> None:
-        """Add a line."""
+        """Add a line with the current time to the file."""
         # On a full disk the other files of the run raise an error that is reported.
         with suppress(OSError, ValueError):
             self._file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
@@ -43,7 +43,7 @@ class RunLog(logging.Handler):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Add the warnings in this context, and the error that ends it."""
+        """Add the warnings raised in this context, and the error that ends it, to the file."""
         showwarning, root, torch = warnings.showwarning, logging.getLogger(), logging.getLogger("torch")
 
         def show(message: Warning | str, *where: Any, **options: Any) -> None:
@@ -55,7 +55,7 @@ class RunLog(logging.Handler):
         warnings.showwarning = show
         for handler in (self, *fallback):
             root.addHandler(handler)
-        torch.addHandler(self)  # passes nothing on to the root
+        torch.addHandler(self)  # the logger of torch does not pass records on to the root
         try:
             yield
         except BaseException as error:

@@ -28,7 +28,7 @@ TAGS = {
     "eval/avg_time": "travel time per robot (s), mean over successful episodes",
     "eval/avg_energy": "thrust spent per robot (N s), mean over successful episodes",
     "eval/avg_return": "sum of 0.99^t reward per robot, mean over all episodes",
-    "eval/avg_length": "steps of an episode, mean; in environments of others",
+    "eval/avg_length": "steps of an episode, mean; in external environments",
     "eval/episodes": "episodes of an evaluation",
     "losses/loss*": "what is minimised",
     "losses/value": "mean value of a batch (scaled rewards)",
@@ -53,7 +53,7 @@ TAGS = {
     "train/exploration": "epsilon or standard deviation of the action noise, in the environment that explores most",
     "train/scenarios_kept": "on a GPU: scenarios that refreshes of the pool left as they were so "
     "far, as none with all that its level asks for was drawn in their place; if there are any",
-    "train/learning_rate": "step size of the optimiser",
+    "train/learning_rate": "learning rate of the optimiser",
     "train/replay_fill": "off-policy agents: filled share of replay",
     "train/updates": "updates so far",
     "train/micro_batches": "parts that a batch is divided into; more than 1 after memory was short",
@@ -77,13 +77,13 @@ def meaning(tag: str) -> str:
 
 
 def results(figures: dict[str, float | None]) -> dict[str, float | None]:
-    """Return the most important metrics of an evaluation, numbered as TensorBoard sorts by name."""
+    """Return the most important metrics of an evaluation, numbered because TensorBoard sorts by name."""
     named = enumerate(RESULTS, 1)
     return {f"Result/{number}_{name}": figures[name] for number, name in named if name in figures}
 
 
 def training_results(scalars: dict[str, float | None]) -> dict[str, float | None]:
-    """Return the most important metrics of training, numbered in the same way."""
+    """Return the most important training metrics, numbered because TensorBoard sorts by name."""
     return {
         f"Training/{number}_{name}": scalars[f"train/{name}"]
         for number, name in enumerate(TRAINING, 1)

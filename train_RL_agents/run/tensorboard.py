@@ -74,7 +74,7 @@ def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
 
 
 class RunLogger:
-    """Base class of loggers; methods for what a logger cannot show do nothing."""
+    """Base class of loggers, whose methods do nothing; a logger overrides those for what it can show."""
 
     def log(self, scalars: dict[str, float], env_steps: int) -> None:
         """Log scalars, with env-steps as the x axis."""
@@ -138,7 +138,7 @@ class TensorBoard(RunLogger):
 
     def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
         """Log the distribution of values."""
-        # The bins are computed here, as those of numpy fail if values differ too little or too much.
+        # The bins are computed here, because those of numpy fail if values differ too little or too much.
         values = values.double().clamp(-_LARGEST, _LARGEST)
         low, high = map(float, values.aminmax())
         largest = max(abs(low), abs(high))

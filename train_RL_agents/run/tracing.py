@@ -17,7 +17,7 @@ _UPDATES_BEFORE = 10
 class Trace:
     """Callback of the trainer that profiles some iterations of its loop.
 
-    The trace starts after some updates and ends after the wanted number of iterations, or later, once it contains an
+    The trace starts after some updates and ends after the requested number of iterations, or later, once it contains an
     update.
 
     Args:
@@ -38,7 +38,7 @@ class Trace:
         self._traced = 0
 
     def __call__(self, trainer: Any) -> None:
-        """Start or end the trace if it is time to."""
+        """Start or end the trace when it is due; called after every iteration."""
         updates = trainer.algorithm.learner.updates
         self._first = updates if self._first is None else self._first
         if self._profiler is not None:

@@ -32,7 +32,7 @@ CPU = torch.device("cpu")
 _SAMPLE = 32
 """Number of rows of the small batches that the memory of an update is estimated from."""
 _TRANSIENT = 1.5
-"""Peak memory of an update relative to the tensors that autograd saves: includes gradients and the allocator."""
+"""Peak memory of an update relative to the tensors that autograd saves; it includes gradients and the allocator."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Plan:
     items: tuple[MemoryItem, ...]
     """Items that take memory, in the order of the table."""
     free: dict[bool, int]
-    """Free bytes: of the host under True and, if it differs, of the device under False."""
+    """Free memory (bytes): of the host under the key True and, if it differs, of the device under False."""
 
     def needed(self, on_host: bool) -> int:
         """Return the number of bytes that the run takes of the host's memory, or of the device's."""
@@ -59,7 +59,7 @@ class Plan:
 
 
 def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
-    """Return the predicted memory of a run; random generators and the device are not touched."""
+    """Return the predicted memory of a run; random generators do not change, and the device's memory is not used."""
     settings, environment = config.trainer, environment_of(config)
     _check_networks(environment)
     with torch.random.fork_rng(devices=[]):
@@ -86,7 +86,7 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
 def _check_networks(environment: Environment) -> None:
     """Reject networks that do not fit into the host's memory, before they are created."""
     num_actions, spec = environment.num_actions, environment.spec
-    # A user's agent may not support creation without memory.
+    # A user's agent may not support creation on the meta device.
     with suppress(NotImplementedError, RuntimeError), torch.device("meta"):
         agent = make_agent(environment.config, num_actions, torch.device("meta"), spec)
         require_room("the agent", sum(parameter.nbytes for parameter in agent.parameters()))
@@ -122,7 +122,7 @@ def _saved_bytes(loss: Callable[[int], None], count: int) -> int:
 
 
 def _free_bytes(device: torch.device) -> dict[bool, int]:
-    """Return the free memory, see Plan.free."""
+    """Return the free memory (bytes) of the host and the device; see Plan.free."""
     free = {True: host_free()}
     if device.type == "cuda":
         free[False] = torch.cuda.mem_get_info(device)[0]
@@ -130,7 +130,7 @@ def _free_bytes(device: torch.device) -> dict[bool, int]:
 
 
 def check(memory: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
-    """Reject a run that does not fit.
+    """Check that a run fits into the free memory.
 
     Args:
         memory: plan of the run.
@@ -138,7 +138,8 @@ def check(memory: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
         at_once: number of such runs that share the host and its GPUs.
 
     Raises:
-        ConfigError: when it does not fit; it names the largest replay that fits, or the rest if none does.
+        ConfigError: when it does not fit; the message names the largest replay that fits or, if none does, the sizes to
+            reduce.
     """
     per_device = -(-at_once // max(1, torch.cuda.device_count()))
     shares = {on_host: free // (at_once if on_host else per_device) for on_host, free in memory.free.items()}
@@ -172,7 +173,7 @@ def is_short(memory: Plan) -> bool:
 
 
 def summary(memory: Plan) -> str:
-    """Return the totals of a plan in a line."""
+    """Return the totals of a plan as one line."""
     places = {True: "host", False: str(memory.device)}
     totals = [
         f"{gigabytes(memory.needed(on_host))} of {gigabytes(free)} free ({places[on_host]})"

@@ -19,11 +19,11 @@ from train_RL_agents.sizing.plan import Plan, plan
 from train_RL_agents.utils.closest import did_you_mean
 
 FACTORS = {"cpu": 1, "8gb": 8, "16gb": 16, "24gb": 16, "80gb": 64}
-"""Factors on the defaults of the recipe by the name of the profile."""
+"""Factor by which a profile multiplies the default sizes of the recipe, by name of the profile."""
 CHOICES = ("auto", "none", *FACTORS)
 _BUFFERS = {"cpu": 1_000_000, "8gb": 2_000_000, "16gb": 4_000_000, "24gb": 8_000_000, "80gb": 20_000_000}
 _MEMORY = {"8gb": 8, "16gb": 16, "24gb": 24, "80gb": 80}
-"""Memory of the devices of profiles (GiB); a tenth less suffices, as drivers reserve some."""
+"""GPU memory that each profile is for (GiB); a tenth less suffices, because drivers reserve some."""
 
 
 class SizedConfig(NamedTuple):
@@ -116,7 +116,7 @@ def _has_enough_updates(config: TrainConfig[Any], sizes: dict[str, Any]) -> bool
 
 
 def changed(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]:
-    """Return the configuration with other sizes, checked."""
+    """Return the configuration with other settings of the trainer, which are checked."""
     return replace(config, trainer=replace(config.trainer, **sizes)) if sizes else config
 
 
@@ -136,7 +136,7 @@ def planned(config: TrainConfig[Any], profile: str, stated: AbstractSet[str], de
 
 
 def _describe(before: TrainConfig[Any], after: TrainConfig[Any], profile: str, device: torch.device) -> str:
-    """Return the line of SizedConfig."""
+    """Return the line with the profile and the settings that it changed; see SizedConfig.chosen."""
     name = profile
     if profile == "auto" and device.type == "cuda":
         name = f"auto ({_largest_profile(device)}, as far as the run has updates for it)"

@@ -1,4 +1,4 @@
-"""Parts of a trainer with prepared inputs.
+"""Benchmarks of the parts of a trainer, with prepared inputs.
 
 All parts belong to a trainer, so that benchmarks measure the code of training.
 """
@@ -44,7 +44,7 @@ class _Uniform:
     draw_noise: Callable[[torch.Size], Tensor]
     """Function that draws actions for robots [E, R]."""
     active: Tensor
-    """Number of active robots so far, a scalar."""
+    """Number of active robot-steps so far, a scalar."""
 
     def __call__(self, step: TensorDictBase, noise: Tensor | None = None) -> TensorDictBase:
         active = step.get((GROUP, "mask"))
@@ -54,7 +54,7 @@ class _Uniform:
 
 
 class Fixture:
-    """Parts of a trainer in one mode.
+    """Benchmarks of the parts of a trainer in one mode of execution.
 
     Args:
         config: configuration of the trainer, with the sizes to measure.
@@ -121,7 +121,7 @@ class Fixture:
         return self._env_benchmark(lambda: self.algorithm.observe(steps), steps.shape[1])
 
     def sampling(self) -> Benchmark:
-        """Return the benchmark of draws from a full replay."""
+        """Return the benchmark of sampling batches from a full replay."""
         replay = self._filled(self._off_policy.replay)
         return self._batch_benchmark(BATCHES, lambda: batch_of(replay.sample()))
 
@@ -146,7 +146,7 @@ class Fixture:
         return benchmark
 
     def update_from(self, capacity: int) -> Benchmark:
-        """Return the benchmark of sampling, update and new priorities, from a full replay of a capacity."""
+        """Return the benchmark of sampling, update and new priorities, from a full replay of a given capacity."""
         learner, settings = self.algorithm.learner, self._off_policy.settings
         on_host = settings.replay_storage == "host"
         replay = self._filled(
@@ -176,7 +176,7 @@ class Fixture:
         """Return the benchmark of the training loop, with the times of its parts."""
         trainer, settings = self.trainer, self.config.trainer
         update_rate, watch = self._update_rate(), Stopwatch(self.device)
-        watched = self.mode != "captured"  # world and policy are one graph there
+        watched = self.mode != "captured"  # when captured, world and policy are one graph
         if watched:
             trainer.clock.watch = watch
         if watched and settings.collector == "local":
@@ -190,7 +190,7 @@ class Fixture:
         benchmark = self._env_benchmark(trainer.iterate, settings.vector_steps)
         benchmark.extra_metrics = extra_metrics
         benchmark.labels["batch"] = self.algorithm.learner.batch_size
-        # Long enough for a few updates, also if they are rare.
+        # Long enough for a few updates, even if they are rare.
         first = settings.learning_starts if isinstance(settings, OffPolicyConfig) else 0
         wanted = first + 3 * settings.learning_interval
         benchmark.least = max(3, math.ceil(wanted / benchmark.amount))
@@ -230,7 +230,7 @@ class Fixture:
         return extra_metrics
 
     def _filled(self, replay: Replay | HostReplay, rows: int | None = None) -> Replay | HostReplay:
-        """Return a replay after filling it with a number of rows, by default all."""
+        """Fill a replay with random rows, by default to its capacity, and return it."""
         num_actions, count = self.collector.env.num_discrete_actions, rows or replay.capacity
         fill(replay, self._off_policy.example_row, num_actions, count)
         return replay
@@ -250,7 +250,7 @@ def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int,
     Args:
         replay: replay to fill.
         example: one of its rows.
-        num_actions: upper bound of integers.
+        num_actions: exclusive upper bound of random integers.
         count: number of rows.
     """
     device = replay.filled.device

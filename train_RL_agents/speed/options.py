@@ -27,15 +27,15 @@ class Options:
     config: TrainConfig[Any]
     """Configuration of the training that is measured."""
     parts: tuple[str, ...] = tuple(PARTS)
-    """Parts to measure, of PARTS."""
+    """Names of the parts to measure, from PARTS."""
     modes: tuple[str, ...] = tuple(MODES)
-    """Modes of execution, of MODES."""
+    """Names of the modes of execution, from MODES."""
     envs: _Sizes = (256, 1024, 4096, 16384)
-    """Numbers of environments; the loop has that of the configuration."""
+    """Numbers of environments; the loop uses that of the configuration."""
     batch: _Sizes = (256, 1024)
-    """Batch sizes; the loop and growth have that of the configuration."""
+    """Batch sizes; the loop and growth use that of the configuration."""
     replay: _Sizes = (10_000, 100_000, 1_000_000)
-    """Capacities of replay, for growth."""
+    """Capacities of replay, in the measurement of growth."""
     seconds: Positive = 2.0
     """Length of a run (s)."""
     repeats: Count = 3
@@ -55,7 +55,7 @@ class Options:
         return isinstance(self.config.trainer, OffPolicyConfig)
 
     def left_out(self) -> dict[str, str]:
-        """Return the reasons why modes, parts or a half of growth cannot be measured, by name.
+        """Return the modes, parts or half of growth that cannot be measured, with the reasons.
 
         Raises:
             ConfigError: when nothing is left to measure.
@@ -79,10 +79,9 @@ def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
 
 
 def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
-    """Return a configuration to measure: without an end, and with the earliest possible start of learning.
+    """Return the configuration of a run to measure: it does not end, and learning starts as early as possible.
 
-    The capacity of replay is at least a batch of insertions or draws, and the scenarios of the evaluations, which are
-    left out, are few.
+    Replay holds at least one batch of insertions or samples. Evaluations are left out, so they have few scenarios.
 
     Args:
         config: configuration of the benchmark.

@@ -15,7 +15,7 @@ from train_RL_agents.speed.options import Options, sized
 from train_RL_agents.speed.timing import Benchmark, Row, measure
 
 _SETTINGS = {"envs": "num_envs", "batch": "batch_size"}
-"""Settings of the trainer by the benchmark's sizes."""
+"""Setting of the trainer for each size of the benchmark."""
 _REPLAY_PARTS = ("sampling", "growth")
 
 
@@ -25,7 +25,7 @@ class Sweep(NamedTuple):
     make: Callable[[Fixture, Options], list[Benchmark]]
     """Function that returns the benchmarks of a fixture."""
     size: str = ""
-    """Size that varies, of _SETTINGS; empty: none."""
+    """Name of the size that varies, from _SETTINGS; empty if none does."""
     modes: Sequence[str] = tuple(MODES)
     """Modes that affect the part."""
 
@@ -42,7 +42,7 @@ SWEEPS = {
     "loop": Sweep(lambda fixture, _: [fixture.loop()]),
     "growth": Sweep(lambda fixture, options: [fixture.update_from(capacity) for capacity in options.replay]),
 }
-"""Sweeps of the parts; growth with environments is that of WORLD."""
+"""Sweep of each part; growth with environments uses WORLD."""
 
 
 def measure_part(part: str, options: Options, modes: Sequence[str]) -> Iterator[Row]:
@@ -61,7 +61,7 @@ def measure_part(part: str, options: Options, modes: Sequence[str]) -> Iterator[
     for make, size, differ in sweeps:
         names = [mode for mode in modes if mode in differ] or ["eager"]
         for number in getattr(options, size) if size else (None,):
-            # Generated code is cached per shape, with a limited number of variants.
+            # Compiled code is cached per shape, with a limited number of variants.
             torch.compiler.reset()
             config = sized(options.config, **({_SETTINGS[size]: number} if size else {}))
             check(plan(config, options.device), config)

@@ -24,16 +24,16 @@ from train_RL_agents.speed.timing import Row, grouped
 from train_RL_agents.utils.files import write_atomically
 
 _WIDTH = 100
-"""Characters of a line where the output is no terminal."""
+"""Width of a line where the output is not a terminal (characters)."""
 FLAT = 0.2
-"""Times per update that differ by no more than this share count as flat."""
+"""Largest relative difference between times per update that count as flat."""
 _SIZES = ("environments", "batch", "replay")
 _SHARE = "share "
 _LABELS = {"environments": "environments", "replay": "entries of replay", "batch": "transitions per batch"}
 """Names and labels of the x axis; the first that a row has is used."""
 _SHARES = ("world", "policy", "update", "insertion", "sampling", "rest")
 _COLUMNS = 3
-"""Panels side by side."""
+"""Largest number of panels side by side."""
 
 
 def make_console() -> Console:
@@ -43,7 +43,7 @@ def make_console() -> Console:
 
 
 def _number(value: float) -> str:
-    """Return a number with thousands, and three digits at least."""
+    """Format a number with thousands separators, or with three significant digits below 100."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -69,7 +69,7 @@ def show(console: Console, rows: Sequence[Row]) -> None:
 
 
 def _rates(rows: Sequence[Row]) -> str:
-    """Return rates of rows that have their sizes in common."""
+    """Return a table of the rates of rows that have their sizes in common."""
     part, unit = rows[0]["part"], rows[0]["unit"]
     sizes = [Column(name, format=",") for name in _SIZES if name in rows[0]]
     notes = [name for name in rows[0]["notes"] if not name.startswith(_SHARE)]
@@ -90,7 +90,7 @@ def _rates(rows: Sequence[Row]) -> str:
 
 
 def _shares(rows: Sequence[Row]) -> str:
-    """Return shares of the loop's time."""
+    """Return a table of how the loop's time is divided among its parts."""
     names = [name for name in rows[0]["notes"] if name.startswith(_SHARE)]
     columns = [Column(name, name.removeprefix(_SHARE), ".1%") for name in names]
     title = "share of the time; world: collection without policy; outside: the last 3"
@@ -98,7 +98,7 @@ def _shares(rows: Sequence[Row]) -> str:
 
 
 def _table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """Return a row for each mode, with numbers on the right, as wide as the terminal."""
+    """Return a table with a title and a line for each row, which begins with its mode, as wide as the terminal."""
     lines, left_out = Table([Column("mode"), *columns], rows).lines(line_width())
     more = [f"no room for: {', '.join(left_out)}"] if left_out else []
     return "\n".join([fill(title, line_width()), *lines, *more])
@@ -108,9 +108,9 @@ def _table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
 
 
 def growth(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Yield figures of growth by mode: of the world with environments, then of updates with replay.
+    """Yield results on growth by mode: of the world's rate with environments, then of the update's time with replay.
 
-    Each has a line for the terminal, ``text``. Where only one size was measured, there are none.
+    Each result has a line for the terminal, ``text``. Modes of which only one size was measured have none.
     """
     worlds = [row for row in rows if row["part"] in ("world", "growth") and "environments" in row]
     for (mode,), group in grouped(worlds, "mode").items():
@@ -155,7 +155,7 @@ def check_picture(path: Path) -> None:
     """Check that the picture can be drawn, before anything is measured.
 
     Raises:
-        ConfigError: without matplotlib, or for another kind of file.
+        ConfigError: when matplotlib or the folder is missing, or the kind of file is not supported.
     """
     need("matplotlib.figure", "plot")
     kinds = [f".{kind}" for kind in KINDS]
@@ -175,7 +175,7 @@ def write_picture(path: Path, content: dict[str, Any]) -> None:
 
 
 def draw(content: dict[str, Any]) -> Any:
-    """Draw a panel for each part; the setting in small print below."""
+    """Return a figure with a panel for each part, and the setting of the measurement in small print below."""
     panels = grouped(content["rows"], "part", "unit")
     columns = min(_COLUMNS, len(panels))
     lines = -(-len(panels) // columns)
@@ -213,7 +213,7 @@ def _draw_rates(axes: Any, rows: Sequence[Row]) -> None:
 
 
 def _draw_shares(axes: Any, rows: Sequence[Row]) -> None:
-    """Draw where the time of the loop goes, a bar for each mode."""
+    """Draw the shares of the loop's time as a stacked bar for each mode."""
     labels = [f"{row['mode']}\n{row['median']:,.0f} {row['unit']}" for row in rows]
     start = [0.0] * len(rows)
     for name, colour, hatch in zip(_SHARES, COLOURS, HATCHES, strict=False):

@@ -20,12 +20,12 @@ FORMAT = "marinenav benchmark"
 
 
 def benchmark(options: Options, out: Path | None = None, plot: Path | None = None) -> None:
-    """Measure, print, and write after every size, so that no measurement is lost.
+    """Measure and print a benchmark, and write the results after every size, so that no measurement is lost.
 
     Args:
         options: options of the benchmark.
-        out: path of a JSON file.
-        plot: path of a figure.
+        out: path of the JSON file to write; None: none.
+        plot: path of the figure to write; None: none.
 
     Raises:
         ConfigError: when something cannot be measured here, or a file cannot be written.

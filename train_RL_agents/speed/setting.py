@@ -20,7 +20,7 @@ from train_RL_agents.utils.provenance import revision, versions
 CPU_INFO = Path("/proc/cpuinfo")
 """File in which Linux describes the processor."""
 _FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")
-"""Vector and matrix instructions of torch's CPU kernels."""
+"""Names of the vector and matrix instructions that torch's CPU kernels use."""
 _JOB = {
     "agent": "agent_type",
     "updates in": "execution.precision",
@@ -52,7 +52,7 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def _processor() -> tuple[str, list[str]]:
-    """Return the name of the processor, and its instructions of _FLAGS."""
+    """Return the name of the processor, and those of its instructions that are in _FLAGS."""
     lines = CPU_INFO.read_text(encoding="utf-8").splitlines() if CPU_INFO.is_file() else []
     pairs = [line.partition(":") for line in lines]
     facts = {key.strip(): value.strip() for key, _, value in reversed(pairs)}
@@ -61,7 +61,7 @@ def _processor() -> tuple[str, list[str]]:
 
 
 def _driver() -> str:
-    """Return the version of the GPU's driver, or unknown."""
+    """Return the version of the GPU's driver, or ``unknown``."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
@@ -83,7 +83,7 @@ def software() -> dict[str, Any]:
 
 
 def job(options: Options, modes: list[str]) -> dict[str, Any]:
-    """Return the settings of a measurement."""
+    """Return the settings of the run and of the benchmark that affect the measurement."""
     settings = flatten(to_dict(options.config))
     levels = options.config.training_schedule.levels
     settings |= {name: [getattr(level, name) for level in levels] for name in SIZES}

@@ -43,16 +43,16 @@ class Benchmark:
     unit: str
     """Unit of the rate, such as env-steps/s."""
     amount: float
-    """Amount per step."""
+    """Amount that one step adds to the count of the unit, such as its env-steps."""
     device: torch.device
     """Device of the operation."""
     step: Callable[[], object]
-    """Function to measure."""
+    """Function that makes one step, whose time is measured."""
     extra_metrics: ExtraMetrics = lambda seconds: {}
     """Function that returns additional metrics of the latest run, given its duration (s)."""
     least: int = 3
     """Smallest number of steps of a run; the first step compiles. At least 3 for a compiled function that is called
-    once per step, as layouts may change after the first call."""
+    once per step, because layouts may change after the first call."""
 
     def run(self, steps: int) -> float:
         """Return the seconds that a number of steps take, including the work of the device."""
@@ -71,7 +71,7 @@ def synchronize(device: torch.device) -> None:
 
 
 class Stopwatch:
-    """Sums the time of spans by name, with the host's clock on a CPU and events of the stream on a GPU.
+    """Timer that sums spans by name, with the host's clock on a CPU and events of the stream on a GPU.
 
     Spans never make a GPU wait. An instance can be used as ``Clock.watch``.
 
@@ -85,13 +85,13 @@ class Stopwatch:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Count the time of the context under a name."""
+        """Add the time of the context to the sum of a name."""
         began = self._timestamp()
         yield
         self._spans.append((name, began, self._timestamp()))
 
     def on_module(self, module: nn.Module, name: str) -> None:
-        """Count the calls of a module under a name from now on."""
+        """Time the calls of a module under a name from now on."""
         began: list[Any] = []
         module.register_forward_pre_hook(lambda *_: began.append(self._timestamp()))
         module.register_forward_hook(lambda *_: self._spans.append((name, began.pop(), self._timestamp())))
@@ -118,7 +118,7 @@ class Stopwatch:
 
 
 def compile_seconds(benchmark: Benchmark) -> float:
-    """Return the seconds by which the first pass takes longer than another one, mainly for compilation."""
+    """Return how many seconds the first run takes longer than the second one, mainly for compilation."""
     first = benchmark.run(benchmark.least)
     return max(0.0, first - benchmark.run(benchmark.least))
 
@@ -126,7 +126,7 @@ def compile_seconds(benchmark: Benchmark) -> float:
 def steps_for(benchmark: Benchmark, seconds: float) -> int:
     """Return the number of steps that take about a given time.
 
-    Longer and longer runs estimate it, until one of about that many steps confirms the estimate before it. Some
+    Increasingly long runs estimate the number, until one of about that many steps confirms the previous estimate. Some
     steps are slow only once: on a GPU the fourth refresh of the reset pool, after hundreds of steps, records a graph.
     """
     steps, estimate = benchmark.least, 0

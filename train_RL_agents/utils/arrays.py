@@ -23,7 +23,7 @@ _HEADERS = {
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 LARGEST = 1536 * 2**20
-"""Default largest size of a file, also unpacked (bytes)."""
+"""Default limit on the size of a file, both packed and unpacked (bytes)."""
 
 
 def is_whole(value: object) -> bool:
@@ -42,7 +42,7 @@ def is_whole(value: object) -> bool:
 def calls_builtins(content: bytes) -> bool:
     """Return whether a file for ``torch.load`` calls a built-in type, or is compressed and may do so.
 
-    torch creates a bytearray of any size for such a call; files of weights contain none.
+    torch creates a bytearray of any size for such a call; files of weights contain no such call.
     """
     if zipfile.is_zipfile(io.BytesIO(content)):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -57,8 +57,8 @@ def require_archive(path: Path, what: str, largest: float = LARGEST, names: Coll
     Args:
         path: file to check.
         what: expected content for messages, such as "a recording".
-        largest: largest size, also unpacked (bytes).
-        names: arrays that will be unpacked, and so count; by default all.
+        largest: limit on the size, both packed and unpacked (bytes).
+        names: names of the arrays that will be unpacked, and so count towards the limit; by default all.
 
     Raises:
         ConfigError: when it cannot be read, or is too large.
@@ -82,7 +82,7 @@ def read_arrays(
     Args:
         path: file to read.
         what: expected content for messages, such as "a recording".
-        largest: largest size, also unpacked (bytes).
+        largest: limit on the size, both packed and unpacked (bytes).
         names: names of the arrays to read; by default all.
 
     Raises:
@@ -90,11 +90,11 @@ def read_arrays(
     """
     require_archive(path, what, largest, names)
     try:
-        # Opened here, as np.load does not close a file that it cannot read.
+        # Opened here, because np.load does not close a file that it cannot read.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files if names is None or name in names}
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):
-            raise ValueError  # entries that are no arrays are bytes
+            raise ValueError  # entries that are not arrays are read as bytes
     except Exception as error:  # damaged bytes can raise any exception
         raise ConfigError(f"{path}: damaged, or not {what}") from error
     return arrays

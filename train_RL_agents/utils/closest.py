@@ -77,5 +77,5 @@ def did_you_mean(word: object, valid: Iterable[str]) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Return a name in small letters, without hyphens and underscores."""
+    """Return a name in lower case, without hyphens and underscores."""
     return re.sub(r"[-_]", "", name).lower()

@@ -1,4 +1,4 @@
-"""Falling back from compiled code to eager mode."""
+"""Fallback from compiled code to eager mode, and control of the C++ compilers."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from train_RL_agents.utils.toolchain import (
 Made = TypeVar("Made")
 
 _COMPILER = ("torch._dynamo", "torch._inductor")
-"""Packages of the compiler: its errors are of classes from there."""
+"""Packages of the compiler, in which the classes of its errors are defined."""
 _NOT_COMPILING = ("output_code.py", "utils.py")
-"""Files of the compiler that generated code is called from."""
+"""Files of the compiler that call generated code; errors below them are not errors of compilation."""
 _TRITON = ("build", "compiler")
-"""Modules in which Triton fails to compile."""
+"""Modules of Triton that raise its errors of compilation."""
 _DAMAGE = (ImportError, SyntaxError, NameError, AttributeError, EOFError)
-"""Errors that reading damaged code raises."""
+"""Errors that are raised when damaged generated code is read."""
 _FULL = os.strerror(errno.ENOSPC)
 _LONGEST = 200
-"""Characters of a compiler's line that are shown: its end, since the start names files."""
+"""Largest number of characters shown of a line of a compiler's output: its end, because the start names files."""
 
 
 def quiet_compiler() -> None:
-    """Leave out notices of the compiler that no user can act on, such as the one on CUDA_HOME."""
+    """Hide notices of the compiler that no user can act on, such as the one on CUDA_HOME."""
     for name in ("torch.utils.cpp_extension", "torch._inductor.codecache"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
@@ -58,7 +58,7 @@ def compile_problem(error: BaseException) -> str:
         return ""
     inner: BaseException = getattr(error, "inner_exception", error)
     found = compiler_problem() or cache_problem()
-    # PyTorch says so of code that is no Python.
+    # PyTorch raises this message for generated code that is not valid Python.
     unreadable = str(inner).startswith("Failed to import")
     if not found and (unreadable or isinstance(inner, (*_DAMAGE, OSError))):
         found = f"the cache of generated code, {cache_folder()}, is damaged; delete it"
@@ -66,7 +66,7 @@ def compile_problem(error: BaseException) -> str:
 
 
 def _compiler_failed(error: BaseException) -> str:
-    """Return the error of a compiler that ran, in a sentence."""
+    """Return the error of a compiler that ran, as a sentence."""
     output = str(getattr(error, "output", ""))
     if _FULL in output:
         return f"no space is left for generated code in {cache_folder()} or {gettempdir()}"
@@ -78,7 +78,7 @@ def _compiler_failed(error: BaseException) -> str:
 
 
 class StoppedCompilingError(KeyboardInterrupt):
-    """A request to stop came while code was generated."""
+    """Raised when a stop is requested while code is compiled."""
 
 
 _compilers: set[subprocess.Popen[bytes]] = set()
@@ -86,9 +86,9 @@ _ended = threading.Event()
 
 
 def shield_compilers() -> None:
-    """Keep signals of the terminal from C++ compilers, and incomplete libraries from the cache.
+    """Shield C++ compilers from signals of the terminal, and the cache from incomplete libraries.
 
-    A compiler is in a session of its own, and its output is moved into place when it is complete.
+    Every compiler runs in a session of its own, and its output is moved into place when it is complete.
     """
     from torch._inductor import cpp_builder
 
@@ -98,7 +98,7 @@ def shield_compilers() -> None:
 
 
 def end_compilers() -> None:
-    """End all compilers of this process, and start no more of them."""
+    """Kill all compilers of this process, and those that start later."""
     _ended.set()
     for process in list(_compilers):
         with contextlib.suppress(ProcessLookupError):
@@ -145,21 +145,21 @@ def _from_compiler(error: BaseException) -> bool:
     inductor = [path.name for path in frames if "_inductor" in path.parts]
     if inductor:
         return inductor[-1] not in _NOT_COMPILING
-    # A kernel that is written in Triton is compiled when it is called first.
+    # A kernel that is written in Triton is compiled when it is first called.
     return bool(frames) and "triton" in frames[-1].parts and frames[-1].stem in _TRITON
 
 
 def without_code(problem: str) -> str:
-    """Return a sentence that says that there is no generated code, and why."""
+    """Return a message that code is not compiled, and why."""
     return f"without generated code, which is slower: {problem}"
 
 
 def compiled_or_not(attempt: Callable[[bool], Made], log: Callable[[str], None]) -> Made:
-    """Do something with generated code or, where that cannot be had, once more without it.
+    """Call a function with compilation or, where code cannot be compiled, once more without it.
 
     Args:
-        attempt: does it, given whether to compile.
-        log: is told why that was not possible, in a sentence.
+        attempt: function to call, given whether to compile.
+        log: function that prints why code cannot be compiled, as a sentence.
     """
     try:
         return attempt(True)
@@ -167,7 +167,7 @@ def compiled_or_not(attempt: Callable[[bool], Made], log: Callable[[str], None])
         problem = compile_problem(error)
         if not problem:
             raise
-    # Outside of the handler: the error holds what was made.
+    # Outside the handler, because the exception keeps the objects of the failed attempt alive.
     torch.compiler.reset()
     release_memory()
     log(without_code(problem))

@@ -15,7 +15,7 @@ import torch
 from marinenav_env.support.validation import require
 
 THREADS_VARIABLE = "OMP_NUM_THREADS"
-"""Environment variable of the number of threads, inherited by child processes."""
+"""Name of the environment variable with the number of threads, which child processes inherit."""
 _MEASURED = 0.2
 """Time over which the load of the cores is measured (s)."""
 
@@ -52,7 +52,7 @@ def idle_cores() -> int:
 def cpu_threads(wanted: int = 0) -> int:
     """Return the number of CPU threads for a process.
 
-    Threads wait for one another by spinning: with another program on one of two cores, two threads are four to five
+    Threads wait for one another by spinning, so with another program on one of two cores, two threads are four to five
     times slower than one.
 
     Args:
@@ -66,9 +66,9 @@ def cpu_threads(wanted: int = 0) -> int:
 
 @contextlib.contextmanager
 def kept_threads() -> Iterator[None]:
-    """Restore the number of CPU threads of this process at the end.
+    """Restore the number of CPU threads of this process at the end of the context.
 
-    TorchRL lowers it when it starts processes, and raises it when it closes environments, those in this process too.
+    TorchRL lowers it when it starts processes, and raises it when it closes environments, even those in this process.
     """
     threads = torch.get_num_threads()
     try:
@@ -78,7 +78,7 @@ def kept_threads() -> Iterator[None]:
 
 
 def random_stream(seed: int, number: int, device: torch.device) -> torch.Generator:
-    """Return a generator whose stream is independent of others of the same and of neighbouring seeds.
+    """Return a generator whose stream is independent of the others of the same seed and of neighbouring seeds.
 
     Args:
         seed: seed of the run or of a worker.
@@ -89,7 +89,7 @@ def random_stream(seed: int, number: int, device: torch.device) -> torch.Generat
 
 
 def release_memory() -> None:
-    """Free the memory of an unused trainer, which has reference cycles."""
+    """Free unused memory, such as that of a trainer, which has reference cycles, and the cache of CUDA."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -98,12 +98,12 @@ def release_memory() -> None:
 def keep_freed_memory() -> None:
     """Make glibc keep the memory of freed tensors for later ones.
 
-    By default it returns large blocks to the system at once. Allocating them again, page by page, costs a third of an
-    evaluation, which is not compiled on a CPU, and more than half of a compiled step of many environments. Up to 1 GiB
-    at the end of the heap is never returned.
+    By default, glibc returns large blocks to the system at once. Allocating them again, page by page, costs a third of
+    an evaluation, which is not compiled on a CPU, and more than half of a compiled step of many environments. Up to 1
+    GiB at the end of the heap is never returned.
     """
     trim_threshold, mmap_threshold, most = -1, -3, 1 << 30  # malloc.h
-    # Other systems have no such function; Windows has no library of the process, either.
+    # Other systems have no mallopt, and Windows has no library of the process itself.
     with contextlib.suppress(AttributeError, OSError, TypeError):
         library = ctypes.CDLL(None)
         for threshold in (trim_threshold, mmap_threshold):
@@ -111,16 +111,13 @@ def keep_freed_memory() -> None:
 
 
 def set_up_process(device: torch.device, threads: int, precision: str, tf32: bool) -> None:
-    """Set threads, memory and precision of the process; TF32 is a setting of all of it.
+    """Set threads, memory allocation and precision of this process; TF32 applies to the whole process.
 
     Args:
         device: device of the computation.
         threads: number of CPU threads.
-        precision: see Execution.
-        tf32: see Execution.
-
-    Raises:
-        ConfigError: when the device does not support bfloat16.
+        precision: precision of matrix products; see Execution.
+        tf32: whether matrix products may use TF32; see Execution.
     """
     torch.set_num_threads(threads)
     keep_freed_memory()
@@ -129,12 +126,12 @@ def set_up_process(device: torch.device, threads: int, precision: str, tf32: boo
     is_supported = precision != "bf16" or _supports_bfloat16(device)
     require(is_supported, "execution.precision", precision, f"auto, fp32 or fp16 on {device}")
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
-    # Inductor advises TF32 wherever it is off, here by a setting.
+    # Inductor advises to use TF32 wherever it is off, although a setting turns it off here.
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores", UserWarning)
 
 
 def resolve_precision(device: torch.device, precision: str) -> str:
-    """Return the precision that ``auto`` selects: fp32 on a CPU; on a GPU bf16 or, if unsupported, fp16."""
+    """Return the precision to use; auto is fp32 on a CPU, and on a GPU bf16 or, if unsupported, fp16."""
     if precision != "auto":
         return precision
     if device.type != "cuda":
@@ -148,11 +145,11 @@ def _supports_bfloat16(device: torch.device) -> bool:
 
 
 def resolve_device(name: str, key: str = "device") -> torch.device:
-    """Return the device of a name.
+    """Return the device with a given name.
 
     Args:
-        name: auto, cpu, cuda or cuda:N. ``auto`` is the first CUDA device if there is one, else
-            the CPU. Others, such as mps, lack the float64 that scenarios are drawn in.
+        name: auto, cpu, cuda or cuda:N. ``auto`` is the first CUDA device if there is one, else the CPU. Other devices,
+            such as mps, lack the float64 that scenarios are drawn in.
         key: option or setting that the error names.
 
     Returns:

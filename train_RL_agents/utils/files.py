@@ -59,7 +59,7 @@ def parse_json(text: Any, name: str) -> dict[str, Any]:
         name: source of the text, for messages.
 
     Raises:
-        ConfigError: when it is no text, no JSON or no object.
+        ConfigError: when the text is not a string, not JSON or not a JSON object.
     """
     content = files.parse_json(text, name, _SETTINGS)
     require(isinstance(content, dict), name, content, "a JSON object with settings")
@@ -88,7 +88,7 @@ def changed_in_place(folder: Path, name: str) -> Path:
     """Return the path of a file in a folder (see inside) that is modified in place, such as a database.
 
     Raises:
-        ConfigError: see inside, and when the file has several names (hard links).
+        ConfigError: when the path leads out of the folder, or the file has several names (hard links).
     """
     path = inside(folder, name)
     if path.is_file():
@@ -104,13 +104,13 @@ def sqlite_url(path: Path) -> str:
     """
     from sqlalchemy.engine import URL
 
-    # As a URI of SQLite in a URL of SQLAlchemy, which escapes paths only from version 2.1 on.
+    # A URI of SQLite in a URL of SQLAlchemy, because SQLAlchemy escapes paths only from version 2.1 on.
     url = URL.create("sqlite", database=path.resolve().as_uri(), query={"uri": "true"})
     return url.render_as_string()
 
 
 def _require_one_name(path: Path, status: os.stat_result) -> None:
-    """Reject a hard link, as writing to it would also change a file elsewhere."""
+    """Reject a hard link, because writing to it would also change a file elsewhere."""
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
         raise ConfigError(
             f"{path}: is a hard link, and writing to it would change another file; copy the folder, or delete this file"
@@ -140,7 +140,7 @@ def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, own: 
     Args:
         path: file to write.
         content: text, bytes, or a dictionary for torch.save.
-        own: whether it may be a file that was read, as a run's own files are.
+        own: whether a file that was read before may be replaced, such as a run's own files.
 
     Raises:
         ConfigError: when it cannot be written, as on a full disk, or not replaced; the old file is kept.
@@ -168,6 +168,6 @@ def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, own: 
         reason = first_line(hidden if isinstance(hidden, OSError) else error)
         raise ConfigError(f"{path}: cannot be written ({reason}); what was there is kept") from error
     finally:
-        # It exists only after an error, including a second Ctrl-C.
+        # The temporary file exists only after an error, including a second Ctrl-C.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

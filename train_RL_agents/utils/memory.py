@@ -31,7 +31,7 @@ def host_free(cgroup: Path = _CGROUP) -> int:
 def _container_free(cgroup: Path, limit: str, used: str, cache: str) -> int:
     """Return the number of bytes that a container may still use; cached file pages count as free."""
     numbers = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
-    held = int((cgroup / used).read_text()) - int(numbers.get(cache, 0))  # host: of the system
+    held = int((cgroup / used).read_text()) - int(numbers.get(cache, 0))  # host: numbers of the system
     return int((cgroup / limit).read_text()) - held  # host: a number of the system
 
 
@@ -41,7 +41,7 @@ def gigabytes(size: int) -> str:
 
 
 def require_room(what: str, needed: int) -> None:
-    """Reject what does not fit into the host's free memory.
+    """Check that something fits into the host's free memory.
 
     Args:
         what: description for messages.

@@ -22,7 +22,7 @@ from train_RL_agents.utils.time_left import TimeLeft, clock_text
 _BETWEEN = 10.0
 """Smallest time between printed lines of log entries without a bar (s)."""
 _WIDE = 110
-"""Columns of a terminal above which the bar also counts env-steps."""
+"""Width of a terminal (columns) above which the bar also counts env-steps."""
 FIGURES: dict[str, Callable[[float], str]] = {
     "episode_return": "return {:.1f}".format,
     "train_success": "success {:.2f}".format,
@@ -39,17 +39,17 @@ _EVALUATED: dict[str, Callable[[Any], str]] = {
     "avg_return": "return {:.2f}".format,
     "avg_length": "length {:.1f}".format,
 }
-"""Formats of the figures of an evaluation in its line."""
+"""Formats of the metrics of an evaluation in its printed line."""
 MOVE = {"total", "env_steps", *FIGURES}
-"""Keys of an update of the bar as JSON, see Display."""
+"""Keys of an update of the bar as JSON; see Display."""
 _NOT_TRAINING = ("evaluate", "save", "compile")
 
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection, which takes a tenth of the time of a compiler in Python.
+    """Disable garbage collection in the context, which takes a tenth of the time of a compiler written in Python.
 
-    Objects from before are frozen: the collections that torch requests itself, after every function, then skip them.
+    Existing objects are frozen, so that the collections that torch itself requests after every function skip them.
     """
     before = gc.isenabled()
     gc.disable()
@@ -63,13 +63,13 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 class Clock:
-    """Host time by phase (s).
+    """Timer of the host time of every phase of a run (s).
 
     Phases are not synchronised with a GPU, so its work counts in the phase that waits for it. The first pass through a
     phase that compiles code counts as ``compile``.
 
     Args:
-        first: callback after such a pass, with the phase and its seconds.
+        first: callback after the first pass through such a phase, with its name and seconds.
     """
 
     def __init__(self, first: Callable[[str, float], None] = lambda name, seconds: None) -> None:
@@ -77,7 +77,7 @@ class Clock:
         self.watch: Callable[[str], AbstractContextManager[Any]] = nullcontext
         """Function that returns the context of a phase from its name, for a profiler or a benchmark."""
         self.compiling = False
-        """True during a phase that compiles."""
+        """True during the first pass through a phase that compiles."""
         self.seconds: dict[str, float] = {}
         self._lap: dict[str, float] = {}
         self._started = self._lap_started = time.perf_counter()
@@ -89,7 +89,7 @@ class Clock:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the time of the context towards a phase."""
+        """Add the time of the context to a phase."""
         began, self.compiling = time.perf_counter(), name not in self._seen
         try:
             with self.watch(name), _without_garbage_collection() if self.compiling else nullcontext():
@@ -110,7 +110,7 @@ class Clock:
 
     @property
     def training(self) -> float:
-        """Return the wall time without evaluations, saving and compilation."""
+        """Return the wall time (s) without evaluations, saving and compilation."""
         return self.total - sum(self.seconds.get(name, 0.0) for name in _NOT_TRAINING)
 
     @property
@@ -146,7 +146,7 @@ class Clock:
 
 
 class _Terminal(Console):
-    """Standard output whose closed pipe stops and saves a run."""
+    """Console on standard output; when its pipe is closed, the run stops and is saved."""
 
     def on_broken_pipe(self) -> None:
         """Stop the run; the overridden method would end the process."""
@@ -180,13 +180,13 @@ class Bars:
         self.start, self.stop = self._progress.start, self._progress.stop
 
     def show(self, name: str, total: int, env_steps: int, **figures: float | None) -> None:
-        """Update a bar, which is created with the first call.
+        """Update a bar; the first call creates it.
 
         Args:
             name: name of the bar.
             total: env-steps of the run.
             env_steps: env-steps of the run so far.
-            figures: numbers of FIGURES; None keeps the previous number.
+            figures: numbers by their names in FIGURES; None keeps the previous number.
         """
         if name not in self._tasks:
             self._tasks[name] = self._progress.add_task(name, total=total, text="")
@@ -209,13 +209,13 @@ class Bars:
 
 
 class Display:
-    """Progress bar, or a line from time to time; a line per evaluation, and the last lines of a run.
+    """Display of a run's progress: a bar, or a line from time to time; a line per evaluation; and last lines.
 
     Args:
         total: env-steps of the run.
         quiet: whether nothing is printed.
         bar: whether the bar is shown, if there is a terminal.
-        record: callback with every line, also if nothing is printed.
+        record: callback with every line, even if nothing is printed.
         json_lines: whether JSON is printed for other programs, an object per line: ``{"line": TEXT}`` for a line, and
             ``total``, ``env_steps`` and FIGURES by name for an update of the bar, null for unchanged numbers.
         eval_freq: env-steps between evaluations.
@@ -236,7 +236,7 @@ class Display:
         self._latest: dict[str, float] = {}
 
     def start(self, env_steps: int, compiles: bool) -> None:
-        """Print what happens first, and show the bar."""
+        """Print lines about resuming and compiling, and show the bar."""
         self._at = env_steps
         if env_steps:
             self.log(f"resuming at {env_steps:,} env-steps")
@@ -252,7 +252,7 @@ class Display:
         self._print({"line": text})
 
     def _print(self, content: dict[str, Any]) -> None:
-        """Print JSON, if configured."""
+        """Print an object as a line of JSON, if configured."""
         if self._json_lines:
             try:
                 print(json.dumps(content), flush=True)
@@ -316,19 +316,19 @@ class Display:
         paused: float = 0.0,
         count: int = 1,
     ) -> None:
-        """Print a line, and show the new success rate in the bar.
+        """Print the line of an evaluation, and show its success rate in the bar.
 
         Args:
             env_steps: env-steps of the run so far.
             seconds: wall time of the run so far.
             figures: results of the evaluation.
-            best: whether its policy is the best so far.
+            best: whether the evaluated policy is the best so far.
             paused: seconds of all evaluations so far, with saving.
             count: number of these evaluations.
         """
         self._left.evaluated(paused, count)
 
-        # Where episodes end by collisions, returns say less than these.
+        # Where collisions are counted, the mean return is left out, because it says less.
         names = _EVALUATED.keys() & figures.keys() - ({"avg_return"} if "collision_rate" in figures else set())
         shown = [form(figures[name]) for name, form in _EVALUATED.items() if name in names]
         line = f"{env_steps:>11,} env-steps {seconds / 60:6.1f} min  {'  '.join(shown)}"
@@ -356,10 +356,10 @@ class Display:
 
         Args:
             path: folder of the run.
-            best: path of its best policy, if there is one.
+            best: path of the best policy of the run, if there is one.
             finished: whether the run made all its env-steps.
             resumable: whether the run can be resumed.
-            program: first words of the command that resumes it.
+            program: program, with its leading arguments, that resumes the run.
             kept: env-steps of the last saved state, if the run could not be saved.
         """
         run, lines = str(relative(path)), []

@@ -1,4 +1,4 @@
-"""Configurations and policies of the package by name."""
+"""Configurations and policies that are shipped with the package, by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1]
 
 def shipped(kind: Kind) -> dict[str, Path]:
     """Return the package's configurations, or its folders of policies, by name."""
-    # setup.py adds both folders to a wheel; in a checkout they are beside the packages.
+    # setup.py adds both folders to a wheel; in a checkout they are next to the packages.
     inside = PACKAGE / "shipped" / kind
     root = inside if inside.is_dir() else PACKAGE.parent / kind
     if kind == "pretrained":

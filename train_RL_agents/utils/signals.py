@@ -25,7 +25,7 @@ TOGETHER = 0.5
 INTERRUPTED = 130
 """Exit status of a command that was interrupted."""
 _interrupted = threading.Event()
-"""Set when KeyboardInterrupt was raised in the present command."""
+"""Event that is set when KeyboardInterrupt was raised in the current command."""
 
 
 def leave_terminal(descriptors: tuple[int, ...] = (0, 1, 2)) -> None:
@@ -105,7 +105,7 @@ def first_signal(ask: Callable[[], None], on_user_signal: Callable[[int], None] 
         if asked is None:
             asked = time.monotonic()  # first, since asking may raise
             ask()
-        # A shell repeats SIGHUP at any time.
+        # A shell may repeat SIGHUP at any time.
         elif number != _HANG_UP and time.monotonic() - asked >= TOGETHER:
             restore((signal.SIGINT, signal.SIGTERM))
             signal.raise_signal(number)
@@ -125,7 +125,7 @@ def first_signal(ask: Callable[[], None], on_user_signal: Callable[[int], None] 
 
 @contextmanager
 def exit_on_signal() -> Iterator[None]:
-    """End the process with a sentence at a signal in the context, as there is nothing to save.
+    """End the process with a message at a signal in the context, because there is nothing to save.
 
     No exception is raised, since packages that are being imported convert exceptions.
     """
@@ -144,7 +144,7 @@ def interruptible() -> Iterator[None]:
     """Raise KeyboardInterrupt at all signals in the context, so that open files are closed.
 
     Python only prints exceptions in destructors and callbacks. Such an interrupt is not printed, and counts as a
-    request to stop once there is something to stop, see first_signal.
+    request to stop once there is something to stop; see first_signal.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:

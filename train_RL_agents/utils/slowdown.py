@@ -5,17 +5,17 @@ from __future__ import annotations
 from statistics import median
 
 _NUM_REFERENCE, _NUM_LATEST = 5, 3
-"""Number of initial speeds (env-steps/s) whose median is the reference, and number of latest speeds that must all be
+"""Number of initial rates (env-steps/s) whose median is the reference, and number of latest rates that must all be
 slow."""
 _FACTOR = 3.0
-"""Ratio of the reference to a slow rate."""
+"""Ratio of the reference to a rate above which the rate is slow."""
 
 
 class Slowdown:
     """Detector that compares the latest rates of a run with its first ones.
 
     Args:
-        advice: advice for the end of the sentence.
+        advice: advice at the end of the reported sentence.
     """
 
     def __init__(self, advice: str) -> None:

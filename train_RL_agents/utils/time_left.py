@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 _LAPS = 30
-"""Number of log entries in the mean of the rate, as off-policy agents are faster before they learn."""
+"""Number of the latest log entries that the rate is averaged over, because off-policy agents are faster before they
+learn."""
 _EVALUATIONS = 5
-"""Number of evaluations in the mean of their time."""
+"""Number of the latest evaluations that their time is averaged over."""
 
 
 class TimeLeft:
@@ -47,7 +48,7 @@ class TimeLeft:
 
     @property
     def evaluation(self) -> float:
-        """Return the seconds of an evaluation with saving; 0 before the first one."""
+        """Return the mean seconds of the latest evaluations, with saving; 0 before the first one."""
         return sum(self._pauses) / len(self._pauses) if self._pauses else 0.0
 
     def seconds(self, env_steps: int) -> float | None:
@@ -63,7 +64,7 @@ class TimeLeft:
         left = max(self._total - env_steps, 0)
         evaluations = 1 if left else 0
         if self._eval_freq and left:
-            # The last evaluation is at the end, also if that is no multiple.
+            # The last evaluation is at the end, even if that is not a multiple of the interval.
             evaluations = -(-self._total // self._eval_freq) - env_steps // self._eval_freq
         return left * training / steps + evaluations * self.evaluation
 

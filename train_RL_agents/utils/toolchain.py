@@ -20,13 +20,13 @@ _CHECKSUM, _DIGEST = ".marinenav-sha256", re.compile("[0-9a-f]{64}")
 
 
 def cache_folder() -> Path:
-    """Return the folder of generated code."""
+    """Return the folder of the cache of generated code."""
     named = os.environ.get(_CACHE)
     return Path(named or Path(tempfile.gettempdir()) / f"torchinductor_{_user()}")
 
 
 def _user() -> str:
-    """Return the user name of torch's cache folder; containers may have no account, Windows has no id."""
+    """Return the user name in torch's cache folder; containers may have no account, Windows has no user ID."""
     try:
         return getpass.getuser()
     except (KeyError, ImportError, OSError):
@@ -34,7 +34,7 @@ def _user() -> str:
 
 
 def compiler_problem() -> str:
-    """Return the problem of compiling C++ with OpenMP, as generated code for the CPU is; empty if none."""
+    """Return what prevents compiling C++ with OpenMP, as for generated code on the CPU; empty if nothing does."""
     compiler = os.environ.get("CXX", "g++")
     hint = "install one (Debian, Ubuntu: apt install g++; conda: conda install cxx-compiler)"
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +56,7 @@ def compiler_problem() -> str:
 
 
 def cache_problem() -> str:
-    """Return the problem of writing to the cache of generated code; empty if there is none."""
+    """Return what prevents writing to the cache of generated code; empty if nothing does."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def cache_problem() -> str:
 
 
 def put_in_cache(output: Path, library: Path) -> None:
-    """Move the output of a compiler into the cache, a library with its checksum."""
+    """Move the output of a compiler into the cache; a library gets a checksum."""
     if library.suffix != ".so":
         output.replace(library)
         return
@@ -86,11 +86,11 @@ def put_in_cache(output: Path, library: Path) -> None:
 
 
 def delete_damaged_libraries() -> None:
-    """Delete libraries in the cache that differ from their checksums, as they would crash the process.
+    """Delete libraries in the cache that differ from their checksums, because they would crash the process.
 
     They are compiled again. Libraries without a checksum are kept.
     """
-    for folder, _, names in os.walk(cache_folder()):  # skips folders that vanish meanwhile
+    for folder, _, names in os.walk(cache_folder()):  # skips folders that vanish in the meantime
         for name in names:
             if name.endswith(f".so{_CHECKSUM}"):
                 with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -113,7 +113,7 @@ def _sha256(path: Path) -> str:
 
 
 def ensure_cache() -> str:
-    """Use a temporary cache if the default one cannot be written, as torch needs one to be imported.
+    """Use a temporary cache if the default one cannot be written, because torch needs one to be imported.
 
     Returns:
         The problem of the default cache, or "".
