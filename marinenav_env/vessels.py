@@ -290,14 +290,28 @@ def _robots(vessel: VesselConfig) -> list[dict[str, Any]]:
     return [{name: _of_robot(value, robot) for name, value in settings.items()} for robot in range(count)]
 
 
-def top_speed(vessel: VesselConfig) -> float:
-    """Return the speed ahead under full thrust (m/s); of several vessels that of the fastest."""
-    return max(map(_top_speed, _robots(vessel)))
+def top_speed(vessel: VesselConfig, robot: int | None = None) -> float:
+    """Return the speed ahead under full thrust (m/s), of one robot or of the fastest."""
+    robots = _robots(vessel)
+    return max(map(_top_speed, robots)) if robot is None else _top_speed(robots[min(robot, len(robots) - 1)])
+
+
+def num_thrusters(steering: str) -> int:
+    """Return the number of thrusters of a vessel with a kind of steering."""
+    return 2 if steering == "thrusters" else 1
+
+
+def holding_thrust(vessel: VesselConfig, speed: float, robot: int = 0) -> float:
+    """Return the thrust of each thruster (N) with which a robot keeps a forward speed (m/s) in still water."""
+    linear, quadratic, cubic, steering = (
+        _of_robot(value, robot) for value in (vessel.xU, vessel.xUU, vessel.xUUU, vessel.actuators.steering)
+    )
+    return float(-(linear + (quadratic + cubic * speed) * speed) / num_thrusters(steering) * speed)
 
 
 def _top_speed(k: Mapping[str, Any]) -> float:
     """Return the speed of one robot at which drag balances full thrust (m/s), by bisection."""
-    thrust = k["max_thrust"] * (2.0 if k["actuators.steering"] == "thrusters" else 1.0)
+    thrust = k["max_thrust"] * num_thrusters(k["actuators.steering"])
     low, high = 0.0, 1e4
     for _ in range(100):
         speed = 0.5 * (low + high)
@@ -313,7 +327,7 @@ def stopping_distance(vessel: VesselConfig) -> float:
 
 def _stopping_distance(k: Mapping[str, Any]) -> float:
     """Return the stopping distance of one robot (m), integrated over small time steps."""
-    top, lag, sides = _top_speed(k), k["actuators.lag"], 2.0 if k["actuators.steering"] == "thrusters" else 1.0
+    top, lag, sides = _top_speed(k), k["actuators.lag"], num_thrusters(k["actuators.steering"])
     mass, ahead, astern = k["m"] - k["xDotU"], sides * k["max_thrust"], -sides * k["min_thrust"]
     step = 1e-3 * (mass * top / ahead + lag)
     reached, speed, shaft, way = 1.0 - math.exp(-step / lag) if lag else 1.0, top, 1.0, 0.0

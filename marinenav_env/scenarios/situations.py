@@ -24,12 +24,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from marinenav_env.config import PerRobot, VesselConfig, WorldConfig
+from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.scenarios.scenario_file import FARTHEST, Episode, map_per_robot
 from marinenav_env.support.validation import ConfigError
+from marinenav_env.vessels import holding_thrust, num_thrusters, top_speed
 
 SPEED, FASTEST = 2.0, 0.9
-"""Speed of the own vessel (m/s), and largest share of its top speed at which the fastest vessel may sail."""
+"""Speed of the own vessel (m/s), and largest share of its top speed at which a vessel may sail; like the numbers below,
+for the published vessel: those of a boat with a name are scaled by ``world.scenario.scale`` and ``speed_scale``."""
 APART, CLEAR = 25.0, 10.0
 """Smallest initial distances of the others from the own vessel, and of any two vessels (m)."""
 TIMES = (12.0, 30.0)
@@ -117,24 +119,6 @@ def meeting_time(own: Ship, other: Ship) -> float | None:
     return time if time > 0.0 else None
 
 
-def _first(value: PerRobot) -> float:
-    """Return the value for the first robot of a setting that may differ between robots."""
-    return value[0] if isinstance(value, tuple) else value
-
-
-def holding_thrust(vessel: VesselConfig, speed: float) -> float:
-    """Return the thrust per side (N) with which the first robot keeps a forward speed (m/s) in still water."""
-    return -0.5 * (_first(vessel.xU) + _first(vessel.xUU) * speed) * speed
-
-
-def top_speed(vessel: VesselConfig) -> float:
-    """Return the speed (m/s) that the first robot reaches at its largest thrust in still water."""
-    linear, quadratic, thrust = -_first(vessel.xU), -_first(vessel.xUU), 2.0 * _first(vessel.max_thrust)
-    if quadratic <= 0.0:
-        return thrust / linear if linear > 0.0 else math.inf
-    return (math.sqrt(linear**2 + 4.0 * quadratic * thrust) - linear) / (2.0 * quadratic)
-
-
 def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
     """Return the factors on lengths and on speeds that scale a situation to a world; see the module's docstring.
 
@@ -142,24 +126,32 @@ def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
         ConfigError: if two ships start at the same place.
     """
     own, *others = situation.ships
-    fastest = max(ship.speed for ship in situation.ships)
-    limit = max(FASTEST * top_speed(world.vessel), SLOWEST)
-    speeds = min(SPEED / (own.speed or fastest), limit / fastest) if fastest > 1e-3 else 1.0
+    length, pace = world.scenario.scale, world.scenario.speed_scale
+    fastest, speeds = max(ship.speed for ship in situation.ships), 1.0
+    if fastest > 1e-3:
+        limits = [
+            max(FASTEST * top_speed(world.vessel, robot), SLOWEST * pace) / ship.speed
+            for robot, ship in enumerate(situation.ships)
+            if ship.speed > 0.0
+        ]
+        speeds = min(SPEED * pace / (own.speed or fastest), *limits)
     if not others:
         way = math.dist(own.position, own.goal) if own.goal else 0.0
-        return (WAY / way if way > 0.0 else speeds), speeds
+        return (WAY * length / way if way > 0.0 else speeds), speeds
     places = [ship.position for ship in situation.ships]
     nearest = min(math.dist(a, b) for index, a in enumerate(places) for b in places[:index])
     if nearest <= 1e-6:
         raise ConfigError(f"{situation.name}: two ships start at the same place")
-    apart = APART / min(math.dist(own.position, other.position) for other in others)
-    clear = CLEAR / nearest
+    apart = APART * length / min(math.dist(own.position, other.position) for other in others)
+    clear = CLEAR * length / nearest
     times = [time for other in others if (time := meeting_time(own, other)) is not None]
     if not times:
         return max(apart, clear), speeds
-    lengths = max(min(apart, TIMES[1] * speeds / max(times)), TIMES[0] * speeds / min(times), clear)
+    earliest, latest = (limit * length / pace for limit in TIMES)
+    lengths = max(min(apart, latest * speeds / max(times)), earliest * speeds / min(times), clear)
     # Midway between two control steps, so that no two vessels are at one point when collisions are detected.
-    first = 0.5 * math.ceil(2.0 * min(times) * lengths / speeds - 1e-6) + 0.25
+    step = world.dt * world.substeps
+    first = step * (math.ceil(min(times) * lengths / speeds / step - 1e-6) + 0.5)
     return first * speeds / min(times), speeds
 
 
@@ -188,14 +180,20 @@ def to_scale(situation: Situation, world: WorldConfig) -> Situation:
     return Situation(situation.name, tuple(ships), obstacles, to_scale=True)
 
 
-def _with_goals(ships: Sequence[Ship]) -> list[Ship]:
-    """Return scaled ships with goals: the stated one, else the end of the track, else beyond the closest approach."""
+def _with_goals(ships: Sequence[Ship], length: float, pace: float) -> list[Ship]:
+    """Return scaled ships with goals: the stated one, else the end of the track, else beyond the closest approach.
+
+    Args:
+        ships: the ships.
+        length: scale of the world's lengths.
+        pace: scale of its speeds.
+    """
     own, *others = ships
     times = [meeting_time(own, other) for other in others]
-    last = max((time for time in times if time is not None), default=TIMES[0])
+    last = max((time for time in times if time is not None), default=TIMES[0] * length / pace)
     with_goals = []
     for ship, time in zip(ships, [last, *times], strict=True):
-        reach = ship.speed * (last if time is None else time) + RUN
+        reach = ship.speed * (last if time is None else time) + RUN * length
         (north, east), course = ship.position, ship.course
         ahead = (north + reach * math.cos(course), east + reach * math.sin(course))
         goal = ship.goal or (ship.track[-1][1:3] if ship.track else ahead)
@@ -214,13 +212,15 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
         ConfigError: if two ships start at the same place, or distances differ too much to be scaled.
     """
     scaled = to_scale(situation, world)
-    ships, obstacles = _with_goals(scaled.ships), scaled.obstacles
+    length, pace = world.scenario.scale, world.scenario.speed_scale
+    ships, obstacles = _with_goals(scaled.ships, length, pace), scaled.obstacles
     points = [point for ship in ships for point in (ship.position, ship.goal or ship.position)]
     corners = [*points, *((n - r, e - r) for n, e, r in obstacles), *((n + r, e + r) for n, e, r in obstacles)]
     if not all(abs(value) <= FARTHEST for corner in corners for value in corner):
         raise ConfigError(f"{situation.name}: the map must be at most {FARTHEST:g} m wide, scaled to these vessels")
     low, high = ([fit(axis) for axis in zip(*corners, strict=True)] for fit in (min, max))
-    shift, size = [MARGIN - value for value in low], [b - a + 2.0 * MARGIN for a, b in zip(low, high, strict=True)]
+    margin = MARGIN * length
+    shift, size = [margin - value for value in low], [b - a + 2.0 * margin for a, b in zip(low, high, strict=True)]
     if situation.to_scale:
         shift, size = [0.0, 0.0], [max(high[0], world.scenario.width), max(high[1], world.scenario.height)]
 
@@ -229,36 +229,50 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
 
     count = len(ships)
     world = map_per_robot(world, lambda values: values[:count] + values[-1:] * (count - len(values)))
-    thrust = [_thrust(world.vessel, ship.speed) for ship in ships]
+    thrust = [_setpoints(world.vessel, ship.speed, robot) for robot, ship in enumerate(ships)]
     world = replace(world, scenario=replace(world.scenario, width=size[0], height=size[1]))
     if not situation.to_scale:
-        world = replace(world, vessel=_with_slow_thrusters(world.vessel, ships))
+        world = replace(world, vessel=_with_slow_thrusters(world.vessel, ships, SLOWEST * pace))
     return Episode(
         start=[moved(ship.position) for ship in ships],
         goal=[moved(ship.goal or ship.position) for ship in ships],
         heading=[ship.course for ship in ships],
         velocity=[[*_velocity(ship), 0.0] for ship in ships],
         thruster_angle=[[0.0, 0.0]] * count,
-        thrust=[[side, side] for side in thrust],
+        thrust=thrust,
         obstacles=[[*moved(obstacle[:2]), obstacle[2]] for obstacle in obstacles],
         world=world,
         states_penalty=False,
     )
 
 
-def _thrust(vessel: VesselConfig, speed: float) -> float:
-    """Return the thrust per side (N) that keeps a speed (m/s), within the limits of the thrusters."""
-    return min(max(holding_thrust(vessel, speed), _first(vessel.min_thrust)), _first(vessel.max_thrust))
+def _setpoints(vessel: VesselConfig, speed: float, robot: int) -> list[float]:
+    """Return the two setpoints (N) with which a robot keeps a speed, within the limits of its thrusters.
+
+    The second setpoint of a vessel with one thruster is that of its angle.
+    """
+    low, high, steering = (
+        value[robot] if isinstance(value, tuple) else value
+        for value in (vessel.min_thrust, vessel.max_thrust, vessel.actuators.steering)
+    )
+    thrust = min(max(holding_thrust(vessel, speed, robot), low), high)
+    return [thrust, thrust if num_thrusters(steering) == 2 else 0.0]
 
 
-def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship]) -> VesselConfig:
-    """Return the vessel settings with weaker thrusters for the ships that are slower than the own ship."""
+def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: float) -> VesselConfig:
+    """Return the vessels with weaker thrusters where ships are slower than the own one.
+
+    Args:
+        vessel: vessels of the ships.
+        ships: the ships, to scale.
+        slowest: smallest speed that thrusters are made for (m/s).
+    """
     base = vessel.max_thrust if isinstance(vessel.max_thrust, tuple) else (vessel.max_thrust,) * len(ships)
     limits = [
-        min(limit, holding_thrust(vessel, RESERVE * max(ship.speed, SLOWEST)))
+        min(limit, holding_thrust(vessel, RESERVE * max(ship.speed, slowest), robot))
         if ship.speed < 0.99 * ships[0].speed
         else limit
-        for limit, ship in zip(base, ships, strict=True)
+        for robot, (limit, ship) in enumerate(zip(base, ships, strict=True))
     ]
     return vessel if limits == list(base) else replace(vessel, max_thrust=tuple(limits))
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
+import torch
 
-from marinenav_env import ConfigError, Episode, WorldConfig
+from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.scenarios.reading import packaged
 from marinenav_env.scenarios.situations import (
@@ -14,13 +15,12 @@ from marinenav_env.scenarios.situations import (
     Situation,
     count_turns,
     first_course,
-    holding_thrust,
     meeting_time,
     scaled_episode,
     similarity,
     situation_of,
-    top_speed,
 )
+from marinenav_env.vessels import holding_thrust, scaled_world, top_speed, vessel_files
 
 WORLD = WorldConfig()
 ALL = [*packaged("dnv"), *packaged("imazu_ntnu")]
@@ -101,7 +101,30 @@ def test_top_speed_is_that_of_the_largest_thrust():
     vessel = VesselConfig()
     assert holding_thrust(vessel, top_speed(vessel)) == pytest.approx(1000.0)
     assert top_speed(replace(vessel, xUU=0.0)) == pytest.approx(20.0)
-    assert top_speed(replace(vessel, xUU=0.0, xU=0.0)) == math.inf
+    cubic = replace(vessel, xUUU=-2.0, max_thrust=(1000.0, 1500.0))
+    for robot in range(2):
+        assert holding_thrust(cubic, top_speed(cubic, robot), robot) == pytest.approx(cubic.max_thrust[robot])
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("boat", vessel_files())
+def test_vessels_of_every_boat_keep_course_and_speed(boat):
+    """Situations are as large, and as fast, as the boats and their worlds."""
+    world = scaled_world(boat)
+    episodes = [scaled_episode(situation, world) for situation in ALL[::4]]
+    fastest = max(math.hypot(*velocity[:2]) for episode in episodes for velocity in episode.velocity)
+    assert fastest <= max(0.9 * top_speed(world.vessel), 2.0 * world.scenario.speed_scale) + 1e-6
+    gaps = [math.dist(episode.start[0], start) for episode in episodes for start in episode.start[1:]]
+    assert min(gaps) >= 10.0 * world.scenario.scale - 1e-6
+    env = MarineNavEnv(world, scenarios=episodes, seed=0)
+    step, action = env.reset(), torch.zeros(len(episodes), env.num_robots, 2)
+    before = env.state
+    for _ in range(10):
+        step = env.step_mdp(env.step(step.set(("robots", "action"), action)))
+    after, there = env.state, env.scenario.robot_mask & env.state.active
+    speed, new_speed = (state.velocity_ground[..., :2].norm(dim=-1)[there] for state in (before, after))
+    assert torch.allclose(new_speed, speed, atol=0.02 * float(speed.max()))
+    assert ((after.pose - before.pose)[..., 2].sin()[there].abs() < 0.02).all()
 
 
 def crossing(**own):
