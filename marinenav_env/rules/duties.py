@@ -33,9 +33,6 @@ from marinenav_env.state import Parameters, Scenario, State
 TURNS, SLOWS = math.radians(15.0), 0.3
 """Smallest change of course (rad) and reduction of speed (share of the speed before) that count as a substantial
 manoeuvre; a stand-on vessel stays below both."""
-EARLY = 10.0
-"""A manoeuvre is early when it is substantial before the vessels are this close (m), or while more
-than half of the gap at the beginning is left."""
 APART = 1.1
 """Multiple of the nearest distance at which vessels that move apart count as past each other, even if one is ahead of
 the other (1)."""
@@ -47,7 +44,8 @@ class FollowedDuties(NamedTuple):
     role: Tensor
     """Role when the encounter began, see rules.roles; 0: no encounter has begun."""
     soon: Tensor
-    """Distance between the vessels below which a manoeuvre is no longer early (m)."""
+    """Distance between the vessels below which a manoeuvre is no longer early (m): half of the gap at the beginning, or
+    ``colregs.stand_on_until``, below which the other may act itself."""
     heading: Tensor
     """Own heading when the encounter began (rad)."""
     speed: Tensor
@@ -106,7 +104,7 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
     begins = risk & (known.role == 0.0)
     first = {
         "role": roles(seen).to(speed.dtype),
-        "soon": (0.5 * (seen.distance + contact)).clamp_max(EARLY),
+        "soon": (0.5 * (seen.distance + contact)).clamp_max(rules.stand_on_until),
         "nearest": seen.distance,
         "heading": own,
         "speed": speed,

@@ -28,7 +28,7 @@ DELAY_SHARES = (1.0, 0.6, 0.3, 0.0)
 LONGEST = 30.0
 """Longest time until vessels that start in motion meet, apart from delays (s)."""
 ONSET = (2.0, 8.0)
-"""Range of the time from the onset of a behaviour until the vessels would meet (s)."""
+"""Range of the time from the onset of a behaviour until published vessels would meet (s)."""
 
 
 class Encounters(NamedTuple):
@@ -202,7 +202,8 @@ class EncounterSampler:
         count = self._num_behaviours[level][:, None]
         index = (choice * count).to(torch.int64).minimum(count - 1)
         behaviour = torch.where(unruly, self._behaviours[level].gather(-1, index), 0)
-        onset = torch.where(unruly, (time - between(lead, ONSET)).clamp_min(0.0), 0.0)
+        low, high = (limit * self.config.scale / self.config.speed_scale for limit in ONSET)
+        onset = torch.where(unruly, (time - between(lead, (low, high))).clamp_min(0.0), 0.0)
         return scripted | unruly, behaviour, onset
 
     def _in_motion(

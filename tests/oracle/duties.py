@@ -24,7 +24,7 @@ class Encounter:
         begins = self.role == "none" and risk(met, self.reach, domain, horizon)
         if begins:
             self.role, self.began, self.speed, self.course = role(met), own[2], speed, other[2]
-            self.soon = min(10.0, 0.5 * (met.distance + self.contact))
+            self.soon = min(until, 0.5 * (met.distance + self.contact))
             self.nearest = met.distance
         bearing = (
             wrap_pi(math.atan2(own[1] - other[1], own[0] - other[0]) - self.course) if self.role != "none" else 0.0

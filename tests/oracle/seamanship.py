@@ -57,7 +57,7 @@ def duty(
         if held and (abs(turn) >= 15.0 or abs(share - 1.0) >= 0.3):
             stood_on = False
     kind = role(met[began])
-    soon = min(10.0, 0.5 * (distances[began] + contact))
+    soon = min(until, 0.5 * (distances[began] + contact))
     return Did(
         kind,
         substantial=acted_at is not None,

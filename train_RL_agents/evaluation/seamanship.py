@@ -17,7 +17,7 @@ from torch import Tensor
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.physics.dynamics import wrap_to_pi
-from marinenav_env.rules.duties import EARLY, SLOWS, TURNS
+from marinenav_env.rules.duties import SLOWS, TURNS
 from marinenav_env.rules.roles import (
     GIVE_WAY,
     HEAD_ON,
@@ -55,7 +55,8 @@ class Duties:
     substantial: Tensor
     """Turned or slowed substantially until the closest approach."""
     early: Tensor
-    """Turned or slowed substantially, and early (see EARLY)."""
+    """Turned or slowed substantially while more than half of the gap was left, or before the other might act itself
+    (``colregs.stand_on_until``)."""
     right_side: Tensor
     """The first turn was not to port; head-on: it was to starboard."""
     crossed_ahead: Tensor
@@ -124,7 +125,7 @@ def duties(recording: Recording) -> Duties:
     holding = during & (frame < _first(free))
     left = holding & ((off.abs() >= TURNS) | ((share - 1.0).abs() >= SLOWS))
     contact = radius[..., None] + radius[:, None]
-    soon = torch.minimum(0.5 * (at(distance, began) + contact), torch.tensor(EARLY))
+    soon = torch.minimum(0.5 * (at(distance, began) + contact), torch.tensor(rules.stand_on_until))
     return Duties(
         role=role,
         substantial=acted.any(0),

@@ -113,7 +113,7 @@ ENCOUNTER_COLUMNS = {
     "rules_kept": "vessels with a duty that kept the rules, of those with one; what follows in "
     "brackets are 95% intervals (Wilson; of means, normal)",
     "substantial": "vessels that must keep clear and turned (15 degrees) or slowed (30%)",
-    "early": "the same before the other was closer than 10 m, or half of the gap was left",
+    "early": "the same before the other was closer than 10 m (of boats: to scale), or half of the gap was left",
     "right_side": "vessels that are head-on and turned to starboard first, or give way crossing "
     "and did not turn to port first",
     "not_ahead": "vessels that give way crossing and did not cross ahead",

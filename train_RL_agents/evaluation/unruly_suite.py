@@ -74,7 +74,7 @@ def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[Drawn
         new_world, scenarios = scenarios_of(course[rows, :robots], mask[rows, :robots], slow, 0, world)
         new_world = replace(new_world, max_steps=MAX_STEPS)
         behaving = [
-            _with_behaviour(scenarios, group, codes, lead[rows, :robots])
+            _with_behaviour(scenarios, group, codes, lead[rows, :robots], new_world)
             for group, codes in enumerate(BEHAVIOUR_GROUPS.values())
         ]
         drawn.append(Drawn(new_world, Scenario.cat(behaving), ""))
@@ -100,7 +100,9 @@ def _draw_courses(episodes: int, generator: torch.Generator) -> tuple[Tensor, Te
     return course, torch.arange(most) < torch.tensor(sizes)[:, None], kind
 
 
-def _with_behaviour(scenarios: Scenario, group: int, names: tuple[str, ...], lead: Tensor) -> Scenario:
+def _with_behaviour(
+    scenarios: Scenario, group: int, names: tuple[str, ...], lead: Tensor, world: WorldConfig
+) -> Scenario:
     """Return the scenarios as a group whose other vessels have behaviours.
 
     Args:
@@ -108,6 +110,7 @@ def _with_behaviour(scenarios: Scenario, group: int, names: tuple[str, ...], lea
         group: index of the group.
         names: names of the behaviours, which vessels have in turn.
         lead: [P, R] times from the onset to the meeting, as shares in [0, 1] of the range ONSET.
+        world: world of the scenarios, by whose scale they are scaled.
     """
     behaving = in_group(scenarios, group)
     present = scenarios.robot_mask
@@ -115,8 +118,9 @@ def _with_behaviour(scenarios: Scenario, group: int, names: tuple[str, ...], lea
     codes = torch.tensor([BEHAVIOURS.index(name) for name in names])
     turn = torch.arange(len(present))[:, None] + torch.arange(present.shape[-1])
     speed = scenarios.velocity[:, :1, :2].norm(dim=-1)
-    time = (scenarios.start[:, :1] - 0.5 * SIDE).norm(dim=-1) / speed
-    low, high = ONSET
+    length, pace = world.scenario.scale, world.scenario.speed_scale
+    time = (scenarios.start[:, :1] - 0.5 * length * SIDE).norm(dim=-1) / speed
+    low, high = (limit * length / pace for limit in ONSET)
     onset = (time - (low + (high - low) * lead)).clamp_min(0.0)
     behaving.scripted = is_other
     behaving.behaviour = torch.where(is_other, codes[turn % len(codes)], 0)

@@ -34,7 +34,8 @@ CELLS = len(KINDS) * len(BEHAVIOURS)
 MOST_VESSELS = 6
 """Largest number of vessels of an encounter."""
 PASSING = 20.0
-"""Largest distance at which a vessel would pass the own one (m), on either side."""
+"""Largest distance at which a vessel would pass the own one (m), on either side; like the numbers below, for published
+vessels: for boats with a name, lengths and speeds are scaled."""
 DISTANCES, LONGEST = (25.0, 40.0), 40.0
 """Range of the initial distance (m), which the longest time until the closest approach (s) may shorten."""
 PACES = {"overtaking": (0.2, 0.6), "overtaken": (1.5, 2.5)}
@@ -142,7 +143,8 @@ def place(encounters: Encounters, world: WorldConfig) -> Iterator[Placed]:
         world: world from which theirs is derived.
     """
     is_slow = ((encounters.kind == _OVERTAKEN) & encounters.present).any(-1)
-    size = replace(world.scenario, width=SIDE, height=SIDE)
+    side = SIDE * world.scenario.scale
+    size = replace(world.scenario, width=side, height=side)
     world = replace(world, scenario=size, max_steps=MAX_STEPS)
     for slow in (False, True):
         (rows,) = (is_slow == slow).nonzero(as_tuple=True)
@@ -174,16 +176,17 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
     latest = torch.where(present, time, 0.0).amax(-1)
     own_goal = origin + torch.stack((own_speed * latest + OWN_BEYOND, torch.zeros_like(latest)), -1)
     zero = torch.zeros_like(course[:, :1])
+    length, pace = world.scenario.scale, world.scenario.speed_scale
     scenarios = in_motion(
-        torch.cat((origin.expand(len(course), 1, 2), start), 1),
-        torch.cat((own_goal[:, None], start + run[..., None] * ahead), 1),
+        length * torch.cat((origin.expand(len(course), 1, 2), start), 1),
+        length * torch.cat((own_goal[:, None], start + run[..., None] * ahead), 1),
         torch.cat((zero, course), 1),
-        torch.cat((zero + own_speed, speed), 1),
+        pace * torch.cat((zero + own_speed, speed), 1),
         torch.nn.functional.pad(present, (1, 0), value=True),
         world.vessel,
     )
     low, high = ONSET
-    onset = (time - (low + (high - low) * unit[..., LEAD])).clamp_min(0.0)
+    onset = (time - (low + (high - low) * unit[..., LEAD])).clamp_min(0.0) * (length / pace)
     onset = torch.where(torch.isin(encounters.behaviour, INSTANT), 0.0, onset)
     scenarios.level = torch.zeros_like(encounters.others)
     scenarios.scripted = torch.nn.functional.pad(present, (1, 0))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.config import RewardConfig, SensorConfig
+from marinenav_env.config import ColregsConfig, RewardConfig, SensorConfig
 from marinenav_env.rules.duties import FollowedDuties, followed, newly_broken, no_duties
 from marinenav_env.rules.roles import OVERTAKING
 from marinenav_env.runtime.layout import env_last
@@ -41,9 +41,10 @@ def tracks() -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.heavy
-def test_duties_equal_the_oracle() -> None:
+@pytest.mark.parametrize("until", [10.0, 6.0])
+def test_duties_equal_the_oracle(until: float) -> None:
     env = MarineNavEnv(world(), ENVS, scenarios=Curriculum((Level(ROBOTS, 0, 0, 0.0),)), dtype=torch.float64, seed=0)
-    (poses, velocities), state, rules = tracks(), env.state.clone(), env.config.colregs
+    (poses, velocities), state, rules = tracks(), env.state.clone(), ColregsConfig(stand_on_until=until)
     radius = float(env.config.vessel.radius)  # type: ignore[arg-type]
     known, leaves = no_duties(env.scenario), torch.full((ENVS, ROBOTS), STEPS)
     leaves[:, 3] = 30  # has arrived by then
@@ -62,7 +63,7 @@ def test_duties_equal_the_oracle() -> None:
         frames = torch.cat((poses[t], velocities[t, ..., :2]), -1).tolist()
         there = [key for key in theirs if active[key[0], key[1]] and active[key[0], key[2]]]
         for e, one, two in there:
-            theirs[e, one, two].see(frames[e][one], frames[e][two])
+            theirs[e, one, two].see(frames[e][one], frames[e][two], until=until)
         for e, one, two in there:
             others = [theirs[e, one, other] for other in range(ROBOTS) if other != one]
             theirs[e, one, two].judge(not any(each.keeps_clear for each in others))

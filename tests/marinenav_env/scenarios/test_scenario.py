@@ -368,12 +368,16 @@ def test_the_share_of_the_others_misbehaves_in_every_way(monkeypatch: pytest.Mon
     assert counts[0] == 0 and min(counts[1:]) > 0.85 * max(counts[1:])
 
 
-def test_behaviours_begin_2_to_8_s_before_the_vessels_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = met(monkeypatch, [[0.0, 1.5]] * 2000, unruly(2, 1.0))
+@pytest.mark.parametrize(("length", "pace"), [(1.0, 1.0), (0.5, 0.8)])
+def test_behaviours_begin_2_to_8_s_before_the_vessels_meet(
+    monkeypatch: pytest.MonkeyPatch, length: float, pace: float
+) -> None:
+    scale = {"scale": length, "speed_scale": pace, "clear_r": 10.0 * length}
+    drawn = met(monkeypatch, [[0.0, 1.5]] * 2000, unruly(2, 1.0), **scale)
     assert drawn.behaviour is not None and drawn.onset is not None
     assert (drawn.behaviour[:, 1] > 0).all() and not drawn.onset[:, 0].any()
     time = (drawn.start[:, 1] - 27.5).norm(dim=-1) / drawn.velocity[:, 1].norm(dim=-1)
-    lead = time - drawn.onset[:, 1]
+    lead = (time - drawn.onset[:, 1]) * pace / length
     assert 2.0 <= lead.min() < 2.1 and 7.9 < lead.max() <= 8.0 and drawn.onset.min() >= 0.0
 
 

@@ -45,7 +45,7 @@ def track(start, course, speed, changes=()):
     return frames
 
 
-def tracks(*vessels):
+def tracks(*vessels, rules=RULES):
     """Recording of one encounter of vessels [R][T+1][5]."""
     table = torch.tensor(vessels, dtype=torch.float64).transpose(0, 1)[:, None]
     shape = table.shape[1:3]
@@ -57,7 +57,7 @@ def tracks(*vessels):
         collided=torch.zeros(1, *shape, dtype=torch.bool),
         vessel_radius=torch.full(shape, RADIUS),
         sensor_range=torch.full(shape, RANGE),
-        rules=RULES,
+        rules=rules,
     )
 
 
@@ -191,7 +191,8 @@ def test_no_encounter_out_of_sight_or_without_risk():
     assert roles == ["none", "none"] and not did.broken.any()
 
 
-def test_random_tracks_equal_the_oracle():
+@pytest.mark.parametrize("until", [10.0, 4.0])
+def test_random_tracks_equal_the_oracle(until):
     generator = torch.Generator().manual_seed(2)
 
     def uniform(*shape):
@@ -205,10 +206,10 @@ def test_random_tracks_equal_the_oracle():
             course = 180.0 * float(uniform(1))
             start = (-20.0 * math.cos(math.radians(course)), -20.0 * math.sin(math.radians(course)))
             vessels.append(track(start, course, 2.0, (change,)))
-        did = duties(tracks(*vessels))
+        did = duties(tracks(*vessels, rules=replace(RULES, stand_on_until=until)))
         for one in range(3):
             for two in set(range(3)) - {one}:
-                expected = oracle.duty(vessels[one], vessels[two], RANGE + RADIUS, 2.0 * RADIUS)
+                expected = oracle.duty(vessels[one], vessels[two], RANGE + RADIUS, 2.0 * RADIUS, until=until)
                 assert ROLES[int(did.role[0, one, two])] == expected.role
                 seen.add(expected.role)
                 if expected.role == "none":

@@ -4,6 +4,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.levels import BEHAVIOURS
+from marinenav_env.vessels import scaled_world
 from train_RL_agents.evaluation.suites import make_set
 from train_RL_agents.evaluation.unruly_suite import (
     BEHAVIOUR_GROUPS,
@@ -50,6 +51,18 @@ def test_what_the_others_do():
         leads += (time - scenarios.onset)[begins_later].tolist()
         assert not scenarios.onset[~begins_later].any()
     assert 2.0 <= min(leads) < 3.0 and 7.0 < max(leads) <= 8.0
+
+
+def test_encounters_of_boats_are_those_of_published_vessels_to_scale():
+    boat = scaled_world("otter")
+    length, pace = boat.scenario.scale, boat.scenario.speed_scale
+    assert (length, pace) != (1.0, 1.0)
+    for usual, drawn in zip(unruly_scenarios(WORLD, 14, 0), unruly_scenarios(boat, 14, 0), strict=True):
+        ours, theirs = usual.scenarios, drawn.scenarios
+        torch.testing.assert_close(theirs.start, length * ours.start)
+        torch.testing.assert_close(theirs.velocity, pace * ours.velocity)
+        if ours.onset is not None:
+            torch.testing.assert_close(theirs.onset, length / pace * ours.onset)
 
 
 def test_few_episodes_have_few_parts():

@@ -7,6 +7,7 @@ import torch
 
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.levels import BEHAVIOURS
+from marinenav_env.vessels import scaled_world
 from train_RL_agents.evaluation.encounter_suites import KINDS, SLOW_SHARE, SLOW_THRUST, SPEED
 from train_RL_agents.falsification.encounters import (
     COURSE,
@@ -72,6 +73,18 @@ def test_vessels_pass_at_the_distance_and_on_the_course_of_their_parameters():
         assert torch.equal(scenarios.scripted, scenarios.robot_mask & (torch.arange(3) > 0))
         assert torch.equal(scenarios.robot_mask.sum(-1), chosen.others + 1)
     assert seen == len(encounters.others)
+
+
+def test_encounters_of_boats_are_those_of_published_vessels_to_scale():
+    encounters, boat = drawn(), scaled_world("otter")
+    length, pace = boat.scenario.scale, boat.scenario.speed_scale
+    for usual, placed in zip(place(encounters, WORLD), place(encounters, boat), strict=True):
+        ours, theirs = usual.scenarios, placed.scenarios
+        assert placed.world.scenario.width == pytest.approx(length * usual.world.scenario.width)
+        torch.testing.assert_close(theirs.start, length * ours.start)
+        torch.testing.assert_close(theirs.goal, length * ours.goal)
+        torch.testing.assert_close(theirs.velocity, pace * ours.velocity)
+        torch.testing.assert_close(theirs.onset, length / pace * ours.onset)
 
 
 def test_the_own_vessel_is_slow_only_where_it_is_overtaken():
