@@ -24,7 +24,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.reset import NewEpisodes, controlled, reset_environments
-from marinenav_env.scenarios.scenario_file import Episode, fitting, stack_episodes
+from marinenav_env.scenarios.scenario_file import Episode, fitting, in_weather, stack_episodes
 from marinenav_env.scenarios.varying import ParameterSampler
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flattened
@@ -105,7 +105,7 @@ class MarineNavEnv(EnvBase):
 
     Args:
         config: configuration of the world; by default the published one. Episodes of a file or a
-            list override its vessels, sensors, rewards and time step.
+            list override its vessels, sensors, rewards and time step, and its weather if they have their own.
         num_envs: number of environments E; by default the number of given scenarios, or 1 if they are drawn.
         scenarios: scenarios of the episodes. A Curriculum (None: the default one) or a user-defined sampler
             draws them during the run; those of a file, a list of episodes or tensors are used in order.
@@ -179,6 +179,7 @@ class MarineNavEnv(EnvBase):
         self.config = config = config or WorldConfig()
         if not isinstance(source, Curriculum | Scenario):
             self.config = fitting(config, source)
+            self._scenarios = in_weather(source, config.weather)
         self._generator = torch.Generator(self.device)
         self._noise_given = noise is not None
         self._noise = noise or RandomSource.seeded(0, num_envs, self._generator.device)

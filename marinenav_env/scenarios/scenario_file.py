@@ -28,6 +28,7 @@ from marinenav_env.config import (
     ScenarioConfig,
     SensorConfig,
     VesselConfig,
+    WeatherConfig,
     WorldConfig,
 )
 from marinenav_env.levels import BEHAVIOURS
@@ -457,6 +458,19 @@ def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
     slots = max(config.sensor.slots, *(world.sensor.slots for world in worlds))
     sensor = replace(config.sensor, max_objects=slots)
     return replace(config, dt=dt, substeps=substeps, sensor=sensor)
+
+
+def in_weather(episodes: Sequence[Episode], weather: WeatherConfig) -> Sequence[Episode]:
+    """Return episodes with a world's weather where they have none of their own; files state none."""
+    calm = WeatherConfig()
+    if weather == calm:
+        return episodes
+
+    @cache
+    def exposed(world: WorldConfig) -> WorldConfig:
+        return replace(world, weather=weather) if world.weather == calm else world
+
+    return [replace(episode, world=exposed(episode.world)) for episode in episodes]
 
 
 def replaced_by(episodes: Iterable[Episode], config: WorldConfig) -> list[str]:

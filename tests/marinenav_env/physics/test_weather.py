@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig, write_scenarios
 from marinenav_env.config import MODERATE, MOST_DELAY, WeatherConfig
 from marinenav_env.physics.weather import (
     build_weather,
@@ -122,6 +122,19 @@ def test_a_calm_world_has_no_weather():
     env = world_of([WeatherConfig()])
     env.step(env.rand_action(env.reset()))
     assert env.constants.weather is None and env.state.pending is None
+
+
+def test_episodes_of_a_file_are_in_the_weather_of_the_world(tmp_path):
+    """Files state no weather; episodes with their own keep it."""
+    file, episode = tmp_path / "two.json", simple_episode([(5.0, 5.0, 0.0)], [(40.0, 40.0)])
+    write_scenarios(file, [episode, episode])
+    env = MarineNavEnv(WorldConfig(weather=MODERATE), scenarios=file)
+    assert env.constants.weather is not None
+    assert torch.equal(env.constants.weather.wind, build_weather([MODERATE] * 2, CPU, torch.float32).wind)
+    own = replace(episode, world=replace(episode.world, weather=STORMS[0]))
+    env = MarineNavEnv(WorldConfig(weather=MODERATE), scenarios=[own, episode])
+    assert torch.equal(env.constants.weather.wind, build_weather([STORMS[0], MODERATE], CPU, torch.float32).wind)
+    assert MarineNavEnv(WorldConfig(), scenarios=file).constants.weather is None
 
 
 def test_the_world_applies_all_of_it():
