@@ -61,8 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     need("optuna", "tune")
     # A replay buffer kept for each trial would fill the disk, and trials are not resumed.
     overrides = ["save_replay=false", "on_divergence=stop", *arguments.overrides]
-    config = load_config(arguments.config, overrides)
-    search = Search(arguments.study, config, read_space(arguments.space, config), arguments.trials)
+    config, best = (load_config(arguments.config, words) for words in (overrides, arguments.overrides))
+    search = Search(arguments.study, config, read_space(arguments.space, config), arguments.trials, best)
     runner = Runner(search.runs(arguments.argv, arguments.jobs), arguments.jobs, arguments.quiet)
     runner.run()
     status = runner.report("stopped; the same command continues")

@@ -60,16 +60,25 @@ class Search:
         config: configuration that trials have in common.
         space: settings that trials vary, with their distributions.
         trials: total number of trials.
+        best: configuration of the run that the best trial is to be trained in; by default that of the trials.
 
     Raises:
         ConfigError: when Optuna is missing, the folder is of another search, or nothing can be
             written to it.
     """
 
-    def __init__(self, folder: Path, config: TrainConfig[Any], space: Space, trials: int = sys.maxsize) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: TrainConfig[Any],
+        space: Space,
+        trials: int = sys.maxsize,
+        best: TrainConfig[Any] | None = None,
+    ) -> None:
         optuna = self._optuna = need("optuna", "tune")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder, self.config, self.space, self.trials = folder, config, space, trials
+        self._best = best or config
         self._states, self._refused = optuna.trial.TrialState, 0
         self.score = "success" if config.env.built_in else "score"
         """Name of the maximised metric: success, or in external environments a score (success, or else return)."""
@@ -291,7 +300,7 @@ class Search:
         if not self._count(self._states.COMPLETE):
             return None
         best = self.study.best_trial
-        config = override(self.config, chosen(best.params, self.space))
+        config = override(self._best, chosen(best.params, self.space))
         content = json.dumps(to_dict(config), indent=2) + "\n"
         write_atomically(self.folder / BEST, content)
         return best

@@ -4,6 +4,7 @@ import json
 import sqlite3
 import time
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -57,6 +58,15 @@ def test_a_study_keeps_trials_and_the_best_configuration(tmp_path, space, capsys
     assert best.value == max(config.trainer.batch_size for config in configs) / 10
     assert load_config(tmp_path / "study" / BEST, []) == configs[best.number]
     assert (tmp_path / "study" / "trial_0002" / "seed_0" / "trial_config.json").is_file()
+
+
+def test_the_best_configuration_is_that_of_a_run_that_can_be_resumed(tmp_path, space):
+    trials = override(CONFIG, ["save_replay=false"])
+    study = Search(tmp_path, trials, space, best=CONFIG)
+    config = make_trial(study)
+    study.write_best()
+    assert not config.save_replay
+    assert load_config(tmp_path / BEST, []) == replace(config, save_replay=True)
 
 
 @pytest.mark.parametrize(
