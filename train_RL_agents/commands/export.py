@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--dtype",
         choices=("float64", "float32"),
-        default="float64",
+        default=argparse.SUPPRESS,
         help="number type of an ONNX file, with its inputs and outputs; the other formats are "
         "float64, as planners load them (default: float64)",
     )
@@ -63,13 +63,14 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.run.checkpoint import load_policy
 
     formats = vars(arguments).get("format", ["torchscript", "torch"])
-    if arguments.dtype != "float64" and "onnx" not in formats:
+    dtype = vars(arguments).get("dtype", "float64")
+    if dtype != "float64" and "onnx" not in formats:
         arguments.parser.error("argument --dtype: float32 is for --format onnx")
     for name in ("onnx", "onnxscript") if "onnx" in formats else ():
         need(name, "export")  # reports a missing package before anything is written
     check_folder(arguments.out)
     loaded = load_policy(arguments.checkpoint, vars(arguments).get("which", "best"))
-    written = export(loaded, arguments.out, formats, getattr(torch, arguments.dtype))
+    written = export(loaded, arguments.out, formats, getattr(torch, dtype))
     for entry in written["files"].values():
         print(
             f"{arguments.out / entry['file']}: differs from the agent by at most "
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     """Compare an exported file with the examples of its contract, and return the exit status."""
-    refuse_beside(arguments.parser, vars(arguments), "check", ("which", "format"))
+    refuse_beside(arguments.parser, vars(arguments), "check", ("which", "format", "dtype"))
     if arguments.checkpoint is not None or arguments.out is not None:
         arguments.parser.error("argument --check: takes neither POLICY nor --out")
     from train_RL_agents.exporting.checking import check_file

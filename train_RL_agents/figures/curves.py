@@ -82,7 +82,7 @@ class Run:
     @property
     def won(self) -> Array:
         """Return the success [K] of each episode of the last evaluation, 0 or 1; empty where it is not known."""
-        return (self.episodes["success"][-1] > 0.0).astype(np.float64) if "success" in self.episodes else np.empty(0)
+        return (self.episodes["success"][-1] >= 1.0).astype(np.float64) if "success" in self.episodes else np.empty(0)
 
     @property
     def scores(self) -> Array:
@@ -156,9 +156,9 @@ def _read_arrays(path: Path) -> Run:
     for metric, names in _KEYS.items():
         for name in names:
             if name in arrays:
-                # Some have a value for each robot: an episode's is their mean.
-                value = arrays[name].reshape(*arrays[name].shape[:2], -1).mean(-1)
-                episodes[metric] = value
+                # Some have a value for each robot: an episode's is their mean, but it succeeds if all robots do.
+                values = arrays[name].reshape(*arrays[name].shape[:2], -1)
+                episodes[metric] = values.min(-1) if metric == "success" else values.mean(-1)
     count = len(arrays["timesteps"])
     for metric, value in episodes.items():
         require(len(value) == count > 0, f"{path}: {metric}", len(value), f"{count} evaluations")
@@ -166,7 +166,7 @@ def _read_arrays(path: Path) -> Run:
     are_shares = bool(((won >= 0.0) & (won <= 1.0) | np.isnan(won)).all())
     require(are_shares, f"{path}: successes", won.ravel()[:5].tolist(), "from 0 to 1")
     for metric in {"time", "energy"} & episodes.keys() if "success" in episodes else ():
-        episodes[metric] = np.where(episodes["success"] > 0.0, episodes[metric], np.nan)
+        episodes[metric] = np.where(episodes["success"] >= 1.0, episodes[metric], np.nan)
     folder = path.parent
     config = folder / "trial_config.json"
     settings = read_json(config) if config.is_file() else {}

@@ -72,6 +72,7 @@ def test_what_cannot_be_checked_is_refused_in_one_sentence(exported, tmp_path, c
     assert "a POLICY and --out DIR are needed" in refusal()
     assert "--out DIR is needed" in refusal(path)
     assert "takes neither POLICY nor --out" in refusal("--check", path, "--out", tmp_path)
+    assert "argument --dtype: not allowed with --check" in refusal("--check", path, "--dtype", "float32")
     model = tmp_path / "x.pt"
     assert f"{model}: cannot be read as an exported file" in refusal("--check", model)
     model.touch()

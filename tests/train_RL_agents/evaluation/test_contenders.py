@@ -20,6 +20,7 @@ from train_RL_agents.evaluation.contenders import (
     common_world,
     critics_differ,
     find,
+    others_of,
     returns_scale,
     run_set,
     with_estimates,
@@ -51,6 +52,17 @@ def contender(*given):
 
 
 CPU_PATH = type("P", (), {"resolve": lambda self: "there", "__str__": lambda self: "there"})()
+
+
+@pytest.mark.parametrize(("name", "agent"), [("ppo", "PPO"), ("blind:ppo", "PPO"), ("orca", "orca")])
+def test_others_of_a_suite_are_shipped_whatever_the_working_directory_holds(tmp_path, monkeypatch, name, agent):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ppo").mkdir()
+    (tmp_path / "orca").mkdir()
+    part = replace(two_parts().parts[0], only_own=True, others=name)
+    found = others_of(part, ActingOptions(), CPU)
+    assert found.name == agent and found.is_blind == name.startswith("blind:")
+    assert others_of(replace(part, others=""), ActingOptions(), CPU) is None
 
 
 def two_parts():

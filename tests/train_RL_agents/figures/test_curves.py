@@ -98,6 +98,15 @@ def test_values_of_each_robot_become_those_of_the_episode(tmp_path):
     np.testing.assert_allclose(curve(read_runs([path]), "steps", "return").mean, [1.5, 5.5])
 
 
+def test_an_episode_succeeds_if_all_its_robots_do(tmp_path):
+    success = [[[1, 0], [1, 1]], [[0, 1], [0, 0]]]
+    np.savez(tmp_path / "evaluations.npz", timesteps=[1, 2], successes=success, times=np.full((2, 2, 2), 9.0))
+    (run,) = read_runs([tmp_path])
+    assert run.episodes["success"].tolist() == [[0.0, 1.0], [0.0, 0.0]]
+    assert np.isnan(run.episodes["time"]).tolist() == [[True, False], [True, True]]
+    assert run.levels == {"overall": (0, 2)}
+
+
 @pytest.mark.filterwarnings("error")
 def test_values_in_half_precision_are_read(tmp_path):
     path = make_folder(tmp_path / "a", rewards=np.ones((2, 2), np.float16))
