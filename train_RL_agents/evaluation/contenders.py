@@ -161,10 +161,10 @@ def find(name: str, which: str, device: torch.device) -> Contender:
     )
 
 
-def _find_shipped(name: str, device: torch.device) -> Contender:
+def shipped_contender(name: str, device: torch.device) -> Contender:
     """Return the baseline or shipped policy with a name, whatever the working directory holds; see find."""
     if name.startswith(BLIND):
-        return replace(_find_shipped(name.removeprefix(BLIND), device), is_blind=True)
+        return replace(shipped_contender(name.removeprefix(BLIND), device), is_blind=True)
     return (
         Contender(name) if name in BASELINES else Contender.of(load_policy(shipped("pretrained")[name], "best", device))
     )
@@ -328,7 +328,7 @@ def others_of(part: Part, acting: ActingOptions, device: torch.device) -> Conten
     """
     if not part.only_own:
         return None
-    return acting.others or (_find_shipped(part.others, device) if part.others else None)
+    return acting.others or (shipped_contender(part.others, device) if part.others else None)
 
 
 def steer_others(policy: Policy, others: Contender, world: WorldConfig) -> Policy:

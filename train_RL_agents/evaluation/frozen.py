@@ -22,7 +22,7 @@ from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import PUBLISHED, scaled_world
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, shipped_contender
 from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
 from train_RL_agents.evaluation.recording import Recording, present
 from train_RL_agents.evaluation.scoring import run_scored
@@ -116,7 +116,7 @@ def hash_of(scenario_set: ScenarioSet) -> str:
 
 def _whose(others: str) -> str:
     """Return the name of a contender that steers others, with the SHA-256 of its file; baselines have no file."""
-    trained = find(others, "best", torch.device("cpu")).trained if others else None
+    trained = shipped_contender(others, torch.device("cpu")).trained if others else None
     return others if trained is None else f"{others} {sha256_of(trained.path)}"
 
 

@@ -22,6 +22,7 @@ from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
 from train_RL_agents.environments.episodes import run_seeded
 from train_RL_agents.evaluation.contenders import IN_COMMON, ActingOptions, Contender, common_world, run_set
+from train_RL_agents.evaluation.frozen import hash_of
 from train_RL_agents.evaluation.suites import SUITES, make_set
 from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -271,11 +272,14 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
 def _on_suite(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[IsComplete, Evaluate]:
     """Return functions for a suite: one that checks whether an evaluation is complete, and one that evaluates."""
     scenarios = make_set(suite.name, world, suite.episodes, suite.seed)
+    # The world is that of the first group, which may be another one than when the file was written.
+    code = hash_of(scenarios)
 
     def is_complete(content: dict[str, Any]) -> bool:
         success, groups = content.get("success"), content.get("group")
         return (
-            isinstance(success, list)
+            content.get("scenarios") == code
+            and isinstance(success, list)
             and isinstance(groups, list)
             and len(success) == len(groups) == len(scenarios)
             and all(value in (0, 1) for value in success)
@@ -286,6 +290,7 @@ def _on_suite(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[I
     def evaluate(policy: LoadedPolicy) -> dict[str, Any]:
         episodes, _ = run_set(Contender.of(policy), scenarios, world, ActingOptions(), device)
         return {
+            "scenarios": code,
             "success": episodes.success.int().tolist(),
             "group": [scenarios.groups[level] for level in episodes.level.tolist()],
         }
