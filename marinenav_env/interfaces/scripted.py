@@ -17,7 +17,7 @@ from marinenav_env.physics.thrust import ThrustController, to_the_goal
 from marinenav_env.specs import GROUP
 
 SPEED = 2.5
-"""Desired speed over ground of vessels that go straight to their goal (m/s)."""
+"""Desired speed over ground of vessels that go straight to their goal (m/s), published ones; scaled for boats."""
 
 
 def idle(self_state: Tensor, env: MarineNavEnv) -> Tensor:
@@ -27,9 +27,11 @@ def idle(self_state: Tensor, env: MarineNavEnv) -> Tensor:
 
 def straight(self_state: Tensor, env: MarineNavEnv) -> Tensor:
     """Return actions [E, R, 2] that steer straight to the goal, without avoidance; ``self_state`` is [E, R, 7]."""
-    seconds = env.config.dt * env.config.substeps
-    controller = ThrustController(env.constants.vessel, seconds)
-    return controller(self_state, to_the_goal(self_state, SPEED))
+    seconds, scale = env.config.dt * env.config.substeps, env.config.scenario
+    vessel, extras = env.constants.vessel, env.constants.extras
+    vessel = vessel if extras is None else vessel.replace(width=extras.spacing)
+    controller = ThrustController(vessel, seconds, time_scale=scale.scale / scale.speed_scale)
+    return controller(self_state, to_the_goal(self_state, SPEED * scale.speed_scale))
 
 
 SCRIPTED: dict[str, Callable[[Tensor, MarineNavEnv], Tensor]] = {

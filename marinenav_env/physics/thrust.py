@@ -48,6 +48,8 @@ class ThrustController:
     """Share of the sideways velocity over ground that the heading compensates (1)."""
     settling: float = 0.75
     """Time constant with which surge speed and yaw rate approach the desired ones (s)."""
+    time_scale: float = 1.0
+    """Factor on the times above, which are those of the published vessel (1)."""
 
     @classmethod
     def from_world(cls, world: WorldConfig) -> ThrustController:
@@ -67,7 +69,8 @@ class ThrustController:
         is_shared = not isinstance(spacing, tuple)
         require(is_shared, "world.vessel.actuators.spacing", spacing, "one number for all robots of a baseline")
         vessel = replace(world.vessel, width=spacing) if spacing else world.vessel
-        return cls(vessel, world.dt * world.substeps)
+        time_scale = world.scenario.scale / world.scenario.speed_scale
+        return cls(vessel, world.dt * world.substeps, time_scale=time_scale)
 
     def __call__(self, own: Tensor, wanted: Tensor) -> Tensor:
         """Return the commands that bring the vessels to a desired velocity.
@@ -93,13 +96,15 @@ class ThrustController:
 
     def _yaw_rate(self, heading_error: Tensor) -> Tensor:
         """Return the desired yaw rate [E, R] (rad/s) for a heading error [E, R] (rad)."""
-        return (self.turn_gain * heading_error).clamp(-self.max_yaw_rate, self.max_yaw_rate)
+        most = self.max_yaw_rate / self.time_scale
+        return (self.turn_gain / self.time_scale * heading_error).clamp(-most, most)
 
     def _thrust(self, speed: Tensor, yaw_rate: Tensor, u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
         """Return left and right thrust (N) for a desired surge speed (m/s) and yaw rate (rad/s); all [E, R]."""
         k: Any = self.vessel
-        force = (k.m - k.xDotU) * (speed - u) / self.settling - (k.xU + k.xUU * u.abs()) * u
-        moment = (k.Izz - k.nDotR) * (yaw_rate - r) / self.settling - (k.nR + k.nRR * r.abs()) * r
+        settling = self.settling * self.time_scale
+        force = (k.m - k.xDotU) * (speed - u) / settling - (k.xU + k.xUU * u.abs()) * u
+        moment = (k.Izz - k.nDotR) * (yaw_rate - r) / settling - (k.nR + k.nRR * r.abs()) * r
         span = k.max_thrust - k.min_thrust
         difference = (moment * 2.0 / k.width).clamp(-span, span)
         # Bounds of the total thrust that leave room for the difference.

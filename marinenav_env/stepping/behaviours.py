@@ -31,7 +31,8 @@ from marinenav_env.support.validation import require
 KEEP, ACT_LATE, TURN_WRONG, STOP, SPEED_UP, LOSE_LEFT, LOSE_RIGHT, SEE_NOTHING = range(len(BEHAVIOURS))
 """Codes of the behaviours, which are their indices in levels.BEHAVIOURS."""
 TURN, TURN_SECONDS = math.radians(60.0), 8.0
-"""Change of course of the behaviours act_late and turn_wrong (rad), and how long it lasts (s)."""
+"""Change of course of the behaviours act_late and turn_wrong (rad), and how long it lasts (s); times and speeds are
+those of published vessels, and scaled for boats."""
 SPEED, FULL = 2.0, 10.0
 """Desired speed of vessels that steer but started at rest, and a desired speed that requires full thrust (m/s)."""
 SLOW = 0.6
@@ -55,7 +56,9 @@ def require_thrusters(scenario: Scenario, extras: Extras | None) -> None:
     require(has_thrusters, "world.vessel.actuators.steering", "...", "thrusters for vessels that misbehave")
 
 
-def behaviour_rates(state: State, scenario: Scenario, vessel: Vessel, seconds: float) -> Tensor:
+def behaviour_rates(
+    state: State, scenario: Scenario, vessel: Vessel, seconds: float, length: float = 1.0, pace: float = 1.0
+) -> Tensor:
     """Return the thrust rates of robots that follow the behaviours of their scenario.
 
     Args:
@@ -63,6 +66,8 @@ def behaviour_rates(state: State, scenario: Scenario, vessel: Vessel, seconds: f
         scenario: scenarios with behaviours and onsets, batch [E].
         vessel: vessel parameters, batch [E or 1].
         seconds: length of a control step (s).
+        length: scale of the world's lengths; 1 for published vessels.
+        pace: scale of its speeds.
 
     Returns:
         [E, R, 2] left and right thrust rate (N/s), zero for robots that keep course and speed.
@@ -70,7 +75,8 @@ def behaviour_rates(state: State, scenario: Scenario, vessel: Vessel, seconds: f
     code, onset = scenario.behaviour, scenario.onset
     assert code is not None and onset is not None
     elapsed = (state.steps.to(onset.dtype) * seconds)[:, None] - onset
-    rates = _steered_rates(state, scenario, vessel, seconds, code, elapsed)
+    controller = ThrustController(vessel, seconds, time_scale=length / pace)
+    rates = _steered_rates(state, scenario, controller, code, elapsed, pace)
     is_lost = torch.stack((code == LOSE_LEFT, code == LOSE_RIGHT), -1)
     failing = torch.where(is_lost, -state.thrust / seconds, 0.0)
     rates = torch.where(is_lost.any(-1, keepdim=True), failing, rates)
@@ -79,18 +85,18 @@ def behaviour_rates(state: State, scenario: Scenario, vessel: Vessel, seconds: f
 
 
 def _steered_rates(
-    state: State, scenario: Scenario, vessel: Vessel, seconds: float, code: Tensor, elapsed: Tensor
+    state: State, scenario: Scenario, controller: ThrustController, code: Tensor, elapsed: Tensor, pace: float
 ) -> Tensor:
     """Return the thrust rates [E, R, 2] (N/s) of behaviours that steer, ``elapsed`` [E, R] seconds after onset."""
     own = own_state(state, scenario.goal)
     first_speed = torch.linalg.vector_norm(scenario.velocity[..., :2], dim=-1)
-    speed = torch.where(first_speed > 0.0, first_speed, SPEED)
-    speed = torch.where(code == SPEED_UP, FULL, torch.where(code == STOP, 0.0, speed))
+    speed = torch.where(first_speed > 0.0, first_speed, SPEED * pace)
+    speed = torch.where(code == SPEED_UP, FULL * pace, torch.where(code == STOP, 0.0, speed))
     side = (code == ACT_LATE).to(own.dtype) - (code == TURN_WRONG).to(own.dtype)
     turn = scenario.heading + TURN * side - state.pose[..., 2]
     on_course = torch.stack((turn.cos(), turn.sin()), -1)
-    turns = (side != 0.0) & (elapsed < TURN_SECONDS)
+    turns = (side != 0.0) & (elapsed < TURN_SECONDS * controller.time_scale)
     direction = torch.where((turns | (code == SPEED_UP))[..., None], on_course, to_the_goal(own, 1.0))
-    commands = ThrustController(vessel, seconds)(own, speed[..., None] * direction)
-    is_fast = (code == STOP) & (own[..., 2] > SLOW)
-    return continuous_rates(torch.where(is_fast[..., None], -1.0, commands), vessel)
+    commands = controller(own, speed[..., None] * direction)
+    is_fast = (code == STOP) & (own[..., 2] > SLOW * pace)
+    return continuous_rates(torch.where(is_fast[..., None], -1.0, commands), controller.vessel)

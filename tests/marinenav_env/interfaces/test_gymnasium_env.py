@@ -10,6 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from marinenav_env import GROUP, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.interfaces.gymnasium_env import MarineNavGymEnv, MarineNavVectorEnv
 from marinenav_env.scenarios.scenario import ScenarioSampler
+from marinenav_env.vessels import scaled_world
 from tests.marinenav_env.helpers import CPU
 
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
@@ -269,3 +270,11 @@ def test_an_index_may_be_of_any_integer_type(kind):
     env = MarineNavGymEnv(SHORT, scenarios=PAIR, continuous=False)
     env.reset(seed=0)
     env.step(kind(7))
+
+
+def test_others_with_one_thruster_do_not_go_straight():
+    settings = {"scenarios": Curriculum((Level(2, 0, 0, 5.0),), pool_size=8, refresh_size=8)}
+    with pytest.raises(ConfigError, match="others='straight': must be a policy, or idle, for vessels with a rudder"):
+        MarineNavGymEnv(scaled_world("cybership2"), **settings)
+    assert MarineNavGymEnv(scaled_world("cybership2"), others="idle", **settings).reset(seed=0)
+    assert MarineNavGymEnv(scaled_world("otter"), **settings).reset(seed=0)

@@ -5,6 +5,7 @@ from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.interfaces.scripted import SCRIPTED, straight, write_actions
 from marinenav_env.physics.thrust import ThrustController
+from marinenav_env.vessels import scaled_level, scaled_world
 from tests.marinenav_env.helpers import simple_episode
 
 QUICK = {"pool_size": 8, "refresh_size": 8}
@@ -13,6 +14,17 @@ QUICK = {"pool_size": 8, "refresh_size": 8}
 def make_env(continuous=True):
     alone = Curriculum((Level(1, 0, 0, 30.0),), **QUICK)
     return MarineNavEnv(WorldConfig(max_steps=200), 8, scenarios=alone, continuous=continuous, seed=0)
+
+
+@pytest.mark.parametrize("boat", ["otter", "roboboat", "wamv"])
+def test_straight_arrives_with_boats(boat):
+    world = scaled_world(boat, max_steps=200)
+    level = scaled_level(Level(1, 0, 0, 30.0), world.scenario.scale, world.scenario.speed_scale)
+    env = MarineNavEnv(world, 8, scenarios=Curriculum((level,), **QUICK), seed=0)
+    step = env.reset()
+    for _ in range(180):
+        step = env.step(write_actions(step, env, "straight")).get("next").exclude((GROUP, "reward"))
+    assert env.state.arrived.all()
 
 
 @pytest.mark.parametrize("continuous", [True, False])
