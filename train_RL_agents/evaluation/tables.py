@@ -43,7 +43,7 @@ FIGURES = (
         "hours per collision",
         ".2f",
         ("hours_per_collision_low", "hours_per_collision_high"),
-        meaning="hours of all vessels, scripted ones too, per collision, with the exact 95% Poisson interval; without "
+        meaning="hours of the vessels without a behaviour, per collision, with the exact 95% Poisson interval; without "
         "a collision its lower end",
     ),
 )
