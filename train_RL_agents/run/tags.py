@@ -51,8 +51,8 @@ TAGS = {
     "train/reward/*": "part of `train/episode_return` from one term of the reward; a reward of your own has no terms",
     "train/episodes": "training episodes that ended since the last entry",
     "train/exploration": "epsilon or standard deviation of the action noise, in the environment that explores most",
-    "train/scenarios_kept": "on a GPU: scenarios that refreshes of the pool left as they were so "
-    "far, as none with all that its level asks for was drawn in their place; if there are any",
+    "train/scenarios_kept": "on a GPU: scenarios that refreshes of the pool have kept so far, since none "
+    "was drawn with all that its level asks for; if there are any",
     "train/learning_rate": "learning rate of the optimiser",
     "train/replay_fill": "off-policy agents: filled share of replay",
     "train/updates": "updates so far",
