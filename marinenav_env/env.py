@@ -578,7 +578,7 @@ class MarineNavEnv(EnvBase):
     # Pictures -----------------------------------------------------------------------------------
 
     def render(self, mode: str = "rgb_array", fps: float | None = FPS) -> NDArray[np.uint8] | None:
-        """Draw the first environment, with tracks through the states of its episode that have been drawn.
+        """Draw the first environment, with the tracks of its episode through the states at which this was called.
 
         Args:
             mode: ``rgb_array`` for pixels [height, width, 3], or ``human`` for a window.

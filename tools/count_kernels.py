@@ -349,7 +349,7 @@ def resources(code: str) -> dict[str, int]:
 
 
 _HEURISTICS = re.compile(r"@triton_heuristics\.\w+\(.*?\n\)\n@triton\.jit", re.S)
-"""Decorators that choose block sizes when a kernel runs."""
+"""Pattern of the decorators of Inductor that choose block sizes at run time, up to ``@triton.jit``."""
 _BLOCKS = {"YBLOCK": 2, "ZBLOCK": 2, "R0_BLOCK": 16}
 _HEAD = """
 import triton

@@ -1,6 +1,6 @@
 """Print the speed of the scenario `navigation` of VMAS with random actions; bench_vmas.py runs this script.
 
-It runs in an environment with VMAS and imports nothing of this project.
+It runs in a Python environment with VMAS, and imports nothing from this project.
 """
 
 import json

@@ -41,7 +41,7 @@ MOST, LEAST, PAIRS = 2048, 8, 2**22
 """Largest and smallest default size of a reset pool, and largest number of pairs of a robot and an object in it, whose
 initial observations take a few seconds."""
 REFRESH, PARTS = 256, 8
-"""Default number of entries replaced by a refresh, and the number of refreshes that replace all of a smaller pool."""
+"""Default number of entries that a refresh replaces; of a pool that is no multiple of it, at most 1 / PARTS."""
 
 
 class Sampler(Protocol):

@@ -1,4 +1,4 @@
-"""World: dynamics, observation, COLREGs, reward and endings in one control step.
+"""World: dynamics, observation, COLREGs, reward and termination in one control step.
 
 A control step is a pure function of tensors without host reads, and its random numbers come from a counter-based
 source, so it compiles into one graph and can be captured in a CUDA graph.

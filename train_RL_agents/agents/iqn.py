@@ -1,4 +1,4 @@
-"""IQN: implicit quantiles of the return of each discrete action (Dabney et al. 2018).
+"""IQN: implicit quantile network, which estimates quantiles of the return of each action (Dabney et al. 2018).
 
 Quantile fractions are drawn once per update, one from each of N strata, and may enter after the last hidden layer, so
 that the trunk is evaluated once and not once per fraction.

@@ -170,7 +170,7 @@ class OffPolicyConfig(TrainerConfig):
 
 @dataclass(frozen=True)
 class OnPolicyConfig(TrainerConfig):
-    """Settings of on-policy algorithms: rollouts, and how often they are learned from.
+    """Settings of on-policy algorithms: rollouts, and the updates that are computed from them.
 
     Fields without a docstring are those of TrainerConfig with another default.
     """

@@ -14,5 +14,5 @@ class Straight(Baseline):
     """Controller that steers straight to the goal."""
 
     def desired_velocity(self, observation: Observation) -> Tensor:
-        """Return the velocity straight to the goal at full speed."""
+        """Return the velocity straight towards the goal, with the magnitude SPEED."""
         return to_the_goal(observation["self_state"], SPEED)

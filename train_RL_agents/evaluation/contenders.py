@@ -85,7 +85,7 @@ class Contender:
 
     @property
     def continuous(self) -> bool:
-        """Return whether actions are rates of thrust, not indices of commands."""
+        """Return whether actions are continuous (rates of change of the thrust), not discrete (indices of commands)."""
         return self.trained is None or self.trained.agent.continuous
 
     @property

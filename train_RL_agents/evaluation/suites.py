@@ -50,7 +50,8 @@ class Part:
     situations: tuple[int, ...] | None = None
     """Number of the situation that each scenario repeats; None: all scenarios differ."""
     others: str = ""
-    """Name of the policy or baseline that steers the others; empty: they keep course and speed."""
+    """Name of the policy or baseline that steers all vessels but robot 0 if ``only_own``; empty: they keep course and
+    speed."""
     seed: int | None = None
     """Seed of the measurement noise; None: that of the set."""
 

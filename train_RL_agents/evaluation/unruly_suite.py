@@ -30,7 +30,7 @@ BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
     "loses a thruster": ("lose_left", "lose_right"),
     "sees nothing": ("see_nothing",),
 }
-"""Behaviours of the other vessels by group; where a group has two, vessels have them in turn."""
+"""Behaviours of the other vessels by group; in a group with two, encounters and vessels alternate between them."""
 POLICY_GROUPS = {"steered by orca": "orca", "steered by ppo": "ppo", "steered by a blind ppo": "blind:ppo"}
 """Names of the policies that steer the other vessels by group, see contenders.find."""
 INSTANT = torch.tensor([KEEP, SEE_NOTHING])

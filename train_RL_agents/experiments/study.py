@@ -37,7 +37,7 @@ from train_RL_agents.utils.files import inside, make_folder, read_json, sha256_o
 _KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 _COLUMNS = ("env_steps", "train_time", "wall_time")
 _FREE = [key for key in RESUMABLE if not key.startswith("trainer.")]
-"""Settings in which runs may differ from the study's file, because they do not change results."""
+"""Settings in which runs may differ from the study's file: those that may change on resuming, except learning rates."""
 EPISODES = "episodes"
 """Name of the seeded episodes that policies are evaluated on in external environments, which have no suites."""
 Evaluate = Callable[[LoadedPolicy], dict[str, Any]]

@@ -93,7 +93,7 @@ def _compare(path: Path, outputs: dict[str, Tensor], examples: _Examples) -> flo
 
 
 class _Examples(NamedTuple):
-    """Examples of a contract."""
+    """Examples in ``contract.json``: inputs with the outputs that are expected for them."""
 
     inputs: dict[str, Tensor]
     outputs: dict[str, Tensor]

@@ -133,7 +133,7 @@ def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
 
 
 def _leading(entry: Entry) -> str:
-    """Return the table of the leading figures, with a list of what its columns mean."""
+    """Return the table of the key metrics as HTML, with a list of what its columns mean."""
     items = "".join(f"<dt>{escape(c.title)}</dt><dd>{escape(c.meaning)}</dd>" for c in LEADING_COLUMNS)
     meanings = f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n"
     return leading_table(entry).html("Rates and situations of others") + meanings

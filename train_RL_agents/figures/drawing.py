@@ -319,7 +319,7 @@ def _columns(panels: int) -> int:
 
 
 def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:
-    """Draw the tracks of an episode with a hull every few seconds."""
+    """Draw the tracks of an episode, with hulls at equal intervals and at the end."""
     draw_map(axes, view, limits)
     starts = start_places(view, label_distance(axes, limits))
     for vessel in range(view.vessels):

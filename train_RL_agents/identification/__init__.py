@@ -1,1 +1,1 @@
-"""Identification of a boat: from a log of its commands and its motion to the coefficients of its model."""
+"""System identification of a boat: fits the coefficients of its model to a log of its commands and motion."""

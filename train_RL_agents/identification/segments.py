@@ -47,7 +47,7 @@ class Segments:
 
 
 def spans(log: BoatLog, begin: float, end: float, seconds: float = SECONDS) -> list[tuple[float, float]]:
-    """Return the first and last time (s) of each segment that the parts of a log between gaps are divided into.
+    """Divide the parts of a log between gaps into segments, and return their first and last times (s).
 
     Args:
         log: log of the boat.

@@ -62,7 +62,7 @@ class AlgorithmContext:
 
 @dataclass(frozen=True)
 class MemoryItem:
-    """Item of a memory plan."""
+    """Entry of the memory plan: one use of host or device memory, with its size."""
 
     name: str
     """Label in the printed memory table."""

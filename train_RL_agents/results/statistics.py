@@ -29,7 +29,7 @@ DRAWS = 2000
 CURVE_DRAWS = 500
 """Number of bootstrap samples where every point of a curve has an interval."""
 PAIRED_DRAWS = 10_000
-"""Number of bootstrap samples of the difference of two policies, each of which is a single multinomial draw."""
+"""Number of bootstrap samples of the difference between two policies' success rates; each is one multinomial draw."""
 _BLOCK = 250
 """Number of bootstrap samples that are drawn at a time."""
 

@@ -166,7 +166,7 @@ class Ranks:
 
     @contextmanager
     def barrier(self) -> Iterator[None]:
-        """Wait until all ranks reach the end of this context; an error of one rank stops all with one sentence.
+        """Wait at the end of the context until all ranks reach it; a ConfigError on one rank stops them all.
 
         Raises:
             ConfigError: on the first rank, if any rank raised one.
