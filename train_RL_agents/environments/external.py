@@ -65,7 +65,7 @@ class External:
         """Return the training environments, which generate their own random numbers."""
         return make_env(self.config.env, self.config.trainer.num_envs, device, seed_for("training", seed))
 
-    def worker_makers(
+    def worker_factories(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
         """Return a factory for each worker that makes its share of the environments, on the CPU."""
