@@ -129,7 +129,7 @@ class TorchRLTrainer:
             else:
                 with ranks.barrier():
                     self._start()
-        self.algorithm.learner.rate_factor = 0.5**self._rewinds
+        self.algorithm.learner.learning_rate_factor = 0.5**self._rewinds
 
     def _make_generators(self, seed: int) -> dict[str, torch.Generator]:
         """Return separate random generators, so that learning does not depend on the policy's draws."""
@@ -277,7 +277,7 @@ class TorchRLTrainer:
         if invalid:
             saved, since = self._saved_at, self._checked_at
             kept = "" if saved is None else f"the state of {saved:,} env-steps is kept; "
-            settings, half = self.config.trainer, 0.5 * self.algorithm.learner.rate_factor
+            settings, half = self.config.trainer, 0.5 * self.algorithm.learner.learning_rate_factor
             rate = (
                 "go on with a smaller rate: "
                 f"{shlex.join(['marinenav', 'train', '--resume', str(self.run.path)])} "
@@ -319,7 +319,7 @@ class TorchRLTrainer:
         del self.collector, self.algorithm, self.history
         release_memory()
         self._set_up()
-        rate = self.algorithm.learner.rate_factor * self.config.trainer.learning_rate
+        rate = self.algorithm.learner.learning_rate_factor * self.config.trainer.learning_rate
         self.display.log(
             f"{str(error).partition(';')[0]}; back at {self.env_steps:,} env-steps "
             f"with a rate of {rate:g} ({self._rewinds} of {_REWINDS})"

@@ -42,7 +42,7 @@ LABEL_DISTANCE = 11.0
 
 
 @dataclass(frozen=True)
-class Voyage:
+class VesselTracks:
     """Tracks of R vessels over T control steps, hence T + 1 frames."""
 
     poses: Floats
@@ -121,7 +121,7 @@ def from_body(pose: Floats, points: NDArray[Any]) -> Floats:
     return np.asarray(turned + pose[:2], np.float32)
 
 
-def map_limits(*views: Voyage) -> Limits:
+def map_limits(*views: VesselTracks) -> Limits:
     """Return the limits of the maps, tracks and goals of all views, with a margin."""
     points = np.concatenate(
         [
@@ -134,7 +134,7 @@ def map_limits(*views: Voyage) -> Limits:
     return float(x_low), float(x_high), float(y_low), float(y_high)
 
 
-def current_field(view: Voyage, x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def current_field(view: VesselTracks, x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the velocity of the water (m/s) along x and y at points of any shape."""
     cores = torch.as_tensor(view.cores)
     if len(cores) == 0:
@@ -144,7 +144,7 @@ def current_field(view: Voyage, x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArr
     return flow[0].numpy().reshape(x.shape), flow[1].numpy().reshape(x.shape)
 
 
-def draw_current(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
+def draw_current(axes: Axes, view: VesselTracks, limits: Limits) -> AxesImage | None:
     """Draw the speed of the water as colour and its velocity as arrows; nothing without currents."""
     if len(view.cores) == 0:
         return None
@@ -185,7 +185,7 @@ def label_distance(axes: Axes, limits: Limits) -> float:
     return LABEL_DISTANCE * (limits[1] - limits[0]) / height
 
 
-def label_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
+def label_places(view: VesselTracks, distance: float) -> list[NDArray[Any]]:
     """Return the positions of the numbers of goals (m): next to the goals, as far as possible from other marks."""
     ends = view.poses[[0, -1], :, :2].reshape(-1, 2)
     taken = [*view.goals, *ends, *view.obstacles[:, :2]]
@@ -195,7 +195,7 @@ def label_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
     return places
 
 
-def start_places(view: Voyage, distance: float) -> list[NDArray[Any]]:
+def start_places(view: VesselTracks, distance: float) -> list[NDArray[Any]]:
     """Return the positions of the numbers of starts (m): on the starts, or next to them if another mark is near."""
     taken = [*view.goals, *view.poses[-1, :, :2], *view.obstacles[:, :2], *label_places(view, distance)]
     starts: list[NDArray[Any]] = list(view.poses[0, :, :2])
@@ -235,7 +235,7 @@ def draw_number(axes: Axes, x: float, y: float, text: str, **style_options: Any)
     )
 
 
-def draw_map(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
+def draw_map(axes: Axes, view: VesselTracks, limits: Limits) -> AxesImage | None:
     """Draw the fixed parts of a world: map, currents, obstacles, goals.
 
     Returns:
@@ -258,7 +258,7 @@ def draw_map(axes: Axes, view: Voyage, limits: Limits) -> AxesImage | None:
     return image
 
 
-def draw_track(axes: Axes, view: Voyage, vessel: int, last: int) -> list[Artist]:
+def draw_track(axes: Axes, view: VesselTracks, vessel: int, last: int) -> list[Artist]:
     """Draw the track of a vessel up to a frame; -1: the last one."""
     track = view.poses[: last % view.frames + 1, vessel]
     # Colour and style together distinguish 42 vessels.
@@ -266,7 +266,7 @@ def draw_track(axes: Axes, view: Voyage, vessel: int, last: int) -> list[Artist]
     return list(axes.plot(track[:, 1], track[:, 0], color=colour(vessel), linestyle=style, linewidth=1.3, zorder=4))
 
 
-def draw_hull(axes: Axes, view: Voyage, vessel: int, frame: int, alpha: float) -> Artist:
+def draw_hull(axes: Axes, view: VesselTracks, vessel: int, frame: int, alpha: float) -> Artist:
     """Draw a vessel's hull in a frame, to scale."""
     from matplotlib.patches import Polygon
 
@@ -276,7 +276,7 @@ def draw_hull(axes: Axes, view: Voyage, vessel: int, frame: int, alpha: float) -
     return axes.add_artist(patch)
 
 
-def draw_vessel(axes: Axes, view: Voyage, vessel: int, frame: int) -> list[Artist]:
+def draw_vessel(axes: Axes, view: VesselTracks, vessel: int, frame: int) -> list[Artist]:
     """Draw a vessel with its track, number and thrusts; pale after its end, with a cross after a collision."""
     active, pose = view.active[frame, vessel], view.poses[frame, vessel]
     artists = draw_track(axes, view, vessel, frame)
@@ -288,7 +288,7 @@ def draw_vessel(axes: Axes, view: Voyage, vessel: int, frame: int) -> list[Artis
     return artists
 
 
-def draw_thrust(axes: Axes, view: Voyage, vessel: int, frame: int) -> list[Artist]:
+def draw_thrust(axes: Axes, view: VesselTracks, vessel: int, frame: int) -> list[Artist]:
     """Draw the thrust of both sides as arrows beside the hull."""
     side = 0.5 * view.hulls[vessel, 1] + 0.5
     lengths = THRUST_SCALE * view.thrust[frame, vessel]

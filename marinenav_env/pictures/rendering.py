@@ -16,7 +16,7 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.levels import Level
 from marinenav_env.pictures.drawing import (
     Stage,
-    Voyage,
+    VesselTracks,
     draw_map,
     draw_vessel,
     map_limits,
@@ -109,7 +109,7 @@ class Renderer:
             artist.remove()
         return pixels
 
-    def _voyage(self, world: WorldState) -> Voyage:
+    def _voyage(self, world: WorldState) -> VesselTracks:
         """Return the tracks of the first environment up to now, with its current thrust and flags."""
         now, constants = world.now[0].cpu(), world.parameters[0].cpu()
         state, scenario, exists = now.state, now.scenario, now.scenario.robot_mask
@@ -121,7 +121,7 @@ class Renderer:
         def array(tensor: Tensor) -> NDArray[Any]:
             return tensor.numpy(force=True)
 
-        return Voyage(
+        return VesselTracks(
             poses=array(torch.stack(self._poses)[:, exists]),
             thrust=array(state.thrust[None, exists]),
             active=array(state.active[None, exists]),

@@ -38,7 +38,7 @@ APART = 1.1
 the other (1)."""
 
 
-class FollowedDuties(NamedTuple):
+class DutyState(NamedTuple):
     """Duties of every vessel (first axis, own) towards every other (second axis), all [R, R, E]."""
 
     role: Tensor
@@ -67,14 +67,14 @@ class FollowedDuties(NamedTuple):
 
 
 def no_duties(scenario: Scenario) -> Tensor:
-    """Return the duties before an episode, all 0: [E, R (other), R (own), F], F fields of FollowedDuties."""
+    """Return the duties before an episode, all 0: [E, R (other), R (own), F], F fields of DutyState."""
     envs, robots = scenario.robot_mask.shape
-    return scenario.goal.new_zeros(envs, robots, robots, len(FollowedDuties._fields))
+    return scenario.goal.new_zeros(envs, robots, robots, len(DutyState._fields))
 
 
 def newly_broken(before: Tensor, after: Tensor) -> Tensor:
     """Return which vessels broke a duty between two states [E, R, R, F] of their duties, [R, E] bool."""
-    was, now = (FollowedDuties(*env_last(duties)).broken > 0.0 for duties in (before, after))
+    was, now = (DutyState(*env_last(duties)).broken > 0.0 for duties in (before, after))
     return (now & ~was).any(1)
 
 
@@ -99,7 +99,7 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
         values.expand_as(seen.distance)
         for values in (heading[:, None], torch.sqrt(vx * vx + vy * vy)[:, None], heading)
     )
-    known = FollowedDuties(*env_last(duties))
+    known = DutyState(*env_last(duties))
     risk = visible & (seen.time > 0.0) & (seen.time <= rules.horizon) & (seen.miss.abs() < rules.domain)
     begins = risk & (known.role == 0.0)
     first = {
@@ -121,9 +121,7 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
     return env_first(torch.stack(_judged(started, seen, present, own, speed, crosses)))
 
 
-def _judged(
-    known: FollowedDuties, seen: Pairs, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor
-) -> FollowedDuties:
+def _judged(known: DutyState, seen: Pairs, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor) -> DutyState:
     """Return duties, updated with the manoeuvres of a step and the duties that it breaks.
 
     Args:

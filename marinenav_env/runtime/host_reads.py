@@ -37,7 +37,7 @@ def rows_where(mask: Tensor) -> Tensor | None:
     return mask.nonzero().squeeze(-1)  # host: free
 
 
-def may_hold(flags: Tensor) -> bool:
+def any_or_unknown(flags: Tensor) -> bool:
     """Return whether any of the flags is true; True as well if reading them would wait for the device."""
     return not host_reads_are_free(flags.device) or bool(flags.any())  # host: free
 

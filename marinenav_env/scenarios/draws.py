@@ -25,7 +25,7 @@ ATTEMPT = 2**12
 FEW, FURTHER = 64, 4
 """Number of candidates that are examined first, and the factor by which it grows from one try to the next."""
 
-Examine = Callable[["Draws", Tensor | slice, int], tuple[tuple[Tensor, ...], Tensor]]
+ExamineCandidates = Callable[["Draws", Tensor | slice, int], tuple[tuple[Tensor, ...], Tensor]]
 """Function that examines candidates of scenarios, from their random numbers, their rows and the candidate count.
 It returns results, each [P, ...], and a mask [P] of the scenarios that had enough candidates."""
 
@@ -144,8 +144,8 @@ def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.d
     return CounterDraws(source, dtype, attempt)
 
 
-def first_enough(draws: Draws, most: int, examine: Examine) -> tuple[Tensor, ...]:
-    """Examine as few candidates as needed, and return the results that examining all of them would give.
+def examine_until_enough(draws: Draws, most: int, examine: ExamineCandidates) -> tuple[Tensor, ...]:
+    """ExamineCandidates as few candidates as needed, and return the results that examining all of them would give.
 
     Args:
         draws: random numbers of P scenarios.

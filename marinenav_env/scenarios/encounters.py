@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from marinenav_env.scenarios.draws import COURSES, Draws, first_enough
+from marinenav_env.scenarios.draws import COURSES, Draws, examine_until_enough
 
 SEPARATION = math.radians(20.0)
 """Default of the smallest difference between the courses in an encounter (rad)."""
@@ -60,7 +60,7 @@ def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = SEP
         chosen = courses[number, best.to(torch.int8).argmax(-1)]
         return (chosen,), (closest >= least[rows]).any(-1)
 
-    return first_enough(draws, CANDIDATES, examine)[0]
+    return examine_until_enough(draws, CANDIDATES, examine)[0]
 
 
 def _candidates(kind: Tensor, turn: Tensor, least: Tensor) -> Tensor:

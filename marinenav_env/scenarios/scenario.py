@@ -18,9 +18,18 @@ from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
-from marinenav_env.runtime.host_reads import may_hold
+from marinenav_env.runtime.host_reads import any_or_unknown
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.draws import CORES, HEADINGS, OBSTACLES, ROBOTS, Draws, between, first_enough, make_draws
+from marinenav_env.scenarios.draws import (
+    CORES,
+    HEADINGS,
+    OBSTACLES,
+    ROBOTS,
+    Draws,
+    between,
+    examine_until_enough,
+    make_draws,
+)
 from marinenav_env.scenarios.encounter_sampler import EncounterSampler
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
@@ -111,7 +120,7 @@ def _choose(
     for slot in range(slots):
         first = open_.to(torch.int8).argmax(-1, keepdim=True)
         exists = open_.gather(-1, first) & (slot < wanted)[:, None]
-        if not may_hold(exists):
+        if not any_or_unknown(exists):
             break
         candidate = candidates.gather(-1, first.expand(*candidates.shape[:2], 1))
         open_ = open_ & (number > first) & ~(clash(candidate) & exists)
@@ -247,7 +256,7 @@ class ScenarioSampler:
             accepted, mask = choose(draws, rows, wanted[rows], count)
             return (accepted.movedim(1, 0), mask), mask.sum(-1) >= wanted[rows]
 
-        accepted, mask = first_enough(draws, self.config.draws, examine)
+        accepted, mask = examine_until_enough(draws, self.config.draws, examine)
         return accepted.movedim(0, 1), mask
 
     def _is_free(self, points: Tensor, radius: Tensor | float, level: Tensor, ends: Tensor, present: Tensor) -> Tensor:

@@ -473,7 +473,7 @@ def in_weather(episodes: Sequence[Episode], weather: WeatherConfig) -> Sequence[
     return [replace(episode, world=exposed(episode.world)) for episode in episodes]
 
 
-def replaced_by(episodes: Iterable[Episode], config: WorldConfig) -> list[str]:
+def overridden_settings(episodes: Iterable[Episode], config: WorldConfig) -> list[str]:
     """Return the names of the settings of a world that are not at their default and that episodes override.
 
     Episodes have their own vessels, sensors, rewards and time step, which replace those of the
@@ -544,7 +544,7 @@ def stack_episodes(
         onset=onset,
         batch_size=[len(episodes)],
     )
-    return scenario, *build_parameters(filled_worlds(episodes, robots), robots, device, dtype)
+    return scenario, *build_parameters(padded_worlds(episodes, robots), robots, device, dtype)
 
 
 def _stack_behaviours(
@@ -562,7 +562,7 @@ def _stack_behaviours(
     return (code >= 0).to(device), code.clamp_min(0).to(device), onset.to(device)
 
 
-def filled_worlds(episodes: Sequence[Episode], robots: int) -> list[WorldConfig]:
+def padded_worlds(episodes: Sequence[Episode], robots: int) -> list[WorldConfig]:
     """Return the worlds of episodes, with the values of the last robot repeated for slots beyond their robots."""
 
     @cache

@@ -42,7 +42,7 @@ VARIANTS = [
 def test_nothing_leaves_the_device(words):
     with small_pool(RARELY), fake_gpu() as mode:
         loop = Loop(mode, *words)
-        assert loop.collector.by_graphs == (CAPTURED in words)
+        assert loop.collector.uses_cuda_graphs == (CAPTURED in words)
         loop.collect()
         loop.learn()
 

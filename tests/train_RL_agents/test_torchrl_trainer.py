@@ -205,7 +205,7 @@ def test_scenarios_that_refreshes_kept_are_logged_if_there_are_any(tmp_path):
     assert len(found["train/scenarios_kept"]) == len(found["train/updates"]) - 2
 
 
-@pytest.mark.parametrize("by_graphs", [False, True])
+@pytest.mark.parametrize("uses_cuda_graphs", [False, True])
 @pytest.mark.parametrize(
     "words",
     [
@@ -217,11 +217,11 @@ def test_scenarios_that_refreshes_kept_are_logged_if_there_are_any(tmp_path):
     ],
     ids=" ".join,
 )
-def test_figures_of_training_episodes_are_logged(tmp_path, words, by_graphs, monkeypatch):
+def test_figures_of_training_episodes_are_logged(tmp_path, words, uses_cuda_graphs, monkeypatch):
     monkeypatch.setattr(plugins, "_allowed", {"marinenav_env.rules.reward:published_reward"})
     run = new_run(tmp_path, *words)
     trainer = TorchRLTrainer(run, quiet=True)
-    trainer.collector.by_graphs = by_graphs
+    trainer.collector.uses_cuda_graphs = uses_cuda_graphs
     expected, logged = recorded_episodes(trainer), scalars(run)
     assert sum(len(episodes) for _, episodes in expected) > 10
     for tag, name in (("train/episode_return", "return"), ("train/episode_length", "length")):

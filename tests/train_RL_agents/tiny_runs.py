@@ -151,7 +151,7 @@ def begin_in_graphs(run: RunFolder) -> TorchRLTrainer:
 
     def init(self: StepCollector, *args: Any) -> None:
         made(self, *args)
-        self.by_graphs = True
+        self.uses_cuda_graphs = True
 
     with patch.object(StepCollector, "__init__", init):
         return TorchRLTrainer(run, quiet=True)

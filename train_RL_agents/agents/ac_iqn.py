@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from marinenav_env.support.validation import Fraction, NonNegative, above, at_most, require
-from train_RL_agents.agents.action_critic import ImplicitQuantileCritic, best_choice
+from train_RL_agents.agents.action_critic import ImplicitQuantileCritic, best_action
 from train_RL_agents.agents.base import Agent, Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber, td_target, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints, risk_level
@@ -93,7 +93,7 @@ class ACIQN(Agent[ACIQNConfig]):
         # An actor is continuous: where passing on either side is good, it may also choose the course in between.
         choices = (action[..., None, :] + self.neighbours).clamp(-1.0, 1.0)
         critics: list[Any] = [self.networks[name] for name in self.critics]
-        better = best_choice(critics, observation, choices, level * self.tau_midpoints)
+        better = best_action(critics, observation, choices, level * self.tau_midpoints)
         if not self.config.refine:
             better = torch.where(level < 1.0, better, action)
         return {"action": better}

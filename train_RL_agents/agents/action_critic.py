@@ -154,7 +154,7 @@ class ImplicitQuantileCritic(ObservationNetwork):
         return self.trunk(first, begin=1)
 
 
-def best_choice(
+def best_action(
     critics: Sequence[ImplicitQuantileCritic],
     observation: Observation,
     choices: Tensor,

@@ -67,7 +67,7 @@ class StepCollector:
         )
         self._generator = generator
         captures = config.env.built_in and config.execution.capture and device.type == "cuda"
-        self.by_graphs = captures and settings.collector == "local"
+        self.uses_cuda_graphs = captures and settings.collector == "local"
         """True if steps are collected by CUDA graphs."""
         self.env_steps = 0
         """Env-steps of this process so far."""
@@ -99,7 +99,7 @@ class StepCollector:
 
     def _start(self) -> Callable[[], TensorDictBase]:
         """Start collecting, after the state of a resumed run was restored; return the function that collects."""
-        if self.by_graphs:
+        if self.uses_cuda_graphs:
             self._graphs = GraphCollector(
                 self.env,
                 self.policy,

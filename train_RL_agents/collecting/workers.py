@@ -186,7 +186,7 @@ def _makers(
     config = environment.config
     seed += _RESUME_STRIDE * env_steps
     seeds = [seed + _SEED_STRIDE * (worker + 1) for worker in range(config.trainer.collectors)]
-    makers = environment.worker_makers(agent, seeds, noise, env_steps)
+    makers = environment.worker_factories(agent, seeds, noise, env_steps)
     allowed, compiles = plugins.allowed(), config.execution.compile
     return [
         partial(make_worker_env, make, number, allowed, compiles) for make, number in zip(makers, seeds, strict=True)

@@ -118,7 +118,7 @@ def _identify(log: Path, given: dict[str, Any]) -> int:
     report.coefficient_table(result.fit).print(f"{name}, from {result.preset.name}")
     north, east = result.fit.current
     print(f"Current: {north:.3f} m/s to the north, {east:.3f} m/s to the east, to {result.fit.current_width:.3f} m/s.")
-    for line in (*report.untold_lines(result), *report.summary_lines(result)):
+    for line in (*report.undetermined_lines(result), *report.summary_lines(result)):
         print(line)
     write_atomically(given["out"], report.vessel_text(result, name))
     if "page" in given:

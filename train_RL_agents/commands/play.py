@@ -148,7 +148,7 @@ def _film(options: dict[str, Any]) -> list[Path] | None:
     import torch
 
     from marinenav_env.support.validation import require
-    from train_RL_agents.environments.film import write_film
+    from train_RL_agents.environments.film import write_video
     from train_RL_agents.evaluation.contenders import find
     from train_RL_agents.utils.files import make_folder
 
@@ -161,7 +161,7 @@ def _film(options: dict[str, Any]) -> list[Path] | None:
         require(False, f"--{name}", str(options[name]), f"left out: it has no effect in {found.config.env.name}")
     out = options.get("out", Path())
     make_folder(out)
-    return write_film(found, options.get("seed", found.config.eval_schedule.seed), out)
+    return write_video(found, options.get("seed", found.config.eval_schedule.seed), out)
 
 
 def _play(options: dict[str, Any]) -> list[Recording]:

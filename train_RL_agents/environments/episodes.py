@@ -23,9 +23,9 @@ from train_RL_agents.results.rows import finite
 from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
 from train_RL_agents.run.run_folder import RunFolder, record_policy
 
-MOST_EVALUATED = 64
+MAX_EVAL_ENVS = 64
 """Largest number of environments of an evaluation."""
-PATIENCE = 20_000
+MAX_STEPS_WITHOUT_END = 20_000
 """Number of vector steps without the end of an episode after which an evaluation raises an error."""
 STORED = {"returns": "rewards", "length": "lengths", "success": "successes"}
 """Names in evaluations.npz of the columns of a Table."""
@@ -79,7 +79,9 @@ def run_episodes(
     step, ended, waited = env.reset(), 0, 0
     while ended < episodes:
         waited += 1
-        require(waited <= PATIENCE, "env.max_steps", env.max_steps, f"above 0: no episode of {env.name} ends")
+        require(
+            waited <= MAX_STEPS_WITHOUT_END, "env.max_steps", env.max_steps, f"above 0: no episode of {env.name} ends"
+        )
         step, following = env.step_and_maybe_reset(policy(step))
         after = step.get("next")
         over, numbers = after.get("done").reshape(-1).tolist(), after.get(STATISTICS).tolist()
@@ -111,7 +113,7 @@ def run_seeded(
         device: device of the observations and actions.
         progress: callback with the name of the policy, the number of its episodes that have ended, and of all.
     """
-    env = make_env(config, min(episodes, MOST_EVALUATED), device, seed)
+    env = make_env(config, min(episodes, MAX_EVAL_ENVS), device, seed)
     try:
         return {
             name: run_episodes(policy, env, episodes, seed, None if progress is None else partial(progress, name))
@@ -145,7 +147,7 @@ class EpisodeEvaluations:
         """Run the evaluation episodes of an agent, and log the distribution of their returns."""
         config, seed = self._run.config.env, self._run.config.eval_schedule.seed
         count = config.eval_episodes
-        self._env = self._env or make_env(config, min(count, MOST_EVALUATED), self._device, 0)
+        self._env = self._env or make_env(config, min(count, MAX_EVAL_ENVS), self._device, 0)
         table = run_episodes(PolicyWrapper(agent), self._env, count, seed, progress)
         self.episodes.append(table)
         self._run.log_histogram("eval/returns", table["returns"], env_steps)

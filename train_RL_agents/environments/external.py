@@ -16,7 +16,7 @@ from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.environments.episodes import MOST_EVALUATED, EpisodeEvaluations, seed_for
+from train_RL_agents.environments.episodes import MAX_EVAL_ENVS, EpisodeEvaluations, seed_for
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_env
 from train_RL_agents.memory.replay import tree_bytes
@@ -65,7 +65,7 @@ class External:
         """Return the training environments, which generate their own random numbers."""
         return make_env(self.config.env, self.config.trainer.num_envs, device, seed_for("training", seed))
 
-    def worker_makers(
+    def worker_factories(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
         """Return a factory for each worker that makes its share of the environments, on the CPU."""
@@ -86,7 +86,7 @@ class External:
     def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
         """Return an example step of one environment, for shapes and dtypes, and the bytes that a run needs by use."""
         step, settings, env = self._example.fake_tensordict(), self.config.trainer, self.config.env
-        count = settings.num_envs + min(env.eval_episodes, MOST_EVALUATED)
+        count = settings.num_envs + min(env.eval_episodes, MAX_EVAL_ENVS)
         # The current step and the next one; the specs do not tell what else an environment holds.
         tensors = 2 * tree_bytes(self._example.base.fake_tensordict())
         in_process = env.parallel and not self._example.is_batched

@@ -24,7 +24,7 @@ _FRAME_RATE = 20.0
 """Frames per second of a video."""
 
 
-def write_film(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:
+def write_video(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:
     """Write a video of one episode of a policy as MP4 and GIF, and return the files.
 
     Args:

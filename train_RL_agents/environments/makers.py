@@ -127,10 +127,10 @@ class SeparateVmasEnv(VmasEnv):
             return super()._step(*args, **kwargs)
 
 
-_MAKERS: dict[str, Make] = {"gymnasium": make_gymnasium, "pettingzoo": make_pettingzoo, "vmas": make_vmas}
+_ENV_FACTORIES: dict[str, Make] = {"gymnasium": make_gymnasium, "pettingzoo": make_pettingzoo, "vmas": make_vmas}
 
 
-def find_maker(name: str) -> Make:
+def find_factory(name: str) -> Make:
     """Return the factory of an environment: ``make_env(num_envs, device, seed, ...) -> EnvBase``.
 
     Args:
@@ -141,7 +141,7 @@ def find_maker(name: str) -> Make:
     """
     library, _, task = name.partition(":")
     if library in SHORT_NAMES:
-        return partial(_MAKERS[library], task)
+        return partial(_ENV_FACTORIES[library], task)
     make = plugins.resolve(plugins.ENVIRONMENTS, name)
     require(callable(make), "env.name", name, "a function that returns an EnvBase")
     maker: Make = make
@@ -181,7 +181,7 @@ def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) 
     Raises:
         ConfigError: when they cannot be made, or their specs are not supported.
     """
-    make = find_maker(config.name)
+    make = find_factory(config.name)
     made = partial(_made, make, config.name, read_options(config, make))
     base = made(num_envs, device, seed)
     if base.batch_size != (num_envs,):

@@ -100,7 +100,7 @@ class MarineNav:
             require(shape == wanted, key, shape, f"{wanted}, as world.sensor gives")
         return env
 
-    def worker_makers(
+    def worker_factories(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
         """Return a factory of each worker's environments, on the CPU; together they have the noise of a single world.

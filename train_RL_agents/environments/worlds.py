@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from marinenav_env import Curriculum, WorldConfig, read_scenarios
-from marinenav_env.scenarios.scenario_file import Episode, replaced_by
+from marinenav_env.scenarios.scenario_file import Episode, overridden_settings
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainingReward
 from train_RL_agents.evaluation.episodes import step_bytes
@@ -44,7 +44,7 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
             "penalty of a collision that the file states; null keeps that",
             stacklevel=2,
         )
-    replaced = [f"world.{name}" for name in replaced_by(episodes, config.world)]
+    replaced = [f"world.{name}" for name in overridden_settings(episodes, config.world)]
     replaced = [name for name in replaced if name != "world.reward.collision_penalty"]  # see above
     for name in replaced:
         if name.startswith("world.reward."):

@@ -13,7 +13,7 @@ from torch import Tensor
 from marinenav_env.config import WorldConfig
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.scenarios.parameters import COMMANDS, build_extras, build_parameters
-from marinenav_env.scenarios.scenario_file import filled_worlds
+from marinenav_env.scenarios.scenario_file import padded_worlds
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.boat.shield import (
@@ -96,7 +96,7 @@ class Shield:
     def _worlds(self, robots: int) -> list[WorldConfig]:
         """Return the world that all scenarios share, or the world of each scenario."""
         scenarios = self._part.scenarios
-        return [self._part.world] if isinstance(scenarios, Scenario) else filled_worlds(scenarios, robots)
+        return [self._part.world] if isinstance(scenarios, Scenario) else padded_worlds(scenarios, robots)
 
     def _build(
         self, robots: int, device: torch.device, dtype: torch.dtype

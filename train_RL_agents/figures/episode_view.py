@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig
-from marinenav_env.pictures.drawing import Flags, Floats, Voyage
+from marinenav_env.pictures.drawing import Flags, Floats, VesselTracks
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
@@ -25,7 +25,7 @@ RULES = ("none", "crossing", "head-on")
 
 
 @dataclass(frozen=True)
-class EpisodeView(Voyage):
+class EpisodeView(VesselTracks):
     """A recorded episode, with K object slots."""
 
     velocities: Floats

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from train_RL_agents.figures.page import assemble
 from train_RL_agents.identification.prediction import HORIZONS, Prediction
-from train_RL_agents.identification.report import Identification, coefficient_table, summary_lines, untold_lines
+from train_RL_agents.identification.report import Identification, coefficient_table, summary_lines, undetermined_lines
 from train_RL_agents.identification.simulation import STEP, at_times
 from train_RL_agents.results.table import Table
 
@@ -44,7 +44,7 @@ def write_page(result: Identification, name: str) -> str:
         ("current", f"{fitted.current[0]:.3f} m/s to the north, {fitted.current[1]:.3f} m/s to the east"),
         *(("repaired", note) for note in result.log.notes),
     ]
-    sentences = "".join(f"<p>{escape(line)}</p>\n" for line in untold_lines(result))
+    sentences = "".join(f"<p>{escape(line)}</p>\n" for line in undetermined_lines(result))
     return assemble(
         "identification",
         NAME=escape(name),

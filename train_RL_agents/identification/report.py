@@ -232,7 +232,7 @@ def coefficient_table(fitted: Fit) -> Table:
     return Table([Column(name, "95% interval" if name == "interval" else None) for name in rows[0]], rows)
 
 
-def untold_lines(result: Identification) -> list[str]:
+def undetermined_lines(result: Identification) -> list[str]:
     """Return sentences on the coefficients that the log does not determine, and on the manoeuvres that would do so."""
     manoeuvres = plan(result.preset.vessel)
     groups: dict[tuple[str, ...], list[str]] = {}

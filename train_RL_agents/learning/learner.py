@@ -119,7 +119,7 @@ class Learner:
             config.execution.fused_optimizer,
         )
         self._init_optimizer_state()
-        self.learning_rate, self.rate_factor = settings.learning_rate, 1.0
+        self.learning_rate, self.learning_rate_factor = settings.learning_rate, 1.0
         # The learning rate is a tensor, because compiled code treats numbers as constants.
         self._rate = torch.tensor(self.learning_rate, device=generator.device)
         device, losses = generator.device, losses or agent.loss
@@ -213,7 +213,7 @@ class Learner:
         """Set the learning rate for a share ``progress`` of the run."""
         settings = self._settings
         rate = cosine(progress, settings.learning_rate, settings.learning_rate_final)
-        self._set_rate(self.rate_factor * rate)
+        self._set_rate(self.learning_rate_factor * rate)
 
     def _set_rate(self, rate: float) -> None:
         self.learning_rate = rate

@@ -98,7 +98,7 @@ class Fixture:
             return {"active robot-steps/s": count / seconds}
 
         one_step: Callable[[], object] = advance
-        if self.collector.by_graphs:
+        if self.collector.uses_cuda_graphs:
             one_step = GraphCollector(
                 env,
                 act,

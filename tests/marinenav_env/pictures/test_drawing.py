@@ -18,7 +18,7 @@ def voyage(cores=()):
     second = np.stack((10.0 - 3.0 * time, 20.0 + 0.0 * time, 0.0 * time), -1)
     collided = np.zeros((6, 2), np.bool_)
     collided[5, 0] = True
-    return drawing.Voyage(
+    return drawing.VesselTracks(
         poses=np.stack((first, second), 1),
         thrust=np.full((6, 2, 2), 400.0, np.float32),
         active=~collided,

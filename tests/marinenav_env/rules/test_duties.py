@@ -9,7 +9,7 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig, RewardConfig, SensorConfig
-from marinenav_env.rules.duties import FollowedDuties, followed, newly_broken, no_duties
+from marinenav_env.rules.duties import DutyState, followed, newly_broken, no_duties
 from marinenav_env.rules.roles import OVERTAKING
 from marinenav_env.runtime.layout import env_last
 from tests.oracle.duties import Encounter
@@ -67,7 +67,7 @@ def test_duties_equal_the_oracle(until: float) -> None:
         for e, one, two in there:
             others = [theirs[e, one, other] for other in range(ROBOTS) if other != one]
             theirs[e, one, two].judge(not any(each.keeps_clear for each in others))
-        found = FollowedDuties(*env_last(known))
+        found = DutyState(*env_last(known))
         for (e, one, two), each in theirs.items():
             values = [float(field[one, two, e]) for field in found]
             expected = each.side, each.acted, each.free, each.broken
@@ -82,7 +82,7 @@ def test_duties_equal_the_oracle(until: float) -> None:
 @pytest.mark.parametrize(("turns_at", "broken"), [(None, True), (2, False), (12, True)])
 def test_who_comes_up_with_a_vessel_has_to_manoeuvre_although_it_gets_away(turns_at: int | None, broken: bool) -> None:
     """The other speeds up after four steps; a turn counts until they have been nearest."""
-    rules, known = WorldConfig().colregs, torch.zeros(1, 2, 2, len(FollowedDuties._fields))
+    rules, known = WorldConfig().colregs, torch.zeros(1, 2, 2, len(DutyState._fields))
     parameters: Any = SimpleNamespace(
         vessel=SimpleNamespace(radius=torch.full((1, 2), 2.8)), sensor=SimpleNamespace(range=torch.full((1, 2), 20.0))
     )
@@ -96,12 +96,12 @@ def test_who_comes_up_with_a_vessel_has_to_manoeuvre_although_it_gets_away(turns
         )
         known = followed(known, state, torch.ones(1, 2, dtype=torch.bool), parameters, rules)
         own, other = own + 1.0, other + 0.5 * speed
-    found = FollowedDuties(*env_last(known))
+    found = DutyState(*env_last(known))
     assert found.role[0, 1, 0] == OVERTAKING and bool(found.broken[0, 1, 0]) is broken
 
 
 def test_a_duty_is_broken_once() -> None:
-    before = torch.zeros(2, 3, 3, len(FollowedDuties._fields))
+    before = torch.zeros(2, 3, 3, len(DutyState._fields))
     after = before.clone()
     after[1, 2, 0, -1] = 1.0  # robot 0 towards robot 2
     assert newly_broken(before, after).nonzero().tolist() == [[0, 1]]

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from marinenav_env.runtime.host_reads import (
+    any_or_unknown,
     host_reads_are_free,
-    may_hold,
     replaced_rows,
     rows_where,
 )
@@ -23,9 +23,9 @@ def test_what_would_be_waited_for_is_not_read(monkeypatch: pytest.MonkeyPatch) -
     flags = torch.tensor([False, True, True])
     rows = rows_where(flags)
     assert rows is not None and rows.tolist() == [1, 2]
-    assert (may_hold(flags), may_hold(flags[:1])) == (True, False)
+    assert (any_or_unknown(flags), any_or_unknown(flags[:1])) == (True, False)
     monkeypatch.setattr(NOWHERE, frozenset())
-    assert rows_where(flags) is None and may_hold(flags[:1])
+    assert rows_where(flags) is None and any_or_unknown(flags[:1])
 
 
 def some_rows() -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:

@@ -36,9 +36,9 @@ LONG = ("total_timesteps=1600", "eval_freq=1600", "trainer.buffer_size=1000")
 """200 vector steps of 8 environments."""
 
 
-def trained(path, *words, by_graphs):
+def trained(path, *words, uses_cuda_graphs):
     run = new_run(path, *words)
-    trainer = begin_in_graphs(run) if by_graphs else TorchRLTrainer(run, quiet=True)
+    trainer = begin_in_graphs(run) if uses_cuda_graphs else TorchRLTrainer(run, quiet=True)
     trainer.train()
     return values(saved(trainer.run))
 
@@ -62,7 +62,10 @@ ROLLOUTS = [
 )
 def test_everything_is_as_with_the_collector(tmp_path, tiny, words):
     """Replay, world, windows, weights, statistics and generators."""
-    collected, placed = (trained(tmp_path / str(by_graphs), *words, by_graphs=by_graphs) for by_graphs in (False, True))
+    collected, placed = (
+        trained(tmp_path / str(uses_cuda_graphs), *words, uses_cuda_graphs=uses_cuda_graphs)
+        for uses_cuda_graphs in (False, True)
+    )
     if words in ROLLOUTS:
         assert placed["learner"]["updates"] > 20
     else:
@@ -232,7 +235,7 @@ def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatc
 def test_a_cpu_has_torchrls_collector(tmp_path, tiny):
     trainer = TorchRLTrainer(new_run(tmp_path), quiet=True)
     assert trainer.config.execution.capture
-    assert not trainer.collector.by_graphs
+    assert not trainer.collector.uses_cuda_graphs
 
 
 # On a GPU ---------------------------------------------------------------------------------------
@@ -288,5 +291,5 @@ def test_a_captured_step_waits_for_nothing(tmp_path, tiny, cuda):
 @pytest.mark.gpu
 def test_a_run_on_a_gpu_collects_by_graphs(tmp_path, tiny, cuda):
     run = new_run(tmp_path, "execution.device=cuda:0", *KINDS[0])
-    assert train(run).collector.by_graphs
+    assert train(run).collector.uses_cuda_graphs
     assert int(saved(run)["replay"]["filled"]) == 150

@@ -8,7 +8,7 @@ from marinenav_env.support import plugins
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments.external import External
-from train_RL_agents.environments.film import write_film
+from train_RL_agents.environments.film import write_video
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 
@@ -22,7 +22,7 @@ def policy(tmp_path, name):
 def test_an_episode_is_a_film(tmp_path):
     imageio = pytest.importorskip("imageio.v2")
     pytest.importorskip("imageio_ffmpeg")
-    files = write_film(policy(tmp_path, "Chase"), 0, tmp_path)
+    files = write_video(policy(tmp_path, "Chase"), 0, tmp_path)
     assert [file.suffix for file in files] == [".mp4", ".gif"]
     assert len(imageio.mimread(files[1])) == 4  # the start, and three steps before the last
 
@@ -30,5 +30,5 @@ def test_an_episode_is_a_film(tmp_path):
 def test_an_environment_that_renders_nothing_is_named(tmp_path):
     pytest.importorskip("imageio_ffmpeg")
     with pytest.raises(ConfigError, match="cannot be rendered"):
-        write_film(policy(tmp_path, "Alone"), 0, tmp_path)
+        write_video(policy(tmp_path, "Alone"), 0, tmp_path)
     assert torch.get_num_threads() > 0

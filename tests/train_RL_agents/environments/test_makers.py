@@ -8,7 +8,7 @@ from marinenav_env import ConfigError
 from marinenav_env.support import plugins
 from tests.train_RL_agents.other_envs import Chase
 from train_RL_agents.config.environment import EnvConfig
-from train_RL_agents.environments.makers import find_maker, make_env, read_options
+from train_RL_agents.environments.makers import find_factory, make_env, read_options
 
 CPU = torch.device("cpu")
 HERE = "tests.train_RL_agents.other_envs"
@@ -70,7 +70,7 @@ def test_names_and_options_that_cannot_be_used_get_a_sentence(name, settings, sa
 
 def test_no_file_makes_the_program_import_a_module():
     with pytest.raises(ConfigError, match="does not load from files"):
-        find_maker("antigravity:fly")
+        find_factory("antigravity:fly")
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_policies_may_have_been_trained_with_other_limits_and_processes(tmp_path
 
 
 def test_an_evaluation_whose_episodes_never_end_gives_up(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.environments.episodes.PATIENCE", 20)
+    monkeypatch.setattr("train_RL_agents.environments.episodes.MAX_STEPS_WITHOUT_END", 20)
     env = GroupEnv(Chase(2, CPU, 0), "chase")
     with pytest.raises(ConfigError, match="no episode of chase ends"):
         run_episodes(PolicyWrapper(contender_agent(env)), env, 2, 0)

@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import ColregsConfig
-from marinenav_env.rules.duties import FollowedDuties, followed
+from marinenav_env.rules.duties import DutyState, followed
 from marinenav_env.rules.roles import ROLES
 from tests.oracle import seamanship as oracle
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find, run_set
@@ -368,7 +368,7 @@ def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite):
     for part in chosen.parts:
         _, recording = run_set(contender, replace(chosen, parts=(part,)), world, ActingOptions(), cpu, "x")
         mask, judged = recording.robot_mask, duties(recording)
-        known = torch.zeros(*judged.role.shape, len(FollowedDuties._fields))
+        known = torch.zeros(*judged.role.shape, len(DutyState._fields))
         parameters = SimpleNamespace(
             vessel=SimpleNamespace(radius=recording.vessel_radius), sensor=SimpleNamespace(range=recording.sensor_range)
         )
@@ -376,7 +376,7 @@ def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite):
         for pose, velocity, active in zip(recording.poses, recording.velocities, before, strict=True):
             state = SimpleNamespace(pose=pose, velocity_ground=velocity)
             known = followed(known, state, active, parameters, recording.rules)
-        found = FollowedDuties(*known.transpose(1, 2).unbind(-1))
+        found = DutyState(*known.transpose(1, 2).unbind(-1))
         has = (judged.keeps_clear | judged.stands_on) & (mask & recording.active[0])[..., None]
         has[:, 1:] &= not suite.endswith("_own")  # the others keep course and speed, and break what they have to do
         asked += int(has.sum())

@@ -12,7 +12,13 @@ from train_RL_agents.identification.coefficients import choose, with_values
 from train_RL_agents.identification.fit import KEPT, TIED, TOLD, Estimate, Fit
 from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.prediction import HorizonError, Prediction
-from train_RL_agents.identification.report import Identification, result_text, summary_lines, untold_lines, vessel_text
+from train_RL_agents.identification.report import (
+    Identification,
+    result_text,
+    summary_lines,
+    undetermined_lines,
+    vessel_text,
+)
 
 
 def identification(name, in_newtons=True, predicted=True):
@@ -65,7 +71,7 @@ def test_the_figures_name_what_would_tell_the_rest():
     assert verdicts["xDotU"] == KEPT and content["coefficients"]["xDotU"]["manoeuvres"]
     assert "manoeuvres" not in content["coefficients"]["lag"]
     assert [error["seconds"] for error in content["prediction"]] == [5.0, 20.0]
-    lines = untold_lines(result)
+    lines = undetermined_lines(result)
     assert lines[0].startswith("The log cannot tell xDotU alone; what would: accelerate and coast")
     assert summary_lines(result)[-1] == "The part that was not fitted is too short for predictions over 60 s."
 

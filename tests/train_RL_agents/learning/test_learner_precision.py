@@ -238,7 +238,7 @@ def test_squared_weights_are_those_learned_and_averaged():
 def test_the_step_size_is_scaled_and_may_be_a_tensor():
     """A CUDA graph reads it from a tensor."""
     learner = learner_of(learning_rate=1e-3, learning_rate_final=1e-3)
-    learner.rate_factor, rate = 0.5, torch.tensor(1.0)
+    learner.learning_rate_factor, rate = 0.5, torch.tensor(1.0)
     learner.set_progress(0.3)
     assert learner.learning_rate == learner.optimizer.param_groups[0]["lr"] == close(5e-4)
     learner.optimizer.param_groups[0]["lr"] = rate

@@ -16,7 +16,7 @@ def test_the_world_and_the_loop_by_graphs():
     """As in captured mode on a GPU: the same steps, and one collector for all measurements."""
     found = Fixture(sized(from_dict(TINY)), "eager")
     collector, replay = found.collector, found.algorithm.replay
-    collector.by_graphs = True
+    collector.uses_cuda_graphs = True
     world = found.world()
     assert world.run(3) > 0.0
     assert collector.env.env_steps == 3 * 8
