@@ -251,10 +251,11 @@ def _setpoints(vessel: VesselConfig, speed: float, robot: int) -> list[float]:
 
     The second setpoint of a vessel with one thruster is that of its angle.
     """
-    low, high, steering = (
-        value[robot] if isinstance(value, tuple) else value
-        for value in (vessel.min_thrust, vessel.max_thrust, vessel.actuators.steering)
+    low, high = (
+        value[robot] if isinstance(value, tuple) else value for value in (vessel.min_thrust, vessel.max_thrust)
     )
+    kinds = vessel.actuators.steering
+    steering = kinds if isinstance(kinds, str) else kinds[robot]
     thrust = min(max(holding_thrust(vessel, speed, robot), low), high)
     return [thrust, thrust if num_thrusters(steering) == 2 else 0.0]
 

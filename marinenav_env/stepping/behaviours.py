@@ -76,7 +76,7 @@ def behaviour_rates(
     assert code is not None and onset is not None
     elapsed = (state.steps.to(onset.dtype) * seconds)[:, None] - onset
     controller = ThrustController(vessel, seconds, time_scale=length / pace)
-    rates = _steered_rates(state, scenario, controller, code, elapsed, pace)
+    rates = continuous_rates(_steered_commands(state, scenario, controller, code, elapsed, pace), vessel)
     is_lost = torch.stack((code == LOSE_LEFT, code == LOSE_RIGHT), -1)
     failing = torch.where(is_lost, -state.thrust / seconds, 0.0)
     rates = torch.where(is_lost.any(-1, keepdim=True), failing, rates)
@@ -84,10 +84,10 @@ def behaviour_rates(
     return torch.where(acts[..., None], rates, 0.0)
 
 
-def _steered_rates(
+def _steered_commands(
     state: State, scenario: Scenario, controller: ThrustController, code: Tensor, elapsed: Tensor, pace: float
 ) -> Tensor:
-    """Return the thrust rates [E, R, 2] (N/s) of behaviours that steer, ``elapsed`` [E, R] seconds after onset."""
+    """Return the commands [E, R, 2] in [-1, 1] of behaviours that steer, ``elapsed`` [E, R] seconds after onset."""
     own = own_state(state, scenario.goal)
     first_speed = torch.linalg.vector_norm(scenario.velocity[..., :2], dim=-1)
     speed = torch.where(first_speed > 0.0, first_speed, SPEED * pace)
@@ -99,4 +99,4 @@ def _steered_rates(
     direction = torch.where((turns | (code == SPEED_UP))[..., None], on_course, to_the_goal(own, 1.0))
     commands = controller(own, speed[..., None] * direction)
     is_fast = (code == STOP) & (own[..., 2] > SLOW * pace)
-    return continuous_rates(torch.where(is_fast[..., None], -1.0, commands), controller.vessel)
+    return torch.where(is_fast[..., None], -1.0, commands)

@@ -22,7 +22,6 @@ from train_RL_agents.sizing.profiles import (
     planned,
     profile_sizes,
 )
-from train_RL_agents.utils.shipped import shipped
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 GIB = 2**30
@@ -122,9 +121,11 @@ def test_auto_leaves_the_recipe_if_any_of_it_was_stated(gpu, agent):
     assert trainer == replace(config.trainer, **own)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", shipped("configs"))
-def test_auto_sizes_every_shipped_configuration(gpu, name):
+@pytest.mark.parametrize(
+    "name",
+    ["dqn", "sac", "ddpg_sea", "iqn_defensive", "ppo", "a2c_sea", "faithful/rainbow", "environments/lunar_lander_dqn"],
+)
+def test_auto_sizes_shipped_configurations(gpu, name):
     """The largest sizes may contradict other settings, such as the steps before learning starts."""
     gpu(80)
     config, stated = load_config(Path(name)), stated_keys(Path(name))
