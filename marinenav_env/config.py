@@ -308,7 +308,7 @@ class ColregsConfig:
 
 @dataclass(frozen=True)
 class ScenarioConfig:
-    """Sampling of scenarios: map, distances, currents and obstacles."""
+    """Sampling of scenarios, with map, distances, currents and obstacles."""
 
     width: Positive = 55.0
     """Map size along x (m)."""
@@ -415,7 +415,7 @@ class WorldConfig:
     colregs: ColregsConfig = field(default_factory=ColregsConfig)
     """Zones of the rules of the sea (COLREGs)."""
     scenario: ScenarioConfig = field(default_factory=ScenarioConfig)
-    """Sampling of scenarios: map, distances, currents and obstacles."""
+    """Sampling of scenarios, with map, distances, currents and obstacles."""
     weather: WeatherConfig = field(default_factory=WeatherConfig)
     """Wind, waves, delayed commands and missed detections."""
 
