@@ -272,6 +272,7 @@ def test_an_index_may_be_of_any_integer_type(kind):
     env.step(kind(7))
 
 
+@pytest.mark.heavy
 def test_others_with_one_thruster_do_not_go_straight():
     settings = {"scenarios": Curriculum((Level(2, 0, 0, 5.0),), pool_size=8, refresh_size=8)}
     with pytest.raises(ConfigError, match="others='straight': must be a policy, or idle, for vessels with a rudder"):

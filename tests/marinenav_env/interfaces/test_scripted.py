@@ -16,6 +16,7 @@ def make_env(continuous=True):
     return MarineNavEnv(WorldConfig(max_steps=200), 8, scenarios=alone, continuous=continuous, seed=0)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("boat", ["otter", "roboboat", "wamv"])
 def test_straight_arrives_with_boats(boat):
     world = scaled_world(boat, max_steps=200)
