@@ -341,6 +341,11 @@ class ScenarioConfig:
     """Largest number of draws for the robots, for the cores and for the obstacles of a scenario; increased
     automatically for levels where most scenarios would need more."""
 
+    @property
+    def time_scale(self) -> float:
+        """Return the factor on times: that of lengths over that of speeds (1)."""
+        return self.scale / self.speed_scale
+
     def __post_init__(self) -> None:
         section = "world.scenario"
         check_fields(self, section)
@@ -405,7 +410,7 @@ class WorldConfig:
     max_steps: Annotated[int, at_least(1), at_most(1_000_000)] = 1000
     """Control steps after which an episode is truncated."""
     ends_at_first_collision: bool = False
-    """Whether the first collision of any robot ends the episode, as in evaluation."""
+    """True if the first collision of any robot ends the episode, as in evaluation."""
     vessel: VesselConfig = field(default_factory=VesselConfig)
     """Hull, thrusters and hydrodynamics of the vessels."""
     sensor: SensorConfig = field(default_factory=SensorConfig)

@@ -36,7 +36,7 @@ class Level:
     min_start_goal_dis: NonNegative = 40.0
     """Smallest distance between a robot's start and its goal (m)."""
     encounter: bool = False
-    """Whether the courses of all robots (at most 6) meet at the centre of the map. Robots start 15 to 25 m from it, or
+    """True if the courses of all robots (at most 6) meet at the centre of the map. Robots start 15 to 25 m from it, or
     farther where clear_r requires it on nearly parallel courses, even outside of a small map."""
     map_size: NonNegative = 0.0
     """Side of the square map (m); 0: the map of the world."""
@@ -54,10 +54,10 @@ class Level:
     separation: Annotated[float, at_least(0.0), at_most(1.5)] = 0.0
     """Least difference between the courses in an encounter (rad), if a draw reaches it; 0: 20 degrees."""
     slow_vessel: bool = False
-    """Whether the second robot of an encounter with traffic or unruly robots is a slow vessel, controlled by actions,
+    """True if the second robot of an encounter with traffic or unruly robots is a slow vessel, controlled by actions,
     that the first overtakes: 0.4 of the speed, 0.12 of the thrust ahead, on nearly the same course."""
     overtaken: bool = False
-    """Whether the first robot of an encounter is a slow vessel that the second approaches from behind and does not
+    """True if the first robot of an encounter is a slow vessel that the second approaches from behind and does not
     avoid: the second keeps course and speed, or misbehaves. All robots start in motion."""
     speed_spread: Annotated[float, at_least(0.0), at_most(0.9)] = 0.3
     """Largest variation of the speeds of vessels that start in motion, as a share of the usual speed (1)."""

@@ -10,12 +10,15 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from torch import Tensor
+
 from marinenav_env.config import ActuatorConfig, PerRobot, VesselConfig, WorldConfig
 from marinenav_env.levels import Level
 from marinenav_env.support.files import read_json
 from marinenav_env.support.validation import ConfigError, is_number, is_text, require
 
 AnyLevel = TypeVar("AnyLevel", bound=Level)
+Speed = TypeVar("Speed", float, Tensor)
 
 FORMAT, VERSION = "marinenav vessel", 1
 PUBLISHED = "published"
@@ -278,7 +281,8 @@ def _check_actuators(k: dict[str, Any]) -> None:
 # Sizes and speeds -------------------------------------------------------------------------------
 
 
-def _of_robot(value: Any, robot: int) -> Any:
+def of_robot(value: Any, robot: int) -> Any:
+    """Return the value for a robot of a setting that may be a tuple, whose last value counts for all further robots."""
     return value[min(robot, len(value) - 1)] if isinstance(value, tuple) else value
 
 
@@ -287,7 +291,7 @@ def _robots(vessel: VesselConfig) -> list[dict[str, Any]]:
     settings = _flat(vessel)
     values = [settings[name] for name in (*_REQUIRED, *_DAMPING, "xDotU", "yDotV", "nDotR", "yDotR", "nDotV")]
     count = max(len(value) if isinstance(value, tuple) else 1 for value in values)
-    return [{name: _of_robot(value, robot) for name, value in settings.items()} for robot in range(count)]
+    return [{name: of_robot(value, robot) for name, value in settings.items()} for robot in range(count)]
 
 
 def top_speed(vessel: VesselConfig, robot: int | None = None) -> float:
@@ -301,12 +305,18 @@ def num_thrusters(steering: str) -> int:
     return 2 if steering == "thrusters" else 1
 
 
-def holding_thrust(vessel: VesselConfig, speed: float, robot: int = 0) -> float:
-    """Return the thrust of each thruster (N) with which a robot keeps a forward speed (m/s) in still water."""
+def holding_setpoints(vessel: VesselConfig, speed: Speed, robot: int = 0) -> tuple[Speed, Speed]:
+    """Return the setpoints with which a robot keeps a forward speed (m/s) in still water.
+
+    Returns:
+        Left and right thrust (N); with a single thruster its thrust, and 0 for its angle.
+    """
     linear, quadratic, cubic, steering = (
-        _of_robot(value, robot) for value in (vessel.xU, vessel.xUU, vessel.xUUU, vessel.actuators.steering)
+        of_robot(value, robot) for value in (vessel.xU, vessel.xUU, vessel.xUUU, vessel.actuators.steering)
     )
-    return float(-(linear + (quadratic + cubic * speed) * speed) / num_thrusters(steering) * speed)
+    thrusters = num_thrusters(steering)
+    thrust = -(linear + (quadratic + cubic * speed) * speed) / thrusters * speed
+    return thrust, thrust if thrusters == 2 else 0.0 * thrust
 
 
 def _top_speed(k: Mapping[str, Any]) -> float:
@@ -382,7 +392,7 @@ def complete_vessel(settings: Mapping[str, Any]) -> dict[str, Any]:
     sizes = vessel.length, vessel.width
     counts = [len(size) for size in sizes if isinstance(size, tuple)]
     radii = [
-        _rounded(0.5 * math.hypot(*(_of_robot(size, robot) for size in sizes)), 4)
+        _rounded(0.5 * math.hypot(*(of_robot(size, robot) for size in sizes)), 4)
         for robot in range(min(counts, default=1))
     ]
     radius = tuple(radii) if counts else radii[0]

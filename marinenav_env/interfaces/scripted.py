@@ -30,7 +30,7 @@ def straight(self_state: Tensor, env: MarineNavEnv) -> Tensor:
     seconds, scale = env.config.dt * env.config.substeps, env.config.scenario
     vessel, extras = env.constants.vessel, env.constants.extras
     vessel = vessel if extras is None else vessel.replace(width=extras.spacing)
-    controller = ThrustController(vessel, seconds, time_scale=scale.scale / scale.speed_scale)
+    controller = ThrustController(vessel, seconds, time_scale=scale.time_scale)
     return controller(self_state, to_the_goal(self_state, SPEED * scale.speed_scale))
 
 

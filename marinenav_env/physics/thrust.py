@@ -69,8 +69,7 @@ class ThrustController:
         is_shared = not isinstance(spacing, tuple)
         require(is_shared, "world.vessel.actuators.spacing", spacing, "one number for all robots of a baseline")
         vessel = replace(world.vessel, width=spacing) if spacing else world.vessel
-        time_scale = world.scenario.scale / world.scenario.speed_scale
-        return cls(vessel, world.dt * world.substeps, time_scale=time_scale)
+        return cls(vessel, world.dt * world.substeps, time_scale=world.scenario.time_scale)
 
     def __call__(self, own: Tensor, wanted: Tensor) -> Tensor:
         """Return the commands that bring the vessels to a desired velocity.

@@ -111,7 +111,7 @@ class EncounterSampler:
         course = draw_courses(present, draws, separation)
         scale, usual_speed = self.config.scale, SPEED * self.config.speed_scale
         near, far = (scale * distance for distance in ENCOUNTER_DISTANCE)
-        offset, longest = scale * ENCOUNTER_OFFSET, LONGEST * scale / self.config.speed_scale
+        offset, longest = scale * ENCOUNTER_OFFSET, LONGEST * self.config.time_scale
         before, beyond = near + (far - near) * draws.uniform(REACH, (2,), (1,))
         # Robots on nearly parallel courses start farther from the centre, so that their starts keep apart.
         chord = 2.0 * torch.sin(0.5 * smallest_angle(course, present))[:, None]
@@ -202,7 +202,7 @@ class EncounterSampler:
         count = self._num_behaviours[level][:, None]
         index = (choice * count).to(torch.int64).minimum(count - 1)
         behaviour = torch.where(unruly, self._behaviours[level].gather(-1, index), 0)
-        low, high = (limit * self.config.scale / self.config.speed_scale for limit in ONSET)
+        low, high = (limit * self.config.time_scale for limit in ONSET)
         onset = torch.where(unruly, (time - between(lead, (low, high))).clamp_min(0.0), 0.0)
         return scripted | unruly, behaviour, onset
 

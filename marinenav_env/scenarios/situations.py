@@ -24,10 +24,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from marinenav_env.config import VesselConfig, WorldConfig
+from marinenav_env.config import ScenarioConfig, VesselConfig, WorldConfig
 from marinenav_env.scenarios.scenario_file import FARTHEST, Episode, map_per_robot
 from marinenav_env.support.validation import ConfigError
-from marinenav_env.vessels import holding_thrust, num_thrusters, top_speed
+from marinenav_env.vessels import holding_setpoints, of_robot, top_speed
 
 SPEED, FASTEST = 2.0, 0.9
 """Speed of the own vessel (m/s), and largest share of its top speed at which a vessel may sail; like the numbers below,
@@ -147,7 +147,7 @@ def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
     times = [time for other in others if (time := meeting_time(own, other)) is not None]
     if not times:
         return max(apart, clear), speeds
-    earliest, latest = (limit * length / pace for limit in TIMES)
+    earliest, latest = (limit * world.scenario.time_scale for limit in TIMES)
     lengths = max(min(apart, latest * speeds / max(times)), earliest * speeds / min(times), clear)
     # Midway between two control steps, so that no two vessels are at one point when collisions are detected.
     step = world.dt * world.substeps
@@ -180,20 +180,19 @@ def to_scale(situation: Situation, world: WorldConfig) -> Situation:
     return Situation(situation.name, tuple(ships), obstacles, to_scale=True)
 
 
-def _with_goals(ships: Sequence[Ship], length: float, pace: float) -> list[Ship]:
+def _with_goals(ships: Sequence[Ship], scale: ScenarioConfig) -> list[Ship]:
     """Return scaled ships with goals: the stated one, else the end of the track, else beyond the closest approach.
 
     Args:
         ships: the ships.
-        length: scale of the world's lengths.
-        pace: scale of its speeds.
+        scale: settings with the scale of the world.
     """
     own, *others = ships
     times = [meeting_time(own, other) for other in others]
-    last = max((time for time in times if time is not None), default=TIMES[0] * length / pace)
+    last = max((time for time in times if time is not None), default=TIMES[0] * scale.time_scale)
     with_goals = []
     for ship, time in zip(ships, [last, *times], strict=True):
-        reach = ship.speed * (last if time is None else time) + RUN * length
+        reach = ship.speed * (last if time is None else time) + RUN * scale.scale
         (north, east), course = ship.position, ship.course
         ahead = (north + reach * math.cos(course), east + reach * math.sin(course))
         goal = ship.goal or (ship.track[-1][1:3] if ship.track else ahead)
@@ -212,14 +211,13 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
         ConfigError: if two ships start at the same place, or distances differ too much to be scaled.
     """
     scaled = to_scale(situation, world)
-    length, pace = world.scenario.scale, world.scenario.speed_scale
-    ships, obstacles = _with_goals(scaled.ships, length, pace), scaled.obstacles
+    ships, obstacles = _with_goals(scaled.ships, world.scenario), scaled.obstacles
     points = [point for ship in ships for point in (ship.position, ship.goal or ship.position)]
     corners = [*points, *((n - r, e - r) for n, e, r in obstacles), *((n + r, e + r) for n, e, r in obstacles)]
     if not all(abs(value) <= FARTHEST for corner in corners for value in corner):
         raise ConfigError(f"{situation.name}: the map must be at most {FARTHEST:g} m wide, scaled to these vessels")
     low, high = ([fit(axis) for axis in zip(*corners, strict=True)] for fit in (min, max))
-    margin = MARGIN * length
+    margin = MARGIN * world.scenario.scale
     shift, size = [margin - value for value in low], [b - a + 2.0 * margin for a, b in zip(low, high, strict=True)]
     if situation.to_scale:
         shift, size = [0.0, 0.0], [max(high[0], world.scenario.width), max(high[1], world.scenario.height)]
@@ -232,7 +230,7 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
     thrust = [_setpoints(world.vessel, ship.speed, robot) for robot, ship in enumerate(ships)]
     world = replace(world, scenario=replace(world.scenario, width=size[0], height=size[1]))
     if not situation.to_scale:
-        world = replace(world, vessel=_with_slow_thrusters(world.vessel, ships, SLOWEST * pace))
+        world = replace(world, vessel=_with_slow_thrusters(world.vessel, ships, SLOWEST * world.scenario.speed_scale))
     return Episode(
         start=[moved(ship.position) for ship in ships],
         goal=[moved(ship.goal or ship.position) for ship in ships],
@@ -247,17 +245,10 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
 
 
 def _setpoints(vessel: VesselConfig, speed: float, robot: int) -> list[float]:
-    """Return the two setpoints (N) with which a robot keeps a speed, within the limits of its thrusters.
-
-    The second setpoint of a vessel with one thruster is that of its angle.
-    """
-    low, high = (
-        value[robot] if isinstance(value, tuple) else value for value in (vessel.min_thrust, vessel.max_thrust)
-    )
-    kinds = vessel.actuators.steering
-    steering = kinds if isinstance(kinds, str) else kinds[robot]
-    thrust = min(max(holding_thrust(vessel, speed, robot), low), high)
-    return [thrust, thrust if num_thrusters(steering) == 2 else 0.0]
+    """Return the two setpoints (N) with which a robot keeps a speed, within the limits of its thrusters."""
+    low, high = (of_robot(value, robot) for value in (vessel.min_thrust, vessel.max_thrust))
+    left, right = holding_setpoints(vessel, speed, robot)
+    return [min(max(left, low), high), min(max(right, low), high)]
 
 
 def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: float) -> VesselConfig:
@@ -270,7 +261,7 @@ def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: f
     """
     base = vessel.max_thrust if isinstance(vessel.max_thrust, tuple) else (vessel.max_thrust,) * len(ships)
     limits = [
-        min(limit, holding_thrust(vessel, RESERVE * max(ship.speed, slowest), robot))
+        min(limit, holding_setpoints(vessel, RESERVE * max(ship.speed, slowest), robot)[0])
         if ship.speed < 0.99 * ships[0].speed
         else limit
         for robot, (limit, ship) in enumerate(zip(base, ships, strict=True))

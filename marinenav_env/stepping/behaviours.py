@@ -57,7 +57,7 @@ def require_thrusters(scenario: Scenario, extras: Extras | None) -> None:
 
 
 def behaviour_rates(
-    state: State, scenario: Scenario, vessel: Vessel, seconds: float, length: float = 1.0, pace: float = 1.0
+    state: State, scenario: Scenario, vessel: Vessel, seconds: float, time_scale: float = 1.0, pace: float = 1.0
 ) -> Tensor:
     """Return the thrust rates of robots that follow the behaviours of their scenario.
 
@@ -66,7 +66,7 @@ def behaviour_rates(
         scenario: scenarios with behaviours and onsets, batch [E].
         vessel: vessel parameters, batch [E or 1].
         seconds: length of a control step (s).
-        length: scale of the world's lengths; 1 for published vessels.
+        time_scale: scale of the world's times; 1 for published vessels.
         pace: scale of its speeds.
 
     Returns:
@@ -75,7 +75,7 @@ def behaviour_rates(
     code, onset = scenario.behaviour, scenario.onset
     assert code is not None and onset is not None
     elapsed = (state.steps.to(onset.dtype) * seconds)[:, None] - onset
-    controller = ThrustController(vessel, seconds, time_scale=length / pace)
+    controller = ThrustController(vessel, seconds, time_scale=time_scale)
     rates = continuous_rates(_steered_commands(state, scenario, controller, code, elapsed, pace), vessel)
     is_lost = torch.stack((code == LOSE_LEFT, code == LOSE_RIGHT), -1)
     failing = torch.where(is_lost, -state.thrust / seconds, 0.0)

@@ -38,7 +38,7 @@ class ActorCriticConfig(AgentConfig):
     """Distribution of the actions: categorical over the thrust pairs; normal, squashed into (-1, 1); or normal, clipped
     to [-1, 1]."""
     state_dependent_std: bool = False
-    """Whether the standard deviation of normal actions is an output of the network instead of a parameter."""
+    """True if the standard deviation of normal actions is an output of the network instead of a parameter."""
     log_std: Annotated[float, at_least(-10.0), at_most(2.0)] = -0.5
     """Initial log standard deviation of normal actions."""
     critic: Literal["own", "fleet"] = "own"

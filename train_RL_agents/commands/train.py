@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from train_RL_agents.experiments.run import Run
 
 OWN_HELP = True
-"""Whether the command prints its own help, which also lists the settings."""
+"""True, because the command prints its own help, which also lists the settings."""
 TAKES_OVERRIDES = True
 OWN_THREADS = True
-"""Whether the command has its own ``--threads``, because threads are a setting of the runs."""
+"""True, because the command has its own ``--threads``: threads are a setting of the runs."""
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _SHORTHANDS = {
     "agent": "agent_type",

@@ -22,6 +22,7 @@ from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.rules.duties import SLOWS, TURNS
 from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.state import Scenario
+from marinenav_env.vessels import holding_setpoints
 from train_RL_agents.evaluation.recording import Recording, present
 
 CENTRE, RUN = 27.5, 20.0
@@ -43,7 +44,7 @@ class Encounter:
     distance: tuple[float, float]
     """Initial distances to the meeting point, own and other (m)."""
     gives_way: tuple[bool, bool]
-    """Whether each vessel has to give way, own and other."""
+    """True for each vessel, own and other, that has to give way."""
     other_thrust: float | None = None
     """Largest thrust per side of the other vessel (N); None: that of the own one."""
 
@@ -125,20 +126,12 @@ def in_motion(
         vessel: vessel parameters, which determine the thrust.
     """
     episodes, robots = mask.shape
-    linear, quadratic, cubic = (
-        torch.atleast_1d(torch.tensor(value, dtype=speed.dtype))[:robots]
-        for value in (vessel.xU, vessel.xUU, vessel.xUUU)
-    )
-    drag = -(linear + quadratic * speed) * speed - cubic * speed**3
-    kinds = vessel.actuators.steering
-    kinds = (kinds,) * robots if isinstance(kinds, str) else kinds[:robots]
-    # A steered vessel has one thruster; its right setpoint is an angle.
-    shares = torch.tensor([[0.5, 0.5] if kind == "thrusters" else [1.0, 0.0] for kind in kinds], dtype=speed.dtype)
     scenarios = blank_scenarios(episodes, robots, 0, 0, speed.device, speed.dtype)
     scenarios.goal, scenarios.start, scenarios.heading, scenarios.robot_mask = goal, start, heading, mask
     yaw_rate = torch.zeros_like(speed)
     scenarios.velocity = torch.stack((speed * heading.cos(), speed * heading.sin(), yaw_rate), -1)
-    scenarios.thrust = shares * drag[..., None]
+    setpoints = [holding_setpoints(vessel, column, robot) for robot, column in enumerate(speed.unbind(1))]
+    scenarios.thrust = torch.stack([torch.stack(pair, -1) for pair in setpoints], 1)
     return scenarios
 
 

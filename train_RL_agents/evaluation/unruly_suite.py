@@ -118,9 +118,8 @@ def _with_behaviour(
     codes = torch.tensor([BEHAVIOURS.index(name) for name in names])
     turn = torch.arange(len(present))[:, None] + torch.arange(present.shape[-1])
     speed = scenarios.velocity[:, :1, :2].norm(dim=-1)
-    length, pace = world.scenario.scale, world.scenario.speed_scale
-    time = (scenarios.start[:, :1] - 0.5 * length * SIDE).norm(dim=-1) / speed
-    low, high = (limit * length / pace for limit in ONSET)
+    time = (scenarios.start[:, :1] - 0.5 * world.scenario.scale * SIDE).norm(dim=-1) / speed
+    low, high = (limit * world.scenario.time_scale for limit in ONSET)
     onset = (time - (low + (high - low) * lead)).clamp_min(0.0)
     behaving.scripted = is_other
     behaving.behaviour = torch.where(is_other, codes[turn % len(codes)], 0)

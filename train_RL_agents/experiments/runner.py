@@ -79,7 +79,7 @@ class Runner:
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
         self._bars, self._quiet, self._trace = Bars(quiet, bar), quiet, trace
         self._passed_on = self.stopped = False
-        """Whether a user signal was passed on, and whether a signal asked to stop."""
+        """True after a user signal was passed on, and true after a signal asked to stop."""
         self.status: dict[str, int] = {}
         """Exit status of the runs without an ``on_end`` that have ended, by name."""
         self.failures: list[str] = []

@@ -186,7 +186,7 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
         world.vessel,
     )
     low, high = ONSET
-    onset = (time - (low + (high - low) * unit[..., LEAD])).clamp_min(0.0) * (length / pace)
+    onset = (time - (low + (high - low) * unit[..., LEAD])).clamp_min(0.0) * world.scenario.time_scale
     onset = torch.where(torch.isin(encounters.behaviour, INSTANT), 0.0, onset)
     scenarios.level = torch.zeros_like(encounters.others)
     scenarios.scripted = torch.nn.functional.pad(present, (1, 0))

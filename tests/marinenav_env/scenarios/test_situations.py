@@ -20,7 +20,7 @@ from marinenav_env.scenarios.situations import (
     similarity,
     situation_of,
 )
-from marinenav_env.vessels import holding_thrust, scaled_world, top_speed, vessel_files
+from marinenav_env.vessels import holding_setpoints, scaled_world, top_speed, vessel_files
 
 WORLD = WorldConfig()
 ALL = [*packaged("dnv"), *packaged("imazu_ntnu")]
@@ -99,11 +99,11 @@ def test_thrust_keeps_the_speed_and_slow_vessels_have_weak_thrusters(situation):
 
 def test_top_speed_is_that_of_the_largest_thrust():
     vessel = VesselConfig()
-    assert holding_thrust(vessel, top_speed(vessel)) == pytest.approx(1000.0)
+    assert holding_setpoints(vessel, top_speed(vessel)) == pytest.approx((1000.0, 1000.0))
     assert top_speed(replace(vessel, xUU=0.0)) == pytest.approx(20.0)
     cubic = replace(vessel, xUUU=-2.0, max_thrust=(1000.0, 1500.0))
     for robot in range(2):
-        assert holding_thrust(cubic, top_speed(cubic, robot), robot) == pytest.approx(cubic.max_thrust[robot])
+        assert holding_setpoints(cubic, top_speed(cubic, robot), robot)[0] == pytest.approx(cubic.max_thrust[robot])
 
 
 @pytest.mark.heavy
