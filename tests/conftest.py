@@ -31,6 +31,7 @@ HEAVY = (
     "marinenav_env/scenarios/test_complete.py",
     "marinenav_env/scenarios/test_reset.py",
     "marinenav_env/scenarios/test_scenario.py",
+    "marinenav_env/stepping/test_tracing.py",
     "marinenav_env/test_env.py",
     "marinenav_env/test_env_captured.py",
     "marinenav_env/test_env_resets.py",

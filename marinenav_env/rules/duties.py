@@ -27,7 +27,7 @@ from marinenav_env.rules.roles import (
     pairs,
     roles,
 )
-from marinenav_env.runtime.layout import env_first, env_last
+from marinenav_env.runtime.layout import env_last, stack_last
 from marinenav_env.state import Parameters, Scenario, State
 
 TURNS, SLOWS = math.radians(15.0), 0.3
@@ -118,7 +118,7 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
     nearest = torch.where(present, started.nearest.minimum(seen.distance), started.nearest)
     free = started.free.maximum(freed.to(speed.dtype))
     started = started._replace(nearest=nearest, aspect=aspect, free=free)
-    return env_first(torch.stack(_judged(started, seen, present, own, speed, crosses)))
+    return stack_last(_judged(started, seen, present, own, speed, crosses))
 
 
 def _judged(known: DutyState, seen: Pairs, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor) -> DutyState:

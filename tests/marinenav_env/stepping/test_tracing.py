@@ -1,0 +1,47 @@
+"""The step of the world traced into one graph by the installed torch, of which each version refuses other Python.
+
+A step that cannot be traced is computed without generated code, which costs a factor of three and fails no other test.
+Nothing is generated here: the graph is run as it is.
+"""
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from marinenav_env import Curriculum, MarineNavEnv
+from marinenav_env.config import MODERATE, RewardConfig, SensorConfig, WorldConfig
+from marinenav_env.levels import NAMED_LEVELS, Level
+from marinenav_env.scenarios.reset import NewEpisodes
+from marinenav_env.state import WorldState
+from marinenav_env.vessels import scaled_world
+
+PENALTIES = {field.name: -1.0 for field in fields(RewardConfig) if field.name.endswith("_penalty")}
+WORLDS = {
+    "published": (WorldConfig(), (Level(3, 1, 1, 30.0),)),
+    "every reward, behaviours, weather, a scan": (
+        WorldConfig(
+            reward=RewardConfig(**PENALTIES, passing_distance=11.0, passing_margin=3.0),
+            sensor=SensorConfig(max_objects=4, scan_beams=8),
+            weather=MODERATE,
+        ),
+        (
+            replace(NAMED_LEVELS["unruly"], num_robots=3, time_spread=1.0, vessel_spread=2.0, thruster_fault=0.1),
+            replace(NAMED_LEVELS["currents"], num_robots=3),
+        ),
+    ),
+    "a boat with actuators": (scaled_world("otter"), (Level(3, 0, 1, 3.0),)),
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_step_is_traced_into_one_graph(name: str) -> None:
+    """A step with the start of new episodes, as a graph, returns what the step itself returns."""
+    config, levels = WORLDS[name]
+    env = MarineNavEnv(config, 4, scenarios=Curriculum(levels=levels, pool_size=8, refresh_size=8), seed=0)
+    starts = NewEpisodes(WorldState(env.reset_pool.states, env.constants), torch.arange(4))
+    given = env.world_state, torch.ones(4, 3, 2), env.next_source(), starts
+    torch.compiler.reset()
+    traced = torch.compile(env.world.step, backend="eager", fullgraph=True, dynamic=False)
+    found, expected = (step(*given).world.now.to_tensordict() for step in (traced, env.world.step))
+    torch.testing.assert_close(found, expected, rtol=0.0, atol=0.0, equal_nan=True)
