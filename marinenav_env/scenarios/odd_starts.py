@@ -24,9 +24,10 @@ def odd_starts(episode: Episode) -> Counter[str]:
     centre of the map, the episode counts as an encounter, whose vessels may start and end off a small map.
     """
     start, goal, obstacles = episode.start, episode.goal, episode.obstacles
-    hull_radius, area = episode.world.vessel.radius, (episode.world.scenario.width, episode.world.scenario.height)
+    hull_radius, scenario = episode.world.vessel.radius, episode.world.scenario
+    area = (scenario.width, scenario.height)
     radius = hull_radius if isinstance(hull_radius, tuple) else (hull_radius,) * len(start)
-    met = _is_encounter(start, goal, area)
+    met = _is_encounter(start, goal, area, scenario.scale * ENCOUNTER_OFFSET)
 
     def checks(number: int) -> dict[str, bool]:
         hull, begin, end = radius[number], start[number], goal[number]
@@ -47,11 +48,13 @@ def _is_off(point: Sequence[float], area: tuple[float, float]) -> bool:
     return not all(0.0 <= place <= side for place, side in zip(point, area, strict=True))
 
 
-def _is_encounter(start: Points, goal: Points, area: tuple[float, float]) -> bool:
-    """Return whether all lines from start to goal cross the centre of the map as in an encounter."""
+def _is_encounter(start: Points, goal: Points, area: tuple[float, float], offset: float) -> bool:
+    """Return whether all lines from start to goal cross the centre of the map as in an encounter.
+
+    Starts and goals deviate from such lines by up to ``offset`` (m) along either axis.
+    """
     centre_x, centre_y = 0.5 * area[0], 0.5 * area[1]
-    # Starts and goals deviate by up to the offset along either axis.
-    farthest = 1.01 * math.sqrt(2.0) * ENCOUNTER_OFFSET
+    farthest = 1.01 * math.sqrt(2.0) * offset
     for (x, y), (goal_x, goal_y) in zip(start, goal, strict=True):
         dx, dy = goal_x - x, goal_y - y
         share = (dx * (centre_x - x) + dy * (centre_y - y)) / ((dx * dx + dy * dy) or 1.0)

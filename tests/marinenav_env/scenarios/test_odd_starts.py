@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from marinenav_env import ConfigError, Episode, Level, WorldConfig, read_scenarios, write_scenarios
-from marinenav_env.config import ScenarioConfig, VesselConfig
+from marinenav_env import ConfigError, Episode, Level, WorldConfig, read_scenarios, scaled_world, write_scenarios
+from marinenav_env.config import VesselConfig
 from marinenav_env.scenarios.odd_starts import (
     GOALS_OFF,
     IN_CONTACT,
@@ -27,6 +27,10 @@ POSE, GOAL = (10.0, 10.0, 0.0), (40.0, 45.0)
 def with_hulls(episode: Episode, *radius: float) -> Episode:
     vessel = VesselConfig(radius=radius, detect_radius=radius)
     return replace(episode, world=replace(episode.world, vessel=vessel))
+
+
+def in_world(episode: Episode, world: WorldConfig) -> Episode:
+    return replace(episode, world=world)
 
 
 CASES = {
@@ -56,6 +60,9 @@ CASES = {
         simple_episode([(-10.0, 28.0, 0.0), (32.0, 60.0, 0.0)], [(45, 27), (32, 5)]),
         {STARTS_OFF: 2},
     ),
+    "the same with a boat of a quarter of the length": (
+        in_world(simple_episode([(-1.0, 8.0, 0.0)], [(12.0, 8.0)]), scaled_world("cybership2")), {STARTS_OFF: 1}
+    ),
     "a way that ends before the centre": (
         simple_episode([(-10.0, 27.5, 0.0)], [(20.0, 27.5)]), {STARTS_OFF: 1}
     ),
@@ -69,14 +76,14 @@ def test_what_is_odd_is_counted_by_kind(name: str) -> None:
 
 
 @pytest.mark.heavy
-def test_encounters_that_are_drawn_are_not_odd() -> None:
+@pytest.mark.parametrize("config", [WorldConfig(), scaled_world("cybership2")], ids=["published", "cybership2"])
+def test_encounters_that_are_drawn_are_not_odd(config: WorldConfig) -> None:
     levels = (Level(4, 0, 0, 0.0, encounter=True), Level(6, 0, 0, 0.0, encounter=True, traffic=0.5))
-    config = WorldConfig()
     sampler = ScenarioSampler(config.scenario, levels, CPU, torch.float64)
     drawn = sampler.sample(torch.arange(200) % 2, torch.Generator().manual_seed(0))
     assert (drawn.start < 0.0).any()
     assert not any(map(odd_starts, episodes_of(drawn, config)))
-    wide = replace(config, scenario=ScenarioConfig(width=500.0))  # the centre is elsewhere
+    wide = replace(config, scenario=replace(config.scenario, width=5000.0))  # the centre is elsewhere
     assert any(odd_starts(each)[STARTS_OFF] for each in episodes_of(drawn, wide))
 
 
