@@ -145,6 +145,19 @@ def test_steps_and_resets_read_nothing_on_the_host(
     assert env.state.steps.max() < 7 and not torch.equal(env.state.pose, first)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_curriculum_goes_on_in_loops_of_step_and_reset(masked: bool) -> None:
+    """As TorchRL's own rollouts do, and environments that are part of a SerialEnv or a TransformedEnv."""
+    env = make("schedule")
+    td = env.reset()
+    for action in actions_of(env, 30):
+        td = env.step(td.set(ACTION, action))["next"]
+        done = td["done"]
+        if done.any():
+            td = env.reset(td.set("_reset", done) if masked else None)
+    assert (env.scenario.level == SCHEDULE.level_at(env.env_steps)).all()
+
+
 def test_the_curriculum_goes_by_env_steps() -> None:
     env = make("schedule")  # levels from 0, 40 and 80 env-steps, 4 environments
     td = env.reset()
