@@ -34,7 +34,7 @@ NonNegativePerRobot = Annotated[PerRobot, at_least(0.0)]
 FractionPerRobot = Annotated[PerRobot, at_least(0.0), at_most(1.0)]
 Steering = Literal["thrusters", "azimuth", "rudder"]
 STEERING: tuple[Steering, ...] = ("thrusters", "azimuth", "rudder")
-"""Kinds of steering; tensors hold the index of a kind in this tuple."""
+"""Types of steering; tensors contain an index into this tuple."""
 HULL_TERMS = ("xUUU", "yVVV", "nRRR", "nUV", "cross_flow", "cross_flow_length", "single_rotation")
 """Fields of VesselConfig with hull terms that the published vessel lacks; see physics.actuators."""
 
@@ -47,7 +47,7 @@ class ActuatorConfig:
     """
 
     steering: Steering | tuple[Steering, ...] = "thrusters"
-    """Kind of steering: two fixed thrusters (thrusters), one thruster that the right command turns (azimuth), or one
+    """Type of steering: two fixed thrusters (thrusters), one thruster that the right command turns (azimuth), or one
     thruster and a rudder that the right command turns (rudder)."""
     lag: NonNegativePerRobot = 0.0
     """Time constant of the shaft speeds (s)."""
@@ -74,7 +74,7 @@ class ActuatorConfig:
     angle_rate: PositivePerRobot = 20.0 * math.pi / 180.0
     """Largest rate at which the azimuth thruster or rudder turns (rad/s)."""
     rudder_lift: NonNegativePerRobot = 0.0
-    """Force normal to the rudder, per sine of its angle and per squared speed of the water at it (kg/m)."""
+    """Force normal to the rudder, per sine of its angle and per squared speed of the water at the rudder (kg/m)."""
     propeller_diameter: NonNegativePerRobot = 0.0
     """Diameter of the propeller whose slipstream reaches the rudder (m); 0: no slipstream."""
 
@@ -87,7 +87,7 @@ class VesselConfig:
     """Hull, thrusters and hydrodynamics (Fossen, Handbook of Marine Craft, ch. 6.5)."""
 
     name: str = "published"
-    """Name of the boat."""
+    """Name of the vessel; ``published`` for the vessel of the published world."""
     length: PositivePerRobot = 5.0
     """Hull length L (m)."""
     width: PositivePerRobot = 2.5
@@ -202,7 +202,8 @@ class SensorConfig:
     vel_std: NonNegativePerRobot = 0.05
     """Standard deviation of a measured velocity, per axis (m/s)."""
     r_mean_ratio: Annotated[PerRobot, at_least(0.0), at_most(1.0)] = 0.8
-    """Mean of a measured radius as a share of the true one; von Mises noise varies it by up to the rest (1)."""
+    """Mean of a measured radius as a share of the true one (1); von Mises noise varies the share by at most one minus
+    this mean."""
     r_kappa: Annotated[PerRobot, at_least(0.0), at_most(500.0)] = 1.0
     """Concentration of the von Mises noise of a measured radius (1)."""
     scan_beams: Annotated[int, at_least(0), at_most(1024)] = 0
@@ -232,7 +233,7 @@ class RewardConfig:
     timestep_penalty: float = -0.1
     """Reward of every step."""
     COLREGs_penalty: float = -0.1
-    """Weight of the turn angle phi (rad) that the rules of the sea (COLREGs) ask for."""
+    """Weight of the turn angle phi (rad) that the rules of the sea (COLREGs) require."""
     collision_penalty: float = -5.0
     """Reward of a collision."""
     goal_reward: float = 10.0
@@ -246,20 +247,20 @@ class RewardConfig:
     """Weight of a term from 0 to 1 for the rate of turns to port when vessels meet head-on or cross."""
     slowing_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of a term from 0 to 1 for slowing down without a turn to starboard when vessels meet head-on, since rule
-    14 asks for a turn."""
+    14 requires a turn."""
     steerage_speed: NonNegative = 0.0
     """Least speed ahead (m/s) that the give_way, port_turn and slowing penalties assume of vessels that meet head-on,
     since stopping does not replace the turn of rule 14."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of a term for going astern, which rises from 0 at rest to 1 at 0.5 m/s."""
     broken_duty_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Reward of a step in which a vessel breaks a duty of an encounter, nearly as evaluations judge it
+    """Reward of a step in which a vessel breaks a duty of an encounter, by nearly the same criteria as in evaluations
     (see rules.duties)."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of a term for moving across the line to the goal while a vessel detects nothing, which rises from 0 to 1
     at 1 m/s."""
     passing_distance: NonNegative = 0.0
-    """Passing distance that the give_way, stand_on, port_turn and slowing penalties ask for (m); 0: colregs.domain."""
+    """Passing distance that the give_way, stand_on, port_turn and slowing penalties require (m); 0: colregs.domain."""
     passing_margin: NonNegative = 0.0
     """Distance inside the passing distance over which one half of the give_way penalty rises (m); the other half rises
     over the whole passing distance. 0: all of the penalty rises over the whole passing distance."""
@@ -334,16 +335,16 @@ class ScenarioConfig:
     obs_r_range: Annotated[Range, at_least(0.0)] = (1.0, 1.0)
     """Range of the obstacle radius, drawn uniformly (m)."""
     scale: Positive = 1.0
-    """Factor on the lengths of encounters and of the levels of suites: ratio of the boat's length to 5 m (1)."""
+    """Factor on the lengths of encounters and of the levels of suites: ratio of the vessel's length to 5 m (1)."""
     speed_scale: Positive = 1.0
-    """Factor on the speeds of encounters: ratio of the boat's top speed to the published one (1)."""
+    """Factor on the speeds of encounters: ratio of the vessel's top speed to the published one (1)."""
     draws: Annotated[int, at_least(1), at_most(50_000)] = 500
     """Largest number of draws for the robots, for the cores and for the obstacles of a scenario; increased
     automatically for levels where most scenarios would need more."""
 
     @property
     def time_scale(self) -> float:
-        """Return the factor on times: that of lengths over that of speeds (1)."""
+        """Return the factor on times (1), which is the factor on lengths divided by the factor on speeds."""
         return self.scale / self.speed_scale
 
     def __post_init__(self) -> None:
@@ -361,9 +362,9 @@ MOST_DELAY = 4
 
 @dataclass(frozen=True)
 class WeatherConfig:
-    """Wind, waves, delayed commands and missed detections; none in the published world.
+    """Wind, waves, delayed commands and missed detections; the published world has none of them.
 
-    Directions are those that wind and waves move towards, clockwise from north. For the equations see
+    Directions are those towards which wind and waves move, clockwise from north. For the equations see
     marinenav_env.physics.weather.
     """
 
@@ -401,7 +402,7 @@ MODERATE = WeatherConfig(wind_speed=8.0, wave_height=0.4, delay=1, missed=0.1)
 
 @dataclass(frozen=True)
 class WorldConfig:
-    """Configuration of the whole world."""
+    """Configuration of a world: time step, episodes, vessels, sensors, reward, rules, scenarios and weather."""
 
     dt: Annotated[float, at_least(1e-4), at_most(1.0)] = 0.05
     """Length of a substep, in which the motion is integrated (s)."""

@@ -90,8 +90,8 @@ class MarineNavEnv(EnvBase):
         episode_statistics                [E, S]        if requested, see ``statistics``
 
     A robot that has ended (arrived or collided) is masked: its observation and reward are zero and
-    its action has no effect. A robot that the scenario lacks is masked, too; as in TorchRL's own
-    environments it is done (here terminated, never truncated) from the reset on. Only the mask says
+    its action has no effect. A robot that the scenario lacks is masked, too; as in environments
+    of TorchRL it is done (here terminated, never truncated) from the reset on. Only the mask says
     which robots are active. Robots that no action controls (``Scenario.scripted``) are masked and done
     with a reward of zero, but present: they observe, are observed and can be hit.
     ``maybe_reset`` resets environments whose episode is over, without reading device values on the host.
@@ -105,7 +105,7 @@ class MarineNavEnv(EnvBase):
 
     Args:
         config: configuration of the world; by default the published one. Episodes of a file or a
-            list override its vessels, sensors, rewards and time step, and its weather if they have their own.
+            list override its vessels, sensors, rewards and time step, and its weather unless theirs is the default.
         num_envs: number of environments E; by default the number of given scenarios, or 1 if they are drawn.
         scenarios: scenarios of the episodes. A Curriculum (None: the default one) or a user-defined sampler
             draws them during the run; those of a file, a list of episodes or tensors are used in order.
@@ -201,10 +201,10 @@ class MarineNavEnv(EnvBase):
 
     @contextmanager
     def _users_errors(self) -> Iterator[None]:
-        """Convert errors of user-defined sensors, rewards and samplers to ConfigErrors, and check these with a step.
+        """Convert errors of user-defined sensors, rewards and samplers to ConfigErrors, also those of a trial step.
 
         Raises:
-            ConfigError: when one of them fails or returns a wrong result.
+            ConfigError: when user-defined code fails or returns a wrong result.
         """
         parts = [*self.config.sensor.entries, self.config.reward.function]
         modules: list[str] = []
@@ -274,7 +274,7 @@ class MarineNavEnv(EnvBase):
         self.world.entries = with_thrusts(self.world.entries, base, spread)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the environment with any seed that ``as_seed`` accepts, like EnvBase.set_seed."""
+        """Seed the environment with any seed that ``as_seed`` accepts; return the next seed, like EnvBase.set_seed."""
         self.check_actions()
         next_seed: int | None = super().set_seed(None if seed is None else as_seed(seed), static_seed)
         return next_seed
@@ -307,7 +307,7 @@ class MarineNavEnv(EnvBase):
         )
 
     def _begin(self) -> WorldState:
-        """Return the state in which all environments start new episodes."""
+        """Rewind the reset pool and return the state in which all environments start new episodes."""
         self.reset_pool.rewind()
         episodes = self.new_episodes()
         self.reset_pool.advance(None)
@@ -347,7 +347,7 @@ class MarineNavEnv(EnvBase):
 
     @property
     def entries(self) -> dict[str, Entry]:
-        """Entries of an observation by name."""
+        """Descriptions of the observation entries by name."""
         return self.world.entries
 
     @property
@@ -415,7 +415,7 @@ class MarineNavEnv(EnvBase):
         return self._current_tensordict(result.outcome)
 
     def _action(self, tensordict: TensorDictBase) -> Tensor:
-        """Return the actions of a step after the checks that are possible before the step."""
+        """Return the actions in a tensordict, after the checks that are possible before the step."""
         action: Any = tensordict.get((GROUP, "action"), None)
         self._actions.before(action, controlled(self.world_state.now))
         return action
@@ -472,8 +472,8 @@ class MarineNavEnv(EnvBase):
             tensordict: tensordict with the actions; the step is written into it under ``next``.
 
         Returns:
-            The tensordict, and the input of the next step: the observation and flags, and whatever
-            else was in ``tensordict`` in addition to ``next``.
+            The tensordict, and the input of the next step: the observation and flags, and all other
+            entries of ``tensordict`` except ``next``.
         """
         if "next" in tensordict.keys() or "_step" in tensordict.keys():  # noqa: SIM118
             return super().step_and_maybe_reset(tensordict)  # a partial step
@@ -497,7 +497,7 @@ class MarineNavEnv(EnvBase):
     def make_step(
         self, world: WorldState, action: Tensor
     ) -> tuple[WorldState, tuple[Outcome, TensorDictBase, TensorDictBase]]:
-        """Make a step from a given state and start a new episode wherever it ends one; can be captured.
+        """Make a step from a given state and start a new episode wherever it ends one; CUDA graphs can capture this.
 
         The counters of noise and reset pool advance, but ``world_state`` does not change.
 
@@ -516,12 +516,14 @@ class MarineNavEnv(EnvBase):
         return result.world, (result.outcome, step, self.to_tensordict(result.world))
 
     def new_episodes(self) -> NewEpisodes:
-        """Return the reset states that the next episodes start from."""
+        """Return the reset pool, with the entries from which the next episodes start."""
         _, all_allowed = self._allowed or (None, None)
         return NewEpisodes(self._pool, self.reset_pool.next_index(), all_allowed)
 
     def no_episodes(self, noise: RandomSource) -> NewEpisodes:
-        """Return what ``new_episodes`` does, but for a step of the same compiled code in which no episode starts.
+        """Return NewEpisodes of the same structure as ``new_episodes``, for a step in which no episode starts.
+
+        The step then runs the same compiled code. With a kernel other than ``compiled``, episodes start nevertheless.
 
         Args:
             noise: random source of the noise of that step.
@@ -540,7 +542,7 @@ class MarineNavEnv(EnvBase):
         self.reset_pool.advance(over)
 
     def next_source(self) -> RandomSource:
-        """Return the random source of the noise of the next step; every call returns another one."""
+        """Return the random source of the noise of the next step, and advance to the step after it."""
         return self._noise.take()
 
     def _current_tensordict(self, outcome: Outcome | None = None) -> TensorDictBase:
@@ -570,7 +572,7 @@ class MarineNavEnv(EnvBase):
         outcome: Outcome | None,
         statistics: Tensor | None,
     ) -> TensorDictBase:
-        """Return entries and flags under TorchRL's keys, like ``to_tensordict``."""
+        """Return observation entries, flags and, with an outcome, rewards under TorchRL's keys."""
         observation: Any = TensorDict(dict(entries.items()), active.shape, self.device)
         if self.flat:
             observation = flattened(observation, self.entries)
@@ -579,10 +581,10 @@ class MarineNavEnv(EnvBase):
     # Pictures -----------------------------------------------------------------------------------
 
     def render(self, mode: str = "rgb_array", fps: float | None = FPS) -> NDArray[np.uint8] | None:
-        """Draw the first environment, with the tracks of its episode through the states at which this was called.
+        """Draw the first environment, with tracks through all states of the episode at which ``render`` was called.
 
         Args:
-            mode: ``rgb_array`` for pixels [height, width, 3], or ``human`` for a window.
+            mode: ``rgb_array`` to return pixels [height, width, 3], or ``human`` to show a window and return None.
             fps: frames per second of the window, kept by waiting; None: never wait, and skip frames
                 that come too fast.
 
@@ -629,15 +631,15 @@ class MarineNavEnv(EnvBase):
         Args:
             state: state from ``state_dict``.
             strict: False restores nothing. TorchRL's EnvCreator, and so ParallelEnv, passes it to
-                share statistics of transforms among workers, which must keep their own episodes.
+                share statistics of transforms among workers, which must keep different episodes.
             kwargs: ignored.
 
         Raises:
-            ConfigError: when the state is of another number of environments, robots or objects.
+            ConfigError: when the state does not fit, as for another number of environments, robots or objects.
         """
         if not strict:
             return
-        # Tensors returned earlier share memory with the current state, so a copy of it is written to.
+        # Tensors returned earlier share memory with the current state, so values are written to a copy of the state.
         now, parameters = self.world_state
         self.world_state = WorldState(now.clone(), parameters)
         try:

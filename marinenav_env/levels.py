@@ -36,8 +36,9 @@ class Level:
     min_start_goal_dis: NonNegative = 40.0
     """Smallest distance between a robot's start and its goal (m)."""
     encounter: bool = False
-    """True if the courses of all robots (at most 6) meet at the centre of the map. Robots start 15 to 25 m from it, or
-    farther where clear_r requires it on nearly parallel courses, even outside of a small map."""
+    """True if the courses of all robots (at most 6) meet at the centre of the map. Robots at rest start 15 to 25 m from
+    the centre, or farther where clear_r requires it on nearly parallel courses, even outside of a small map; robots in
+    motion start where they reach the centre at the same time (see time_spread)."""
     map_size: NonNegative = 0.0
     """Side of the square map (m); 0: the map of the world."""
     core_speed: NonNegative = 0.0
@@ -54,8 +55,8 @@ class Level:
     separation: Annotated[float, at_least(0.0), at_most(1.5)] = 0.0
     """Least difference between the courses in an encounter (rad), if a draw reaches it; 0: 20 degrees."""
     slow_vessel: bool = False
-    """True if the second robot of an encounter with traffic or unruly robots is a slow vessel, controlled by actions,
-    that the first overtakes: 0.4 of the speed, 0.12 of the thrust ahead, on nearly the same course."""
+    """True if the second robot of an encounter with traffic or unruly robots is a slow vessel (0.4 of the usual speed,
+    0.12 of the forward thrust), controlled by actions, that the first overtakes on nearly the same course."""
     overtaken: bool = False
     """True if the first robot of an encounter is a slow vessel that the second approaches from behind and does not
     avoid: the second keeps course and speed, or misbehaves. All robots start in motion."""
@@ -123,4 +124,4 @@ NAMED_LEVELS: dict[str, Level] = {
     "crowd": Level(10, 0, 6, 40.0, map_size=60.0),
 }
 """Levels by name, on which other levels are based with ``like``: published ones, encounters, vortices, and a crowd on
-a map of its own."""
+a larger map."""

@@ -12,13 +12,13 @@ from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
 from marinenav_env.sensing.entries import Entry
 
 GROUP = "robots"
-"""Name of the group of agents."""
+"""Key of the group of agents, which contains all robots."""
 STATISTICS = "episode_statistics"
-"""Key of the statistics of an episode."""
+"""Key of the statistics of episodes, [E, S]; see rules.episode_statistics."""
 
 
 class Specs(NamedTuple):
-    """TorchRL specs of all keys of MarineNavEnv, by kind."""
+    """TorchRL specs of the observation, action, reward and done keys of MarineNavEnv."""
 
     observation: Composite
     action: Composite
@@ -36,11 +36,11 @@ def make_specs(
     statistics: int = 0,
     action_size: int = 2,
 ) -> Specs:
-    """Return the specs for E environments and R robots.
+    """Return the TorchRL specs of a MarineNavEnv with E environments and R robots.
 
     Args:
         shape: number of environments E and number of robots R.
-        entries: entries of the observation by name.
+        entries: descriptions of the observation entries by name.
         flat: whether observations are one vector per robot.
         pairs: number of thrust-change pairs that discrete actions choose from; None: continuous
             actions.

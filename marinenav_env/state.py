@@ -77,9 +77,9 @@ class Scenario(TensorClass):
     """[E] int64: index of the level that the scenario was drawn for."""
     scripted: Tensor | None = None
     """[E, R] bool: the robot is not controlled by actions, is not ended by a collision and yields no training
-    data; None: there is no such robot."""
+    data; None: no robot is scripted."""
     behaviour: Tensor | None = None
-    """[E, R] int64: what a scripted robot does, an index into levels.BEHAVIOURS; None: all scripted
+    """[E, R] int64: behaviour of a scripted robot, an index into levels.BEHAVIOURS; None: all scripted
     robots keep course and speed."""
     onset: Tensor | None = None
     """[E, R] time in the episode at which the behaviour begins (s); None without behaviours."""
@@ -100,7 +100,7 @@ class Extras(TensorClass):
     """Actuators (ActuatorConfig) and hull terms (HULL_TERMS of VesselConfig); every field is [E or 1, R or 1].
 
     ``steering`` is the int64 index into config.STEERING. Where spacing, position or cross_flow_length is 0 in the
-    configuration, the tensor holds the value that 0 stands for.
+    configuration, the tensor contains the value that 0 stands for.
     """
 
     __annotations__ = dict.fromkeys((*(item.name for item in fields(ActuatorConfig)), *HULL_TERMS), Tensor)
@@ -176,7 +176,7 @@ class Observation(TensorClass):
 
 
 class Outcome(TensorClass):
-    """Outcome of a control step; batch [E]; zeros for a robot that was not active before it."""
+    """Outcome of a control step; batch [E]; all but ``terminated`` is zero for a robot not active before the step."""
 
     reward: Tensor
     """[E, R] reward, zero for a scripted robot."""
@@ -185,9 +185,9 @@ class Outcome(TensorClass):
     arrived: Tensor
     """[E, R] bool: the robot arrived in this step and did not collide."""
     colregs: Tensor
-    """[E, R] bool: the rules of the sea ask for a turn after this step."""
+    """[E, R] bool: the rules of the sea require a turn after this step."""
     phi: Tensor
-    """[E, R] angle of the turn that the rules of the sea ask for (rad), 0 if they ask for none."""
+    """[E, R] angle of the turn that the rules of the sea require (rad), 0 if they require none."""
     energy: Tensor
     """[E, R] energy of the step: time integral of the absolute thrusts times the power coefficient (N s)."""
     terminated: Tensor
@@ -216,7 +216,7 @@ class ResetState(TensorClass):
 
 
 class WorldState(NamedTuple):
-    """State of a batch of environments between two steps; also the states of a reset pool."""
+    """State of a batch of environments between two steps, or of the entries of a reset pool."""
 
     now: ResetState
     """Batch [E]: scenario, state and observation."""

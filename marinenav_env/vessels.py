@@ -67,7 +67,7 @@ class VesselFile(NamedTuple):
     """Content of a vessel file."""
 
     name: str
-    """Name of the boat."""
+    """Name of the vessel."""
     about: str
     """Description in one line."""
     source: str
@@ -151,7 +151,7 @@ def _flat(vessel: VesselConfig) -> dict[str, Any]:
 
 
 def make_vessel(settings: Mapping[str, Any]) -> VesselConfig:
-    """Return the vessel that has these settings, given by dotted name."""
+    """Return the configuration of a vessel from its settings by dotted name."""
     prefix = "actuators."
     actuators = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
     own = {name: value for name, value in settings.items() if not name.startswith(prefix)}
@@ -191,7 +191,7 @@ def _parse(content: Any) -> VesselFile:
 
 
 def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield dotted name and value of the settings in a section of a vessel file, which may state their units.
+    """Yield the dotted name and the value of each setting in a section of a vessel file, and check the stated units.
 
     Raises:
         ConfigError: for an unknown name, a wrong unit, or a value that is not a number.
@@ -282,7 +282,7 @@ def _check_actuators(k: dict[str, Any]) -> None:
 
 
 def of_robot(value: Any, robot: int) -> Any:
-    """Return the value for a robot of a setting that may be a tuple, whose last value counts for all further robots."""
+    """Return the value of a setting for one robot; the last value of a tuple also counts for all further robots."""
     return value[min(robot, len(value) - 1)] if isinstance(value, tuple) else value
 
 
@@ -295,13 +295,13 @@ def _robots(vessel: VesselConfig) -> list[dict[str, Any]]:
 
 
 def top_speed(vessel: VesselConfig, robot: int | None = None) -> float:
-    """Return the speed ahead under full thrust (m/s), of one robot or of the fastest."""
+    """Return the speed ahead under full thrust (m/s), of one robot, or of the fastest if ``robot`` is None."""
     robots = _robots(vessel)
     return max(map(_top_speed, robots)) if robot is None else _top_speed(robots[min(robot, len(robots) - 1)])
 
 
 def num_thrusters(steering: str) -> int:
-    """Return the number of thrusters of a vessel with a kind of steering."""
+    """Return the number of thrusters of a vessel, 1 or 2, given its type of steering (one of config.STEERING)."""
     return 2 if steering == "thrusters" else 1
 
 
@@ -341,7 +341,7 @@ def _stopping_distance(k: Mapping[str, Any]) -> float:
     mass, ahead, astern = k["m"] - k["xDotU"], sides * k["max_thrust"], -sides * k["min_thrust"]
     step = 1e-3 * (mass * top / ahead + lag)
     reached, speed, shaft, way = 1.0 - math.exp(-step / lag) if lag else 1.0, top, 1.0, 0.0
-    # A boat without thrust astern never quite stops, so a twentieth of the top speed counts as rest.
+    # A vessel without thrust astern never quite stops, so a twentieth of the top speed counts as rest.
     while speed > 0.05 * top and way < 1e3 * k["length"]:
         shaft += reached * (-1.0 - shaft)
         thrust = (astern if shaft < 0.0 else ahead) * shaft * abs(shaft)
@@ -362,7 +362,7 @@ def scale_of(vessel: VesselConfig) -> Scale:
 
 
 def scale_of_observations(vessel: VesselConfig) -> Scale:
-    """Return the ratios that scale observations: 1 for ``published``, whose world is not scaled, else scale_of."""
+    """Return the factors on the scales of observation entries: 1 for ``published``, else the ratios of scale_of."""
     return Scale(1.0, 1.0, 1.0) if vessel.name == PUBLISHED else scale_of(vessel)
 
 
@@ -386,7 +386,7 @@ def _scaled(value: Any, factor: float) -> Any:
 
 
 def complete_vessel(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dotted settings of a vessel, completed where not given by those that follow from size and thrust."""
+    """Return settings of a vessel by dotted name; missing radii, goal distance and thrust rates are derived."""
     vessel, usual = make_vessel(settings), VesselConfig()
     scale = scale_of(vessel)
     sizes = vessel.length, vessel.width
@@ -439,14 +439,14 @@ _TIMES = ("colregs.horizon",)
 def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
     """Return the settings below ``world`` that follow from a vessel's length and top speed, by dotted name.
 
-    Lengths are those of the published world times the ratio of the lengths of the vessels, and speeds those times the
-    ratio of their top speeds. Times, among them the control step, are scaled by the ratio of both, so that a vessel
-    crosses its map in as many control steps as the published one. (Froude's law would scale speeds by the root of the
-    length; thrusters of small boats are stronger than that.) The reward of every step is scaled as a
+    Lengths are those of the published world times the ratio of the lengths of the vessels, and speeds are those of the
+    published world times the ratio of the top speeds. Times, among them the control step, are scaled by the ratio of
+    both, so that a vessel crosses its map in as many control steps as the published one. (Froude's law would scale
+    speeds by the root of the length, but small boats have stronger thrusters.) The reward of every step is scaled as a
     length, like the progress that a vessel makes in a step; other rewards, noise, number of steps, wind and waves stay.
 
-    Sensors reach at least twice the distance that two such boats need to stop when they meet at full speed, hulls
-    included, but are not extended beyond the width of the map for this.
+    The sensor range is at least twice the distance that two such boats need to stop when they meet at full speed, hulls
+    included, but is not extended beyond the width of the map for this.
     """
     usual, scale = WorldConfig(), scale_of(vessel)
     settings: dict[str, Any] = {"dt": _rounded(usual.dt * scale.time, 2)}
@@ -460,7 +460,7 @@ def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
 
 
 def scaled_world(vessel: VesselConfig | str | Path, **changes: Any) -> WorldConfig:
-    """Return the configuration of a world that is scaled to a vessel by scaled_settings.
+    """Return the published world with another vessel, and with lengths, speeds and times scaled by scaled_settings.
 
     Args:
         vessel: configuration of the vessel, or its name or file as in read_vessel.
@@ -481,7 +481,7 @@ def scaled_world(vessel: VesselConfig | str | Path, **changes: Any) -> WorldConf
 
 
 def scaled_level(level: AnyLevel, length: float, speed: float) -> AnyLevel:
-    """Return a level with scaled distances, map and current.
+    """Return a level with its start-to-goal distance, map size and current speed multiplied by factors.
 
     Args:
         level: level for the published vessel.
@@ -497,7 +497,7 @@ def scaled_level(level: AnyLevel, length: float, speed: float) -> AnyLevel:
 
 
 def vessel_lines(world: WorldConfig, levels: tuple[Level, ...] = ()) -> list[str]:
-    """Return lines of text with the settings that follow from the size of a vessel; none for the published vessel.
+    """Return the settings that follow from the size of a vessel as lines of text; none for the published vessel.
 
     Args:
         world: configuration whose values the lines state, whether derived or given.

@@ -64,7 +64,7 @@ def run_vmas(args: argparse.Namespace, size: int, seconds: float) -> dict[str, A
         args.device,
         seconds,
     ]
-    # Packages of this project must not be found in that environment.
+    # VMAS must not import packages of this project.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     try:
         process = subprocess.run([*map(str, arguments)], stdout=subprocess.PIPE, check=True, env=environment)
@@ -81,7 +81,7 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def compare(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]:
-    """Measure both worlds in alternating runs, with ``ours`` and ``theirs`` environments."""
+    """Measure both worlds, with ``ours`` and ``theirs`` environments, in alternating runs; print and return results."""
     overrides = [f"execution.device={args.device}", f"execution.threads={args.threads}"]
     config = load_config(None, overrides)
     config = sized(on_level(config, Level(args.agents, 0, args.obstacles)), num_envs=ours)

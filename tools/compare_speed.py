@@ -85,7 +85,7 @@ def make_benchmark(
 
 
 def import_from(*places: str) -> Any:
-    """Return the first of some objects of the trainer, as ``module:name``, whose package the checkout has."""
+    """Return the first object among ``module:name`` below train_RL_agents whose package exists in the checkout."""
     folder = Path(importlib.import_module("train_RL_agents").__file__ or "").parent
     for place in places:
         module, _, name = place.partition(":")
@@ -96,7 +96,7 @@ def import_from(*places: str) -> Any:
 
 
 def evaluation(agent: str) -> Callable[[int], None]:
-    """Return a function that evaluates a shipped policy on 100 scenarios of every level in a step."""
+    """Return a function that makes a number of steps; each evaluates a shipped policy on 100 episodes per level."""
     from train_RL_agents.api import load
 
     policy = load(agent.lower().replace("-", "_"))
@@ -193,7 +193,7 @@ def calibrate_steps(measure: Measures, seconds: float) -> int:
 
 
 def measure_ratios(checkouts: dict[str, Path], arguments: argparse.Namespace, agent: str, part: str) -> list[float]:
-    """Return the ratios of the speeds in a part, measured in new processes."""
+    """Return the ratio of new to old speed of a part in each pair, measured in two new processes."""
     threads = arguments.threads
     workers = {side: Worker(path, threads) for side, path in checkouts.items()}
 

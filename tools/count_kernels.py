@@ -202,7 +202,7 @@ def partial_of(function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
 
 
 def kernels(text: str) -> Counter[str]:
-    """Return the number of launches in a call of generated code by kind."""
+    """Return the number of launches in a call of generated code by type: generated, library or operators."""
     body = text[text.index("def call(") :]
     calls = re.findall(r"(\.run|extern_kernels|torch\.ops\.\w+|\.copy_)(?:\.\w+)*\(", body)
     kinds = {".run": "generated", "extern_kernels": "library"}
@@ -218,7 +218,7 @@ PARTS = ("vector step", "refresh", "update", "evaluation step")
 def count_parts(
     agent: str, overrides: list[str], parts: Sequence[str] = PARTS
 ) -> tuple[dict[str, Counter[str]], Compiler]:
-    """Return the number of kernels of parts of the training loop by kind, and the compiler.
+    """Return the number of kernels of parts of the training loop by part and type, and the compiler with their code.
 
     Args:
         agent: name of the agent.
@@ -372,7 +372,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Print the kernels of every part by kind."""
+    """Print the number of kernels of every agent and part by type, and on request registers and code."""
     args = parse(argv)
     for agent in args.agents:
         counts, compiler = count_parts(agent, args.settings, args.parts)

@@ -94,7 +94,7 @@ def layers(edges: Edges) -> dict[str, int]:
 
 
 def transitive_reduction(edges: Edges) -> Edges:
-    """Return the edges without those that follow from others."""
+    """Return the edges without those that a longer path of edges implies."""
 
     def descendants(name: str) -> set[str]:
         return edges[name].union(*(descendants(other) for other in edges[name]))

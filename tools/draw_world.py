@@ -50,7 +50,10 @@ def scene(
     cores: tuple[tuple[float, float, float], ...] = (),
     speed: float = 0.0,
 ) -> Episode:
-    """Return a scenario with vessels at x, y (m) and heading (degrees), and goals 40 m ahead of them."""
+    """Return a scenario of vessels at x, y (m) with heading (degrees) and speed ahead (m/s), and goals 40 m ahead.
+
+    Obstacles are x, y, radius (m); cores are x, y (m) and circulation (m^2/s).
+    """
     headings = [math.radians(degrees) for _, _, degrees in starts]
     directions = [(math.cos(heading), math.sin(heading)) for heading in headings]
     places = [(x, y) for x, y, _ in starts]
@@ -290,7 +293,7 @@ def turn_map(course: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def draw_turns(axes: Any, rule: int, course: float) -> tuple[Any, np.ndarray]:
-    """Draw the zone of a rule with the required turns in it; return the image and the turns by place."""
+    """Draw the zone of a rule with the required turns in it; return the image and turn_map at AHEAD and ACROSS."""
     turns = turn_map(course, AHEAD, ACROSS)
     image = axes.imshow(
         turns,
@@ -362,7 +365,7 @@ def draw_colregs() -> Any:
 
 
 def reward_terms(view: EpisodeView, vessel: int) -> dict[str, np.ndarray]:
-    """Return the terms of the reward of a vessel by name, [T] each, without that of the rules of the sea."""
+    """Return the terms of the reward of a vessel by name, [T] each, except for the term of the rules of the sea."""
     rewards, steps = WORLD.reward, int(view.active[:, vessel].sum())
     distance = view.distance[: steps + 1, vessel]
     arrived = view.arrived[1 : steps + 1, vessel], rewards.goal_reward
@@ -431,7 +434,7 @@ FIGURES = {
 
 
 def main() -> int:
-    """Draw the figures that are asked for."""
+    """Draw the requested figures, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path, help="folder, created if it is missing")
     parser.add_argument("--only", nargs="+", choices=FIGURES, default=list(FIGURES))

@@ -4,7 +4,7 @@
     python tools/gpu_figures.py --device cpu --tiny     # test of the script
 
 Every step is a separate process with a time limit, so that a step that fails or hangs does not affect the others.
-OUT/gpu_figures.json always holds the results so far, also after a step was cut off. A call skips the steps that are
+OUT/gpu_figures.json always has the results so far, also after a step was cut off. A call skips the steps that are
 done, and resumes the training.
 """
 
@@ -214,7 +214,7 @@ def run(step: Step, seconds: float, log: Path) -> dict[str, Any]:
     """Run a step within a time limit (s).
 
     Returns:
-        Its status, time (s), command, end of the output, and results.
+        Status of the step, its time (s), command, end of the output, and results.
     """
     began = time.monotonic()
     # With -m the working folder comes first in the path; PYTHONPATH may add packages.
@@ -260,7 +260,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(20.0)
-    # The rest of its group, such as compilers.
+    # Other processes of its group, such as compilers, may still run.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

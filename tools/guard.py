@@ -31,7 +31,7 @@ from train_RL_agents.agents import AGENTS
 
 
 def text(values: dict[str, str | float], expected: dict[str, str | float] | None) -> tuple[str, int]:
-    """Return hashes and other values as a line of text, and the number of hashes that differ.
+    """Return hashes and other values as a line of text, and the number of hashes that differ or values that are gone.
 
     Args:
         values: hashes and other values by name.
@@ -51,7 +51,7 @@ def text(values: dict[str, str | float], expected: dict[str, str | float] | None
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Compute and print hashes, and compare them if asked to; return 1 if any differs."""
+    """Compute and print hashes, compare them with ``--against``, and return 1 if any differs or is gone, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--agents", nargs="+", choices=AGENTS, default=list(AGENTS))

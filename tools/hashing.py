@@ -24,7 +24,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """Return a hash of parts that does not depend on their order, so that renaming keys does not change it."""
+    """Return a hash (12 hexadecimal digits) of parts in any order, so that renaming keys does not change it."""
     hashes = sorted(hashlib.sha256(part).digest() for part in parts)
     return hashlib.sha256(b"".join(hashes)).hexdigest()[:12]
 

@@ -66,7 +66,7 @@ def kept_suites(path: Path, policy: dict[str, Any]) -> tuple[dict[str, SuiteResu
 
 
 def make(name: str, path: Path, again: bool) -> None:
-    """Write the entry of a policy or baseline."""
+    """Run the suites of a policy or baseline that have no kept result, and write its entry if there are any."""
     contender = find(name, "best", torch.device("cpu"))
     policy = frozen.describe(contender, name)
     kept, source = ({}, "") if again else kept_suites(path, policy)
@@ -82,7 +82,7 @@ def make(name: str, path: Path, again: bool) -> None:
 
 
 def write_card(path: Path, entry: Entry) -> None:
-    """Replace the table in a policy's card by that of its entry."""
+    """Replace the table in a policy's card, if it has one, by the table of the policy's entry."""
     before, header, rest = path.read_text().partition(HEADER)
     if header:
         _, gap, after = rest.partition("\n\n")
@@ -109,7 +109,7 @@ def card_rows(entry: Entry) -> list[str]:
 
 
 def of_kinds(shares: dict[str, float]) -> str:
-    """Return the shares of the kinds of encounters as text; all kinds that are not named have the largest share."""
+    """Return the shares by type of encounter as text; all types that are not named have the largest share."""
     most = f"{max(shares.values()):.2f}"
     others = [f"{share:.2f} {kind}" for kind, share in shares.items() if f"{share:.2f}" != most]
     return f"{', '.join(others)}, else {most}" if others else f"{most} each kind"

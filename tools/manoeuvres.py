@@ -1,7 +1,7 @@
-"""Sail standard manoeuvres with every vessel of the package, and print or write the table of them in docs/boats.md.
+"""Sail standard manoeuvres with every vessel of the package, and print the table of their figures for docs/boats.md.
 
     python -m tools.manoeuvres          print the table
-    python -m tools.manoeuvres --write  replace the one in docs/boats.md
+    python -m tools.manoeuvres --write  replace the table in docs/boats.md
 
 The tracks come from the world's own step. For the Otter, the same manoeuvres are also sailed by the equations of its
 source in six degrees of freedom (tests/oracle/otter.py).
@@ -119,7 +119,7 @@ def sail_source(name: str) -> Track:
 
 
 def figures(tracks: dict[str, Track]) -> dict[str, float]:
-    """Return the figures of the manoeuvres by name (m, m/s, degrees)."""
+    """Return the figures of the manoeuvres by name (m/s, m, s, degrees)."""
     stop, turn, zigzag = (tracks[name] for name in NAMES)
     last = int(np.argmax(stop[:, 3] <= 0.0)) or len(stop) - 1
     half = int(np.argmax(turn[:, 2] >= math.pi))
@@ -137,7 +137,7 @@ def figures(tracks: dict[str, Track]) -> dict[str, float]:
 
 
 def table() -> str:
-    """Return the table as Markdown."""
+    """Return the table of the figures of all vessels, with a row for the Otter's source, as Markdown."""
     names = (PUBLISHED, *vessel_files())
     vessels = [read_vessel(name) for name in names]
     rows: list[dict[str, Any]] = []

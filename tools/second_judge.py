@@ -94,7 +94,7 @@ def record_encounters(policy: str, episodes: int) -> Recording:
 
     Args:
         policy: name of a shipped policy or a baseline.
-        episodes: number of encounters of each kind.
+        episodes: number of encounters of each type.
     """
     device = torch.device("cpu")
     contender = find(policy, "best", device)
@@ -247,6 +247,9 @@ def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[st
         scenarios: content of the files by name.
         parameters: values that replace parameters of the judge.
         processes: number of processes that share the scenarios.
+
+    Raises:
+        ConfigError: if the judge fails, or its settings are not of the expected form.
     """
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = Path(subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip())
@@ -279,7 +282,7 @@ def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[st
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Return Cohen's kappa of two judges (Educ. Psychol. Meas. 20, 1960); None if there is one class only."""
+    """Return Cohen's kappa of two judges (Educ. Psychol. Meas. 20, 1960); None without pairs or with a single class."""
     total = len(pairs)
     if not pairs:
         return None

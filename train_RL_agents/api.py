@@ -105,7 +105,7 @@ class _CheckedChoice:
 
 @dataclass(frozen=True)
 class Policy:
-    """A trained policy."""
+    """Trained policy, with the configuration and the metrics of its run."""
 
     name: str
     """Name or path that the user gave."""
@@ -292,7 +292,7 @@ def train(
         profile: name of a profile with sizes for a device; see docs/scaling.md.
         quiet: true to print nothing.
         bar: true to show a progress bar.
-        callbacks: functions that are called with the trainer after every iteration of its loop.
+        callbacks: functions that are called with the TorchRLTrainer after every iteration of the training loop.
         settings: values such as ``total_timesteps=500_000``, ``trainer={"batch_size": 256}``, or
             ``**{"trainer.batch_size": 256}``; levels may be ``Level`` objects.
 
@@ -364,5 +364,5 @@ def _require_path(name: str, value: Any, allowed: str) -> None:
 
 
 def _cell(value: Any) -> str:
-    """Return a metric as text."""
+    """Return a metric as text, with four significant digits if it is a float."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"marinenav: error: {shown}; see {self.prog} --help\n")
 
     def option_names(self) -> list[str]:
-        """Return the names of the long options without leading hyphens."""
+        """Return the names of the options that begin with two hyphens, without these."""
         long = [name for name in self._option_string_actions if name.startswith("--")]
         return [name.removeprefix("--") for name in long]
 
@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
         return [action for action in self._actions if isinstance(action, argparse._StoreAction)]
 
     def _get_value(self, action: argparse.Action, text: str) -> Any:
-        """Convert the text of an argument; the error for a whole number is a plain sentence."""
+        """Convert the text of an argument to its type; an invalid whole number is reported in a plain sentence."""
         try:
             return super()._get_value(action, text)
         except argparse.ArgumentError as error:
@@ -110,7 +110,7 @@ def propose(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
 
 
 def _names() -> tuple[list[str], list[str]]:
-    """Return the names of all agents, and of the settings of the default one."""
+    """Return the names of all agents, and the keys of the settings of the default agent."""
     from train_RL_agents.agents import AGENTS
     from train_RL_agents.config.reading import known_settings
     from train_RL_agents.config.schema import TrainConfig
@@ -119,7 +119,7 @@ def _names() -> tuple[list[str], list[str]]:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands; its result has the module of the command as ``command``."""
+    """Return the parser of all commands; parsed arguments have the module of the command as ``command``."""
     description = "Trains and evaluates agents for surface vessels."
     parser = Parser(prog="marinenav", description=description, allow_abbrev=False)
     parser.add_argument("--version", action=Version, nargs=0, help="show versions and exit")
@@ -267,7 +267,7 @@ def _status(argv: Sequence[str]) -> int:
 
 
 def _import(command: ModuleType) -> None:
-    """Import the modules of a command, with torch; help needs none of them."""
+    """Import the modules that a command needs, such as torch; this is done after parsing, as help needs none."""
     names = getattr(command, "IMPORTS", ("marinenav_env",))
     problem = ensure_cache() if names else ""
     if problem:
@@ -293,7 +293,7 @@ def _allow_parts(arguments: argparse.Namespace) -> None:
 
 
 def _set_threads(arguments: argparse.Namespace) -> None:
-    """Set the number of threads of a command, unless it is a setting of its runs."""
+    """Set the number of CPU threads, unless the command sets it for each of its runs (OWN_THREADS)."""
     if getattr(arguments.command, "OWN_THREADS", False):
         return
     import torch

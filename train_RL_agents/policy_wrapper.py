@@ -27,7 +27,7 @@ Explored = tuple[Tensor, dict[str, Tensor]]
 
 @cache
 def compiled_explore(kind: type[Agent[Any]], device: torch.device) -> Callable[..., Explored]:
-    """Return the compiled ``explore`` of a class of agents.
+    """Return the compiled method ``explore`` of a class of agents, for a device.
 
     The function is cached here and not in a policy, which can thus be copied and sent to other processes.
     """
@@ -78,7 +78,7 @@ class PolicyWrapper(TensorDictModuleBase):
         """Write the actions of all robots, [E, R, D] or [E, R].
 
         Args:
-            tensordict: entries of a step; see the class.
+            tensordict: entries of a step, batch [E]; the class lists those that are read and written.
             noise: result of ``draw_noise``; by default it is drawn here.
         """
         observation = observation_of(tensordict.get(OBSERVATION))
@@ -102,7 +102,7 @@ class PolicyWrapper(TensorDictModuleBase):
         return explore(self.agent, observation, noise)
 
     def draw_noise(self, batch: torch.Size) -> tuple[Any, tuple[Tensor, ...]]:
-        """Draw the random numbers of one step: those of the agent, and those of added exploration.
+        """Return the random numbers of one step: those of ``Agent.exploration_noise``, and those of added exploration.
 
         Args:
             batch: shape [E, R] of the robots.

@@ -54,7 +54,7 @@ from train_RL_agents.utils.slowdown import Slowdown
 _REWINDS = 3
 """Largest number of rewinds of a run to its last saved state; see ``on_divergence``."""
 Callback = Callable[["TorchRLTrainer"], None]
-"""Function that is called after every iteration of the loop."""
+"""Function that is called with the trainer after every iteration of the training loop."""
 
 
 class DivergedError(ConfigError):
@@ -87,7 +87,7 @@ class TorchRLTrainer:
         self.run, self.config, self.ranks = run, config, ranks
         self.callbacks: list[Callback] = [*DEFAULT_CALLBACKS, *callbacks]
         with ranks.barrier():
-            # This process's share of the run's totals; a single process has all of it.
+            # The configuration with this process's share of the totals; a single process has all of them.
             self.device, self._rank_config = ranks.device(config.execution.device), ranks.share(config)
             if ranks.is_main:
                 run.begin()
@@ -114,7 +114,7 @@ class TorchRLTrainer:
     # Set-up -------------------------------------------------------------------------------------
 
     def _set_up(self) -> None:
-        """Create all parts, and restore the saved state if there is one."""
+        """Create generators, collector, algorithm and evaluations, and restore the saved state if there is one."""
         run, ranks = self.run, self.ranks
         self._generators = self._make_generators(ranks.seed(run.seed))
         with torch.random.fork_rng(devices=[]):
@@ -187,7 +187,7 @@ class TorchRLTrainer:
             self.history.begin()
 
     def _advice(self, threads: int) -> str:
-        """Return advice for a run that has become slow."""
+        """Return advice for a user whose run has become slow, as part of a sentence."""
         if self.device.type != "cpu" or threads == 1:
             return "other programs may be using this machine"
         command = shlex.join([*self.ranks.command(), "train", "--resume", str(self.run.path)])
@@ -343,7 +343,7 @@ class TorchRLTrainer:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Return the results of the evaluations so far."""
+        """Return the results of the evaluations so far, a row of metrics for each."""
         return self.history.rows
 
     def log(self) -> None:
@@ -463,7 +463,7 @@ class TorchRLTrainer:
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        """Show progress and handle signals; close the display and end workers in any case."""
+        """Show progress and handle signals in this context; at its end, always close the display and end workers."""
         self.display.log(f"updates: {self.algorithm.learner.mode()}")
         self.display.start(self.env_steps, self.config.execution.compile)
         try:
@@ -492,7 +492,7 @@ class TorchRLTrainer:
                 self.run.keep_stopped(self.algorithm.learner.ema, self._saved_at or 0)
 
     def _save_without_memory(self) -> str:
-        """Save when memory is short, and return whether that was possible, as text."""
+        """Save when memory is short; return whether the state was saved or the last checkpoint is kept, as text."""
         try:
             self.save()
         except (RuntimeError, MemoryError, DivergedError) as error:
@@ -522,14 +522,14 @@ def not_finite(values: dict[str, float]) -> list[str]:
 
 
 def log(trainer: TorchRLTrainer) -> None:
-    """Check values and write a log entry every ``log_freq`` env-steps."""
+    """Check for infinite values or NaN, and write a log entry, every ``log_freq`` env-steps."""
     if trainer.crossed(trainer.config.log_freq):
         trainer.check()
         trainer.log()
 
 
 def evaluate_and_save(trainer: TorchRLTrainer) -> None:
-    """Check values, evaluate and save every ``eval_freq`` env-steps and at the end."""
+    """Check for infinite values or NaN, evaluate and save, every ``eval_freq`` env-steps and at the end."""
     if trainer.crossed(trainer.config.eval_freq) or trainer.finished:
         trainer.check()
         trainer.evaluate()
@@ -549,7 +549,7 @@ DEFAULT_CALLBACKS: tuple[Callback, ...] = (log, evaluate_and_save, save_if_asked
 
 
 def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -> TorchRLTrainer:
-    """Return a trainer that resumes a run, optionally with more env-steps.
+    """Return a trainer that resumes a run, to ``total_timesteps`` if given; ``options`` are those of TorchRLTrainer.
 
     A run that was stopped before its first checkpoint, or before it began, starts at 0 env-steps.
     """

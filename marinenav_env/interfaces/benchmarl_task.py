@@ -35,7 +35,7 @@ class MarineNavTask(TaskClass):
     def get_env_fun(
         self, num_envs: int, continuous_actions: bool, seed: int | None, device: Any
     ) -> Callable[[], EnvBase]:
-        """Return a factory of the batched environment."""
+        """Return a factory of a MarineNavEnv with ``num_envs`` environments and flat observations."""
         return lambda: MarineNavEnv(
             num_envs=num_envs, continuous=continuous_actions, flat=True, seed=seed, device=device, **self.config
         )

@@ -91,7 +91,7 @@ class _FirstVessels(NumpyWorlds):
 class MarineNavGymEnv(gymnasium.Env[Any, Any]):
     """Gymnasium environment in which the first vessel is the agent and the others follow another policy.
 
-    The agent's episode is terminated when its vessel arrives or collides, whatever the others do.
+    The agent's episode is terminated when its vessel arrives or collides, regardless of the others.
 
     Args:
         config: configuration of the world; by default the published one.
@@ -142,7 +142,7 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
         return self._worlds.render()
 
     def close(self) -> None:
-        """Close the window, if there is one."""
+        """Close the world and its window, if there is one."""
         self._worlds.close()
 
 
@@ -155,8 +155,8 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
 
     Args:
         num_envs: number of worlds E.
-        config: configuration of the worlds, as in MarineNavGymEnv, like the following arguments.
-        scenarios: scenarios of the episodes.
+        config: configuration of the worlds; by default the published one.
+        scenarios: scenarios of the episodes, as in MarineNavEnv; by default drawn from all levels.
         others: policy of the other vessels, or the name of a scripted policy.
         continuous: True for continuous actions, False for indices of thrust-change pairs.
         flat: True for observations as one vector, False for a dictionary.
@@ -276,7 +276,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         return None if pixels is None else (pixels,)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close the window, if there is one."""
+        """Close the worlds and their window, if there is one; keyword arguments are ignored."""
         self._worlds.close()
 
 

@@ -1,4 +1,4 @@
-"""Worlds that take and return NumPy arrays, the common part of the interfaces to other libraries."""
+"""Wrapper of MarineNavEnv with NumPy arrays, on which the interfaces to other libraries are based."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class NumpyWorlds:
         require(render_mode in (None, *MODES), "render_mode", render_mode, " or ".join(MODES))
         source = as_scenarios(scenarios)
         if isinstance(source, Curriculum) and num_envs == 1:
-            # Except on a CPU, an incomplete scenario is replaced by a complete one of the same draw, if there are more.
+            # Except on a CPU, complete scenarios of a batch replace incomplete ones, so a batch must have several.
             size = 1 if torch.device(device).type == "cpu" else 64
             source = replace(source, pool_size=size, refresh_size=size, refresh_interval=1)
         self.env = MarineNavEnv(config, num_envs, scenarios=source, continuous=continuous, device=device)
@@ -139,7 +139,7 @@ class NumpyWorlds:
         return self.env.render() if self._render_mode == "rgb_array" else None
 
     def close(self) -> None:
-        """Close the window, if there is one."""
+        """Close the environment and its window, and check the last actions."""
         self.env.close()
 
     @staticmethod

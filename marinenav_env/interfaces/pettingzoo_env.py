@@ -59,11 +59,11 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         self.render_mode = render_mode
 
     def observation_space(self, agent: str) -> Any:
-        """Return the space of an agent's observations, always the same object."""
+        """Return the space of an agent's observations, the same object in every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """Return the space of an agent's actions, always the same object."""
+        """Return the space of an agent's actions, the same object in every call."""
         return self.action_spaces[agent]
 
     def reset(
@@ -102,5 +102,5 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         return self._world.render()
 
     def close(self) -> None:
-        """Close the window, if there is one."""
+        """Close the world and its window, if there is one."""
         self._world.close()

@@ -47,7 +47,7 @@ class MarineNavVecEnv(VecEnv):
         self.worlds = MarineNavVectorEnv(num_envs, **options)
         entries, space = self.worlds.entries, self.worlds.single_observation_space
         self.scales = {name: _scale(entry) for name, entry in entries.items() if scaled and entry.kind != "mask"}
-        """Divisors by name of the entry, of its shape, except for masks; under "" for a flat observation."""
+        """Divisors by entry name, of the shape of the entry, without masks; a flat observation has one, named ""."""
         if scaled and isinstance(space, spaces.Box):
             joined = [_scale(entry).ravel() for entry in entries.values()]
             self.scales = {"": np.concatenate(joined)}
@@ -68,7 +68,7 @@ class MarineNavVecEnv(VecEnv):
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, NDArray[Any], NDArray[Any], list[dict[str, Any]]]:
-        """Make the step and return observations, rewards, dones and infos; episodes restart in the same step."""
+        """Make the step and return observations, rewards, dones and infos; new episodes start where one has ended."""
         observation, reward, terminated, truncated, info = self.worlds.step(self._actions)
         done = terminated | truncated
         columns = {name: info[name].tolist() for name in ("is_success", "is_collision", "energy")}
@@ -79,7 +79,7 @@ class MarineNavVecEnv(VecEnv):
         return self._scaled(observation), reward, done, infos
 
     def close(self) -> None:
-        """Close the window, if there is one."""
+        """Close the worlds and their window, if there is one."""
         self.worlds.close()
 
     def get_images(self) -> Sequence[NDArray[Any]]:
@@ -92,7 +92,7 @@ class MarineNavVecEnv(VecEnv):
         return [getattr(self.worlds, attr_name)] * self._count(indices)
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        """Set an attribute of the MarineNavVectorEnv, for all worlds, whatever the indices."""
+        """Set an attribute of the MarineNavVectorEnv for all worlds; ``indices`` are ignored."""
         setattr(self.worlds, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Indices = None, **options: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """Scripted policies for vessels that are not trained: idle, or straight to the goal.
 
-A scripted policy returns continuous actions [E, R, 2]; ``write_actions`` converts them to the
-environment's kind of actions.
+A scripted policy returns continuous actions [E, R, 2]; ``write_actions`` converts them to indices if
+the environment has discrete actions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from marinenav_env.physics.thrust import ThrustController, to_the_goal
 from marinenav_env.specs import GROUP
 
 SPEED = 2.5
-"""Desired speed over ground of vessels that go straight to their goal (m/s), published ones; scaled for boats."""
+"""Desired speed over ground of published vessels that go straight to their goal (m/s); scaled for other vessels."""
 
 
 def idle(self_state: Tensor, env: MarineNavEnv) -> Tensor:

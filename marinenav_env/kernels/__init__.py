@@ -32,7 +32,7 @@ class MakeKernel(Protocol):
         """
 
     def covers(self, config: WorldConfig) -> str:
-        """Return what a configuration requires and the kernel lacks, in words; an empty string if nothing."""
+        """Return a description of what a configuration requires but the kernel lacks; empty if it lacks nothing."""
 
 
 KERNELS: dict[str, MakeKernel] = {}

@@ -86,7 +86,7 @@ def _current(x, y, inputs, e, E, C, radius):
 
 @triton.jit
 def _acceleration(u, v, u_r, v_r, r, surge, sway, yaw, hull):
-    """Return the body-frame acceleration in surge, sway and yaw, like dynamics.acceleration."""
+    """Return surge, sway (m/s^2) and yaw (rad/s^2) acceleration in the body frame, like dynamics.acceleration."""
     (m, Izz, xDotU, yDotV, yDotR, nDotR, nDotV, xU, xUU, yV, yVV, yR, yRV, yVR, yRR, nR, nRR, nV, nVV, nRV, nVR) = hull
     abs_v, abs_r = tl.abs(v_r), tl.abs(r)
     surge += m * r * v - (yDotV * v_r + yDotR * r) * r + (xU + xUU * tl.abs(u_r)) * u_r
@@ -132,7 +132,7 @@ def _integrate(inputs, pose, water, tau, hull, radius, dt, substeps, e, E, C):
 
 @triton.jit
 def _object(number, inputs, numbers, result, e, E, R, M, column, width):
-    """Return an object (a robot or an obstacle) like perception._objects, in addition with its collision radius."""
+    """Return position, velocity, detected and collision radius and existence of an object, like perception._objects."""
     is_robot = number < R
     robot = number * E + e
     vessel = number * width + column
@@ -261,7 +261,7 @@ def _required_turn(seen, u, v, own_radius, zones):
 def _locate_lane(E, R, width, envs, LANES: tl.constexpr):
     """Return the robot of every lane and its memory offsets, as the tuple ``place``.
 
-    Its parts: whether the lane stores results, robot, environment, offset in [R, E], stride between
+    Its elements: whether the lane stores results, robot, environment, offset in [R, E], stride between
     the components of a vector, offset of the parameters in [R, width], and column in [..., width].
     """
     lane = tl.arange(0, LANES)
@@ -354,7 +354,7 @@ def _perceive(
     K: tl.constexpr,
     WEATHER: tl.constexpr,
 ):
-    """Return the nearest objects, how many slots they fill, and contact (like perception.observe, contact.touching)."""
+    """Return nearest objects, number of filled slots and contact, like perception.observe and contact.touching."""
     _valid, robot, e, _offset, _stride, parameter, column = place
     E, R, M, _C, width = sizes
     x, y, _theta = pose
@@ -419,7 +419,7 @@ def _fill_slots(
     sizes,
     K: tl.constexpr,
 ):
-    """Measure the nearest objects again, store them in slots, and return the angle like colregs.required_turn (rad)."""
+    """Measure the nearest objects again, store them in slots, and return the turn (rad) of colregs.required_turn."""
     valid, robot, e, offset, stride, parameter, column = place
     E, R, M, _C, width = sizes
     x, y, _theta = pose

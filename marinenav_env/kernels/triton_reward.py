@@ -95,9 +95,9 @@ def _passage_penalty(share, role, margin):
 
 @triton.jit
 def _passages(pose, cos, sin, ground, ahead, active, terms, inputs, numbers, result, place, sizes):
-    """Return the parts of the penalties in reward.role_terms that depend on the other robots.
+    """Return the components of the penalties in reward.role_terms that depend on the other robots.
 
-    These are the penalty for not keeping clear, before its weight, and whether the robot must stand on, meets
+    These are the penalty for not keeping clear, without its weight, and whether the robot must stand on, meets
     another robot head-on or crossing, and meets another robot head-on that it would pass too close.
     """
     _valid, _robot, e, _offset, stride, parameter, column = place

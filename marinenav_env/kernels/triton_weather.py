@@ -50,7 +50,7 @@ def delayed(rates, inputs, result, place, width):
 
 @triton.jit
 def _wind_force(x, y, pressure, long, wide):
-    """Return force and moment of a wind x, y relative to the vessel (m/s, body frame), like weather.wind_force."""
+    """Return surge, sway force and yaw moment of a relative wind x, y (m/s, body frame), like weather.wind_force."""
     speed = length(x, y)
     return (
         _SURGE * pressure * wide * speed * x,
@@ -67,7 +67,7 @@ def _sinc(x):
 
 @triton.jit
 def _wave_force(along, seconds, cos, sin, mass, long, wide, inputs, column, width):
-    """Return surge force, sway force and yaw moment of the waves, like weather.wave_force.
+    """Return surge force, sway force (N) and yaw moment (N m) of the waves, like weather.wave_force.
 
     ``along`` is the position along the direction of the waves (m); ``cos`` and ``sin`` are those of
     the direction of the waves relative to the bow.
@@ -94,7 +94,7 @@ def _wave_force(along, seconds, cos, sin, mass, long, wide, inputs, column, widt
 
 @triton.jit
 def weather_force(seconds, mass, inputs, numbers, place, width):
-    """Return the forces of wind and waves at the beginning of the step, like weather.weather_force."""
+    """Return surge force, sway force (N) and yaw moment (N m) of wind and waves, like weather.weather_force."""
     _valid, _robot, _e, offset, stride, parameter, column = place
     hull_height, _delay, _chance, direction, wind_x, wind_y = load(inputs.weather, column, width, 6)
     x, y, heading = load(inputs.pose, offset, stride, 3)

@@ -87,7 +87,7 @@ class TritonWorld:
 
     @staticmethod
     def covers(config: WorldConfig) -> str:
-        """Return what a configuration requires and the kernel lacks, in words; an empty string if nothing."""
+        """Return a description of what a configuration requires but the kernel lacks; empty if it lacks nothing."""
         if config.reward.function or entry_sensors(config):
             return "further observation entries or a reward of your own"
         if config.reward.broken_duty_penalty:

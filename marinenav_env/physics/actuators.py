@@ -203,7 +203,7 @@ class _Drive:
         return torch.where(speed.abs() < k.dead_band, 0.0, speed)
 
     def follow(self, actual: Tensor) -> Tensor:
-        """Return the state [2, R, E] of the actuators after a further substep."""
+        """Return the state [2, R, E] of the actuators one substep after the state ``actual`` [2, R, E]."""
         lagged = actual + (self.target - actual) * self._reached
         turned = actual[1] + (self.target[1] - actual[1]).clamp(-self._turned, self._turned)
         return torch.stack((lagged[0], torch.where(self._steered, turned, lagged[1])))
@@ -241,7 +241,7 @@ class _Drive:
         return self._with_rotation((surge, sway, yaw), u_r, v_r, r)
 
     def _with_rotation(self, tau: Tau, u_r: Tensor, v_r: Tensor, r: Tensor) -> Tau:
-        """Add the force that cancels one of the two rotations of the velocity; see *Rotation* above."""
+        """Add the force that cancels one of two rotations of the velocity; see *Rotation* at the top of the module."""
         cos, sin, share = (self._dt * r).cos(), (self._dt * r).sin(), self._extras.single_rotation / self._dt
         along = share * (u_r * cos - v_r * sin - u_r)
         across = share * (u_r * sin + v_r * cos - v_r)

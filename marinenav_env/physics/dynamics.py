@@ -172,7 +172,7 @@ def control_step(
         weather: surge force, sway force (N), yaw moment (N m) of wind and waves, all [E, R].
 
     Returns:
-        pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], thrust [E, R, 2].
+        pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], thrust [E, R, 2], as in State.
     """
     low, high = vessel.min_thrust[..., None], vessel.max_thrust[..., None]
     thrust = torch.clamp(env_last(state.thrust + dt * substeps * rates), env_last(low), env_last(high))
@@ -200,7 +200,7 @@ def integrate(
     carry: Any,
     force: Force,
 ) -> tuple[Tensor, Tensor, Tensor, Any]:
-    """Integrate the motion of every robot over a control step with any force on the hull; see control_step.
+    """Integrate the motion of every robot over a control step, with forces on the hull from a function.
 
     Args:
         state: states of the robots, batch [E].
@@ -209,11 +209,11 @@ def integrate(
         core_radius: [E or 1] radius of the vortex cores (m).
         dt: length of a substep (s).
         substeps: number of substeps of the control step.
-        carry: value that ``force`` passes on from substep to substep.
+        carry: initial value of what ``force`` passes on from substep to substep.
         force: function that returns the force and moment on the hull in addition to those of its motion.
 
     Returns:
-        pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], and the carried value.
+        pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], as in State, and the carried value.
     """
     vessel_last = vessel.apply(env_last, batch_size=[])
     x, y, theta = env_last(state.pose)

@@ -30,7 +30,7 @@ _USED = (
 
 @dataclass  # not frozen, since torch 2.11 cannot compile the creation of a frozen one
 class ThrustController:
-    """Controller that turns the bow to a desired velocity and keeps its speed with both thrusters.
+    """Controller that turns the bow towards a desired velocity and reaches the desired speed with both thrusters.
 
     Yaw rate and surge speed follow first-order references. Moment and force follow from the vessel
     model; the moment has priority where the thrusters cannot give both.
@@ -49,14 +49,14 @@ class ThrustController:
     settling: float = 0.75
     """Time constant with which surge speed and yaw rate approach the desired ones (s)."""
     time_scale: float = 1.0
-    """Factor on the times above, which are those of the published vessel (1)."""
+    """Factor on the times of the controller (1); the settings above are for the published vessel, whose factor is 1."""
 
     @classmethod
     def from_world(cls, world: WorldConfig) -> ThrustController:
         """Return the controller for the vessels of a world, which must all have the same parameters.
 
         Raises:
-            ConfigError: when their parameters differ, or they do not have two thrusters.
+            ConfigError: when the parameters of the vessels differ, or vessels do not have two thrusters.
         """
         for name in _USED:
             value = getattr(world.vessel, name)
@@ -114,5 +114,5 @@ class ThrustController:
 
 
 def to_the_goal(own: Tensor, speed: float) -> Tensor:
-    """Return the velocity [E, R, 2] straight to the goal (m/s, body frame) for self_state [E, R, 7]."""
+    """Return the velocity [E, R, 2] straight to the goal (m/s, body frame) from self_state [E, R, 7] and the speed."""
     return speed * torch.nn.functional.normalize(own[..., :2], dim=-1)

@@ -8,7 +8,7 @@ Bretschneider (ITTC) spectrum, and the Froude-Krylov force of their pressure on 
 1990, ch. 3): mass times the acceleration of the water, averaged over length and width of the hull.
 Second-order drift, diffraction, heave, roll and pitch are left out.
 
-Forces are those at the beginning of a control step and are held over it, as thrust is.
+Forces are computed at the beginning of a control step and stay constant during the step, like the thrust.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def weather_force(state: State, vessel: Vessel, weather: Weather, step: float) -
 
 
 def delayed(rates: Tensor, pending: Tensor, delay: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the commands [E, R, 2] that take effect now, and the pending ones [E, R, MOST_DELAY, 2] after that.
+    """Return the commands [E, R, 2] that take effect now, and the pending ones [E, R, MOST_DELAY, 2] of the next step.
 
     Args:
         rates: [E, R, 2] thrust rates commanded now (N/s).
@@ -178,5 +178,5 @@ def delayed(rates: Tensor, pending: Tensor, delay: Tensor) -> tuple[Tensor, Tens
     now = env_last(rates)[:, None]
     queue = torch.cat((now, env_last(pending)), 1)
     index = delay.view(1, 1, 1, -1).expand_as(now)
-    # Always in the layout for which the code was compiled.
+    # The results always have the layout for which the code was compiled.
     return env_first(queue.gather(1, index)[:, 0]), env_first(queue[:, :MOST_DELAY].contiguous())

@@ -34,7 +34,7 @@ STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 MARGIN = 4.0
 """Margin around everything that is drawn on a map (m)."""
 STRONG_CURRENT = 1.0
-"""Speed of the water that maps show in the darkest colour, like all higher speeds (m/s)."""
+"""Speed of the water from which on maps show the darkest colour (m/s)."""
 THRUST_SCALE = 0.0025
 """Length of a thrust arrow per newton (m/N)."""
 LABEL_DISTANCE = 11.0
@@ -76,7 +76,7 @@ class VesselTracks:
 
 
 def new_figure(width: float, height: float, layout: Any = None) -> Figure:
-    """Return an empty figure of a width and height in inches that is drawn in memory.
+    """Return an empty figure, drawn in memory, whose width and height are given in inches.
 
     Raises:
         ConfigError: when matplotlib is not installed.
@@ -122,7 +122,7 @@ def from_body(pose: Floats, points: NDArray[Any]) -> Floats:
 
 
 def map_limits(*views: VesselTracks) -> Limits:
-    """Return the limits of the maps, tracks and goals of all views, with a margin."""
+    """Return limits (m) that contain the maps, tracks and goals of all views, with a margin of MARGIN."""
     points = np.concatenate(
         [
             part
@@ -180,7 +180,7 @@ def draw_current(axes: Axes, view: VesselTracks, limits: Limits) -> AxesImage | 
 
 
 def label_distance(axes: Axes, limits: Limits) -> float:
-    """Return LABEL_DISTANCE in metres of a map."""
+    """Return LABEL_DISTANCE converted to metres on a map with the given limits."""
     height = 72.0 * axes.bbox.height / axes.figure.dpi
     return LABEL_DISTANCE * (limits[1] - limits[0]) / height
 
@@ -236,7 +236,7 @@ def draw_number(axes: Axes, x: float, y: float, text: str, **style_options: Any)
 
 
 def draw_map(axes: Axes, view: VesselTracks, limits: Limits) -> AxesImage | None:
-    """Draw the fixed parts of a world: map, currents, obstacles, goals.
+    """Draw the map, currents, obstacles and goals of a world, which do not change during an episode.
 
     Returns:
         The image of the current, for a colour bar; None without currents.
@@ -267,7 +267,7 @@ def draw_track(axes: Axes, view: VesselTracks, vessel: int, last: int) -> list[A
 
 
 def draw_hull(axes: Axes, view: VesselTracks, vessel: int, frame: int, alpha: float) -> Artist:
-    """Draw a vessel's hull in a frame, to scale."""
+    """Draw a vessel's hull in a frame, to scale, with the opacity ``alpha`` from 0 to 1."""
     from matplotlib.patches import Polygon
 
     outline = on_page(hull_outline(view.poses[frame, vessel], view.hulls[vessel]))

@@ -45,7 +45,7 @@ class Renderer:
 
     Args:
         config: configuration of the world.
-        levels: levels of the scenarios, which may have maps of their own.
+        levels: levels of the scenarios, whose map sizes replace that of ``config`` unless they are 0.
 
     Raises:
         ConfigError: when matplotlib is not installed.

@@ -12,7 +12,7 @@ from marinenav_env.state import Observation
 
 
 def required_turn(observation: Observation, own_radius: Tensor, config: ColregsConfig) -> tuple[Tensor, Tensor]:
-    """Return the turn that the rules of the sea ask for (docs/world.md, "Rules of the sea").
+    """Return the turn that the rules of the sea require (docs/world.md, "Rules of the sea").
 
     Args:
         observation: measurements of perception, batch [E]; the objects are sorted, the nearest first.

@@ -1,10 +1,10 @@
 """Duties of vessels in encounters, followed from step to step: which are broken, and when.
 
 An encounter of two vessels begins when one sees the other and there is a risk of collision (``domain`` and
-``horizon`` of ``world.colregs``). The roles at that moment hold for the rest of the episode. Whole recordings are
-judged by nearly the same definitions in evaluation.seamanship, which knows when vessels come closest and which third
-vessels they will encounter. Here the closest approach is the nearest distance so far, vessels that move apart count as
-past each other, and a duty that is still open at an arrival or a collision is not broken.
+``horizon`` of ``world.colregs``). The roles at that moment hold for the rest of the episode. evaluation.seamanship
+applies nearly the same definitions to whole recordings, which show when vessels come closest and which third vessels
+they will encounter. Here the closest approach is the nearest distance so far, vessels that move apart count as past
+each other, and a duty that is still open at an arrival or a collision is not broken.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class DutyState(NamedTuple):
     role: Tensor
     """Role when the encounter began, see rules.roles; 0: no encounter has begun."""
     soon: Tensor
-    """Distance between the vessels below which a manoeuvre is no longer early (m): half of the gap at the beginning, or
-    ``colregs.stand_on_until``, below which the other may act itself."""
+    """Distance between the centres below which a manoeuvre is no longer early (m): the one at which half of the first
+    gap between the hulls is left, but at most ``colregs.stand_on_until``, below which the other may act itself."""
     heading: Tensor
     """Own heading when the encounter began (rad)."""
     speed: Tensor
@@ -79,7 +79,7 @@ def newly_broken(before: Tensor, after: Tensor) -> Tensor:
 
 
 def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameters, rules: ColregsConfig) -> Tensor:
-    """Return the duties [E, R, R, F] after a step, given those before it.
+    """Return the duties [E, R, R, F] of all pairs of vessels after a step, from their duties before the step.
 
     Args:
         duties: [E, R, R, F] duties before the step, the other vessel before the own one; no_duties at the start of

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Endings(NamedTuple):
-    """Flags of robots [E, R] and of episodes [E], as in Outcome."""
+    """Flags of robots [E, R] and of episodes [E] that have ended, with the names and meanings as in Outcome."""
 
     terminated: Tensor
     truncated: Tensor

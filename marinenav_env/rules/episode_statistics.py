@@ -1,7 +1,7 @@
 """Statistics of the current episode of every environment, accumulated over its steps.
 
 Rewards are means over the robots that actions control. At the step that ends an episode the statistics
-cover the whole episode; they restart at 0 with the next one.
+cover the whole episode; they restart at 0 with the next episode.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _COMMON = ("return", "length", "success", "collision")
 def statistic_names(config: WorldConfig) -> tuple[str, ...]:
     """Return the names of the statistics of an episode, in the order of their columns.
 
-    ``return`` is the undiscounted sum of the rewards per robot, and ``reward/NAME`` the part of the
-    return that is due to one term of the reward; ``length`` is in control steps; ``success`` is 1 when every
+    ``return`` is the undiscounted sum of the rewards, as a mean over robots, and ``reward/NAME`` is the
+    contribution of one term of the reward to it; ``length`` is in control steps; ``success`` is 1 when every
     robot has arrived without a collision, and ``collision`` is 1 when one or more have collided, else 0.
     """
     return (*_COMMON, *(f"reward/{name}" for name in term_names(config)))

@@ -1,4 +1,4 @@
-"""Reward of a control step: the published one, with penalties by role if they have weights, or a user-defined one.
+"""Reward of a control step: the published terms and weighted penalties by role, or a user-defined function.
 
 A user-defined function is named by ``world.reward.function``, takes RewardInputs and returns the rewards
 [E, R] of all robots; those of robots that were not active are set to zero. The function is compiled with
@@ -35,18 +35,18 @@ from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, require
 
 ASTERN = 0.5
-"""Speed astern at which its penalty reaches the maximum (m/s)."""
+"""Speed astern at which the penalty for going astern reaches its maximum (m/s)."""
 TURN, CHANGE = 0.1, 0.5
-"""Change of course (rad) and of speed (m/s) in a step at which its penalty reaches the maximum."""
+"""Changes of course (rad) and of speed (m/s) in a step at which the penalties for manoeuvres reach their maximum."""
 
 
 class RewardInputs(NamedTuple):
-    """Arguments of a reward function."""
+    """Argument of a reward function: a control step of all robots, with its events, states and parameters."""
 
     progress: Tensor
     """[E, R] decrease of the distance to the goal in this step (m)."""
     phi: Tensor
-    """[E, R] turn angle that the rules of the sea ask for (rad), 0 if they do not apply."""
+    """[E, R] turn angle that the rules of the sea require (rad), 0 if no rule applies."""
     collided: Tensor
     """[E, R] bool: the robot collided in this step."""
     arrived: Tensor
@@ -124,7 +124,7 @@ def term_names(config: WorldConfig) -> tuple[str, ...]:
 
 
 def reward_and_terms(function: RewardFunction, step: RewardInputs) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the rewards [E, R] of a function, and their terms by name, those of ``term_names``."""
+    """Return the rewards [E, R] and their terms by name (see ``term_names``); no terms for a user-defined function."""
     if function not in (published_reward, reward_by_role):
         return function(step), {}
     terms = published_terms(step.progress, step.phi, step.collided, step.arrived, step.parameters.rules)
@@ -219,7 +219,7 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
 
 
 def _with_steerage(state: State, seen: Pairs, chosen: Tensor, least: float) -> Pairs:
-    """Return pairs of vessels, as if slower ones made at least ``least`` (m/s) ahead.
+    """Return pairs of vessels; both vessels of chosen pairs are assumed to make at least ``least`` (m/s) ahead.
 
     Args:
         state: states of the vessels, batch [E].
@@ -307,7 +307,7 @@ def published_terms(
 
     Args:
         progress: [E, R] decrease of the distance to the goal (m).
-        phi: [E, R] turn angle that the rules of the sea ask for (rad).
+        phi: [E, R] turn angle that the rules of the sea require (rad).
         collided: [E, R] bool: the robot collided in this step.
         arrived: [E, R] bool: the robot arrived in this step; without effect where it collided.
         rules: penalties and goal reward, batch [E or 1].

@@ -1,4 +1,4 @@
-"""Pairs of vessels: their encounters, and their roles under the rules of the sea.
+"""Relative motion of pairs of vessels, and their roles under the rules of the sea.
 
 International Regulations for Preventing Collisions at Sea, 1972: overtaking (rule 13), head-on
 (14), crossing (15), the give-way vessel (16), the stand-on vessel (17). Roles follow from the current
@@ -36,14 +36,14 @@ class Pairs(NamedTuple):
     """Time until the closest approach if both keep course and speed (s); below 0 for vessels that move apart, and 0
     for vessels at rest towards each other, see STILL."""
     miss: Tensor
-    """Signed distance at the closest approach (m), the same for both: above 0 if the line of sight turns to
-    port, as when vessels meet port to port, or when one from starboard passes ahead."""
+    """Signed distance at the closest approach (m), equal for both vessels; above 0 if the line of sight turns to
+    port, as when vessels meet port to port, or when a vessel from starboard passes ahead."""
     bearing: Tensor
     """Bearing of the other vessel from the own bow (rad, positive to starboard)."""
     aspect: Tensor
-    """Bearing of the own vessel from the bow of the other (rad)."""
+    """Bearing of the own vessel from the bow of the other vessel (rad, positive to starboard)."""
     course: Tensor
-    """Heading of the other minus the own one (rad)."""
+    """Heading of the other vessel minus the own heading, in [-pi, pi) (rad)."""
 
 
 def pairs(pose: Tensor, velocity: Tensor) -> Pairs:
@@ -77,7 +77,7 @@ def roles(seen: Pairs) -> Tensor:
     """Return the role of every vessel towards every other, as if there were a risk of collision.
 
     A vessel that comes from astern is overtaking. Vessels on nearly reciprocal courses, or that
-    both have each other to port, are head-on. Otherwise, the one that has the other to starboard gives way.
+    both have each other to port, are head-on. Otherwise, the vessel that has the other one to starboard gives way.
 
     Args:
         seen: pairs of vessels, all [R, R, E].

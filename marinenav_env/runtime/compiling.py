@@ -65,7 +65,7 @@ def compiled(
 
 _VARIANTS: dict[str, Any] = {"recompile_limit": 64} if "recompile_limit" in signature(torch.compile).parameters else {}
 """Option for the largest number of variants that a function is compiled in. Versions without it, such as torch 2.11,
-allow eight, which is enough for training, but not for updates in ever smaller parts."""
+allow eight, which is enough for training, but not for updates in ever smaller micro-batches."""
 
 
 def _select_guards(entries: Sequence[Any]) -> list[bool]:

@@ -1,6 +1,6 @@
 """Differences between a CPU and other devices: host reads, and the cost of kernel launches.
 
-A host read gets values of a tensor into Python. On a CPU it is free, so only the rows that matter are computed. On
+A host read copies values of a tensor to Python. On a CPU it is free, so only the rows that matter are computed. On
 other devices it waits for all earlier work, so all rows are computed and a mask selects. Results are the same.
 """
 
@@ -26,12 +26,12 @@ def host_reads_are_free(device: torch.device) -> bool:
 
 
 def launches_dominate(device: torch.device) -> bool:
-    """Return whether launching a kernel takes longer than its computation on small tensors."""
+    """Return whether launching a kernel on this device takes longer than its computation on small tensors."""
     return not host_reads_are_free(device)  # True for all devices except a CPU
 
 
 def rows_where(mask: Tensor) -> Tensor | None:
-    """Return the indices [n] int64 of the true elements of a mask [E]; None if reading them would wait."""
+    """Return the indices [n] int64 of true elements of a mask [E]; None if reading them would wait for the device."""
     if not host_reads_are_free(mask.device):
         return None
     return mask.nonzero().squeeze(-1)  # host: free

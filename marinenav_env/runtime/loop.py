@@ -125,7 +125,7 @@ def _nothing() -> None:
 
 
 def stateless(function: Callable[..., Any]) -> Callable[..., tuple[tuple[()], Any]]:
-    """Return a step for ``Loop`` that only calls a function, and whose state is ()."""
+    """Convert a function without state to a step for ``Loop``, whose state is the empty tuple."""
     return lambda state, *inputs: (state, function(*inputs))
 
 
@@ -222,7 +222,7 @@ class Loop:
         self._latest: list[Any] = []
         """Weak references to the inputs of the latest call."""
         self._same: list[bool] = []
-        """For each input of the latest call, whether it was the same tensor as in the call before."""
+        """For each input of the latest call, whether it was the same tensor as in the previous call."""
         self._kept: list[bool] = []
         """For each input, whether the graph uses it without a copy, because it was the same tensor as before in
         both of the last two calls up to the capture."""

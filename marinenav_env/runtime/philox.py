@@ -110,7 +110,7 @@ class RandomSource(NamedTuple):
         return self._replace(purpose=purpose)
 
     def rows(self, rows: Tensor | slice) -> RandomSource:
-        """Return the source for some of the environments."""
+        """Return the source for the environments at some positions, given as indices, a mask or a slice."""
         step = self.step[rows] if self.step.ndim else self.step
         return self._replace(environment=self.environment[rows], step=step)
 
@@ -129,12 +129,12 @@ class RandomSource(NamedTuple):
         return philox(counter, (self.seed[0], self.seed[1]))
 
     def normal(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Draw standard normal numbers of shape [E, ...]."""
+        """Draw standard normal numbers of shape [E, ...]; a further call returns the same numbers."""
         a, b, c, d = self._replace(kind=_NORMAL).words(_calls(shape))
         return _join((*normal(a, b, dtype), *normal(c, d, dtype)), shape)
 
     def uniform(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Draw numbers uniform on [0, 1), of shape [E, ...]."""
+        """Draw numbers uniform on [0, 1), of shape [E, ...]; a further call returns the same numbers."""
         words = self._replace(kind=_UNIFORM).words(_calls(shape))
         return _join([uniform(word, dtype) for word in words], shape)
 

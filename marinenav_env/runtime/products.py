@@ -91,7 +91,7 @@ class LargeProducts(CustomGraphPass):
                 graph.erase_node(node)
 
     def uuid(self) -> Any:
-        """Return the pass's part of the key of Inductor's cache, a hash of this file."""
+        """Return the identifier of this pass for the keys of Inductor's cache, a hash of this file."""
         return get_hash_for_files((__file__,))
 
 

@@ -5,8 +5,8 @@ obstacles with their trajectories, which become the other vessels, and static ob
 signs, shallows, static obstacles of other shapes, hulls, waypoints and further goal states are left out.
 
 CommonOcean has coordinates x and y, and orientations counter-clockwise from x. Here x is taken as north and y as west,
-which preserves port and starboard, and the magnitudes of all numbers. A file that was written here has
-``source="marinenav"``: its lengths and speeds are those of this world, so it is read without scaling, back to an equal
+which preserves port and starboard, and the magnitudes of all numbers. A file that this module wrote has
+``source="marinenav"``; its lengths and speeds are those of this world, so it is read without scaling, back to an equal
 situation.
 """
 
@@ -24,13 +24,13 @@ from marinenav_env.scenarios.xml_tree import child, number, parse_xml
 from marinenav_env.support.validation import ConfigError, brief, require
 
 ROOT, SOURCE, VERSION = "commonOcean", "marinenav", "2022a"
-"""Name of the root element, ``source`` attribute of files that are written here, and version of the format."""
+"""Name of the root element, ``source`` attribute of files that this module writes, and version of the format."""
 FASTEST, LONGEST_STEP, MOST_STEPS = 100.0, 1e4, 10**6
 """Largest accepted speed (m/s), time step (s), and number of a time step."""
 TURN = math.radians(5.0)
 """Largest deviation from the initial course (rad) at which a track still counts as straight."""
 GOAL_RADIUS, HULL, AREA = 2.0, (5.0, 2.5), 100.0
-"""Written radius of goal regions, length and width of vessels, and smallest side of the navigable area (m)."""
+"""Radius of goal regions, length and width of vessels, and smallest side of the navigable area in written files (m)."""
 
 
 def parse_common_ocean(text: str, name: str) -> Situation:

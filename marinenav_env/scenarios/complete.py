@@ -50,7 +50,7 @@ def _asked(config: ScenarioConfig, level: Level) -> list[int]:
 
 @lru_cache(maxsize=1024)
 def _probe(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
-    """Return the counts [N, 3] of KINDS in N trial scenarios drawn as published; each call returns the same."""
+    """Return the counts [N, 3] of KINDS in N trial scenarios drawn as published; equal arguments give equal counts."""
     size = max(4, min(PROBES, PROBED // max(1, sum(_asked(config, level)))))
     cpu = torch.device("cpu")
     sampler = ScenarioSampler(replace(config, draws=draws), (level,), cpu, torch.float32)
@@ -71,7 +71,7 @@ def _enough(config: ScenarioConfig, level: Level, tried: int = len(BUDGETS)) -> 
 
 
 def _share_complete(config: ScenarioConfig, level: Level, draws: int) -> float:
-    """Return the share of a level's scenarios that this number of draws completes."""
+    """Return the share of a level's scenarios that a number of draws completes, from 0 to 1."""
     if level.encounter and not level.num_cores + level.num_obstacles:  # no candidates are drawn
         return 1.0
     complete = (_probe(config, level, draws) >= torch.tensor(_asked(config, level))).all(-1)
@@ -246,7 +246,7 @@ class CompleteSampler(ScenarioSampler):
         )
 
     def or_kept(self, scenario: Scenario, old: Scenario, kept: Tensor) -> Scenario:
-        """Return new scenarios [P] where they are complete, else the old ones, whose number is added to ``kept``."""
+        """Return new scenarios [P] where complete, else old ones; add the number of old ones to ``kept`` in place."""
         complete = self.is_complete(scenario)
         kept.add_((~complete).sum())
         return where(complete, scenario, old)

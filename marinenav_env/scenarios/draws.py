@@ -38,7 +38,7 @@ def between(unit: Tensor, ends: tuple[float, float]) -> Tensor:
 
 @dataclass(frozen=True)
 class GeneratorDraws:
-    """Random numbers of P scenarios from a generator, which depend on the order of the calls, unlike CounterDraws."""
+    """Random numbers of P scenarios from a generator; unlike in CounterDraws, they depend on the order of the calls."""
 
     generator: torch.Generator
     size: int
@@ -55,7 +55,7 @@ class GeneratorDraws:
         return self._uniform(*before, self.size, *after)
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """Draw numbers of ``count`` candidates, like CounterDraws.candidates; the purpose is ignored."""
+        """Draw numbers of ``count`` candidates, one tensor [size, P, count] per component; the purpose is ignored."""
         generator, parts = self.generator, []
         for number, size in enumerate(sizes):
             shape = self.size, count, size
@@ -85,7 +85,7 @@ class CounterDraws:
 
     @property
     def in_parts(self) -> bool:
-        """Return whether some of the scenarios, or the first candidates only, can be drawn.
+        """Return whether numbers can be drawn for some scenarios alone, or for the first candidates alone.
 
         This requires free host reads, which find the scenarios that need more candidates.
         """
@@ -106,11 +106,11 @@ class CounterDraws:
         Args:
             purpose: purpose of the numbers.
             count: number of candidates B per scenario.
-            sizes: counts of numbers in the parts of a candidate.
-            choices: exclusive bound of the first part, which then has whole numbers; 0: uniform like the others.
+            sizes: counts of numbers in the components of a candidate.
+            choices: exclusive bound of the first component, which then has whole numbers; 0: uniform like the others.
 
         Returns:
-            One tensor [size, P, B] per part.
+            One tensor [size, P, B] per component.
         """
         first, *others = self._numbers(purpose, count, sum(sizes)).split(list(sizes))
         if choices:
@@ -127,7 +127,7 @@ class CounterDraws:
 
 
 Draws = GeneratorDraws | CounterDraws
-"""Random numbers of P scenarios, from either kind of source."""
+"""Random numbers of P scenarios, from a generator or from a counter-based source."""
 
 
 def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.dtype, attempt: int = 0) -> Draws:
@@ -145,7 +145,7 @@ def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.d
 
 
 def examine_until_enough(draws: Draws, most: int, examine: ExamineCandidates) -> tuple[Tensor, ...]:
-    """ExamineCandidates as few candidates as needed, and return the results that examining all of them would give.
+    """Examine as few candidates as needed, and return the results that examining all candidates would give.
 
     Args:
         draws: random numbers of P scenarios.

@@ -17,14 +17,14 @@ ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
 """Range of the distance from a start, and from a goal, to the point where the courses of an encounter
 meet, and largest deviation of starts and goals along either axis (m)."""
 SPEED = 2.0
-"""Usual speed of vessels that start in motion (m/s)."""
+"""Usual speed of published vessels that start in motion (m/s)."""
 SLOW_SHARE, SLOW_CHANCE, SLOW_COURSE = 0.4, 0.25, math.radians(20.0)
 """Speed of a slow vessel that is overtaken, as a share of the usual speed, probability that the second vessel is one
 if vessels start in motion, and largest difference of its course from that of the vessel that overtakes it (rad)."""
 BEHIND = 22.0
 """Smallest initial distance (m) where the first vessel is overtaken, beyond the usual sensor range of 20 m."""
 DELAY_SHARES = (1.0, 0.6, 0.3, 0.0)
-"""Shares of the drawn delays, of which the first is used that leaves no two vessels too close at the start."""
+"""Factors on the drawn delays; the first factor that leaves no two vessels too close at the start is used."""
 LONGEST = 30.0
 """Longest time until vessels that start in motion meet, apart from delays (s)."""
 ONSET = (2.0, 8.0)
@@ -32,7 +32,7 @@ ONSET = (2.0, 8.0)
 
 
 class Encounters(NamedTuple):
-    """Encounters of P scenarios."""
+    """Starts, goals, motion and behaviours of the robots of P encounters."""
 
     ends: Tensor
     """[4, P, R] x and y of the starts, then x and y of the goals (m)."""
@@ -97,7 +97,7 @@ class EncounterSampler:
         """True if vessels of any level start in motion."""
 
     def draw(self, level: Tensor, present: Tensor, is_encounter: Tensor, draws: Draws) -> Encounters:
-        """Draw robots whose courses meet at the centre of the map or, with delays, farther along the first's course.
+        """Draw robots whose courses meet at the centre of the map or, with delays, farther along the course of robot 0.
 
         Args:
             level: [P] int64, index into the levels.

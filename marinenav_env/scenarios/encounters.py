@@ -21,7 +21,7 @@ CANDIDATES = 256
 
 
 def smallest_angle(course: Tensor, present: Tensor) -> Tensor:
-    """Return the smallest difference between the courses of two present vessels (rad).
+    """Return the smallest difference between the courses of any two present vessels (rad).
 
     Args:
         course: [..., R] courses (rad).
@@ -37,7 +37,7 @@ def smallest_angle(course: Tensor, present: Tensor) -> Tensor:
 
 
 def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = SEPARATION) -> Tensor:
-    """Draw the courses of vessels that meet, of which the first heads north.
+    """Draw the courses of vessels that meet; the first vessel heads north.
 
     Args:
         present: [P, R] bool, vessels that are present.

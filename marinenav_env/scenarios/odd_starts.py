@@ -18,7 +18,7 @@ STARTS_OFF, GOALS_OFF = "starts off the map", "goals off the map"
 
 
 def odd_starts(episode: Episode) -> Counter[str]:
-    """Count the robots of an episode with an implausible start or goal, by kind.
+    """Count the robots of an episode with an implausible start or goal, by the problem in words.
 
     Vessels touch as in the world, as circles of the collision radius. If the lines from start to goal all cross the
     centre of the map, the episode counts as an encounter, whose vessels may start and end off a small map.

@@ -1,4 +1,4 @@
-"""Reset of the environments of a batch whose episode is over."""
+"""Reset of those environments of a batch in which the episode is over."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tensors = TypeVar("Tensors", bound=TensorClass)
 
 
 class NewEpisodes(NamedTuple):
-    """Reset states for environments whose episode is over."""
+    """Pool of reset states, and the entries of it from which environments start their next episodes."""
 
     pool: WorldState
     """Initial states of episodes, batch [P]."""

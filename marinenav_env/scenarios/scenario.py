@@ -260,7 +260,7 @@ class ScenarioSampler:
         return accepted.movedim(0, 1), mask
 
     def _is_free(self, points: Tensor, radius: Tensor | float, level: Tensor, ends: Tensor, present: Tensor) -> Tensor:
-        """Return whether discs are on the map with their edges at least clear_r off starts and goals, [P, B] bool."""
+        """Return whether discs are on the map, with edges at least clear_r from starts and goals, [P, B] bool."""
         beyond = (points < radius) | (points > self._sides[:, level, None] - radius)
         near = _to_nearest(points, ends, present) < radius + self.config.clear_r
         return ~(beyond[0] | beyond[1] | near)

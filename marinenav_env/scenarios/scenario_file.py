@@ -72,7 +72,7 @@ _MOTION = {
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One scenario and its world with everything that a scenario file has, in plain numbers."""
+    """Scenario and world of one episode in plain numbers, with everything that a scenario file stores."""
 
     start: list[list[float]]
     """For each robot, x and y of the start (m)."""
@@ -91,15 +91,15 @@ class Episode:
     cores: list[list[float]] = field(default_factory=list)
     """For each vortex core, x, y (m) and circulation (m^2/s), positive for clockwise."""
     world: WorldConfig = field(default_factory=WorldConfig)
-    """Configuration of the world, of which files have vessels, sensors, reward, map and time step."""
+    """Configuration of the world; scenario files store its vessels, sensors, reward, map and time step."""
     seed: int = 0
     """Seed that the scenario was drawn from, stored for information only."""
     behaviour: list[str] = field(default_factory=list)
-    """For each robot, one of levels.BEHAVIOURS, or an empty string if actions control it; empty: they control all."""
+    """For each robot, one of levels.BEHAVIOURS, or "" if actions control it; an empty list if actions control all."""
     onset: list[float] = field(default_factory=list)
     """For each robot, the time at which its behaviour begins (s); empty without behaviours."""
     states_penalty: bool = field(default=True, compare=False)
-    """True if the file states the collision penalty; otherwise training uses its own default."""
+    """True if the file states the collision penalty; otherwise training uses a different default."""
 
     def __eq__(self, other: object) -> bool:
         """Return whether episodes are equal; one number for all robots equals a list of that number, as in files."""
@@ -461,7 +461,7 @@ def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
 
 
 def in_weather(episodes: Sequence[Episode], weather: WeatherConfig) -> Sequence[Episode]:
-    """Return episodes with a world's weather where they have none of their own; files state none."""
+    """Return the episodes, with the given weather in those of default weather, as all episodes of files have it."""
     calm = WeatherConfig()
     if weather == calm:
         return episodes

@@ -12,10 +12,10 @@ This preserves bearings, courses, ratios of speeds, and which vessels meet where
   to the goal is WAY.
 
 The first closest approach is then delayed to fall midway between two control steps. A goal lies RUN beyond the closest
-approach, unless the situation states it. Vessels slower than the own vessel get thrusters that sustain RESERVE times
-their speed; the others have the thrusters of the world. What episodes cannot represent is left out: later waypoints
-(every vessel keeps its first course) and changes of speed, which are counted in ``left_out``, and sizes and types of
-ships, and depths.
+approach, unless the situation states it or a track, which then ends at the goal. Vessels slower than the own vessel
+get thrusters that sustain RESERVE times their speed; the others have the thrusters of the world. What episodes cannot
+represent is left out: later waypoints (every vessel keeps its first course) and changes of speed, which are counted in
+``left_out``, and sizes and types of ships, and depths.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from marinenav_env.vessels import holding_setpoints, of_robot, top_speed
 
 SPEED, FASTEST = 2.0, 0.9
 """Speed of the own vessel (m/s), and largest share of its top speed at which a vessel may sail; like the numbers below,
-for the published vessel: those of a boat with a name are scaled by ``world.scenario.scale`` and ``speed_scale``."""
+for the published vessel; for other vessels they are scaled by ``world.scenario.scale`` and ``speed_scale``."""
 APART, CLEAR = 25.0, 10.0
 """Smallest initial distances of the others from the own vessel, and of any two vessels (m)."""
 TIMES = (12.0, 30.0)
@@ -78,7 +78,7 @@ class Situation:
     to_scale: bool = False
     """True if lengths and speeds are already those of this world."""
     left_out: dict[str, int] = field(default_factory=dict)
-    """Number of features of the file that episodes cannot represent, by kind."""
+    """Number of features of the file that episodes cannot represent, by their type in words."""
 
 
 def bearing(start: Point, end: Point) -> float:
@@ -120,7 +120,7 @@ def meeting_time(own: Ship, other: Ship) -> float | None:
 
 
 def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
-    """Return the factors on lengths and on speeds that scale a situation to a world; see the module's docstring.
+    """Return the factors on lengths and on speeds that scale a situation to a world, as the module docstring states.
 
     Raises:
         ConfigError: if two ships start at the same place.
@@ -159,7 +159,7 @@ def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
 
 
 def to_scale(situation: Situation, world: WorldConfig) -> Situation:
-    """Return a situation scaled to the vessels of a world, with the own ship at the origin, unless it is to scale.
+    """Scale a situation to the vessels of a world, with the own ship at the origin; return one to scale unchanged.
 
     Raises:
         ConfigError: if two ships start at the same place.
@@ -184,8 +184,8 @@ def _with_goals(ships: Sequence[Ship], scale: ScenarioConfig) -> list[Ship]:
     """Return scaled ships with goals: the stated one, else the end of the track, else beyond the closest approach.
 
     Args:
-        ships: the ships.
-        scale: settings with the scale of the world.
+        ships: scaled ships, the own ship first.
+        scale: settings with the factors on the lengths and speeds of the world.
     """
     own, *others = ships
     times = [meeting_time(own, other) for other in others]
@@ -256,7 +256,7 @@ def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: f
 
     Args:
         vessel: vessels of the ships.
-        ships: the ships, to scale.
+        ships: scaled ships, the own ship first.
         slowest: smallest speed that thrusters are made for (m/s).
     """
     base = vessel.max_thrust if isinstance(vessel.max_thrust, tuple) else (vessel.max_thrust,) * len(ships)

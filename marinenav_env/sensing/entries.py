@@ -22,7 +22,7 @@ Kind = Literal["vector", "objects", "mask", "scan"]
 scan (numbers in the order of their directions)."""
 KINDS: tuple[str, ...] = get_args(Kind)
 LIMIT = 1e4
-"""Largest magnitude of the numbers of an entry that gives no limits."""
+"""Largest magnitude of the numbers of an entry that states no limits."""
 
 
 @dataclass(frozen=True)

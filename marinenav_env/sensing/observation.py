@@ -1,4 +1,4 @@
-"""Entries of the observation of a world, and the sensors that it has in addition to perception."""
+"""Observation entries of a world, and the sensors that the world has in addition to perception."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marinenav_env.support.validation import ConfigError, require
 
 
 def observation_entries(config: WorldConfig | None = None) -> dict[str, Entry]:
-    """Return the description of every observation entry by name, in order; None: those of the published world.
+    """Return the descriptions of all observation entries of a world by name, in order; by default the published world.
 
     Raises:
         ConfigError: when a sensor that the configuration names cannot be used.
@@ -54,7 +54,7 @@ def entry_sensors(config: WorldConfig) -> tuple[EntrySensor, ...]:
     """Return the sensors in addition to perception; their order assigns the random streams of their noise.
 
     Raises:
-        ConfigError: when one that the configuration names cannot be loaded or used.
+        ConfigError: when a sensor that the configuration names cannot be loaded or used.
     """
     scan = (RangeScan(),) if config.sensor.scan_beams else ()
     return (*scan, *(_load_sensor(reference, config) for reference in config.sensor.entries))

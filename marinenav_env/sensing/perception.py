@@ -25,7 +25,7 @@ _FEW = 64
 
 
 def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
-    """Return the entries that ``observe`` measures; their scales follow from size, speed and thrust of the vessel."""
+    """Return descriptions of the entries that ``observe`` measures, scaled to size, speed and thrust of the vessel."""
     vessel, slots = config.vessel, config.sensor.slots
     place, speed, turn = (-METRES, METRES), (-SPEED, SPEED), (-TURN_RATE, TURN_RATE)
     thrust = min(_numbers(vessel.min_thrust)), max(_numbers(vessel.max_thrust))
@@ -54,12 +54,12 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
 
 
 def with_thrusts(entries: dict[str, Entry], vessel: Vessel, spread: float) -> dict[str, Entry]:
-    """Return the entries with the thrust limits of given vessels in place of those of the configuration.
+    """Return descriptions of entries in which the limits of observed thrusts are those of the given vessels.
 
     Args:
-        entries: entries of an observation by name.
+        entries: descriptions of the observation entries by name.
         vessel: parameters of the vessels.
-        spread: largest factor on the thrusts.
+        spread: largest factor on the thrusts of the vessels (1).
     """
     own = entries["self_state"]
     thrust = float(vessel.min_thrust.min()) * spread, float(vessel.max_thrust.max()) * spread
@@ -71,7 +71,7 @@ def _numbers(value: PerRobot) -> tuple[float, ...]:
 
 
 class Noise(NamedTuple):
-    """Random numbers for one observation of every robot."""
+    """Random numbers of perception for one observation of every robot."""
 
     normal: Sequence[Tensor]
     """Four standard normal tensors [E, R, M], for position x, y and velocity x, y of every object."""
@@ -226,7 +226,7 @@ class _Objects(NamedTuple):
     radius: Tensor
     """Radius that is measured (m): for robots, the detection radius."""
     absent: Tensor
-    """Infinite where there is no such object, else 0 (m). It is a distance instead of a flag, since
+    """Infinite where the slot has no object, else 0 (m). This is a distance instead of a flag, since
     compiled code handles bool slowly on a CPU."""
 
 

@@ -83,8 +83,8 @@ def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, 
         Distances [E, R, n] (m); 0 within a disc.
     """
     # Robots are [R, E], discs [M, 1, R, E], beams [n, R, E]. The distances [M, n, R, E] are
-    # reduced as they are computed, without being stored, which compiled code only does while an
-    # intermediate result reads at most four tensors: hence lengths in radii of the disc.
+    # reduced as they are computed, without being stored. Compiled code only does this while an
+    # intermediate result reads at most four tensors, so lengths are in radii of the disc.
     theta = env_last(state.pose)[2]
     x, y, radii = _discs(state, scenario, radius)
     beam = angles.to(x.dtype)[:, None, None]

@@ -71,7 +71,7 @@ class ActionChecks:
     """Checks of the actions of every step of an environment.
 
     Where host reads are free, invalid values raise an error before the step. Elsewhere a flag on the
-    device records whether there were any, until it is read.
+    device records whether there was an invalid value, until the flag is read.
 
     Args:
         pairs: number of thrust-change pairs that discrete actions index; None: continuous actions.
@@ -103,7 +103,7 @@ class ActionChecks:
                 require(False, f"action[{env}, {robot}]", value, self._allowed)
 
     def within(self, action: Tensor, acting: Tensor) -> None:
-        """Set the flag, if there is one, for invalid actions of a step; this can be captured in a CUDA graph."""
+        """Set the flag, if there is one, when an action of a step is invalid; this can be captured in a CUDA graph."""
         if self.flag is not None:
             self.flag.logical_or_(unusable(action, acting, self._pairs).any())
 

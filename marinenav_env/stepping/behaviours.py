@@ -31,8 +31,8 @@ from marinenav_env.support.validation import require
 KEEP, ACT_LATE, TURN_WRONG, STOP, SPEED_UP, LOSE_LEFT, LOSE_RIGHT, SEE_NOTHING = range(len(BEHAVIOURS))
 """Codes of the behaviours, which are their indices in levels.BEHAVIOURS."""
 TURN, TURN_SECONDS = math.radians(60.0), 8.0
-"""Change of course of the behaviours act_late and turn_wrong (rad), and how long it lasts (s); times and speeds are
-those of published vessels, and scaled for boats."""
+"""Change of course of the behaviours act_late and turn_wrong (rad), and how long it lasts (s). This time and the speeds
+below are for published vessels; behaviour_rates scales them for others."""
 SPEED, FULL = 2.0, 10.0
 """Desired speed of vessels that steer but started at rest, and a desired speed that requires full thrust (m/s)."""
 SLOW = 0.6
@@ -66,8 +66,8 @@ def behaviour_rates(
         scenario: scenarios with behaviours and onsets, batch [E].
         vessel: vessel parameters, batch [E or 1].
         seconds: length of a control step (s).
-        time_scale: scale of the world's times; 1 for published vessels.
-        pace: scale of its speeds.
+        time_scale: factor on the times of behaviours, as ScenarioConfig.time_scale; 1 for published vessels.
+        pace: factor on the speeds of behaviours, as ScenarioConfig.speed_scale; 1 for published vessels.
 
     Returns:
         [E, R, 2] left and right thrust rate (N/s), zero for robots that keep course and speed.

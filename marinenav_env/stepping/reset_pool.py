@@ -38,10 +38,11 @@ _SAMPLER = "curriculum.sampler"
 _POOL = 2**31
 """Environment number from which the random numbers of pool entries start."""
 MOST, LEAST, PAIRS = 2048, 8, 2**22
-"""Largest and smallest default size of a reset pool, and largest number of pairs of a robot and an object in it, whose
-initial observations take a few seconds."""
+"""Largest and smallest default size of a reset pool, and largest number of pairs of a robot and an object in a pool of
+the default size; the initial observations of so many pairs take a few seconds."""
 REFRESH, PARTS = 256, 8
-"""Default number of entries that a refresh replaces; of a pool that is no multiple of it, at most 1 / PARTS."""
+"""Default number of entries that a refresh replaces; if the size of the pool is not a multiple of it, a refresh
+replaces at most 1 / PARTS of the pool."""
 
 
 class Sampler(Protocol):
@@ -67,8 +68,8 @@ MakeSampler = Callable[[ScenarioConfig, tuple[Level, ...], torch.device, torch.d
 """Factory of a sampler from the constraints on scenarios, the levels, a device and a floating-point type."""
 
 MakeResetState = Callable[[Scenario, Tensor, RandomSource | None], ResetState]
-"""Function that returns reset states [P] for scenarios [P], with state and observation. It also takes their pool index
-[P] and, if they were drawn, their random source (else None)."""
+"""Function that returns reset states [P], with state and observation, for scenarios [P]. It also takes the indices [P]
+of the scenarios in the pool and, if the scenarios were drawn, their random source (else None)."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Curriculum:
     refresh_interval: Count = 64
     """Number of vector steps between refreshes."""
     sampler: str | MakeSampler | Sampler = ""
-    """Your own sampler of scenarios as package.module:Class, its class, or an object; empty:
+    """User-defined sampler of scenarios, as package.module:Class, a class, or an object; empty:
     CompleteSampler."""
 
     def __post_init__(self) -> None:
@@ -162,10 +163,10 @@ def make_sampler(curriculum: Curriculum, config: ScenarioConfig, device: torch.d
 
 
 def first_entry(scenarios: Any, source: RandomSource) -> Tensor:
-    """Return the environment number with which random numbers of a reset pool's entries start, [] int64.
+    """Return the environment number of the first entry of a reset pool, for its random source, [] int64.
 
-    Pools of the package's own sampler have the same numbers for all batches of environments. Pools of other
-    scenarios have different, consecutive numbers, because environment numbers end at 2^32.
+    Pools of the built-in sampler have the same numbers for all batches of environments. Pools of other scenarios
+    have different numbers for each batch, without gaps, because environment numbers end at 2^32.
 
     Args:
         scenarios: a Curriculum, or a sequence of scenarios.
@@ -268,7 +269,7 @@ class SampledPool(ResetPool):
         curriculum: levels, schedule and size of the pool.
         make_reset_state: function that adds state and observation to scenarios.
         source: random source of E environments; it is not changed.
-        generator: generator that is passed to a user's sampler; its device is that of the pool.
+        generator: generator that is passed to a user-defined sampler; its device is that of the pool.
     """
 
     def __init__(
@@ -291,7 +292,7 @@ class SampledPool(ResetPool):
         self._rows = torch.arange(size, device=device)
         self._begins = torch.arange(0, curriculum.pool_size, size, device=device).unbind()
         self._cursor, self._ticks = 0, 0
-        # A user's sampler may draw fewer or more robots than its levels require.
+        # A user-defined sampler may draw fewer or more robots than its levels require.
         self._complete = sampler if type(sampler) is CompleteSampler else None
         if self._complete is not None and not self._complete.asks:
             self.kept = torch.zeros((), dtype=torch.int64, device=device)
@@ -368,7 +369,7 @@ class SampledPool(ResetPool):
             chance = source.of(LEVEL).uniform((size,), torch.float32)
             last = len(self._cumulative) - 1
             level = torch.searchsorted(self._cumulative, chance, right=True).clamp_max(last)
-        # Only the package's own sampler accepts the counter-based source.
+        # Only the built-in sampler accepts the counter-based source.
         numbers: Any = self._generator if self._curriculum.sampler else source
         scenario = self._sampler.sample(level, numbers)
         if self._complete is not None and self.kept is not None:
@@ -431,8 +432,8 @@ class FixedPool(ResetPool):
 def _arrange(states: ResetState) -> ResetState:
     """Return the states in the memory layout in which the device gathers them fastest.
 
-    Where launches dominate, entries are adjacent in memory. A CPU gathers only the few entries that episodes
-    start from, one after another, for which the states keep their layout.
+    Where kernel launches dominate the run time, the entries become adjacent in memory. On a CPU the states keep their
+    layout, because only the few entries that episodes start from are gathered, one after another.
     """
     if not launches_dominate(states.scenario.goal.device):
         return states

@@ -50,7 +50,7 @@ def as_tensordict(
         }
     if statistics is not None:
         root[STATISTICS] = statistics
-    # The device is given for every part, because otherwise all tensors are converted.
+    # The device is given for every tensordict, because otherwise all tensors are converted.
     robots = TensorDict(group, active.shape, device)
     return TensorDict({GROUP: robots, **root}, active.shape[:1], device)
 

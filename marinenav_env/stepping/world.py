@@ -120,7 +120,7 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
 
 
 class StepNoise(NamedTuple):
-    """Random numbers of one observation of every robot."""
+    """Random numbers of one observation of every robot, for perception and the further sensors."""
 
     perception: Noise
     """Noise of the measured objects."""
@@ -144,7 +144,7 @@ class StepResult(NamedTuple):
 
 
 class World:
-    """The world as pure functions of tensors, for one configuration.
+    """Simulator of the world with one configuration, as pure functions of tensors.
 
     Args:
         config: configuration shared by all environments.
@@ -397,7 +397,7 @@ class World:
         """Draw the noise of one observation of every robot.
 
         Args:
-            source: random source of E environments; every kind of noise has its own purpose.
+            source: random source of E environments; each type of noise has a separate purpose.
             scenario: scenarios, batch [E], which determine the shapes.
             dtype: floating-point type of the numbers.
         """

@@ -22,7 +22,7 @@ LARGEST_TEXT = 48 * 2**20
 
 @contextmanager
 def kept_inputs() -> Iterator[None]:
-    """Protect files that are read in this context from being overwritten, also by another name; see require_output."""
+    """Protect files that are read in this context from being overwritten, even through links; see require_output."""
     global _inputs
     _inputs = set()
     try:
@@ -96,7 +96,7 @@ def open_regular(path: str | Path, what: str, largest: float) -> BinaryIO:
 
     Args:
         path: path of the file.
-        what: kind of file for messages, such as "a scenario file".
+        what: description of the file for messages, such as "a scenario file".
         largest: largest size that the file may have (bytes).
 
     Raises:
@@ -150,7 +150,7 @@ def parse_json(text: Any, name: str, what: str) -> Any:
     Args:
         text: JSON text.
         name: source of the text, for messages.
-        what: kind of file, for messages.
+        what: description of the file for messages, such as "a scenario file".
 
     Raises:
         ConfigError: when it is not text or not JSON, or an object has a key twice.

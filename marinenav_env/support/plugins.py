@@ -1,8 +1,8 @@
-"""Plugins: parts that users add without changing this program, such as rewards and agents.
+"""Plugins: components that users add without changing this program, such as rewards and agents.
 
-A part is named ``package.module:Name``, or by the name of an entry point that an installed package
-registers in the group of the part. Importing a module runs its code, and configuration files and
-checkpoints name parts. A name from a file is therefore imported only if an installed entry point
+A component is named ``package.module:Name``, or by the name of an entry point that an installed package
+registers in the group of the component. Importing a module runs its code, and configuration files and
+checkpoints name components. A name from a file is therefore imported only if an installed entry point
 registers it, or if the user gave it as a command-line argument (or called ``allow``).
 """
 
@@ -37,10 +37,10 @@ _allowed: set[str] = set()
 
 
 def allow(*references: str) -> None:
-    """Allow ``resolve`` to import parts that the user named.
+    """Allow ``resolve`` to import components that the user named.
 
     Args:
-        references: names of parts as ``package.module:Name``.
+        references: names of components as ``package.module:Name``.
 
     Raises:
         ConfigError: when one is not of that form.
@@ -82,7 +82,7 @@ def registered(group: str) -> tuple[str, ...]:
 def reference_of(group: str, name: str) -> str:
     """Return ``package.module:Name`` for the name of an entry point; return any other text unchanged.
 
-    Files that hold the result thus name the package that they need, and not only the entry point.
+    Files in which the result is stored thus name the package that they need, and not only the entry point.
     """
     return next((_reference(point) for point in _entry_points(group) if point.name == name), name)
 
@@ -126,7 +126,7 @@ def describe_error(error: BaseException, modules: Collection[str]) -> str:
 
     Args:
         error: exception that the code raised.
-        modules: names of the modules with the user-defined parts.
+        modules: names of the modules with the user-defined components.
     """
     files = {getattr(sys.modules.get(name), "__file__", None) for name in modules}
     frames = traceback.extract_tb(error.__traceback__)

@@ -34,7 +34,7 @@ def as_seed(seed: Any, key: str = "seed") -> int:
 
 
 def joint_seed(seeds: Any, count: int) -> int:
-    """Return one seed derived from a seed, or from a list with one seed per world.
+    """Return one seed: the given one (see ``as_seed``), or one derived from a list with one seed per world.
 
     Raises:
         ConfigError: when it is not a seed, or the list does not have ``count`` seeds.

@@ -152,7 +152,7 @@ Range = Annotated[tuple[float, float], ORDERED]
 def check_fields(config: Any, section: str = "") -> None:
     """Convert every field of a dataclass to its declared type, and check its rules.
 
-    It is meant to be called in ``__post_init__``. Lists become tuples; where the type asks for it, a
+    It is meant to be called in ``__post_init__``. Lists become tuples; where the type requires it, a
     float without a fraction, such as 1e6, becomes an int, and a single value becomes a tuple of one.
     Numbers must be finite.
 

@@ -85,7 +85,7 @@ class ACIQN(Agent[ACIQNConfig]):
         self.register_buffer("neighbours", neighbours(self.spec.action_size), persistent=False)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the actor's action [B, D], or the best of it and its neighbours by the lower critic."""
+        """Return the actor's action [B, D]; with ``refine`` or ``risk`` below 1, the best of it and its neighbours."""
         action: Tensor = self.networks["actor"](observation)
         if risk is None and not self.config.refine:
             return {"action": action}
@@ -111,7 +111,7 @@ class ACIQN(Agent[ACIQNConfig]):
         return self.networks["actor"](observation), {}
 
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
-        """Return the quantiles [C, ..., N] of the return of actions at evenly spaced fractions."""
+        """Return the quantiles [C, ..., N] of the return of actions by each critic, at evenly spaced fractions."""
         taus = self.tau_midpoints
         return torch.stack([self.networks[name](observation, action, taus) for name in self.critics])
 
@@ -122,7 +122,7 @@ class ACIQN(Agent[ACIQNConfig]):
         return (draw_fractions(self.tau_midpoints, generator), *noise.split((batch_size, rows)))
 
     def part_of_noise(self, noise: tuple[Tensor, ...], rows: slice) -> tuple[Tensor, ...]:
-        """Return all fractions, and the noise of a micro-batch; the actor learns from the batch's first transitions."""
+        """Return all fractions and the action noise of a micro-batch; its rows for the actor may be fewer, or none."""
         return (noise[0], *(part[rows] for part in noise[1:]))
 
     def loss(self, batch: Batch, noise: tuple[Tensor, ...]) -> Losses:
@@ -145,7 +145,7 @@ class ACIQN(Agent[ACIQNConfig]):
         }
 
     def _actor_loss(self, critics: list[nn.Module], batch: Batch, noise: Tensor) -> Tensor:
-        """Return the loss of the actor on the first A transitions; noise is [A, D]."""
+        """Return the loss of the actor on the first A transitions, a scalar; noise is standard normal [A, D]."""
         rows, actor = len(noise), cast(Actor, self.networks["actor"])
         observation = {name: entry[:rows] for name, entry in batch.observation.items()}
         pre_activation = actor.pre_activation(observation)

@@ -84,7 +84,7 @@ class ActionCriticAgent(Agent[ConfigType]):
     """Names of the critics among ``networks``."""
 
     def add_critics(self) -> None:
-        """Add the critics to ``networks``."""
+        """Add the critics to ``networks`` as ``critic_0``, ``critic_1``, ..., and set ``critics`` to their names."""
         self.critics = [f"critic_{index}" for index in range(self.config.critics)]
         self.networks.update({name: ActionCritic(self.config, self.spec) for name in self.critics})
 
@@ -95,7 +95,7 @@ class ActionCriticAgent(Agent[ConfigType]):
         return torch.stack([self.networks[name](observation, action) for name in self.critics])
 
     def critics_error(self, values: list[Tensor], targets: Tensor) -> Tensor:
-        """Return the sum of the critics' losses; see losses.critic_error."""
+        """Return the sum of the losses of critics with outputs [B, N] for targets [B, M]; see losses.critic_error."""
         errors = [critic_error(value, targets, self.config.kappa) for value in values]
         return torch.stack(errors).sum()
 
@@ -126,7 +126,7 @@ class ImplicitQuantileCritic(ObservationNetwork):
         features, embedded = self.encode(observation), self.cos_embedding(taus)
         if self.action_encoder is None:
             features = self.late_trunk(features, action, rows)
-            # Computes (features x embedded) W^T without a [B, N, 128] intermediate where all rows share taus.
+            # Computes (features x embedded) W^T without a [B, N, H] intermediate where all rows share taus.
             weighted = embedded * self.output_layer.weight
             if taus.ndim == 1:
                 return to_float32(features @ weighted.mT) + self.output_layer.bias
@@ -149,7 +149,7 @@ class ImplicitQuantileCritic(ObservationNetwork):
         return to_float32(self.output_layer(features * embedded)).squeeze(-1)
 
     def late_trunk(self, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
-        """Return the output [B, 128] of the hidden layers, before its product with the embedded fractions."""
+        """Return the output [..., H] of the hidden layers for actions [..., D], before the embedded fractions enter."""
         first = torch.relu(concatenated_layer(self.hidden_layers[0], features, action, rows))
         return self.trunk(first, begin=1)
 

@@ -48,7 +48,7 @@ class Batch(NamedTuple):
         return int(self.reward.shape[0])
 
     def mean(self, values: Tensor) -> Tensor:
-        """Return the mean of values [B]."""
+        """Return the mean of values [B] over the transitions, a scalar."""
         return values.mean()
 
     def part(self, rows: slice) -> Batch:
@@ -106,7 +106,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         self.build()
 
     def build(self) -> None:
-        """Create ``networks`` and ``targets`` for ``config`` and ``spec``."""
+        """Create ``networks`` and ``targets`` for ``config`` and ``spec``; by default, create none."""
 
     def make_targets(self, *names: str) -> None:
         """Add copies of the named networks to ``targets``."""
@@ -174,7 +174,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return self.act(observation), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Any:
-        """Sample the random numbers that a call of ``explore`` needs, outside compiled code.
+        """Sample the random numbers that a call of ``explore`` needs, outside compiled code; by default None.
 
         Args:
             batch: shape B of the observations.
@@ -202,7 +202,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Any:
-        """Sample the random numbers that a call of ``loss`` needs, outside compiled code."""
+        """Sample the random numbers that a call of ``loss`` needs, outside compiled code; by default None."""
         return None
 
     def part_of_noise(self, noise: Any, rows: slice) -> Any:

@@ -55,7 +55,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         return outputs["action"]
 
     def output_networks(self) -> list[str]:
-        """Return the name of the actor."""
+        """Return the name of the actor, the only network that ``outputs`` uses."""
         return ["actor"]
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
@@ -63,7 +63,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         return torch.randn(batch_size, self.spec.action_size, generator=generator, device=generator.device)
 
     def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:
-        """Return the noise of a micro-batch."""
+        """Return the slice of the random numbers that belongs to a micro-batch of the transitions."""
         return noise[rows]
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:

@@ -89,7 +89,7 @@ class IQN(Agent[IQNConfig]):
         return risk_level(self.config, self.spec, observation, risk)[..., None] * self.acting_taus
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
-        """Return the sorted quantiles of the return of actions, averaged over the networks, at fractions in (0, 1)."""
+        """Return the sorted quantiles [..., N] of the return of actions, averaged over the networks; see Agent."""
         return (
             torch.stack([net.action_quantiles(observation, self.acting_taus, action) for net in _all(self.networks)])
             .mean(0)

@@ -72,7 +72,7 @@ def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
 
 
 def value_error(value: Tensor, batch: RolloutBatch, clip: float) -> Tensor:
-    """Return the squared error [B] of values [B]; with a clip, the larger of the unclipped and the clipped error."""
+    """Return the squared error [B] of values [B]; with ``clip`` above 0, the larger of unclipped and clipped error."""
     error = (value - batch.target).square()
     if not clip:
         return error

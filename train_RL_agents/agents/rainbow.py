@@ -1,7 +1,7 @@
 """Rainbow: return distributions on fixed atoms, dueling noisy layers (Hessel et al. 2018).
 
-Its other parts are settings of the trainer: multi-step returns (``trainer.n_steps``) and
-prioritised replay (``trainer.prioritized``).
+The other components of Rainbow are settings of the trainer: multi-step returns (``trainer.n_steps``) and prioritised
+replay (``trainer.prioritized``).
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ class Rainbow(Agent[RainbowConfig]):
         return self._choose(self.networks["critic"](observation, noise)), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
-        """Sample the noise of the network, one sample for all observations."""
+        """Sample the standard normal noise [F] of all layers, one sample for all observations."""
         return self._noise(1, generator)[0]
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
-        """Return quantiles [..., N] of the return of actions, as many as there are atoms."""
+        """Return N quantiles [..., N] of the return of actions, where N is the number of atoms."""
         log_probabilities: Tensor = self.networks["critic"](observation)
         index = action[..., None, None].expand(*action.shape, 1, self.config.atoms)
         below = log_probabilities.gather(-2, index).squeeze(-2).exp().cumsum(-1)
@@ -137,7 +137,7 @@ class Rainbow(Agent[RainbowConfig]):
         }
 
     def _choose(self, log_probabilities: Tensor) -> Tensor:
-        """Return the actions with the highest mean."""
+        """Return the actions [B] with the highest mean return, given log probabilities [B, A, atoms]."""
         return self.select({"probabilities": log_probabilities.exp()})
 
     def _noise(self, count: int, generator: torch.Generator) -> Tensor:

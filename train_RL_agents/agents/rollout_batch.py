@@ -28,7 +28,7 @@ class RolloutBatch(NamedTuple):
     progress: Tensor
     """Share of the run that is done, a scalar."""
     mean_weight: Tensor | None = None
-    """Mean weight of the whole batch, a scalar, if this is a part of it."""
+    """Mean weight of the whole batch, a scalar, if this is a slice of one; None for a whole batch."""
 
     @property
     def size(self) -> int:
@@ -41,7 +41,7 @@ class RolloutBatch(NamedTuple):
         return self.weight > 0.0
 
     def part(self, rows: slice) -> RolloutBatch:
-        """Return a slice of the batch, without copies."""
+        """Return a slice of the batch, without copies, that keeps the mean weight of the whole batch; see ``mean``."""
         whole = self._replace(mean_weight=self._mean_weight())
         return whole._map(lambda tensor: tensor[rows])
 
@@ -57,7 +57,7 @@ class RolloutBatch(NamedTuple):
     def mean(self, values: Tensor) -> Tensor:
         """Return the mean of values [B] over active robots; 0 if none is active.
 
-        For a part of a batch, the sum is divided by the mean weight of the whole batch, so that the mean over parts,
+        For a slice of a batch, the sum is divided by the mean weight of the whole batch, so that the mean over slices,
         weighted by their numbers of samples, is the mean over the batch.
         """
         return (values * self.weight).mean() / self._mean_weight().clamp_min(1e-8)

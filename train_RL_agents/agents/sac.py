@@ -1,7 +1,7 @@
 """SAC: a stochastic actor with an entropy bonus (Haarnoja et al. 2018).
 
-The temperature of the bonus is learned, or fixed as published. Critics are as in DDPG: scalar, or
-fixed quantiles of which the highest are dropped from the targets (TQC, Kuznetsov et al. 2020).
+The temperature of the bonus is learned, or fixed as published. Critics are those of DDPG: scalar, or
+with fixed quantiles, of which the highest are dropped from the targets (TQC, Kuznetsov et al. 2020).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class SAC(ActionCriticAgent[SACConfig]):
         return squash(outputs["mu"])
 
     def output_networks(self) -> list[str]:
-        """Return the name of the actor."""
+        """Return the name of the actor, the only network that ``outputs`` uses."""
         return ["actor"]
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -98,7 +98,7 @@ class SAC(ActionCriticAgent[SACConfig]):
         return torch.randn(2, batch_size, self.spec.action_size, generator=generator, device=generator.device)
 
     def part_of_noise(self, noise: Tensor, rows: slice) -> Tensor:
-        """Return the random numbers of a micro-batch."""
+        """Return the slice of the random numbers that belongs to a micro-batch of the transitions."""
         return noise[:, rows]
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:

@@ -1,4 +1,4 @@
-"""Settings of the training algorithms, off-policy and on-policy; ``Agent.algorithm`` names the one of an agent."""
+"""Settings of the training algorithms, off-policy and on-policy; an agent names its own in ``Agent.algorithm``."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class TrainerConfig:
     shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
     """Names of the settings that are totals, divided among the processes of a run."""
     recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
-    """Names of the sizes that must be changed together, because how often each step is learned from, or the number of
-    updates per rollout, depends on all of them."""
+    """Names of the sizes that must be changed together, because the number of updates that each step is used in,
+    or that follow each rollout, depends on all of them."""
     least_updates: ClassVar[int]
-    """Number of updates, or of rollouts, that a sizing profile must leave a run; a few large ones do not replace
-    many."""
+    """Least number of updates (on-policy: rollouts) of a run for which the sizing profile ``auto`` keeps larger sizes,
+    because a few large updates do not replace many."""
     num_envs: Count = 256
     """Number of environments in the batch."""
     collector: Literal["local", "processes", "ray"] = "local"
@@ -143,7 +143,7 @@ class OffPolicyConfig(TrainerConfig):
     def check(self, robots: int) -> None:
         """Check that learning starts after the first n-step transitions, and that replay is large enough.
 
-        Replay must hold what one collected batch may add, and the batch of one update.
+        Replay must hold all transitions that one collected batch may add, and the batch of one update.
 
         Args:
             robots: largest number of robots in any training level.

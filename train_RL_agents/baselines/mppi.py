@@ -30,7 +30,7 @@ SPEED = 2.5
 SEGMENTS, SAMPLES = 4, 96
 """Numbers of segments of a plan, and of sampled plans."""
 SPREADS = (1.0, 0.5)
-"""Factors of the samples in the updates of the plan (1)."""
+"""Factor on the samples in each update of the plan (1)."""
 SEGMENT = 4
 """Number of control steps of a segment."""
 COURSE, SLOWDOWN = 0.9, 1.0

@@ -21,7 +21,7 @@ REMAPPED = {
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return the launch description of the node, with its topics as arguments."""
+    """Return the launch description of the node; launch arguments are the policy's folder, the frame and the topics."""
     arguments = [
         DeclareLaunchArgument("policy", default_value=str(ROOT)),
         DeclareLaunchArgument("frame", default_value="map"),

@@ -30,7 +30,7 @@ UNSET = math.nan
 
 
 class PilotNode(Node):
-    """Node that keeps the latest messages and decides at every control step."""
+    """Node that keeps the latest messages and publishes a command at every control step."""
 
     def __init__(self) -> None:
         super().__init__("marinenav_pilot")

@@ -26,7 +26,7 @@ Network = Callable[[dict[str, Array]], NDArray[Any]]
 """Function from inputs by name [B, ...] to actions, [B] indices or [B, 2]."""
 
 THRUSTERS, STEERED = "thrusters", ("azimuth", "rudder")
-"""Kinds of steering: two fixed thrusters, or one thruster that turns or that has a rudder."""
+"""Types of steering: two fixed thrusters, or one thruster that turns or that has a rudder."""
 VERSION, SELECTED = 3, "selected_action"
 """Version of the contract, and name of the ONNX output with the action."""
 FARTHEST, FASTEST, MOST_TRACKS = 1e4, 1e2, 1000
@@ -61,7 +61,7 @@ class Tracks:
     stamp: float
     """Time of the measurement (s)."""
     rows: Array
-    """[N, 5] east, north (m), velocity over ground east, north (m/s), radius (m); may be lists."""
+    """Objects [N, 5]: position east, north (m), velocity over ground east, north (m/s), radius (m); may be lists."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Pilot:
     # The contract -------------------------------------------------------------------------------
 
     def _read_boat(self, contract: dict[str, Any]) -> None:
-        """Read the kind of steering and the limits of both sides, after checking that the policy is for this boat."""
+        """Read the type of steering and the limits of both sides, after checking that the policy is for this boat."""
         vessel = contract.get("config", {}).get("world", {}).get("vessel", {})
         name, boat, actuators = str(vessel.get("name", "published")), self.settings.boat, vessel.get("actuators", {})
         if str(boat).endswith(".json"):
@@ -223,7 +223,7 @@ class Pilot:
         rate = within("max_rate", settings.max_rate, fastest, 0.0, fastest)
         self._fastest, self._most = np.array([rate, rate]), highest
         if self.steering in STEERED:
-            # The right setpoint is the angle: from -max_thrust to max_thrust of the contract, whatever the settings.
+            # The right setpoint is the angle, scaled to the contract's max_thrust even if the settings limit thrust.
             self._lowest[1], self._highest[1], self._fastest[1] = -highest, highest, fastest
         goal = common_number(contract["goal_distance"]["value"], "goal_distance")
         self._arrival = within("goal_distance", settings.goal_distance, goal, 0.0, FARTHEST)
@@ -428,7 +428,7 @@ def load_network(file: Path) -> Network:
     """Return an ONNX policy as a function; it uses one thread, because one observation is little work.
 
     Raises:
-        BoatError: when it cannot be loaded or does not give actions.
+        BoatError: when the file cannot be loaded or has no output SELECTED.
     """
     import onnxruntime
 
@@ -472,7 +472,7 @@ def _check(name: str, groups: list[Any], limits: list[float]) -> None:
 
 
 def _same_numbers(file: Path, vessel: dict[str, Any]) -> str:
-    """Return the name of the boat of a vessel file, after comparing its numbers with those of a policy's boat."""
+    """Return the name of the boat in a vessel file; raise a BoatError if its numbers differ from the policy's boat."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         stated = content["vessel"]

@@ -2,8 +2,8 @@
 
 A command is kept if, after it, at least one of a few manoeuvres keeps clear of all observed objects for some seconds
 (a predictive safety filter: Wabersich and Zeilinger, Automatica 129, 2021). Otherwise it is replaced by the first
-command of a manoeuvre that is safe if it begins now: the one whose first command is nearest to the policy's. If no
-manoeuvre is safe, it is the one that misses the margin by the least. So the shield acts late; keeping clear before
+command of a manoeuvre that is safe if it begins now, the one whose first command is nearest to the policy's. If no
+manoeuvre is safe, the one that misses the margin by the least is used. So the shield acts late; keeping clear before
 that is left to the policy.
 
 The shield uses a model of the own boat and the policy's observation. It assumes that objects keep their velocity and
@@ -178,7 +178,7 @@ def _move(xp: Any, pose: Any, velocity: Any, thrust: Any, k: Mapping[str, Any], 
 
 
 def nearest_escape(xp: Any, command: Any, short: Any, plans: Escapes) -> Any:
-    """Return the index [N] of the safe manoeuvre with the nearest first command, else that of the least shortfall.
+    """Return the index [N] of the safe manoeuvre with the nearest first command; if none is safe, of least shortfall.
 
     Args:
         xp: numpy or torch.

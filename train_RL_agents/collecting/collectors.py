@@ -1,7 +1,7 @@
 """Collection of steps: in this process, by workers, or by CUDA graphs.
 
 All three collectors have TorchRL's interface. Workers are processes on this host or on others. The training loop does
-not depend on the kind of collector.
+not depend on which one is used.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class StepCollector:
         self.on_worlds_replaced: Callable[[], None] = lambda: None
         """Callback after the worlds are replaced, which drops unfinished n-step windows."""
         self.stopping: Callable[[], bool] = lambda: False
-        """Function that returns whether the run was asked to stop, and need not wait for workers."""
+        """Function that returns whether the run was asked to stop; workers are then not waited for."""
         self._restored = self._restarts = False
         self._workers: Workers | None = None
         self._graphs: GraphCollector | None = None
@@ -169,14 +169,14 @@ class StepCollector:
         self.env.close(raise_if_closed=False)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the world if it is in this process, else None."""
+        """Return the state of the world as the entry ``world``; None if workers have the worlds or these save none."""
         # Workers keep their worlds; a resumed run starts new ones with new random numbers.
         if self._workers is not None:
             return {"world": None}
         return {"world": self.env.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any], env_steps: int) -> None:
-        """Restore a ``state_dict`` that was taken after ``env_steps`` env-steps of this process."""
+        """Restore a ``state_dict`` of this process after ``env_steps`` env-steps; without a world, episodes restart."""
         self.env_steps = env_steps
         self._restored = state["world"] is not None
         if self._restored:

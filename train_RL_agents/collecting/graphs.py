@@ -99,7 +99,7 @@ class GraphCollector(LocalCollector):
         return self._batch
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int:
-        """Seed the world, which draws another reset pool; see LocalCollector."""
+        """Seed the world, which draws another reset pool; return the seed for the next world, as EnvBase does."""
         next_seed = super().set_seed(seed, static_seed)
         self.loop.reset()
         self.refresh.reset()

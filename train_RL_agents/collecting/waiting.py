@@ -23,8 +23,8 @@ Result = TypeVar("Result")
 _CHECK_INTERVAL = 1.0
 """Time between checks of the workers while waiting for them (s)."""
 _IDLE_CHECKS, _LEAST_WORK = 5, 0.02
-"""Number of successive checks over which a worker is found idle, and the processor time (s) in them below which it
-is."""
+"""Number of successive checks in which a worker is observed, and the processor time (s) over all of them below which it
+counts as idle."""
 _STOP_SECONDS = 3.0
 """Time to wait for workers after the run was asked to stop (s)."""
 
@@ -98,7 +98,7 @@ class Watchdog:
                     self._workers[process] = psutil.Process(process.pid)
 
     def _check_running(self) -> None:
-        """Check that no worker has ended."""
+        """Raise a WorkersError if a worker has ended."""
         self._update_workers()
         for number, process in enumerate(self._workers):
             with contextlib.suppress(ValueError):  # TorchRL has closed it
@@ -106,7 +106,7 @@ class Watchdog:
                     raise WorkersError(f"worker {number} {_describe_exit(process.exitcode)}")
 
     def _check_not_idle(self, times: deque[dict[psutil.Process, float]]) -> None:
-        """Check that at least one worker is busy; the others may have answered already."""
+        """Raise a WorkersError if all workers are idle; a single idle worker may have answered already."""
         times.append({worker: _processor_time(worker) for worker in self._workers.values()})
         first, last = times[0], times[-1]
         idle = (

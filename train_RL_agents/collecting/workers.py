@@ -53,7 +53,7 @@ def make_worker_env(make: Callable[[], EnvBase], seed: int, allowed: tuple[str, 
     Args:
         make: function that makes the environments.
         seed: seed of the worker.
-        allowed: users' modules that the worker may import, as the trainer may.
+        allowed: references to plugins that the worker may import, as the trainer may.
         compiles: whether the worker compiles.
     """
     global _worker_seed
@@ -75,7 +75,7 @@ class WorkerPolicy(PolicyWrapper):
     """Exploring policy on the CPU that is sent to workers; every copy draws its own random numbers.
 
     Args:
-        policy: policy of the trainer, whose acting parts are copied. If it is compiled, every worker compiles.
+        policy: policy of the trainer, whose agent is copied without targets. If it is compiled, every worker compiles.
         num_envs: number of environments of one worker.
     """
 
@@ -95,7 +95,7 @@ class WorkerPolicy(PolicyWrapper):
 
     @torch.no_grad()
     def copy_from(self, policy: PolicyWrapper) -> None:
-        """Copy the weights and the exploration strengths of a policy."""
+        """Copy the weights of a policy and, at equal distances, the exploration strengths of its environments."""
         weights, latest = (agent.networks.state_dict() for agent in (self.agent, policy.agent))
         for weight, latest_weight in zip(weights.values(), latest.values(), strict=True):
             weight.copy_(latest_weight)
@@ -107,7 +107,7 @@ class Workers:
     """Worker processes, started by the constructor.
 
     Args:
-        environment: environment of this process's part of the run, with the number and engine of the workers.
+        environment: environment of this process's share of the run; its configuration has the number of workers.
         policy: exploring policy.
         device: device of the batches.
         seed: seed of this process.
@@ -116,7 +116,7 @@ class Workers:
         stopping: function that returns whether the run was asked to stop.
 
     Raises:
-        ConfigError: when the engine is missing, or has too few processors.
+        ConfigError: when Ray is configured but missing, or has too few processors.
         Exception: when TorchRL cannot start the workers for another reason.
     """
 
@@ -173,7 +173,7 @@ class Workers:
             yield batch
 
     def close(self) -> None:
-        """End the processes at once, because they have nothing to save."""
+        """Kill the workers, which have nothing to save."""
         self._watchdog.kill()
         with contextlib.suppress(Exception):
             self._watchdog.call(self._collector.shutdown, _SHUTDOWN_SECONDS)
@@ -182,7 +182,7 @@ class Workers:
 def _makers(
     environment: Environment, agent: Agent[Any], seed: int, noise: RandomSource, env_steps: int
 ) -> list[Callable[[], EnvBase]]:
-    """Return the functions that workers call to make their environments."""
+    """Return, for each worker, the function that it calls to make its environments."""
     config = environment.config
     seed += _RESUME_STRIDE * env_steps
     seeds = [seed + _SEED_STRIDE * (worker + 1) for worker in range(config.trainer.collectors)]
@@ -194,7 +194,7 @@ def _makers(
 
 
 def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
-    """Start the workers on this host."""
+    """Start the workers as processes on this host, and return their collector."""
     return MultiSyncCollector(
         worlds,
         policy,
@@ -218,7 +218,7 @@ def _restored_signals() -> Iterator[None]:
 
 
 def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
-    """Start the workers where Ray has processors: on the cluster in RAY_ADDRESS, else on this host.
+    """Start the workers by Ray, on the cluster in RAY_ADDRESS, else on this host, and return their collector.
 
     Raises:
         ConfigError: when Ray is missing, or has too few processors, because it would wait for more.

@@ -14,7 +14,7 @@ IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _OPTIONS = ("parts", "modes", "envs", "batch", "replay", "seconds", "repeats")
 """Arguments that are fields of speed.options.Options."""
 _LEVEL = {"robots": 5, "vortices": 0, "obstacles": 4}
-"""Default contents of scenarios."""
+"""Default numbers of robots, vortices and obstacles in every scenario."""
 _SETTINGS = {"agent": "agent_type", "device": "execution.device", "threads": "execution.threads"}
 """Key of the setting that each option sets."""
 
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _describe(title: str, meanings: dict[str, str]) -> str:
-    """Return names with their meanings for the help text."""
+    """Return a titled list of names with their meanings, one per line, for the help text."""
     return "\n".join([f"{title}:", *(f"  {name:<10} {text}" for name, text in meanings.items())])
 
 

@@ -62,7 +62,7 @@ def refuse_beside(parser: argparse.ArgumentParser, used: Container[str], option:
         excluded: names of the rejected options.
 
     Raises:
-        SystemExit: after a message.
+        SystemExit: if one of them was used together with ``option``, after printing a message.
     """
     for name in excluded:
         if option in used and name in used:

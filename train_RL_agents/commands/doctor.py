@@ -24,14 +24,14 @@ _DISK, _MEMORY = 2e9, 2e9
 
 
 class Finding(NamedTuple):
-    """Result of a check."""
+    """Result of one check of the machine."""
 
     name: str
     """Name of the check."""
     state: str
-    """State of the machine."""
+    """Description of what was found, such as a version or the free space."""
     advice: str = ""
-    """Advice; empty if nothing needs to be done."""
+    """What the user should do; empty if nothing."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +99,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _requirement(package: str) -> str:
-    """Return the requirement of a package, with the supported versions."""
+    """Return the requirement string of a package with the versions that marinenav supports, else its name."""
     with suppress(PackageNotFoundError):
         return next(
             requirement for requirement in requires("marinenav") or () if re.match(rf"{package}\b", requirement)

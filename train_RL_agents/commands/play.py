@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from train_RL_agents.figures.episode_view import EpisodeView
 
 THREADS = 1
-"""One thread, as more would wait for each other with few episodes."""
+"""Number of CPU threads; with few episodes, several threads would mostly wait for each other."""
 _CHOICES = ("suite", "scenarios", "strict", "levels", "episodes", "seed", "fresh", "which")
 """Options that choose the scenarios, which have no effect on recordings."""
 _UNUSED = {"html": ("vessel", "out", "speed"), "overview": ("vessel", "out", "speed"), "frames": ("speed",)}
@@ -100,7 +100,7 @@ def _check(parser: argparse.ArgumentParser, options: dict[str, Any]) -> None:
     """Reject options that contradict each other or are out of range.
 
     Raises:
-        SystemExit: after a message.
+        SystemExit: if options are rejected, after printing a message.
     """
     policies, recordings = options["policies"], options["recording"]
     if bool(policies) == bool(recordings):
@@ -124,7 +124,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
     """Check that outputs can be written, and drawn with the installed packages, before any work.
 
     Raises:
-        ConfigError: if they cannot.
+        ConfigError: if an output cannot be written or drawn.
     """
     from marinenav_env.support.files import check_folder, check_outputs
 
@@ -165,7 +165,7 @@ def _film(options: dict[str, Any]) -> list[Path] | None:
 
 
 def _play(options: dict[str, Any]) -> list[Recording]:
-    """Run every policy in the scenarios chosen for the first, and return the recordings.
+    """Run every policy in the scenarios that are chosen for the first policy, and return the recordings.
 
     All scenarios are run even if only one is shown: the noise of an episode depends on its number, so that the
     episode is the same in both cases.
@@ -194,7 +194,7 @@ def _require_few(episodes: int, options: dict[str, Any]) -> None:
     """Check that a page can show the number of episodes, before any is run or packed.
 
     Raises:
-        ConfigError: if there are too many.
+        ConfigError: if there are too many episodes.
     """
     from marinenav_env.support.validation import require
     from train_RL_agents.figures.replay_page import MOST_EPISODES
@@ -207,7 +207,7 @@ def _views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
     """Return views of the requested episodes of a recording.
 
     Raises:
-        ConfigError: if there is no such episode.
+        ConfigError: if the recording has no such episode.
     """
     from train_RL_agents.figures.episode_view import view_episode
 

@@ -94,7 +94,7 @@ def _markdown(section: Section) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return the text of a default as it could be given on the command line."""
+    """Return the text of a setting's value as it could be given on the command line."""
     if isinstance(value, tuple):
         return f"[{','.join(map(shown, value))}]"
     if isinstance(value, Level):

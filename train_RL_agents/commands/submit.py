@@ -103,7 +103,7 @@ def _entry(arguments: argparse.Namespace) -> Entry:
 def run_suites(
     contender: Contender, names: Iterable[str], device: torch.device, episodes: int | None = None
 ) -> dict[str, SuiteResult]:
-    """Run suites of the benchmark, print a line for each, and return results by name; see ``frozen.run_suite``."""
+    """Run suites of the benchmark by ``frozen.run_suite``, print a line for each, and return the results by suite."""
     from train_RL_agents.evaluation import frozen
 
     suites = {}

@@ -1,1 +1,1 @@
-"""Typed settings of a training run: their declaration, how they are read, and their help."""
+"""Typed settings of a training run: their declarations, and how they are read from files and overrides."""

@@ -1,4 +1,4 @@
-"""Settings that follow from a boat that ``world.vessel`` names, such as ``world.vessel=otter`` or a vessel file."""
+"""Settings that follow from a boat named in ``world.vessel``, such as ``world.vessel=otter`` or a vessel file."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ UNSCALED = Scale(1.0, 1.0, 1.0)
 def merged_with_boat(file: dict[str, Any], last: dict[str, Any], whole: bool) -> tuple[dict[str, Any], Scale]:
     """Merge the settings of a file with overrides, and add those of the boat that they name.
 
-    A boat named by the overrides replaces all vessel settings of the file. Vessel settings stated together with a name
-    override those of the boat, except null, which keeps them. Settings derived from the boat's size and speed apply
-    unless they are stated.
+    A boat named by the overrides replaces all vessel settings of the file. A vessel setting stated together with a name
+    overrides that of the boat, unless it is null. Settings derived from the boat's size and speed apply unless they are
+    stated.
 
     Args:
         file: settings of a file, by dotted key.

@@ -38,7 +38,7 @@ def num_world_actions(config: TrainConfig[Any]) -> int:
 
 
 def require_same_world(config: TrainConfig[Any], teacher: TrainConfig[Any], name: str) -> None:
-    """Check that a teacher was trained for the observations, commands and time steps of a run.
+    """Check that a teacher was trained for the environment, observations, thrust commands and time steps of a run.
 
     Args:
         config: configuration of the run.
@@ -46,7 +46,7 @@ def require_same_world(config: TrainConfig[Any], teacher: TrainConfig[Any], name
         name: name of the teacher, for the message.
 
     Raises:
-        ConfigError: when the teacher was trained for different ones.
+        ConfigError: when one of these differs.
     """
     require(
         teacher.env.task == config.env.task,

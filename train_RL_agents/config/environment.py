@@ -19,8 +19,8 @@ class EnvConfig:
     """The environment of a run."""
 
     name: str = BUILT_IN
-    """Environment: marinenav, gymnasium:ID, pettingzoo:FAMILY/NAME or vmas:SCENARIO, or your own as
-    package.module:make_env."""
+    """Environment: marinenav, gymnasium:ID, pettingzoo:FAMILY/NAME or vmas:SCENARIO, or a user-defined one
+    as package.module:make_env."""
     options: tuple[str, ...] = ()
     """Keyword arguments of an external environment, as name=value."""
     max_steps: Whole = 0
@@ -49,7 +49,7 @@ class EnvConfig:
         require(limited, "env.max_steps", self.max_steps, "above 0, as scenarios of VMAS have no time limit")
 
     def require_built_in(self, what: str) -> None:
-        """Raise an error unless the environment is the built-in one.
+        """Check that the environment is the built-in one, for a feature that needs it.
 
         Args:
             what: name of the feature that needs the built-in environment, for the message.
@@ -61,13 +61,13 @@ class EnvConfig:
 
     @property
     def task(self) -> EnvConfig:
-        """Return a copy in which settings that do not affect episodes have their defaults."""
+        """Return a copy with default ``eval_episodes``, ``parallel`` and ``timeout``, which do not affect episodes."""
         usual = EnvConfig()
         return replace(self, eval_episodes=usual.eval_episodes, parallel=usual.parallel, timeout=usual.timeout)
 
     @property
     def longest_wait(self) -> float:
-        """Return the longest time to wait for environments in other processes (s); infinite for the built-in one."""
+        """Return the longest wait for other processes (s); infinite for the built-in world or with ``timeout`` 0."""
         return self.timeout if self.timeout and not self.built_in else math.inf
 
     @property

@@ -19,7 +19,7 @@ from train_RL_agents.utils.shipped import find_shipped, shipped
 AnyLevel = TypeVar("AnyLevel", bound=Level)
 
 SIZES = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
-"""Fields for which every level states a number; columns of all of them define new levels."""
+"""Sizes of a level, which ``level_dict`` always saves; a file with columns of all of them replaces the levels."""
 _EVALUATED = (*SIZES, "encounter", "core_speed", "separation")
 """Fields that an evaluation level may set; the others vary vessels and maps, which evaluations take from the world."""
 
@@ -61,7 +61,7 @@ COLUMNS = {
 
 
 def as_levels(kind: type[AnyLevel], levels: Iterable[Level]) -> tuple[AnyLevel, ...]:
-    """Convert levels to another class of levels; fields that the class lacks are dropped."""
+    """Convert levels to the class ``kind``, a subclass of Level or Level itself; fields that it lacks are dropped."""
     names = {item.name for item in fields(kind)}
     return tuple(kind(**{name: value for name, value in vars(level).items() if name in names}) for level in levels)
 
@@ -69,9 +69,9 @@ def as_levels(kind: type[AnyLevel], levels: Iterable[Level]) -> tuple[AnyLevel, 
 def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale) -> tuple[Level, ...]:
     """Return the levels of a schedule from the objects or columns that the settings state.
 
-    The name of a configuration in place of objects stands for its levels of this schedule. Columns have a number for
-    each level, such as ``num_robots``, and override the fields of the levels; files of the original project have them.
-    Columns of all sizes (SIZES) replace the levels by new ones.
+    The name of a configuration in place of objects stands for its levels of this schedule. A column, such as
+    ``num_robots`` in files of the original project, is a list with a number for each level, which overrides a field of
+    the levels. Columns of all sizes (SIZES) replace the levels by new ones.
 
     Args:
         section: name of the schedule, training_schedule or eval_schedule.
@@ -119,7 +119,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _stated(kind: type[Level], level: Any, key: str) -> dict[str, Any]:
-    """Return the stated fields of a level by name, including ``like``; of a Level, the fields that the kind has."""
+    """Return the fields that an object states, by name, with ``like``, or the fields of a Level that ``kind`` has."""
     require(isinstance(level, dict | Level), key, level, 'an object such as {"like": "crossing"}')
     names = [item.name for item in fields(kind)]
     if isinstance(level, Level):

@@ -43,7 +43,7 @@ class Word(str):
         return text
 
     def in_full(self, annotation: Any) -> str:
-        """Return a hint that writes a number such as 100k in full if the setting is a number; else an empty string."""
+        """Return a hint with a number such as 100k written in full; empty for other texts and types of settings."""
         number, letter = self[:-1], self[-1:].lower()
         due = {int, float} & {strip_annotated(member) for member in members_of(strip_annotated(annotation))}
         if not due or letter not in _THOUSANDS or not re.fullmatch(r"\d+(\.\d+)?", number):
@@ -98,7 +98,7 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def unknown(key: str, value: Any, keys: list[str]) -> str:
-    """Return the error message for a setting that does not exist."""
+    """Return the error message for a key that is not a setting, with the closest ones among ``keys``, all settings."""
     inside = [name for name in keys if name.startswith(f"{key}.")]
     if inside:
         other = f"; or is it {key}_type={value}?" if f"{key}_type" in keys else ""

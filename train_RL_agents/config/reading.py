@@ -35,9 +35,9 @@ PARTS = {
     "world.sensor.entries": plugins.OBSERVATIONS,
     "training_schedule.sampler": plugins.SCENARIOS,
 }
-"""Keys of settings that may name a user's own parts, with the entry-point group of these parts."""
+"""Entry-point group of the plugins that a setting may name, by key of the setting."""
 _RECORDED = {"training_time"}
-"""Keys in configuration files that other programs write into run folders; they are not settings and are ignored."""
+"""Keys that are ignored in configuration files, because other programs record them there; they are not settings."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Setting:
     annotation: Any
     """Declared type, including its bounds."""
     default: Any
-    """Default value of the setting."""
+    """Value in the configuration that the setting was read from; in a new configuration, its default."""
     section: type[Any]
     """Dataclass that declares the setting."""
 
 
 def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
-    """Yield every setting of a configuration or section, those of nested sections last."""
+    """Yield every setting of a configuration or section, those of nested sections last; keys begin with ``prefix``."""
     sections = []
     kind: Any = type(config)
     for name, annotation in field_types(kind).items():
@@ -108,7 +108,7 @@ def load_config(path: Path | None, overrides: Overrides = ()) -> TrainConfig[Any
 
 
 def file_settings(path: Path | None) -> dict[str, Any]:
-    """Return the settings of a configuration file by dotted key."""
+    """Return the settings of a configuration file, or of a shipped configuration, by dotted key; empty for None."""
     if path is None:
         return {}
     file, names = find_shipped("configs", path), ", ".join(shipped("configs"))
@@ -143,7 +143,7 @@ def saved_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Return the configuration as a JSON-serialisable dict; the inverse of from_dict."""
+    """Return a configuration, or a section of one, as a nested JSON-serialisable dict; the inverse of from_dict."""
     content = asdict(config)
     for section in LEVEL_KINDS.keys() & content.keys():
         content[section]["levels"] = [*map(level_dict, getattr(config, section).levels)]
@@ -220,7 +220,7 @@ def agent_name(name: str) -> str:
 
 
 def _reference(group: str, value: Any) -> Any:
-    """Replace the entry-point names of users' parts by ``package.module:Name``; return other values unchanged."""
+    """Replace the entry-point names of plugins in a value by ``package.module:Name``; return other values unchanged."""
     if isinstance(value, list | tuple):
         return [_reference(group, part) for part in value]
     if not isinstance(value, str) or value in AGENTS:
@@ -230,7 +230,7 @@ def _reference(group: str, value: Any) -> Any:
 
 
 def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last: Collection[str]) -> TrainConfig[Any]:
-    """Make training use the rewards that are stated, in ``training.reward`` or else in ``world.reward``.
+    """Return a copy that trains with the rewards that are stated, in ``training.reward`` or else in ``world.reward``.
 
     Args:
         config: configuration as it was read.
@@ -238,7 +238,7 @@ def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last
         last: keys of the settings that override a file.
 
     Raises:
-        ConfigError: when both state the same reward with contradicting values.
+        ConfigError: when both state the same reward with different values, or a collision penalty is positive.
     """
     changes: dict[str, float | None] = {}
     for name in TRAINED:
@@ -259,7 +259,7 @@ def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last
 
 
 def _changed(config: Config, prefix: str, values: dict[str, Any]) -> Config:
-    """Return a configuration with new values for dotted keys; each section is checked as a whole."""
+    """Return a copy of a configuration with new values by dotted key; each section is checked as a whole."""
     changes: dict[str, Any] = {}
     for item in fields(config):  # type: ignore[arg-type]
         key, value = prefix + item.name, getattr(config, item.name)

@@ -51,13 +51,13 @@ class TrainingReward:
     astern_penalty: Penalty | None = None
     """Penalty on vessels that go astern."""
     broken_duty_penalty: Penalty | None = None
-    """Reward of a step in which a vessel breaks a duty, judged nearly as in evaluations."""
+    """Reward of a step in which a vessel breaks a duty of an encounter, by nearly the criteria of evaluations."""
     off_course_penalty: Penalty | None = None
     """Penalty on vessels that detect nothing and leave the line to the goal."""
     passing_distance: NonNegative | None = None
-    """Passing distance that the penalties ask for (m)."""
+    """Passing distance that the penalties require (m)."""
     passing_margin: NonNegative | None = None
-    """Part of the passing distance over which half of the give-way penalty rises (m)."""
+    """Distance inside the passing distance over which half of the give-way penalty rises (m)."""
 
     def __post_init__(self) -> None:
         check_fields(self, "training.reward")
@@ -72,7 +72,7 @@ class Training:
 
 
 TRAINED = tuple(item.name for item in fields(TrainingReward))
-"""Settings of world.reward that may have other values while training."""
+"""Names of the settings of world.reward that training.reward can override."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ class TrainingSchedule:
     unruly, narrow_crossing, currents, crowd. The name of a configuration,
     such as levels/sea or levels/defensive, stands for its levels."""
     sampler: str = ""
-    """Your own scenario sampler as package.module:Class, in place of the built-in one."""
+    """User-defined scenario sampler as package.module:Class, in place of the built-in one."""
     scenarios: str = ""
     """Scenario file, or folder of scenario files, whose episodes are trained on in turn, in place of levels;
     external scenarios are possible, too."""
     strict: bool = False
     """Refuse a scenario file with goals in obstacles, contact at the start or positions off the map,
-    instead of a warning that counts these."""
+    instead of printing a warning with their number."""
 
     def __post_init__(self) -> None:
         check_fields(self, "training_schedule")
@@ -122,7 +122,7 @@ class TrainingSchedule:
         return max(level.num_robots for level in self.levels)
 
     def curriculum(self) -> Curriculum:
-        """Return the schedule as a curriculum of the world."""
+        """Return the schedule as the Curriculum from which the world draws training scenarios."""
         weights, starts = self._weights(), self._starts()
         return Curriculum(
             as_levels(Level, self.levels),

@@ -13,7 +13,7 @@ Environment = MarineNav | External
 
 
 def environment_of(config: TrainConfig[Any]) -> Environment:
-    """Return the environment of a run."""
+    """Return the environment that a configuration names, built-in or external."""
     return MarineNav(config) if config.env.built_in else External(config)
 
 

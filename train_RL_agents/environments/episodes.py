@@ -28,7 +28,7 @@ MAX_EVAL_ENVS = 64
 MAX_STEPS_WITHOUT_END = 20_000
 """Number of vector steps without the end of an episode after which an evaluation raises an error."""
 STORED = {"returns": "rewards", "length": "lengths", "success": "successes"}
-"""Names in evaluations.npz of the columns of a Table."""
+"""Name in evaluations.npz of each column of a Table."""
 
 Table = dict[str, Tensor]
 """Results of N episodes of one policy, in columns [N] of float64 on the CPU: ``returns`` (sum of the rewards, mean over
@@ -36,7 +36,7 @@ the agents), ``length`` (steps) and, if the environment reports it, ``success`` 
 
 
 def seed_for(purpose: str, seed: int) -> int:
-    """Derive the seed of environments for a purpose, so that training and evaluation have different episodes."""
+    """Return a 31-bit seed derived from a purpose and a seed, so that training and evaluation episodes differ."""
     digest = hashlib.sha256(f"{purpose} {seed}".encode()).digest()
     return int.from_bytes(digest[:4], "big") % 2**31
 
@@ -69,7 +69,7 @@ def run_episodes(
         policy: policy in evaluation mode.
         env: batch of environments.
         episodes: number N of episodes.
-        seed: seed of the evaluation, from which that of the environments is derived.
+        seed: seed of the evaluation, from which the seed of the environments is derived.
         progress: callback with the number of episodes that have ended and the number of all episodes.
     """
     env.set_seed(seed_for("evaluation", seed))
@@ -155,7 +155,7 @@ class EpisodeEvaluations:
     def record(
         self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
     ) -> tuple[dict[str, Any], bool]:
-        """Write and log the latest evaluation, and save its policy; like History.record."""
+        """Write and log the latest evaluation, save its policy, and return its metrics and whether it is the best."""
         overall = finite(report(self.episodes[-1]))
         self.rows.append({"env_steps": env_steps, **times, **overall})
         arrays = {
@@ -171,7 +171,7 @@ class EpisodeEvaluations:
             self._env = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the metrics and episodes of all evaluations so far."""
+        """Return the metrics and episodes of all evaluations so far, for the training state."""
         return {"rows": self.rows, "evaluations": self.episodes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -41,10 +41,10 @@ class External:
         self.measured = tuple(sorted(name for name, entry in env.entries.items() if entry.kind != "mask"))
 
     def agent(self, device: torch.device) -> Agent[Any]:
-        """Return a new agent of the run, which acts with the environment's kind of actions.
+        """Return a new agent of the run, whose actions are discrete or continuous like those of the environment.
 
         Raises:
-            ConfigError: when the agent has the other kind of actions, or a setting that has no effect here.
+            ConfigError: when the agent's actions are of the other type, or it has a setting without effect here.
         """
         agent = make_agent(self.config, self.num_actions, device, self.spec)
         wanted = self._example.actions.continuous
@@ -84,10 +84,10 @@ class External:
         return {}
 
     def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return an example step of one environment, for shapes and dtypes, and the bytes that a run needs by use."""
+        """Return an example step of one environment, for shapes and dtypes, and the bytes of memory of each purpose."""
         step, settings, env = self._example.fake_tensordict(), self.config.trainer, self.config.env
         count = settings.num_envs + min(env.eval_episodes, MAX_EVAL_ENVS)
-        # The current step and the next one; the specs do not tell what else an environment holds.
+        # The current step and the next one; the specs do not say what else an environment stores.
         tensors = 2 * tree_bytes(self._example.base.fake_tensordict())
         in_process = env.parallel and not self._example.is_batched
         return step, {

@@ -85,7 +85,7 @@ class GroupEnv(EnvBase):
         device: device of the observations and actions; None: the CPU.
 
     Raises:
-        ConfigError: when the specs are of a kind that training does not support.
+        ConfigError: when training does not support the specs.
     """
 
     batch_locked = True
@@ -134,7 +134,7 @@ class GroupEnv(EnvBase):
         require(holds, f"{self.name}: {what}", value, allowed)
 
     def _only_key(self, what: str, keys: Any) -> Key:
-        """Return the only key of a kind; refuse several keys, which mean several groups of agents."""
+        """Return the only key of the actions or rewards; refuse several keys, which mean several groups of agents."""
         names = _as_tuples(keys)
         self._require(len(names) == 1, f"{what}s", [".".join(key) for key in names], "those of one group of agents")
         return names[0]
@@ -150,7 +150,7 @@ class GroupEnv(EnvBase):
         return leaf
 
     def _inner(self, shape: Any) -> tuple[int, ...]:
-        """Return the shape of one agent's part of a leaf [E, ...] or [E, R, ...]."""
+        """Return the shape that a leaf [E, ...] or, in a group, [E, R, ...] has for one agent."""
         return tuple(shape[2 if self._group else 1 :])
 
     def _read_actions(self, spec: TensorSpec) -> Actions:
@@ -323,7 +323,7 @@ class GroupEnv(EnvBase):
         return (source.get(self._success_key).reshape(self.num_envs, -1).to(self.device) > 0).all(-1)
 
     def _statistics(self, success: Tensor) -> Tensor:
-        """Return the statistics of the episodes so far, [E, S]."""
+        """Return the statistics of the current episodes, [E, S]: return (mean over agents), length and success."""
         columns = [self._total / self._present.sum(-1).clamp_min(1), self._steps.float(), success.float()]
         return torch.stack(columns[: len(self.statistics)], -1)
 
@@ -402,7 +402,7 @@ class GroupEnv(EnvBase):
         }
 
     def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> None:
-        """Restore a state; the next reset of all environments returns its observation."""
+        """Restore the result of state_dict; the next full reset continues its episodes instead of starting new ones."""
         self.base.load_state_dict(state["base"])
         self._now = TensorDict(state["now"], self.batch_size)
         if self.base.device is not None:
@@ -427,7 +427,7 @@ def _as_tuples(keys: Iterable[str | Key]) -> list[Key]:
 
 @contextmanager
 def reported(what: str, env: EnvBase | None = None) -> Iterator[None]:
-    """Convert any error that external code raises in this context to a ConfigError of one sentence.
+    """Raise any error of external code in this context as a ConfigError of one sentence.
 
     Args:
         what: beginning of the sentence.

@@ -32,7 +32,7 @@ _TASK = re.compile(r"[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)?")
 
 
 def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
-    """Return a wrapped Gymnasium environment by its ID."""
+    """Return the Gymnasium environment with the ID ``task``, wrapped for TorchRL, single and on the CPU."""
     import gymnasium
     from torchrl.envs import GymWrapper
 
@@ -137,7 +137,7 @@ def find_factory(name: str) -> Make:
         name: short name, entry point in ``marinenav.environments``, or ``package.module:make_env``.
 
     Raises:
-        ConfigError: when there is no such factory.
+        ConfigError: when the factory does not exist or cannot be imported.
     """
     library, _, task = name.partition(":")
     if library in SHORT_NAMES:
@@ -149,7 +149,7 @@ def find_factory(name: str) -> Make:
 
 
 def read_options(config: EnvConfig, make: Make) -> dict[str, Any]:
-    """Return the keyword arguments of an environment factory, parsed as JSON or else kept as text.
+    """Return ``config.options`` as keyword arguments of an environment factory: parsed as JSON, or else as text.
 
     Raises:
         ConfigError: when an option is not ``name=value`` or is repeated, or the factory has no such argument.
@@ -179,7 +179,7 @@ def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) 
     A factory may return a batch of E environments, or a single one without a batch, of which E are then made.
 
     Raises:
-        ConfigError: when they cannot be made, or their specs are not supported.
+        ConfigError: when the environments cannot be made, or their specs are not supported.
     """
     make = find_factory(config.name)
     made = partial(_made, make, config.name, read_options(config, make))

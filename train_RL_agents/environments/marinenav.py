@@ -164,7 +164,7 @@ class MarineNav:
     # Memory -------------------------------------------------------------------------------------
 
     def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return an example step of one environment, for shapes and dtypes, and the bytes that a run needs by use.
+        """Return an example step of one environment, for shapes and dtypes, and the bytes of memory of each purpose.
 
         Args:
             agent: agent of the run, on the CPU.

@@ -24,7 +24,7 @@ _MARINE = ("suite", "scenarios", "levels", "strict", "record", "others", "shield
 
 
 def environment_of_all(contenders: Mapping[str, Contender]) -> EnvConfig:
-    """Return the common environment of all contenders; baselines act in the built-in one.
+    """Return the settings of the environment that all contenders share; baselines act in the built-in one.
 
     Raises:
         ConfigError: when contenders have different environments.
@@ -45,9 +45,9 @@ def evaluate_all(
     device: torch.device,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Evaluation:
-    """Run the same episodes with every policy; see evaluation.scoring.evaluate_built_in.
+    """Run the same episodes with every policy, and return the results; see evaluation.scoring.evaluate_built_in.
 
-    In external environments, episodes are seeded, by default as many as in an evaluation during training.
+    External environments run seeded episodes, by default as many as in an evaluation during training.
 
     Raises:
         ConfigError: when an option has no effect or an invalid value, or the policies cannot be compared.

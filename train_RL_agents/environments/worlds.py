@@ -19,11 +19,11 @@ from train_RL_agents.utils.memory import require_room
 def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     """Return the training scenarios: levels, or the episodes of a scenario file.
 
-    ``training.reward.collision_penalty`` replaces the penalty that a file states, with a warning; null keeps it. Other
-    settings of vessels and sensors are those of the file, also with a warning.
+    ``training.reward.collision_penalty`` replaces the penalty that a file states, with a warning, unless it is null.
+    Vessels and sensors have the settings of the file or, where it has none, the defaults, also with a warning.
 
     Raises:
-        ConfigError: when the configuration states other rewards than the file, or memory does not suffice.
+        ConfigError: when the configuration states other rewards than the file, or the episodes do not fit into memory.
     """
     schedule = config.training_schedule
     if not schedule.scenarios:
@@ -63,12 +63,12 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
 
 
 def training_world(config: TrainConfig[Any]) -> WorldConfig:
-    """Return the settings of the world during training, with the rewards of training."""
+    """Return the settings of the world during training, in which ``training.reward`` replaces the rewards."""
     return _with_training_rewards(config.world, None, config)
 
 
 def _with_training_rewards(world: WorldConfig, penalty: float | None, config: TrainConfig[Any]) -> WorldConfig:
-    """Return the settings of a world with the rewards of training.
+    """Return the settings of a world in which the stated values of ``training.reward`` replace the rewards.
 
     Args:
         world: settings of the world of the scenarios.

@@ -30,21 +30,21 @@ FIRST_BLOCK = 8
 """Number of manoeuvres that are tried first; each further block is twice as large, and is tried only for collisions
 that no manoeuvre has avoided so far."""
 AFTER = 30
-"""Control steps after the original collision during which a manoeuvre must not lead to a collision either."""
+"""Control steps that are simulated after the latest original collision; a manoeuvre must not collide in them either."""
 
 
 class Manoeuvres(NamedTuple):
     """M open-loop manoeuvres."""
 
     first: Tensor
-    """[M, 2] commands of the first phase."""
+    """[M, 2] commands (left, right) of the first phase, in [-1, 1]."""
     second: Tensor
-    """[M, 2] commands of the second phase."""
+    """[M, 2] commands (left, right) of the second phase, in [-1, 1]."""
     switch: Tensor
-    """[M] control steps of the first phase."""
+    """[M] length of the first phase (control steps)."""
 
     def block(self, begin: int, size: int) -> Manoeuvres:
-        """Return ``size`` manoeuvres from ``begin`` on, or all that are left."""
+        """Return ``size`` manoeuvres from index ``begin`` on, or all that are left."""
         return Manoeuvres(*(tensor[begin : begin + size] for tensor in self))
 
 
@@ -54,7 +54,7 @@ def all_manoeuvres() -> Manoeuvres:
     pairs = torch.cartesian_prod(sides, sides)
     number = torch.arange(len(pairs))
     first, second, switch = torch.cartesian_prod(number, number, torch.arange(len(switches))).unbind(-1)
-    # Similar manoeuvres are adjacent before they are shuffled; afterwards a block has some of every kind.
+    # Similar manoeuvres are adjacent before they are shuffled; afterwards a block has some of every type.
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(0))
     return Manoeuvres(pairs[first[order]], pairs[second[order]], switches[switch[order]])
 
@@ -63,7 +63,7 @@ class OpenLoop:
     """Policy that repeats recorded commands of robot 0 until a step, and then makes a manoeuvre.
 
     Args:
-        commands: [T, E, 2] recorded commands.
+        commands: [T, E, 2] recorded commands, in [-1, 1].
         begin: [E] step at which the manoeuvre begins.
         manoeuvres: one manoeuvre for each of E episodes.
     """
@@ -90,9 +90,9 @@ class Collided(NamedTuple):
     rows: Tensor
     """[C] indices of the episodes in the part."""
     commands: Tensor
-    """[T, C, 2] recorded commands."""
+    """[T, C, 2] recorded commands of the own vessel, in [-1, 1]."""
     last: int
-    """Largest number of control steps until one of the collisions."""
+    """Number of control steps until the latest of the collisions."""
 
 
 def unavoidable(
@@ -167,8 +167,8 @@ def search(
         device: device of the world.
 
     Returns:
-        ``collision``; ``unavoidable`` from the moment on at which the misbehaviour could be observed;
-        ``unavoidable_at_sight`` even from the first sight of a vessel on.
+        Masks ``collision``, ``unavoidable`` (no manoeuvre avoids it once the misbehaviour can be observed), and
+        ``unavoidable_at_sight`` (no manoeuvre avoids it even from the first sight of an object on).
     """
     collision = recording.collided[:, :, 0].any(0)
     begins = {"unavoidable": visible_misbehaviour(recording), "unavoidable_at_sight": first_sight(recording)}
@@ -213,7 +213,7 @@ def unavoidable_from(
 
 
 def summary(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
-    """Return the shares of episodes without a collision and of avoided and unavoidable ones; see UNRULY_COLUMNS.
+    """Return the figures of UNRULY_COLUMNS by name, the first two with Wilson intervals, or None if no episode counts.
 
     Args:
         found: tensors [E] by name, from ``search``.

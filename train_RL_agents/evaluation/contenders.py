@@ -62,7 +62,8 @@ class ActingOptions:
     estimates: bool = False
     """True to record the returns that the agent estimates for its actions and for the alternatives."""
     others: Contender | None = None
-    """Policy or baseline that steers the other vessels where the evaluated one controls robot 0 alone."""
+    """Policy or baseline that steers the other vessels where the evaluated one controls robot 0 alone; None: that of
+    the suite, if any."""
     shield: StepShare | None = None
     """Counter of the control steps in which the safety shield replaces a command; None: the policy has no shield."""
 
@@ -97,7 +98,7 @@ class Contender:
         return f"{name} after {self.trained.env_steps:,} env-steps"
 
     def about(self) -> dict[str, Any]:
-        """Return checkpoint, agent type and env-steps as plain values."""
+        """Return checkpoint path, agent type and env-steps by name; path and env-steps are None for a baseline."""
         trained = self.trained
         return {
             "checkpoint": None if trained is None else str(trained.path.resolve()),
@@ -106,7 +107,7 @@ class Contender:
         }
 
     def observing(self, world: WorldConfig) -> WorldConfig:
-        """Return a world in which as many objects are observed as the policy has slots for."""
+        """Return a world with as many object slots as the policy was trained with; unchanged for a baseline."""
         if self.trained is None:
             return world
         self.trained.config.env.require_built_in("levels, suites and scenario files")
@@ -162,7 +163,7 @@ def find(name: str, which: str, device: torch.device) -> Contender:
 
 
 def shipped_contender(name: str, device: torch.device) -> Contender:
-    """Return the baseline or shipped policy with a name, whatever the working directory holds; see find."""
+    """Return the baseline or shipped policy with a name, even if the working directory has a run of that name."""
     if name.startswith(BLIND):
         return replace(shipped_contender(name.removeprefix(BLIND), device), is_blind=True)
     return (
@@ -260,7 +261,7 @@ def returns_scale(loaded: LoadedPolicy) -> float:
 
 
 def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> Policy:
-    """Wrap a policy so that it also writes the returns that its agent estimates for its actions and the alternatives.
+    """Wrap a policy so that it also writes its agent's estimates: return quantiles of its actions, and all scores.
 
     Args:
         policy: policy of the agent.
@@ -288,7 +289,7 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
 
 
 def _rate(agent: Agent[Any], observation: Observation, action: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return the mean returns [..., A] of all pairs of commands [A, 2], and which are doubtful (None: one critic)."""
+    """Return mean returns [..., A] of pairs of commands [A, 2], and which are doubtful (None: not several critics)."""
     others = [pair.expand_as(action) for pair in pairs]
     by_critic: Any = [agent.critic_quantiles(observation, commands) for commands in (action, *others)]
     if by_critic[0] is None:
@@ -303,7 +304,7 @@ def _rate(agent: Agent[Any], observation: Observation, action: Tensor, pairs: Te
 def critics_differ(means: Tensor, chosen: Tensor, scores: Tensor) -> Tensor:
     """Return whether the critics differ on how much better each action is than the chosen one.
 
-    They differ if the largest and the smallest of these advantages are further apart than DOUBT of the range of scores.
+    They differ if the largest and the smallest of these advantages differ by more than DOUBT times the range of scores.
 
     Args:
         means: [C, ..., A] mean returns of A actions by each of C critics.
@@ -383,17 +384,17 @@ def run_set(
         contender: policy or baseline.
         chosen: set of scenarios.
         world: world that the set was made from.
-        acting: options of a trained policy.
+        acting: options of how the policy acts.
         device: device of the world.
         name: name of the policy in a recording; nothing is recorded if None.
         on_step: callback of every step.
         progress: callback with the number of ended episodes and the number of all episodes of the set.
 
     Returns:
-        The episodes in the order of the set, and the recording.
+        The episodes in the order of the set, and the recording; None if nothing is recorded.
 
     Raises:
-        ConfigError: when the policy was trained for other vessels than those of the set.
+        ConfigError: when the policy does not fit the commands or object slots of the set, or memory is not enough.
     """
     _check_fit(contender, chosen)
     for part in chosen.parts:

@@ -7,9 +7,9 @@ repository MarWaltz/TUD_RL, in which problems 5 and 8, and 15 and 22, coincide.
 
 Robot 0, the own vessel, heads north; if no vessel acts, all reach one point at the same time. Ships of Imazu's problems
 are vessels of this world at 2 m/s; slow ones have 0.39 of that speed and weaker thrusters. The time to the meeting
-point is limited to 12 s to 30 s, and within these limits so long that all other vessels start at least 25 m from the
-own one, beyond the 20 m at which vessels see each other; only vessels on nearly parallel courses see each other at the
-start, at 10 m or more.
+point is between 12 s and 30 s, and within these limits so long that all other vessels start at least 25 m from the own
+one, beyond the 20 m at which vessels see each other; it is longer where two vessels would start less than 10 m apart.
+So only vessels on nearly parallel courses see each other at the start.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def scenarios_of(
     Args:
         course: [P, R] courses (rad).
         mask: [P, R] bool mask of the vessels.
-        slow: slot of the slow vessel, or None.
-        group: index of their group in the set, or indices [P].
-        world: world from which theirs is derived.
+        slow: index of the slow vessel; None: no vessel is slow.
+        group: index of the group of all scenarios in the set, or [P] index for each.
+        world: world from which the world of the scenarios is derived.
 
     Returns:
         The world, with a larger map and the thrusters of the slow vessel, and P scenarios.
@@ -89,7 +89,7 @@ def scenarios_of(
 
 
 def in_group(scenarios: Scenario, index: int) -> Scenario:
-    """Return a copy of scenarios that belongs to the group with an index."""
+    """Return a copy of scenarios whose ``level`` is the index of a group."""
     grouped = scenarios.clone()
     grouped.level = torch.full_like(scenarios.level, index)
     return grouped
@@ -109,7 +109,7 @@ def imazu(world: WorldConfig, episodes: int) -> list[tuple[WorldConfig, Scenario
 
 
 def random_encounters(world: WorldConfig, episodes: int, seed: int) -> list[tuple[WorldConfig, Scenario]]:
-    """Return ``episodes`` encounters of two vessels of every kind in KINDS, then of every size in FLEETS."""
+    """Return worlds and scenarios: ``episodes`` encounters of two for each of KINDS, then of each size in FLEETS."""
     generator = torch.Generator().manual_seed(seed)
     sets = []
     for group, (kind, (mean, spread)) in enumerate(KINDS.items()):

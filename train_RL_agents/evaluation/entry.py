@@ -1,4 +1,4 @@
-"""Entries of the benchmark: results of one policy on all of its suites, as one JSON file.
+"""Entries of the benchmark: results of one policy on the suites, as one JSON file.
 
 The certificate of a policy and the table of several policies are made from entries alone.
 """
@@ -33,7 +33,7 @@ from train_RL_agents.results.rows import OVERALL, Episodes, count_clear
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 
 FORMAT, BENCHMARK = "marinenav entry", 3
-"""Kind of file, and version of the suites, sizes and seeds (see evaluation.frozen)."""
+"""Name of the file format, and version of the benchmark's suites, sizes and seeds (see evaluation.frozen)."""
 SUCCESS, COLLISION, TIMEOUT = "sct"
 _NO_SHARES = {"closest_approach", "delay", "detour", "broken_rules"}
 """Compliance metrics that are not limited to [0, 1]."""
@@ -45,7 +45,7 @@ _FARTHEST = 1e4
 _HASH = re.compile("[0-9a-f]{32}")
 Hash = Annotated[str, Rule("32 hexadecimal digits", lambda text: bool(_HASH.fullmatch(text)))]
 _IN_FILES = {"compliance": "conduct"}
-"""Fields of SuiteResult that have another name in files."""
+"""Names in files by field of SuiteResult, where they differ."""
 Counts = tuple[Whole, ...]
 Numbers = tuple[float, ...]
 
@@ -156,7 +156,7 @@ class SuiteResult:
 
     @cached_property
     def table(self) -> dict[str, dict[str, Any]]:
-        """Return the reports by group and overall."""
+        """Return the figures by group and overall; see Episodes.figures."""
         return self.episodes.figures(self.groups)
 
     @property
@@ -193,7 +193,7 @@ class SuiteResult:
 
 
 def _is_compliance(row: Any) -> bool:
-    """Return whether a row holds figures, with shares in [0, 1], and each with both ends of an interval or none."""
+    """Return whether a row has only numbers or None, shares in [0, 1], and no one-sided interval except of rates."""
     if not isinstance(row, dict) or not all(value is None or is_number(value) for value in row.values()):
         return False
     shares = (row[name] for name in row.keys() & {*RULES_COLUMNS, *ENCOUNTER_COLUMNS, *UNRULY_COLUMNS} - _NO_SHARES)
@@ -240,7 +240,7 @@ class Entry:
 
 
 def read_entry(path: Path) -> Entry:
-    """Read an entry of the current version of the benchmark.
+    """Read an entry of the current version of the benchmark from its file.
 
     Raises:
         ConfigError: when the file cannot be read, is damaged, or is of another version of the benchmark.
@@ -252,7 +252,7 @@ def read_entry(path: Path) -> Entry:
 
 
 def read_any_version(path: Path) -> tuple[int, Entry]:
-    """Read an entry of any version of the benchmark whose file has the present form.
+    """Read an entry of any version of the benchmark whose file has the current format.
 
     Returns:
         The version and the entry.

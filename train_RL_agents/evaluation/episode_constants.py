@@ -21,7 +21,7 @@ def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> d
     Args:
         env: environments in which all episodes started.
         rows: indices of the recorded episodes; None: all.
-        scores: whether the recording has scores, and so needs the commands that these rate.
+        scores: true if the recording has scores, so that the pairs of commands that they rate are returned, too.
     """
     scenario, vessel = env.scenario, env.constants.vessel
     robots, cores = scenario.robot_mask, scenario.core_circulation
@@ -53,7 +53,7 @@ def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> d
 
 
 def _behaviours(scenario: Scenario) -> dict[str, Tensor]:
-    """Return behaviours and their onsets, [E, R] each, by name; nothing if actions control all robots."""
+    """Return behaviours (-1: controlled robots) and onsets (s), [E, R] each, by name; empty if all are controlled."""
     if scenario.scripted is None:
         return {}
     keep = torch.zeros_like(scenario.scripted, dtype=torch.int64)

@@ -30,17 +30,17 @@ _BYTES_PER_PAIR = 544
 SMALLEST_BATCH = 32
 """Smallest number of episodes to which a batch is reduced."""
 _TENSORS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
-"""Settings of the reward that compiled code reads from tensors (see Rules)."""
+"""Names of the reward settings that compiled code reads from tensors (see Rules), so that they may differ."""
 
 
 def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
-    """Return the estimated temporary memory (bytes) of a step of one environment."""
+    """Estimate the temporary memory (bytes) of a step of one environment, for its numbers of robots and obstacles."""
     pairs = robots * (robots + obstacles)
     return pairs * (_BYTES_PER_PAIR + 8 * world.sensor.scan_beams) + 400 * robots * world.sensor.slots
 
 
 def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int]) -> int:
-    """Return the estimated temporary memory (bytes) of ``draw_scenarios``.
+    """Estimate the temporary memory (bytes) of ``draw_scenarios`` for a number of episodes of each level.
 
     Raises:
         ConfigError: when the map has no room for a level.
@@ -55,7 +55,7 @@ def draw_scenarios(world: WorldConfig, levels: Sequence[Level], episodes: Sequen
     """Draw a fixed evaluation set; the same seed gives the same scenarios on every machine.
 
     Args:
-        world: world, which configures the draw.
+        world: configuration of the world; its ``scenario`` section constrains the scenarios.
         levels: levels of the scenarios.
         episodes: number of scenarios of each level.
         seed: seed of the draw.
@@ -89,8 +89,8 @@ def evaluate(
 ) -> Episodes:
     """Run every scenario once, all in one batch.
 
-    On the CPU the batch shrinks as episodes end. The measurement noise of an episode depends only on
-    its number and on the number of the step in it. See also RepeatedEvaluation.
+    On a CPU the batch shrinks as episodes end; on a GPU RepeatedEvaluation runs the scenarios. The measurement noise
+    depends only on the seed, the index of the episode and the number of the step in it.
 
     Args:
         policy: policy in evaluation mode, which writes actions.
@@ -102,14 +102,14 @@ def evaluate(
         dtype: floating-point type of the world.
         kernel: kernel of the step, see MarineNavEnv.
         drop_ended: whether the batch may shrink; false for policies that draw random numbers.
-        on_step: callback of every step.
+        on_step: callback after every step.
         progress: callback with the number of ended episodes and the number of all episodes.
 
     Returns:
         The episodes; the same arguments give the same numbers.
 
     Raises:
-        ConfigError: when a scenario has no robot, or an action cannot be used.
+        ConfigError: when a scenario has no robot, or an action is not finite or not a valid index.
     """
     options = {"continuous": continuous, "device": device, "dtype": dtype, "seed": seed, "kernel": kernel}
     env = evaluation_world(scenarios, world, **options)
@@ -141,7 +141,7 @@ def evaluate(
 
 
 def evaluation_world(scenarios: Scenario | Sequence[Episode], world: WorldConfig, **options: Any) -> MarineNavEnv:
-    """Return the environments of an evaluation.
+    """Return the environments of an evaluation, one for each scenario, which do not end at the first collision.
 
     Args:
         scenarios: N scenarios.

@@ -41,7 +41,7 @@ class Frozen(NamedTuple):
     """Fixed suite of the benchmark."""
 
     episodes: int
-    """Number of episodes per level or group."""
+    """Number of episodes, per group or level (see Suite.episodes)."""
     scenarios: str
     """Hash of its scenarios, see hash_of."""
 
@@ -73,7 +73,7 @@ _CHOSEN = {*COMMANDS, "max_objects", "table_row"}
 
 
 def benchmark_world(contender: Contender) -> WorldConfig:
-    """Return the published world, scaled to the boat of a policy, with the policy's sensor and commands.
+    """Return the published world; for a policy, scaled to its boat and with its sensor and commands.
 
     Raises:
         ConfigError: if the commands are stronger than the world's limit of thrust rates.
@@ -100,8 +100,8 @@ def benchmark_world(contender: Contender) -> WorldConfig:
 def hash_of(scenario_set: ScenarioSet) -> str:
     """Return the hash (half of SHA-256) of everything that episodes depend on except the policy.
 
-    Numbers are rounded to 1e-6, so that machines agree. Tensors of zeros are left out, so that a new setting that is
-    off does not change hashes. Of policies that steer other vessels, the hash includes the file.
+    Numbers are rounded to 1e-6, so that all machines compute the same hash. Tensors of zeros are left out, so that a
+    new setting that is off does not change hashes. The hash includes the files of policies that steer other vessels.
     """
     digest = hashlib.sha256(repr(scenario_set.groups).encode())
     for part in scenario_set.parts:
@@ -115,7 +115,7 @@ def hash_of(scenario_set: ScenarioSet) -> str:
 
 
 def _whose(others: str) -> str:
-    """Return the name of a contender that steers others, with the SHA-256 of its file; baselines have no file."""
+    """Return the name of the contender that steers other vessels, with the SHA-256 of its file if it has one."""
     trained = shipped_contender(others, torch.device("cpu")).trained if others else None
     return others if trained is None else f"{others} {sha256_of(trained.path)}"
 
@@ -213,7 +213,7 @@ def _first_tracks(recording: Recording, groups: Sequence[str]) -> tuple[Any, ...
 
 
 def describe(contender: Contender, name: str) -> dict[str, Any]:
-    """Return the description of a contender, which is ``policy`` in an entry.
+    """Return the description of a contender for the field ``policy`` of an entry.
 
     Args:
         contender: policy or baseline.

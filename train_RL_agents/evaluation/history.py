@@ -36,10 +36,10 @@ class Probe(Protocol):
         """Record a control step, and return whether further steps are needed (see StepCallback)."""
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
-        """Return a picture of the tracks as pixels [height, width, 3]; None if there is none."""
+        """Return a picture of the tracks, with a title, as pixels [height, width, 3]; None if none is drawn."""
 
     def success_by_level(self, env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8] | None:
-        """Return a picture of the success rates as pixels [height, width, 3]; None if there is none."""
+        """Return a picture of success rates over env-steps as pixels [height, width, 3]; None if none is drawn."""
 
 
 class History:
@@ -70,7 +70,7 @@ class History:
         """Episodes of each evaluation."""
         self._compiled_env = compiled_env
         self._evaluate: Callable[..., Episodes] | None = None
-        """Function that runs the fixed set with ``_agent``; kept because code is compiled for it."""
+        """Function that runs the fixed set with ``_agent``; kept, so that its code is compiled only once."""
         self._agent: Agent[Any] | None = None
         self._began, self._drawing = time.perf_counter(), 0.0
 
@@ -86,7 +86,7 @@ class History:
         last: bool = False,
         progress: ProgressCallback | None = None,
     ) -> None:
-        """Run the fixed set, and log returns and tracks.
+        """Evaluate an agent on the fixed set of scenarios, store the episodes, and log returns and tracks.
 
         Args:
             agent: agent to evaluate.
@@ -129,7 +129,7 @@ class History:
         Args:
             agent: agent that was evaluated.
             env_steps: env-steps of the run so far.
-            times: times by column of the table (s).
+            times: times (s) by name of their column in evaluations.csv.
             last: whether the run ends with this evaluation.
 
         Returns:
@@ -168,14 +168,14 @@ class History:
         """Do nothing, because the world of evaluations holds only tensors."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all evaluations so far."""
+        """Return the rows and the episodes of all evaluations so far, for a checkpoint."""
         return {"rows": self.rows, "evaluations": [evaluation.state_dict() for evaluation in self.episodes]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the evaluations of a state_dict.
+        """Restore the evaluations that ``state_dict`` returned.
 
         Raises:
-            ValueError: when they are not evaluations of this set.
+            ValueError: when the evaluations are invalid, or of another set of scenarios.
         """
         rows, episodes = state["rows"], list(map(Episodes.from_state_dict, state["evaluations"]))
         is_valid = len(rows) == len(episodes)

@@ -16,9 +16,9 @@ OTHERS = ("dnv", "dnv_own", "imazu_ntnu", "imazu_ntnu_own")
 WEAKEST = "encounters_own"
 """Suite of random encounters, of which the kind of encounter with the most collisions is shown."""
 FLEETS = (LONG, "fresh", "dnv", "imazu_ntnu")
-"""Suites with figures at the head in which the policy controls all vessels."""
+"""Suites in LEADING in which the policy controls all vessels."""
 LEADING = (LONG, "fresh", *OTHERS, UNRULY, WEAKEST)
-"""Suites with figures at the head, in their order."""
+"""Suites with figures at the head of certificates and tables, in their order."""
 
 _COLLISION, _BROKEN = "hours_per_collision", "hours_per_broken_rule"
 _PER_COLLISION = next(column for column in FIGURES if column.name == _COLLISION)

@@ -18,7 +18,7 @@ _OBJECTS = ("objects_state", "objects_mask")
 
 
 def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
-    """Wrap a policy so that it controls robot 0 alone; the other robots do not change their thrust.
+    """Wrap a policy so that it controls robot 0 alone; all other robots keep their thrust, as nearly as actions allow.
 
     Args:
         policy: policy for all robots.
@@ -42,11 +42,11 @@ def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
 
 
 def continuous_actions(policy: Policy, pairs: Tensor | None) -> Policy:
-    """Wrap a policy so that it writes continuous actions.
+    """Wrap a policy so that it writes continuous actions instead of discrete ones.
 
     Args:
         policy: policy to wrap.
-        pairs: [A, 2] pairs of commands that its discrete actions index; None if its actions are continuous already.
+        pairs: [A, 2] pairs of commands in [-1, 1] that its actions index; None if they are continuous already.
     """
     if pairs is None:
         return policy
@@ -63,8 +63,8 @@ def with_others(policy: Policy, others: Policy) -> Policy:
     """Combine two policies with continuous actions: one controls robot 0, the other all other robots.
 
     Args:
-        policy: policy for robot 0; whatever else it writes is kept.
-        others: policy for the other robots, which acts for inactive ones, too.
+        policy: policy for robot 0; everything that it writes except actions of other robots is kept.
+        others: policy for the other robots; it receives a mask in which every robot is active.
     """
 
     def act(step: Any) -> Any:
@@ -97,7 +97,7 @@ def without_objects(policy: Policy) -> Policy:
 
 
 def _with_objects(policy: Policy, change: Callable[[Tensor], Tensor]) -> Policy:
-    """Wrap a policy so that it observes changed objects; of what it writes, only the actions are kept."""
+    """Wrap a policy so that ``change`` is applied to the object tensors that it observes; only its actions are kept."""
 
     def act(step: Any) -> Any:
         changed = step.clone(recurse=False)

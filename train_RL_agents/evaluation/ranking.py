@@ -43,10 +43,10 @@ def rank(entries: Mapping[str, Entry]) -> Table:
     """Return the table of the entries by suite, those with the most successes first.
 
     Args:
-        entries: at least one, all on the scenarios of the benchmark, by name.
+        entries: at least one entry by name, all on the scenarios of the benchmark.
 
     Raises:
-        ConfigError: when one has other numbers of episodes or vessels than another.
+        ConfigError: when the episodes of two entries differ in number, group or number of vessels.
     """
     rows = [{"suite": suite, **row} for suite in suites_of(entries) for row in _suite_rows(entries, suite)]
     important = ("rank", "success", BEST.title, "rules kept", "robot success")
@@ -60,7 +60,7 @@ def suites_of(entries: Mapping[str, Entry]) -> list[str]:
 
 
 def _in_order(entries: Mapping[str, Entry], suite: str) -> dict[str, SuiteResult]:
-    """Return the results of a suite, those with the most successes first."""
+    """Return the results of a suite by name of the entry, those with the most successes first."""
     results = {name: entry.suites[suite] for name, entry in entries.items()}
     order = sorted(results, key=lambda name: (-results[name].outcome.count(SUCCESS), name))
     return {name: results[name] for name in order}
@@ -113,7 +113,7 @@ def _suite_rows(entries: Mapping[str, Entry], suite: str) -> list[dict[str, Any]
 
 
 def leading_tables(entries: Mapping[str, Entry]) -> dict[str, Table]:
-    """Return the tables that stand before those of the suites, by title; see ``leading``."""
+    """Return the tables that precede those of the suites, by title; see the module ``leading``."""
     tables = {
         "Vessel-hours per collision and per broken rule, with exact 95% Poisson intervals": rates_table(entries),
         "Situations that others wrote, vessels that misbehave, and the weakest kind of random encounters": others_table(

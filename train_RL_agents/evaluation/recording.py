@@ -41,7 +41,7 @@ DOUBTFUL = (GROUP, "doubtful")
 class Recording:
     """E episodes of up to T control steps, R robot slots, K object slots; tensors on the CPU.
 
-    The annotation of a tensor gives its kind of numbers and its shape; O obstacle slots, C cores.
+    The annotation of a tensor gives its type and shape; O obstacle slots, C cores, N quantiles, A discrete actions.
     An episode ends after ``steps`` control steps: when every robot has ended, at its first
     collision, or when time is up. Later frames only fill the arrays: in them, poses, velocities and
     thrusts stay as they were at the end, and everything else is zero or false.
@@ -62,20 +62,20 @@ class Recording:
     objects_mask: Annotated[Tensor, bool, "T, E, R, K"]
     """The slot holds an object."""
     actions: Annotated[Tensor, float, "T, E, R, 2"]
-    """Commanded change of the left and right thrust (N/s), also of discrete actions;
+    """Commanded rate of change of the left and right thrust (N/s), for discrete actions, too;
     zero for robots that are not active."""
     reward: Annotated[Tensor, float, "T, E, R"]
     """Reward of the step, unscaled."""
     colregs: Annotated[Tensor, bool, "T, E, R"]
-    """After the step the rules of the sea ask for a turn."""
+    """After the step the rules of the sea require a turn."""
     phi: Annotated[Tensor, float, "T, E, R"]
-    """Angle of that turn (rad, to starboard), 0 if there is none."""
+    """Angle of the turn to starboard that the rules require after the step (rad), 0 if they require none."""
     collided: Annotated[Tensor, bool, "T, E, R"]
     """The robot collided in this step."""
     arrived: Annotated[Tensor, bool, "T, E, R"]
     """The robot arrived in this step."""
     steps: Annotated[Tensor, int, "E"]
-    """Control steps of the episode."""
+    """Number of control steps of the episode."""
     robot_mask: Annotated[Tensor, bool, "E, R"]
     """The robot exists."""
     starts: Annotated[Tensor, float, "E, R, 2"]
@@ -126,23 +126,23 @@ class Recording:
     commands: Annotated[Tensor | None, float, "E, A, 2"] = None
     """Pairs of left and right thrust changes (N/s) that have scores."""
     weights: Annotated[Tensor | None, float, "E, 2"] = None
-    """Weights of the published reward for a control step, and for a radian of the turn that the rules ask for; None for
+    """Weights of the published reward for a control step, and for a radian of the turn that the rules require; None for
     custom reward functions."""
     behaviour: Annotated[Tensor | None, int, "E, R"] = None
     """Index into levels.BEHAVIOURS for robots that the policy does not control, -1 for others; None if it controls
     all."""
     onset: Annotated[Tensor | None, float, "E, R"] = None
-    """Time at which the behaviour begins (s)."""
+    """Time at which the behaviour begins (s); None if the policy controls all robots."""
     rules: ColregsConfig = field(default_factory=ColregsConfig)
-    """The rules of the sea of the world."""
+    """Settings of the rules of the sea."""
     seed: int | None = None
-    """Seed of the scenarios and of the measurement noise, where it is known."""
+    """Seed of the scenarios and of the measurement noise; None if unknown."""
     reward_scale: float | None = None
-    """Factor on rewards in the quantiles, where it is known."""
+    """Factor by which the rewards in the quantiles are scaled; None if unknown."""
 
     @property
     def outcomes(self) -> list[str]:
-        """Return success, collision or timeout for each episode."""
+        """Return the outcome of each episode: ``success``, ``collision`` or ``timeout``."""
         collision = self.collided.any(0).any(-1)
         controlled = self.robot_mask if self.behaviour is None else self.robot_mask & (self.behaviour < 0)
         success = (self.arrived.any(0) | ~controlled).all(-1) & ~collision
@@ -223,7 +223,7 @@ class Recorder:
         Args:
             policy: name of the policy.
             groups: group of each of the E recorded episodes.
-            map_size: [E, 2] sizes of their maps (m).
+            map_size: [E, 2] size of each episode's map along x and y (m).
             seed: seed of the scenarios and the measurement noise; None if unknown.
         """
         if self._env is None:
@@ -366,7 +366,7 @@ def save(recording: Recording, path: Path) -> None:
     """Write a recording to a file.
 
     Raises:
-        ConfigError: when it cannot be written, or could not be read again.
+        ConfigError: when the file cannot be written, or the recording is too large to be read again.
     """
     header = {"format": FORMAT, "version": VERSION}
     header |= {name: getattr(recording, name) for name in _TEXTS}
@@ -413,7 +413,7 @@ def load(path: Path) -> Recording:
 
 
 def _find_error(recording: Recording) -> str:
-    """Return an error in the tensors or texts of a recording; empty if there is none."""
+    """Return a description of the first error in the tensors or texts of a recording; empty if there is none."""
     sizes: dict[str, int] = {}
     kinds = {bool: "b", int: "i", float: "f"}
     for name, (kind, dimensions) in _TENSORS.items():

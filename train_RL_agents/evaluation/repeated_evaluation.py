@@ -22,7 +22,7 @@ REFILL_EVERY = 5
 
 
 def may_shrink(env: MarineNavEnv) -> bool:
-    """Return whether ended episodes may leave a batch, which they may if counting them does not sync the device."""
+    """Return whether ended episodes may leave a batch, that is, whether counting them does not sync the device."""
     return rows_where(env.state.active[:, 0]) is not None
 
 
@@ -37,17 +37,18 @@ class RepeatedEvaluation:
     on the host only every CHECK_EVERY steps.
 
     On a CPU the compiled step of a training environment can be used instead of the evaluation's own step, which is not
-    compiled and takes ten times as long. Its code is compiled for a fixed number of environments; if there are more
-    scenarios, the next one begins where an episode has ended, which is then checked every REFILL_EVERY steps.
+    compiled and takes ten times as long. The training's code is compiled for a fixed number of environments; if there
+    are more scenarios, the next one begins in an environment whose episode has ended. For this, ended episodes are
+    looked for at least every REFILL_EVERY steps.
 
     Args:
         policy: policy in evaluation mode, which writes actions.
         env: new environments of the N scenarios, with the seed.
         seed: seed of the measurement noise.
-        stepper: environment whose world makes the steps of B environments at a time, see ``same_code``; its
+        stepper: environment whose world makes the steps of a batch of B environments, see ``same_code``; its
             state is not changed. None: ``env``.
-        execution: settings of the execution: whether a step becomes generated code on a GPU, for a PolicyWrapper only,
-            and whether it is captured there; its results are then overwritten by the next step.
+        execution: settings of the execution: whether a step is compiled on a GPU, which requires a PolicyWrapper, and
+            whether it is captured there; the next step overwrites the results of a captured one.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class RepeatedEvaluation:
         self._start, device = env.world_state, env.generator.device
         self._count = min(env.num_envs, self._stepper.num_envs)
         self._source = RandomSource.seeded(seed, self._stepper.num_envs, device)
-        # A training's compiled code is reused only for calls with the same kinds of arguments.
+        # The compiled code of a training is reused only for calls with the same types of arguments.
         self._episodes = None if stepper is None else stepper.no_episodes(self._source)
         self._has_callback = False
         self.loop = execution.loop(self._step, self._begin(), device, name="an evaluation step")
@@ -78,7 +79,7 @@ class RepeatedEvaluation:
             progress: callback with the number of ended episodes and the number of all episodes.
 
         Returns:
-            The episodes, the same as those of ``evaluate``, to rounding.
+            The episodes, the same as those of ``evaluate``, up to rounding.
         """
         total, count = self._env.num_envs, self._count
         self.loop.state, waiting = self._begin(), total - count
@@ -105,7 +106,7 @@ class RepeatedEvaluation:
     def _begin(self) -> _Running:
         """Return the state at the start of the first B scenarios."""
         source = self._source.environment
-        # With fewer scenarios the other environments hold the last one, and are not read.
+        # With fewer scenarios than environments, the others run the last scenario; their results are not read.
         self._rows = torch.arange(len(source), device=source.device).clamp_max(self._env.num_envs - 1)
         source.copy_(self._rows)
         return self._env.world.begin(self._start, self._rows), self._tally.blank(len(source))
@@ -116,11 +117,11 @@ class RepeatedEvaluation:
         return controlled(now)[:count].any(-1) & (now.state.steps[:count] < self._env.config.max_steps)
 
     def _refill(self, running: Tensor, waiting: int) -> int:
-        """Begin episodes where others have ended.
+        """Begin waiting episodes in environments whose episode has ended.
 
         Args:
-            running: [B] bool, see ``_running``.
-            waiting: number of episodes that have not begun, which are the last ones.
+            running: [B] bool mask of the environments whose episode has not ended.
+            waiting: number of episodes that have not begun; they are the last ones of the set.
 
         Returns:
             The number of episodes that have still not begun.

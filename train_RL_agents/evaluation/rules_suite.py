@@ -58,7 +58,7 @@ ENCOUNTERS: dict[str, Encounter] = {
 
 
 def slow_thrust(world: WorldConfig, thrust: float) -> float:
-    """Return the largest thrust per side of a slow vessel (N); for another boat, the same share of that boat's."""
+    """Return the largest thrust per side of a slow vessel (N): ``thrust``, scaled for a boat with a name."""
     if world.vessel.name == VesselConfig.name:
         return thrust
     most = world.vessel.max_thrust
@@ -152,7 +152,7 @@ class Manoeuvres:
 
 
 def manoeuvres(recording: Recording) -> Manoeuvres:
-    """Return what the vessels of each encounter did until their closest approach.
+    """Return turns, slowing, crossings, gaps and collisions of the two vessels of each encounter.
 
     Args:
         recording: recording of episodes with two robots.
@@ -198,7 +198,7 @@ def complies(encounter: Encounter, result: Manoeuvres) -> Tensor:
     """Return whether encounters complied with the rules, [N] bool.
 
     Head-on: both turned to starboard. Otherwise: the give-way vessel gave way and, if crossing, did not pass ahead of
-    the other. No collision.
+    the other. In both cases, there was no collision.
 
     Args:
         encounter: geometry of the encounters.

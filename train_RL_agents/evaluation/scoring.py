@@ -31,7 +31,7 @@ from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import versions
 
 Compliance = dict[str, dict[str, Any]]
-"""Figures of compliance with the rules of the sea, by group and name."""
+"""Figures of compliance with the rules of the sea, or of safety, by group and name."""
 
 
 def evaluate_built_in(
@@ -88,7 +88,7 @@ def _results(
     device: torch.device,
     progress: Callable[[str, int, int], None] | None,
 ) -> tuple[list[Result], Recording | None]:
-    """Return the result of every policy, and the recording of the last one if estimates are recorded."""
+    """Return the result of every policy, and the recording of the last one (None unless estimates are recorded)."""
     results: list[Result] = []
     first: Episodes | None = None
     recording = None
@@ -134,7 +134,7 @@ def run_scored(
     """Run a set of scenarios, and score it as its suite requires; see ``run_set`` for the arguments.
 
     Returns:
-        The episodes; the recording, if one was made; compliance by group, if the suite is scored by it.
+        The episodes; the recording, None if not made; compliance or safety by group, None if the suite is not scored.
     """
     if chosen.name in ENCOUNTER_SUITES:
         return run_encounters(contender, chosen, world, acting, device, name, progress)

@@ -3,7 +3,7 @@
 After Woerner, Benjamin, Novitzky and Leonard, "Quantifying protocol evaluation for autonomous
 collision avoidance", Autonomous Robots 43 (2019). An encounter of two vessels begins when one sees
 the other and there is a risk of collision (the zones of ``colregs``: ``domain``, ``horizon``); the
-roles are those of that moment (see rules.roles) and hold until they have come closest.
+roles are those of that moment (see rules.roles) and hold until the vessels have come closest.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ class Duties:
 
     @property
     def keeps_clear(self) -> Tensor:
-        """Return whether the own vessel has to keep out of the way, [E, R, R] bool."""
+        """Return whether the first vessel has to keep out of the way of the second, [E, R, R] bool."""
         return (self.role == HEAD_ON) | (self.role == GIVE_WAY) | (self.role == OVERTAKING)
 
     @property
     def stands_on(self) -> Tensor:
-        """Return whether the own vessel has to stand on, and has to keep clear of no vessel, [E, R, R] bool."""
+        """Return whether the first vessel has to stand on, and has to keep clear of no vessel, [E, R, R] bool."""
         free = ~self.keeps_clear.any(-1, keepdim=True)
         return ((self.role == STAND_ON) | (self.role == OVERTAKEN)) & free
 
     @property
     def broken(self) -> Tensor:
-        """Return whether the own vessel did not do what its role requires, [E, R, R] bool."""
+        """Return whether the first vessel did not do what its role requires, [E, R, R] bool."""
         side = self.right_side | (self.role == OVERTAKING)
         ahead = self.crossed_ahead & (self.role == GIVE_WAY)
         kept = self.substantial & self.early & side & ~ahead
@@ -154,7 +154,7 @@ def safety(recording: Recording) -> Tensor:
 
 
 def sailed(recording: Recording) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the number of frames in motion, the path (m), and the number of frames going astern; [E, R] each."""
+    """Return the control steps of each vessel, its path (m), and its control steps astern; [E, R] each."""
     step = recording.poses[1:, ..., :2] - recording.poses[:-1, ..., :2]
     moving = present(recording)[1:]
     heading = recording.poses[1:, ..., 2]
@@ -253,7 +253,7 @@ def broken_rates(recording: Recording, scored: Tensor, rows: Sequence[Tensor]) -
         rows: [E] bool masks of the encounters.
 
     Returns:
-        Of each group by name: the number ``broken_rules``, and ``hours_per_broken_rule`` and ``hours_per_broken_`` with
+        Dict for each group: the number ``broken_rules``, and ``hours_per_broken_rule`` and ``hours_per_broken_`` with
         each role, with the ends of their intervals; None where no vessel has the role.
     """
     kept, asked = count_duties(recording, scored)
@@ -283,7 +283,7 @@ class AsternShare(StepShare):
 
 
 def summary(measured: Compliance, rows: Tensor) -> dict[str, float | None]:
-    """Return the mean of every figure with its 95% interval, by name; None where it does not apply.
+    """Return the mean of every figure with its 95% interval, by name; None if it applies to no vessel.
 
     ``all_kept`` is the share of encounters in which every vessel that has a duty kept the rules.
 

@@ -19,7 +19,7 @@ from train_RL_agents.evaluation.suites import Part, ScenarioSet, level_names, ma
 
 
 def defaults(contenders: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig]:
-    """Return the evaluation schedule and the world of the first trained policy, or the published ones.
+    """Return the evaluation schedule and the world of the first trained policy; the published ones if there is none.
 
     Raises:
         ConfigError: when a policy is of an external environment, or policies cannot be compared (see ``common_world``).
@@ -34,7 +34,7 @@ def defaults(contenders: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig
 def choose_set(
     world: WorldConfig, schedule: EvalSchedule, options: dict[str, Any]
 ) -> tuple[ScenarioSet, dict[str, Any] | None]:
-    """Read or draw the scenarios that the options of a command ask for.
+    """Read or draw the scenarios that the options of a command request.
 
     Args:
         world: world of the scenarios.
@@ -42,7 +42,7 @@ def choose_set(
         options: command-line options by name.
 
     Returns:
-        The scenarios, and a description of the levels if they are drawn from levels.
+        The scenarios, and a description of their levels; None if they are not drawn from levels.
 
     Raises:
         ConfigError: when there is no such file, suite, level or seed.
@@ -68,7 +68,7 @@ def choose_set(
 def _draw(
     world: WorldConfig, schedule: EvalSchedule, seed: int, options: dict[str, Any]
 ) -> tuple[ScenarioSet, dict[str, Any]]:
-    """Draw all levels and keep those asked for, so that a level's scenarios do not depend on the choice."""
+    """Draw all levels and keep the requested ones, so that a level's scenarios do not depend on the request."""
     levels, counts = as_levels(Level, schedule.levels), schedule.num_episodes
     if "episodes" in options:
         counts = (options["episodes"],) * len(levels)

@@ -34,7 +34,8 @@ from train_RL_agents.evaluation.tally import Policy, StepShare
 from train_RL_agents.networks.observation import OBSERVATION
 
 EXTRA = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMITS}
-"""Names of fields of Extras by the name of the parameter in the shield's prediction; ``spacing`` of 0 is the width."""
+"""Names of fields of Extras by name of the parameter in the shield's prediction; Extras has the width as ``spacing`` if
+the setting is 0."""
 LEAST_RATIO = 0.1
 """Lower bound of the ratio by which measured radii are divided."""
 
@@ -64,7 +65,7 @@ class Shield:
         self._constants = cache(self._build)
 
     def __call__(self, step: Any) -> Any:
-        """Write the actions of all robots, after which an escape manoeuvre is left."""
+        """Write the policy's actions, replaced where no escape manoeuvre would be left after them."""
         acted = self._policy(step)
         action, active, observation = acted.get(ACTION), acted.get(MASK), acted.get(OBSERVATION)
         own, objects, seen = (observation.get(name) for name in OBSERVED)
@@ -131,7 +132,7 @@ def _ends(commands: Tensor) -> Tensor:
 def safe_commands(
     command: Tensor, scene: Scene, vessel: dict[str, Tensor], seconds: float, plans: Escapes
 ) -> tuple[Tensor, Tensor]:
-    """Return commands after which an escape manoeuvre is left.
+    """Return commands, replaced where no escape manoeuvre would be left after them.
 
     Args:
         command: [N, 2] commands of the policy in [-1, 1].

@@ -61,7 +61,7 @@ class ScenarioSet:
     """Scenarios that policies are evaluated on."""
 
     name: str
-    """Name of the suite; else ``levels``, or ``scenarios`` of a file."""
+    """Name of the suite; ``levels`` or ``scenarios`` if drawn from levels or read from a file."""
     groups: tuple[str, ...]
     """Names of the groups of the report."""
     parts: tuple[Part, ...]
@@ -93,7 +93,8 @@ class Suite:
     make: Callable[[WorldConfig, int, int], GroupsAndParts]
     """Function from a world, a number of episodes and a seed to the names of the groups and the parts."""
     episodes: int
-    """Default number of episodes per group (per level in ``noise``)."""
+    """Default number of episodes per group; per level in ``noise``, ``vessels``, ``weather`` and ``faults``, and per
+    situation in ``dnv``."""
     seed: int | None = 0
     """Default seed; None: a random one."""
     fixed: bool = False
@@ -106,13 +107,13 @@ def level_names(count: int) -> tuple[str, ...]:
 
 
 def levels_for(world: WorldConfig, levels: tuple[Level, ...] = LEVELS) -> tuple[Level, ...]:
-    """Return levels scaled to the lengths and speeds of a world, which are those of its boat."""
+    """Return levels scaled by the factors of a world on lengths and speeds; unchanged if both are 1."""
     scale, speed = world.scenario.scale, world.scenario.speed_scale
     return levels if scale == speed == 1.0 else tuple(scaled_level(level, scale, speed) for level in levels)
 
 
 def _levels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
-    """Return the six published levels."""
+    """Return scenarios of the six published levels."""
     drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
     return level_names(len(LEVELS)), (Part(world, drawn),)
 
@@ -122,7 +123,7 @@ LONG_BATCH = 1_500
 
 
 def _long(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
-    """Return the six published levels in batches, each of one level and with its own seeds."""
+    """Return scenarios of the six published levels in batches, each of one level and with its own seeds."""
     levels = levels_for(world)
     sizes = [min(LONG_BATCH, episodes - first) for first in range(0, episodes, LONG_BATCH)]
     batches = [(index, size) for index in range(len(levels)) for size in sizes]
@@ -145,7 +146,7 @@ CROWDS = (10, 20, 30, 40, 50)
 
 
 def _crowd(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
-    """Return maps that grow with the number of robots, with the densities of robots and obstacles of level 6."""
+    """Return scenarios on maps that grow with the number of robots, as dense in robots and obstacles as level 6."""
     parts = []
     for index, robots in enumerate(CROWDS):
         map_config, growth = world.scenario, math.sqrt(robots / LEVELS[-1].num_robots)
@@ -181,7 +182,7 @@ VESSELS = 2.0
 
 
 def _vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
-    """Return all levels with vessels whose mass (with inertia) and thrust are drawn independently."""
+    """Return scenarios of all levels with vessels whose mass (with inertia) and thrust are drawn independently."""
     drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
     factors = VESSELS ** (2.0 * torch.rand(2, *drawn.robot_mask.shape, generator=generator) - 1.0)
@@ -200,7 +201,7 @@ def _vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 
 
 def _weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
-    """Return all levels in moderate wind and waves."""
+    """Return scenarios of all levels in moderate wind and waves."""
     drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
     uniform = torch.rand(len(drawn), 2, generator=generator, dtype=torch.float64)
@@ -222,7 +223,7 @@ def _weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 
 
 def _faults(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
-    """Return all levels with delayed commands and missed detections."""
+    """Return scenarios of all levels with delayed commands and missed detections."""
     drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
     calm = replace(MODERATE, wind_speed=0.0, wave_height=0.0)
     return ("late and missed",), (Part(replace(world, weather=calm), in_group(drawn, 0)),)
@@ -235,7 +236,7 @@ def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, 
 
 
 def _rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
-    """Return encounters of two vessels."""
+    """Return encounters of two vessels, a group for each of ENCOUNTERS."""
     parts = []
     for index, encounter in enumerate(ENCOUNTERS.values()):
         scale = world.scenario.scale, world.scenario.speed_scale
@@ -249,8 +250,8 @@ def _rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 
 
 GHOST = 0.01
-"""Collision radius (m) of vessels that are not controlled, which would otherwise collide at the meeting point; that of
-the own vessel is enlarged by the difference."""
+"""Collision radius (m) of vessels that are not controlled, which would otherwise collide with each other; that of the
+own vessel is enlarged by the difference."""
 
 
 def _imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
@@ -316,7 +317,7 @@ def _scale(value: PerRobot, factor: float) -> PerRobot:
 
 
 RULES, UNRULY = "rules", "unruly"
-"""Names of the suite that is also scored by the rules of the sea, and of that scored by unavoidable collisions."""
+"""Names of the suite of two vessels scored by the rules of the sea, and of that scored by unavoidable collisions."""
 
 LONG = "long"
 """Name of the suite whose many episodes measure the rate of rare collisions."""

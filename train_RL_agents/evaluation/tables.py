@@ -47,7 +47,7 @@ FIGURES = (
         "a collision its lower end",
     ),
 )
-"""Columns of the figures of a report."""
+"""Columns of the figures of an evaluation in the built-in environment."""
 COLUMNS = {column.title: column.meaning for column in FIGURES}
 """Meaning of each column of FIGURES by title."""
 
@@ -146,18 +146,18 @@ UNRULY_COLUMNS = {
 
 @dataclass(frozen=True)
 class Result:
-    """Figures of one policy."""
+    """Results of one policy in an evaluation."""
 
     name: str
     """Name of the policy on the command line."""
     about: dict[str, Any]
     """Checkpoint, agent and env-steps."""
     figures: dict[str, dict[str, Any]]
-    """Report by group and overall."""
+    """Figures by group and overall; see Episodes.figures."""
     differences: dict[str, dict[str, Any]] | None = None
     """Differences from the first policy by group and overall; None for the first policy."""
     compliance: dict[str, dict[str, Any]] | None = None
-    """Compliance with the rules of the sea, or safety, by group; None for suites that are not scored by them."""
+    """Compliance with the rules of the sea, or safety, by group; None for suites without such scores."""
     situations: dict[str, int] | None = None
     """Number of situations ``without_collision`` in any of their episodes, and number of ``all`` situations; None for
     other suites than those of encounters."""
@@ -196,7 +196,7 @@ class Result:
 
     @property
     def collisions_line(self) -> str | None:
-        """Return a line with the number of situations without a collision, and the worst group; None if not counted."""
+        """Return a line with the number of situations without a collision, and the worst group; None without counts."""
         if self.situations is None:
             return None
         groups = {name: row for name, row in self.figures.items() if name != OVERALL}
@@ -220,9 +220,9 @@ class Evaluation:
     results: list[Result]
     """Figures of each policy."""
     setting: dict[str, Any]
-    """Everything that the figures depend on; with several policies, what they have in common."""
+    """Settings that the figures depend on; with several policies, only those that they have in common."""
     recording: Recording | None = None
-    """Recording of the last policy's episodes, if it was asked for."""
+    """Recording of the last policy's episodes; None if it was not requested."""
 
     @property
     def heading(self) -> str:
@@ -269,7 +269,7 @@ class Evaluation:
         return dict(finite(content))
 
     def show(self) -> None:
-        """Print the tables, with what each column means below them."""
+        """Print the tables, with the meaning of each column below them."""
         figures, *compliance = _tables(self.results)
         figures.print(self.heading)
         for table in compliance:
@@ -320,7 +320,7 @@ def group_rows(results: Sequence[Result], *parts: str) -> list[dict[str, Any]]:
     """Return a row for each group and policy, group by group.
 
     Args:
-        results: the policies.
+        results: results of the policies.
         parts: names of the attributes of Result that rows consist of; the groups are those of the first attribute.
     """
     rows = []
@@ -353,7 +353,7 @@ def compliance_table(results: Sequence[Result]) -> Table:
 
 
 def _tie_lines(results: Sequence[Result]) -> list[str]:
-    """Return a line with the policies that are tied with the first, if several are compared by their episodes."""
+    """Return a list with the line that names the policies tied with the first; empty if none is compared by episode."""
     first, *others = results
     pairs = {result.name: (result.differences or {}).get(OVERALL) for result in others}
     compared = {name: (row["won"], row["lost"]) for name, row in pairs.items() if row is not None and "won" in row}

@@ -55,23 +55,23 @@ class Transition(NamedTuple):
 StepCallback = Callable[[Transition, MarineNavEnv], bool | None]
 """Callback that receives every step, and the environments in which all N episodes started.
 
-It may return False to get no further steps."""
+It may return False if it needs no further steps; RepeatedEvaluation then calls it no more."""
 
 ProgressCallback = Callable[[int, int], None]
 """Callback that receives the number of finished episodes and the total."""
 
 
 class StepShare:
-    """Share of the control steps of active vessels in which something happens, counted without a device sync."""
+    """Share of the control steps of active vessels in which an event happens; counting does not sync the device."""
 
     def __init__(self) -> None:
         self._counts: Tensor | None = None
 
     def add(self, happens: Tensor, active: Tensor) -> None:
-        """Count a control step.
+        """Count the active vessels, and those to which the event happens, in a control step.
 
         Args:
-            happens: [E, R] bool mask of the vessels to which it happens.
+            happens: [E, R] bool mask of the vessels to which the event happens.
             active: [E, R] bool mask of the active vessels.
         """
         counts = torch.stack(((happens & active).sum(), active.sum()))
@@ -85,7 +85,7 @@ class StepShare:
 
 
 class Tally:
-    """Sums over the steps of episodes, each up to its first collision.
+    """Sums over the steps of each episode, up to its first collision; arrivals after it are counted, too.
 
     Args:
         env: environments after a reset.
@@ -98,7 +98,7 @@ class Tally:
         self._pairs = None if env.continuous else env.num_discrete_actions
 
     def blank(self, count: int) -> dict[str, Tensor]:
-        """Return the sums of ``count`` episodes before their first step."""
+        """Return the sums of ``count`` episodes before their first step, by name."""
         robots = self._robots.new_zeros(count, self._robots.shape[1])
         flags = torch.zeros_like(robots[:, 0], dtype=torch.bool)
         names = ("time", "energy", "return")
@@ -122,7 +122,7 @@ class Tally:
         Args:
             sums: sums before the step, [B, ...] each.
             before: state before the step, batch [B].
-            action: actions of all robots.
+            action: actions of all robots, [B, R, 2] or indices [B, R].
             outcome: outcome of the step, batch [B].
         """
         counting = sums["counting"]
@@ -146,7 +146,7 @@ class Tally:
         Args:
             rows: [B] int64 indices of the episodes.
             before: state before the step, batch [B].
-            action: actions of all robots.
+            action: actions of all robots, [B, R, 2] or indices [B, R].
             outcome: outcome of the step, batch [B].
         """
         chosen: Tensor | slice = rows if len(rows) < len(self.sums["counting"]) else slice(None)

@@ -11,7 +11,7 @@ from train_RL_agents.results.statistics import Estimate
 
 @dataclass(frozen=True)
 class Threshold:
-    """A figure with the value that it has to reach."""
+    """A figure of a suite's results, with the bound that its value has to reach."""
 
     about: str
     """Description of the figure."""
@@ -21,10 +21,10 @@ class Threshold:
     bound: float
     group: str = "overall"
     at_most: bool = False
-    """True if the bound is an upper one; else it is a lower one."""
+    """True if the bound is an upper bound, false if it is a lower bound."""
 
     def measured(self, entry: Entry) -> Estimate | None:
-        """Return the figure in an entry; None where there is none, such as a travel time without a success."""
+        """Return the estimate of the figure in an entry; None without one, such as travel time without a success."""
         result = entry.suites.get(self.suite)
         return None if result is None else result.estimates(self.group).get(self.figure)
 

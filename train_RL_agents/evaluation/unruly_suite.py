@@ -32,7 +32,7 @@ BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
 }
 """Behaviours of the other vessels by group; in a group with two, encounters and vessels alternate between them."""
 POLICY_GROUPS = {"steered by orca": "orca", "steered by ppo": "ppo", "steered by a blind ppo": "blind:ppo"}
-"""Names of the policies that steer the other vessels by group, see contenders.find."""
+"""Names of the policies that steer the other vessels by group, see contenders.shipped_contender."""
 INSTANT = torch.tensor([KEEP, SEE_NOTHING])
 """Indices of the behaviours that begin with the episode."""
 GROUPS = (*BEHAVIOUR_GROUPS, *POLICY_GROUPS)
@@ -49,14 +49,14 @@ class Drawn(NamedTuple):
     world: WorldConfig
     scenarios: Scenario
     others: str
-    """Policy that steers the others; empty if they have behaviours."""
+    """Name of the policy that steers the other vessels; empty if they have behaviours."""
 
 
 def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[Drawn]:
-    """Return ``episodes`` encounters of each group.
+    """Return ``episodes`` encounters of each group, in batches.
 
     Args:
-        world: world from which theirs are derived.
+        world: world from which the worlds of the encounters are derived.
         episodes: number of encounters of a group.
         seed: seed of the encounters.
     """
@@ -110,7 +110,7 @@ def _with_behaviour(
         group: index of the group.
         names: names of the behaviours, which vessels have in turn.
         lead: [P, R] times from the onset to the meeting, as shares in [0, 1] of the range ONSET.
-        world: world of the scenarios, by whose scale they are scaled.
+        world: world of the scenarios, with the factors on their lengths and times.
     """
     behaving = in_group(scenarios, group)
     present = scenarios.robot_mask

@@ -1,1 +1,1 @@
-"""Training of several runs: where they come from (seeds, a study file, a search), and one runner for all."""
+"""Training of several runs, given by seeds, a study file or a search, and the runner that trains them."""

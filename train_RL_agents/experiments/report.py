@@ -23,20 +23,20 @@ from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import inside, write_atomically
 
 Evaluations = dict[tuple[str, int], dict[str, Any]]
-"""Success and group of each episode, or the returns, by name and seed of the runs."""
+"""Content of the evaluation of each run (success and group of each episode, or returns), by agent and seed."""
 
 PAGE, TABLE = "study.html", "study.csv"
 _SCORES = ("iqm", "levels", "improvement", "differences", "profiles")
 """Names of the figures that are drawn for each suite."""
 _SHORT = {"iqm": "iqm", "improvement": "probability", "differences": "difference"}
-"""Figures whose tables the page shows, with the column of the estimate."""
+"""Column of the estimate in figures whose tables the page shows, by name of the figure."""
 _MINUTES = {"train_minutes": "training", "wall_minutes": "wall time"}
-"""Columns with the times of a run (min), with their titles."""
+"""Titles of the columns with the times of a run (min), by name."""
 _ENDS = Column("ends", "95% interval", lambda ends: f"{ends[0]:.3f} to {ends[1]:.3f}")
 
 
 def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluations]) -> list[Path]:
-    """Write the report of a study: figures as PNG and PDF, each with its table, one table of all, and the page.
+    """Write the report of a study: figures as PNG and PDF with their tables, a table of all results, and the page.
 
     Args:
         study: agents, settings, seeds and suites.
@@ -92,7 +92,7 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
 
 
 def _outputs(out: Path, suites: Iterable[str]) -> list[Path]:
-    """Return the paths of all files of a report, so that none is written if one cannot be written."""
+    """Return the paths of all files of a report, which are checked before the first is written."""
     figures = out / "figures"
     stems = [figures / "curves", *(figures / suite / name for suite in suites for name in _SCORES)]
     return [out / PAGE, out / TABLE, *(Path(f"{stem}.{kind}") for stem in stems for kind in ("csv", *plotting.KINDS))]

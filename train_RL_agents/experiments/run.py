@@ -27,7 +27,7 @@ from train_RL_agents.utils.toolchain import cache_problem, compiler_problem
 
 
 class RunResult(NamedTuple):
-    """How the training of a run ended."""
+    """State of a run when its training ended in this process."""
 
     finished: bool
     """True if the run made all its env-steps."""
@@ -48,7 +48,7 @@ class Run:
     overrides: Sequence[str] = ()
     """Overrides of the settings in the folder, as ``key=value``; used if another process trains the run."""
     new_parent: Path | None = None
-    """Training folder that is removed if the run is refused and none in it has begun."""
+    """New training folder, which is removed if the run is refused before any run in it has begun; None if not new."""
     on_evaluation: Callable[[int, float], bool] | None = None
     """Callback of the runner with the env-steps and the score (success rate or else return) of each evaluation; it
     returns whether to stop the run."""
@@ -145,7 +145,8 @@ def _begin(run: Run) -> TorchRLTrainer:
 def removed_if_refused(parent: Path | None) -> Iterator[None]:
     """Remove a new training folder if this context raises an error before a run has begun.
 
-    Later, the folder is kept, because a trainer is made a second time where generated code does not work.
+    The folder is kept once a run in it has begun, because an error may also arise when its trainer is made a second
+    time, without generated code.
 
     Args:
         parent: training folder; None if it is not new.

@@ -1,4 +1,4 @@
-"""Training of several runs, each in a process of its own, with one display.
+"""Training of several runs, each in a separate process, with one display.
 
 A process is started with ``--json-lines`` and reports its progress in lines of JSON (see utils.progress.Display);
 other lines, such as errors, are shown as they are.
@@ -33,12 +33,13 @@ had no run is asked again."""
 _PATIENCE = 10.0
 """Time between the request to end a process and killing it (s)."""
 _STOPPED = (INTERRUPTED, 143, -15, *(status for number in USER_SIGNALS for status in (128 + number, -number)))
-"""Exit statuses of a process that a signal ended: while it trained, while it started, or before that."""
+"""Exit statuses of a process that a signal ended while it trained, while it started, or before its handlers were
+set."""
 
 
 @dataclass
 class _Process:
-    """A run in a process of its own."""
+    """A run that is trained in a separate process."""
 
     run: Run
     popen: subprocess.Popen[str]
@@ -58,7 +59,7 @@ class Runner:
     Args:
         runs: runs in the order in which they begin. A proposer that waits for results yields None
             while it has no run.
-        at_once: largest number of processes at a time.
+        at_once: largest number of simultaneous processes.
         quiet: whether only failures are shown.
         bar: whether a progress bar is shown for each process, if there is a terminal.
         trace: number of the collector's batches in a profiler trace of each run; 0: no trace.
@@ -83,7 +84,7 @@ class Runner:
         self.status: dict[str, int] = {}
         """Exit status of the runs without an ``on_end`` that have ended, by name."""
         self.failures: list[str] = []
-        """A sentence for each of these runs that failed."""
+        """A sentence for each run without an ``on_end`` that failed."""
 
     def run(self) -> None:
         """Train all runs to their ends, or until a signal asks to stop."""
@@ -137,7 +138,7 @@ class Runner:
             threading.Thread(target=self._read, args=(run.name, popen.stdout), daemon=True).start()
 
     def _read(self, name: str, stream: IO[str]) -> None:
-        """Put the lines of a process, then None, into the queue; runs in a thread of its own."""
+        """Put the lines of a process, then None, into the queue; runs in a separate thread."""
         with stream:
             for line in stream:
                 self._lines.put((name, line.rstrip("\n")))
@@ -197,7 +198,7 @@ class Runner:
             process.popen.terminate()
 
     def _pass_on(self, number: int) -> None:
-        """Send a user signal to all processes, which save, and end if their configuration says so."""
+        """Send a user signal to all processes, which save and, depending on ``on_user_signal``, end."""
         self._passed_on = True
         for process in self._processes.values():
             process.popen.send_signal(number)
@@ -216,7 +217,7 @@ class Runner:
 
 
 def training_command(run: Path, arguments: Sequence[str] = ()) -> list[str]:
-    """Return the command line that starts or resumes a run, with the options that allow the user's own parts."""
+    """Return the command line that starts or resumes a run, with the options that allow the same plugins as here."""
     allowed = (f"--plugin={part}" for part in plugins.allowed())
     return [*PROGRAM, "train", "--resume", str(run), "--json-lines", *arguments, *allowed]
 

@@ -60,7 +60,7 @@ class Search:
         config: configuration that trials have in common.
         space: settings that trials vary, with their distributions.
         trials: total number of trials.
-        best: configuration of the run that the best trial is to be trained in; by default that of the trials.
+        best: configuration to which ``write_best`` applies the settings of the best trial; by default ``config``.
 
     Raises:
         ConfigError: when Optuna is missing, the folder is of another search, or nothing can be
@@ -128,7 +128,7 @@ class Search:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Convert errors of a storage that cannot be written, in this context, to a ConfigError of one sentence.
+        """Convert errors of a storage that cannot be written to a ConfigError of one sentence, in this context.
 
         Raises:
             ConfigError: when the storage cannot be written.
@@ -144,7 +144,7 @@ class Search:
             raise ConfigError(f"{self.folder / STORAGE}: cannot be written ({inner})") from error
 
     def _check_same_search(self) -> None:
-        """Check that the folder's Optuna study is of the same search.
+        """Check that the Optuna study in the folder belongs to this search; record its settings if it is new.
 
         Raises:
             ConfigError: when the study has another search space, configuration or direction.
@@ -191,7 +191,7 @@ class Search:
     def runs(self, argv: Sequence[str], at_once: int = 1) -> Iterator[Run | None]:
         """Yield the runs of new trials until there are enough; yield None while other trials must end first.
 
-        While other processes run the last trials, it continues, because these trials may fail.
+        The iterator goes on while other processes run the last trials, because these trials may fail.
 
         Args:
             argv: command-line arguments, which are saved in the run folders.

@@ -79,7 +79,7 @@ def new_runs(
         profile: name of a profile of sizes; see sizing.profiles.apply_profile.
         argv: command-line arguments, which are saved in the run folders.
         at_once: number of runs that share the machine.
-        verbose: whether the table of memory is printed even if there is plenty of memory.
+        verbose: whether the memory table is printed even if the run takes little of the free memory.
         options: options of TorchRLTrainer.
 
     Raises:

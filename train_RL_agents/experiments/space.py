@@ -67,7 +67,7 @@ def _distribution(key: str, value: Any, annotation: Any) -> Any:
 
 
 def suggest(trial: Any, space: Space) -> dict[str, Any]:
-    """Let Optuna choose the settings of a trial, and return them."""
+    """Let Optuna choose the settings of a trial in a space, and return their values by key."""
     for key, item in space.items():
         if hasattr(item, "choices"):
             trial.suggest_categorical(key, item.choices)
@@ -78,7 +78,7 @@ def suggest(trial: Any, space: Space) -> dict[str, Any]:
 
 
 def chosen(params: dict[str, Any], space: Space) -> dict[str, Any]:
-    """Convert the parameters of an Optuna trial to settings by key."""
+    """Convert the parameters of an Optuna trial to settings by key; raise a ConfigError if one is missing."""
     missing = space.keys() - params.keys()
     require(not missing, "trial", params, f"one with {', '.join(sorted(missing))}")
     return {key: json.loads(params[key]) if hasattr(item, "choices") else params[key] for key, item in space.items()}

@@ -1,4 +1,4 @@
-"""Studies: how their files are read, which runs are missing, and evaluations of the policies."""
+"""Studies: reading of their files, runs that are missing, and evaluations of the policies."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
 
 
 def _on_suite(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[IsComplete, Evaluate]:
-    """Return functions for a suite: one that checks whether an evaluation is complete, and one that evaluates."""
+    """Return a function that checks whether an evaluation on a suite is complete, and one that evaluates a policy."""
     scenarios = make_set(suite.name, world, suite.episodes, suite.seed)
     # The world is that of the first group, which may be another one than when the file was written.
     code = hash_of(scenarios)
@@ -299,7 +299,7 @@ def _on_suite(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[I
 
 
 def _on_seeded(suite: Suite, device: torch.device) -> tuple[IsComplete, Evaluate]:
-    """Return the functions of _on_suite for seeded episodes; returns are saved if success is not reported."""
+    """Return a function that checks evaluations on seeded episodes (success, else returns), and one that makes them."""
     assert suite.episodes is not None and suite.seed is not None
     count, seed = suite.episodes, suite.seed
 

@@ -18,17 +18,17 @@ from marinenav_env.support.validation import ConfigError
 from train_RL_agents.utils.arrays import calls_builtins, require_archive
 
 _LARGEST = 512 * 2**20
-"""Largest size of an exported file, also unpacked (bytes)."""
+"""Largest size of an exported file, both packed and unpacked (bytes)."""
 _ENTRY = re.compile(
     r"[^/]+/(models/\w+\.json|data/(weights|constants|sample_inputs)/"
     r"(?!\w*_obj)\w+(\.json|\.pt)?|(\.data/)?\w+)"
 )
-"""Allowed entries of a program: the graph, tensors and versions."""
+"""Pattern of the names of allowed entries of a ``torch.export`` program: the graph, tensors and versions."""
 _SCRIPT_ENTRY = re.compile(
     r"[^/]+/(code/[\w/.]+\.py(\.debug_pkl)?|(data|constants|traced_inputs)"
     r"(\.pkl|/\w+)|(\.data/)?\w+|\.\w+)"
 )
-"""Allowed entries of TorchScript: code, tensors and versions."""
+"""Pattern of the names of allowed entries of a TorchScript file: code, tensors and versions."""
 _OPERATOR = re.compile(r"(torch\.ops\.aten|_operator)\.(?!from_file|save)[\w.]+")
 _SIZE = re.compile(
     r"(Symbol|Integer|Add|Mul|FloorDiv|Mod|Max|Min|positive|nonnegative|integer|"
@@ -61,7 +61,7 @@ _FIELDS: dict[str, Callable[[str], Any]] = {
     "out_spec": _is_plain,
     "as_operator": lambda _: False,
 }
-"""Fields that PyTorch looks up, imports or evaluates, with predicates that hold if they are only arithmetic."""
+"""Predicates for the fields that PyTorch looks up, imports or evaluates, true if a value is only arithmetic."""
 _FORBIDDEN = re.compile(rb"\b(save|from_file|classes|while|for|__setstate__)\b|\bops\.(?!prim\b)")
 """Code of TorchScript that accesses more than tensors, runs while it is loaded, or might not terminate."""
 
@@ -70,7 +70,7 @@ def program(path: Path) -> io.BytesIO:
     """Return the content of a ``torch.export`` program after checking that it only computes.
 
     Raises:
-        ConfigError: when it could do more, or cannot be read.
+        ConfigError: when the program could do more than compute, or cannot be read.
     """
 
     def check_fields(part: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def program(path: Path) -> io.BytesIO:
 
 
 def script(path: Path) -> io.BytesIO:
-    """Return the content of a TorchScript file after checking that it only computes; see program."""
+    """Return the content of a TorchScript file after checking that it only computes; raise a ConfigError otherwise."""
 
     def harmless(name: str, content: bytes) -> bool:
         code = name.endswith((".py", ".pkl"))

@@ -33,7 +33,7 @@ def check_file(path: Path) -> tuple[int, float]:
         The number of examples, and the largest difference as a share of 1 + |output|.
 
     Raises:
-        ConfigError: when there is no such contract, when the file cannot be used or differs from the exported one, or
+        ConfigError: when the folder has no contract, when the file cannot be used or differs from the exported one, or
             when an output differs by more than the contract allows.
     """
     examples = _examples_of(path)
@@ -61,7 +61,7 @@ def load_checked(path: Path) -> Call:
     """Return the network in an exported file after checking the examples of its contract.
 
     Raises:
-        ConfigError: when there is no such contract, or the file cannot be used or differs from it; see check_file.
+        ConfigError: when there is no contract, or the file cannot be used or differs from the contract; see check_file.
     """
     examples = _examples_of(path)
     call = _load(path, examples)
@@ -70,7 +70,7 @@ def load_checked(path: Path) -> Call:
 
 
 def _compare(path: Path, outputs: dict[str, Tensor], examples: _Examples) -> float:
-    """Return the largest difference between outputs and those of the examples, as a share of 1 + |output|.
+    """Return the largest difference between outputs and the examples' outputs, as a share of 1 + |output|.
 
     Raises:
         ConfigError: when the difference exceeds the tolerance of the contract, or an output has another shape.
@@ -113,7 +113,7 @@ def _read_examples(path: Path) -> _Examples:
     """Return the examples of a contract.
 
     Raises:
-        ConfigError: when it is missing, of another version or damaged.
+        ConfigError: when the contract is missing, of another version or damaged.
     """
     contract = read_json(path)
     if contract.get("version") != VERSION or "examples" not in contract:
@@ -138,10 +138,10 @@ def _read_examples(path: Path) -> _Examples:
 
 
 def _check_hash(path: Path, expected: Any) -> None:
-    """Reject a damaged file before it is loaded, as some formats may crash their readers.
+    """Compare a file with the SHA-256 of a contract, if stated, before loading; damaged files may crash their readers.
 
     Raises:
-        ConfigError: when it is missing, or differs from the exported file.
+        ConfigError: when the file is missing, or differs from the exported file.
     """
     if expected is not None:
         with open_regular(path, "an exported policy", LARGEST) as file:
@@ -172,7 +172,7 @@ def _load(path: Path, examples: _Examples) -> Call:
     """Return the network in an exported file, in a separate process.
 
     Raises:
-        ConfigError: when it is not the file that was exported, or cannot be loaded.
+        ConfigError: when the file is not the one that was exported, or cannot be loaded.
     """
     if path.suffix not in LOADERS:
         raise ConfigError(f"{path}: must end in {', '.join(LOADERS)} or .json")

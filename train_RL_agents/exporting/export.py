@@ -35,7 +35,7 @@ from train_RL_agents.utils.provenance import versions
 OPSET = 18
 """Version of the operator set of ONNX files."""
 TOLERANCE = 1e-6
-"""Largest difference between the outputs of a file in float64 and those of the agent."""
+"""Largest absolute difference between the outputs of a file in float64 and of the agent."""
 CHECKS = 64
 """Number of observations that files are checked on."""
 EXAMPLES = 16
@@ -131,7 +131,7 @@ class Deployed(nn.Module):
         return observation
 
     def inputs(self, count: int, seed: int = 0) -> tuple[Tensor, ...]:
-        """Return random observations in the network's dtype, and further inputs if the agent has some."""
+        """Return random observations, and further inputs if the agent has some, in the order of input_names."""
         drawn = {name: value.to(self.dtype) for name, value in self.observations(count, seed).items()}
         return (*drawn.values(), *self.agent.extra_inputs(drawn).values())
 

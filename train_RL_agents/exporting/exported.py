@@ -43,7 +43,7 @@ class FileAgent(nn.Module):
         self.supports_risk = self.acts_at_random = False
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the outputs of the file for observations [...].
+        """Return the outputs by name that the file computes for observations [...].
 
         Raises:
             ConfigError: when a risk level is given, because the file has its own.
@@ -74,10 +74,10 @@ class FileAgent(nn.Module):
 
 
 def find(name: str, which: str, device: torch.device) -> Contender:
-    """Return a trained or exported policy, or a baseline; see evaluation.contenders.
+    """Return a trained or exported policy, or a baseline, by path or name; like evaluation.contenders.find.
 
     Raises:
-        ConfigError: when it does not exist, or an exported file differs from its contract.
+        ConfigError: when the policy does not exist, or an exported file differs from its contract.
     """
     path = Path(name)
     contract = path.parent / CONTRACT

@@ -56,7 +56,7 @@ def _without_pickle() -> Iterator[None]:
 
 @contextmanager
 def quietly(name: str) -> Iterator[None]:
-    """Suppress warnings, and messages of a logger of torch, about packages, names and damaged files."""
+    """Suppress all warnings, and all messages of the named logger except errors, in this context."""
     log = logging.getLogger(name)
     level = log.level
     log.setLevel(logging.ERROR)

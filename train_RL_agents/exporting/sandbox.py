@@ -81,7 +81,7 @@ class Sandbox:
         return tuple(map(torch.cat, columns))
 
     def _outputs(self, inputs: list[Tensor]) -> list[Tensor]:
-        """Return the outputs for a part of the rows; see __call__."""
+        """Return the outputs for at most _ROWS rows of inputs; raise a ConfigError if their sizes are unexpected."""
         outputs = self._request(inputs)
         are_valid = all(
             is_whole(output) and not output.is_complex() and output.ndim > 0 and len(output) == len(inputs[0])
@@ -157,7 +157,7 @@ def _receive(stream: IO[bytes]) -> Any:
 
 
 class _Limits:
-    """Resource limits of this process."""
+    """Limits of the memory and CPU time of this process; ``allow`` increases the limit of CPU time."""
 
     def __init__(self) -> None:
         this = psutil.Process()

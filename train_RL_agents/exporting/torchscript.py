@@ -48,7 +48,7 @@ def _without_deprecation() -> Iterator[None]:
 
 
 def file_name(agent_type: str) -> str:
-    """Return the file name that planners look for."""
+    """Return the name of the file in which planners look for the policy of an agent."""
     return f"traced_{agent_type.replace('-', '_')}_model.pt"
 
 
@@ -68,7 +68,7 @@ def traced(network: nn.Module, example: tuple[Tensor, ...], entries: int) -> byt
 
 
 def load(path: Path, entries: int) -> Callable[..., Tensors]:
-    """Return the network in a file as a function of separate inputs; ``entries`` as in traced.
+    """Return the network in a file as a function of separate inputs, of which the first ``entries`` are observed.
 
     Raises:
         ConfigError: when the file could do more than compute, or cannot be read; see allowlist.script.

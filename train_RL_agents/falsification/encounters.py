@@ -34,8 +34,8 @@ CELLS = len(KINDS) * len(BEHAVIOURS)
 MOST_VESSELS = 6
 """Largest number of vessels of an encounter."""
 PASSING = 20.0
-"""Largest distance at which a vessel would pass the own one (m), on either side; like the numbers below, for published
-vessels: for boats with a name, lengths and speeds are scaled."""
+"""Largest distance at which a vessel would pass the own one (m), on either side. Like the numbers below, it is for
+published vessels; for boats with a name, lengths and speeds are scaled."""
 DISTANCES, LONGEST = (25.0, 40.0), 40.0
 """Range of the initial distance (m), which the longest time until the closest approach (s) may shorten."""
 PACES = {"overtaking": (0.2, 0.6), "overtaken": (1.5, 2.5)}
@@ -64,20 +64,20 @@ class Encounters(NamedTuple):
     cell: Tensor
     """[P, V] int64 kind and behaviour of each other vessel, an index below CELLS."""
     unit: Tensor
-    """[P, V, PARAMETERS] continuous parameters, each in [0, 1]."""
+    """[P, V, PARAMETERS] continuous parameters, as shares in [0, 1] of their ranges."""
 
     def rows(self, chosen: Tensor) -> Encounters:
-        """Return some of the encounters."""
+        """Return the encounters that indices or a bool mask [P] select."""
         return Encounters(*(tensor[chosen] for tensor in self))
 
     @property
     def kind(self) -> Tensor:
-        """Return the indices of the kinds, [P, V]."""
+        """Return the index in KINDS of the kind of encounter of each other vessel, [P, V]."""
         return self.cell // len(BEHAVIOURS)
 
     @property
     def behaviour(self) -> Tensor:
-        """Return the codes of the behaviours, [P, V]."""
+        """Return the index in BEHAVIOURS of the behaviour of each other vessel, [P, V]."""
         return self.cell % len(BEHAVIOURS)
 
     @property
@@ -93,7 +93,7 @@ def joined(several: Sequence[Rows]) -> Rows:
 
 @dataclass(frozen=True)
 class Space:
-    """Encounters that a search may choose."""
+    """Range of the encounters that a search may choose."""
 
     vessels: int = 3
     """Largest number of vessels, the own one included."""
@@ -140,7 +140,7 @@ def place(encounters: Encounters, world: WorldConfig) -> Iterator[Placed]:
 
     Args:
         encounters: P encounters.
-        world: world from which theirs is derived.
+        world: world from which the worlds of the scenarios are derived.
     """
     is_slow = ((encounters.kind == _OVERTAKEN) & encounters.present).any(-1)
     side = SIDE * world.scenario.scale
@@ -196,13 +196,13 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
 
 
 def _courses(kind: Tensor, unit: Tensor) -> Tensor:
-    """Return the courses of vessels (rad) from their kinds and their parameters in [0, 1]."""
+    """Return the courses of vessels (rad) from their kinds of encounter and their parameters in [0, 1]."""
     ranges = torch.tensor([*KINDS.values()], dtype=unit.dtype)[kind]
     return (ranges[..., 0] + ranges[..., 1] * (2.0 * unit - 1.0)) * (math.pi / 180.0)
 
 
 def _speeds(kind: Tensor, unit: Tensor, own_speed: float) -> Tensor:
-    """Return the speeds of vessels (m/s) from their kinds and their parameters in [0, 1]."""
+    """Return the speeds of vessels (m/s) from their kinds of encounter and their parameters in [0, 1]."""
     ranges = torch.tensor([PACES.get(name, USUAL_PACES) for name in _NAMES], dtype=unit.dtype)[kind]
     value = ranges[..., 0] + (ranges[..., 1] - ranges[..., 0]) * unit
     return torch.where(kind == _OVERTAKING, own_speed * value, value)

@@ -25,7 +25,7 @@ from train_RL_agents.falsification.trials import NAME
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 
 POPULATION = 200
-"""Number of encounters that are run at a time."""
+"""Number of encounters in a population, which are run together."""
 
 Progress = Callable[[str, int, int], None]
 """Callback that receives the method and the numbers of episodes and of failures so far."""
@@ -58,7 +58,7 @@ class Result:
 
     @property
     def distinct(self) -> Tensor:
-        """Return the index of the first failure of every signature (see encounters.signatures)."""
+        """Return the ascending indices of the first failure of every signature (see encounters.signatures)."""
         (rows,) = self.trials.failed.nonzero(as_tuple=True)
         return rows[_first_of_each(signatures(self.encounters.rows(rows), self.trials.hit[rows]))]
 
@@ -147,7 +147,7 @@ class Collisions:
         return len(self.episodes)
 
     def rows(self, chosen: Sequence[int]) -> Collisions:
-        """Return some of the episodes."""
+        """Return the episodes at some indices, with their descriptions."""
         return Collisions([self.episodes[row] for row in chosen], [self.labels[row] for row in chosen])
 
 
@@ -161,8 +161,8 @@ def distinct_collisions(
     Args:
         results: results of the searches.
         masks: [P] bool mask for each search, of its encounters that may be chosen.
-        world: world from which those of the encounters are derived.
-        seed: seed of the search, for the record.
+        world: world from which the worlds of the encounters are derived.
+        seed: seed of the search, which is stored in the episodes for information.
     """
     chosen = joined([result.encounters.rows(mask) for result, mask in zip(results, masks, strict=True)])
     hit = torch.cat([result.trials.hit[mask] for result, mask in zip(results, masks, strict=True)])
@@ -194,7 +194,7 @@ def run_file(
 def reproducible(
     contender: Contender, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
 ) -> tuple[Collisions, Recording | None]:
-    """Return episodes for a scenario file that all fail at their places in it, and their recording.
+    """Return episodes for a scenario file that all fail at their places in it, and their recording (None if empty).
 
     The measurement noise of an episode depends on its place in the file. Episodes that do not fail at their places are
     left out, and the last ones take these places.

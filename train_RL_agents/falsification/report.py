@@ -59,7 +59,7 @@ def require_free(folder: Path) -> None:
 
 
 def print_table(name: str, results: Sequence[Result], space: Space) -> None:
-    """Print the figures of the searches, and how many times as many failures one finds as random encounters.
+    """Print the figures of the searches, and the ratio of failures of the cross-entropy to the random search.
 
     Args:
         name: name of the policy.
@@ -81,7 +81,7 @@ def print_table(name: str, results: Sequence[Result], space: Space) -> None:
 def advantage(results: Sequence[Result]) -> float | None:
     """Return the ratio of the failures per episode of the cross-entropy method to those of random encounters.
 
-    It is None if one of the two is missing, or if random encounters have no failure.
+    The ratio is None if one of the two is missing, or if random encounters have no failure.
     """
     by_method = {result.method: result.rate.value for result in results}
     if not by_method.get("random") or "cross-entropy" not in by_method:
@@ -151,7 +151,7 @@ def write_files(
 
 
 def _views(recording: Recording | None, mark: str, most: int) -> list[EpisodeView]:
-    """Return views of the first collisions in a recording for a page, with a mark in the title of each."""
+    """Return views of the first ``most`` collisions in a recording, with a mark in the title of each."""
     if recording is None:
         return []
     marked = replace(recording, groups=tuple(f"{mark}: {label}" for label in recording.groups))

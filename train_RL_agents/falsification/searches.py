@@ -23,7 +23,7 @@ CHANGE, EXPLORE = 0.03, 0.05
 POWER = 4
 """Exponent of the share of failures in the weight of encounters with the same signature (see encounters.signatures)."""
 UNAVOIDABLE = 10.0
-"""Clearance as which unavoidable collisions count (m), so that they are not searched for."""
+"""Clearance that is assigned to unavoidable collisions (m), so that they are not searched for."""
 
 
 class Trials(NamedTuple):
@@ -41,7 +41,7 @@ class Trials(NamedTuple):
     """[P] int64 index, among the others, of the vessel that came closest."""
 
     def rows(self, chosen: Tensor) -> Trials:
-        """Return some of the outcomes."""
+        """Return the outcomes that indices or a bool mask [P] select."""
         return Trials(*(tensor[chosen] for tensor in self))
 
     @property
@@ -54,7 +54,7 @@ class Search(Protocol):
     """Search that proposes encounters and receives their outcomes."""
 
     def ask(self, episodes: int) -> Encounters:
-        """Return a number of encounters to run."""
+        """Return ``episodes`` encounters to run."""
 
     def tell(self, encounters: Encounters, trials: Trials) -> None:
         """Receive the outcomes of the encounters that ``ask`` returned last."""
@@ -72,7 +72,7 @@ class RandomSearch:
         self._space, self._generator = space, torch.Generator().manual_seed(seed)
 
     def ask(self, episodes: int) -> Encounters:
-        """Return random encounters to run."""
+        """Return ``episodes`` random encounters to run."""
         return self._space.draw(episodes, self._generator)
 
     def tell(self, encounters: Encounters, trials: Trials) -> None:
@@ -98,7 +98,7 @@ class CrossEntropy:
         self._seen: list[tuple[Encounters, Trials]] = []
 
     def ask(self, episodes: int) -> Encounters:
-        """Return encounters to run, drawn around those of the elite; the first population is random."""
+        """Return ``episodes`` encounters to run, drawn around those of the elite; the first population is random."""
         drawn, generator = self._space.draw(episodes, self._generator), self._generator
         if not self._seen:
             return drawn
@@ -133,4 +133,4 @@ class CrossEntropy:
 
 
 METHODS: dict[str, Callable[[Space, int], Search]] = {"cross-entropy": CrossEntropy, "random": RandomSearch}
-"""Searches by name."""
+"""Classes of searches by name of the method."""

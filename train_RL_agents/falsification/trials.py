@@ -27,7 +27,7 @@ def run_encounters(
     Args:
         contender: policy or baseline that steers the own vessel.
         encounters: P encounters.
-        world: world from which theirs are derived.
+        world: world from which the worlds of the encounters are derived.
         seed: seed of the measurement noise.
         device: device of the world.
     """
@@ -47,7 +47,7 @@ def run_encounters(
 def clearance(recording: Recording) -> tuple[Tensor, Tensor]:
     """Return the smallest gap [E] of the own vessel's hull to another (m), and that vessel's index among the others.
 
-    Vessels count up to the frame in which they end.
+    A vessel counts up to the frame in which it collides or arrives.
     """
     position, radius = recording.poses[..., :2], recording.vessel_radius
     gap = (position[:, :, 1:] - position[:, :, :1]).norm(dim=-1) - radius[:, 1:] - radius[:, :1]

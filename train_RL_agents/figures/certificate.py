@@ -58,7 +58,7 @@ _WEAKEST = 3
 
 
 def write_page(entry: Entry) -> str:
-    """Return the certificate of an entry.
+    """Return the certificate of an entry as a page.
 
     Args:
         entry: results of the policy.
@@ -133,7 +133,7 @@ def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
 
 
 def _leading(entry: Entry) -> str:
-    """Return the table of the key metrics as HTML, with a list of what its columns mean."""
+    """Return the table of the leading figures as HTML, with a list of the meanings of its columns."""
     items = "".join(f"<dt>{escape(c.title)}</dt><dd>{escape(c.meaning)}</dd>" for c in LEADING_COLUMNS)
     meanings = f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n"
     return leading_table(entry).html("Rates and situations of others") + meanings
@@ -195,7 +195,7 @@ _DUTIES = (
     Column("share", "0 to 1", _range),
     Column("hours", "hours per broken rule", ".2f", ("low", "high")),
 )
-"""Columns of how often the duties of a role were kept."""
+"""Columns of the table of kept duties by role."""
 
 
 def _suite(name: str, result: SuiteResult) -> str:
@@ -231,7 +231,7 @@ def _broken_rate(result: SuiteResult, role: str) -> dict[str, float | None]:
 
 
 def _meanings(result: SuiteResult) -> str:
-    """Return a folded list of what the columns mean."""
+    """Return the meanings of the columns of a suite's tables as a collapsed HTML list."""
     compliance = next(iter(result.compliance.values()), {})
     meanings = COLUMNS | {_SHOWN[name]: _MEANINGS[name] for name in compliance if name in _SHOWN}
     items = "".join(

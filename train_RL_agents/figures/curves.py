@@ -91,7 +91,7 @@ class Run:
 
     @property
     def levels(self) -> dict[str, tuple[int, int]]:
-        """Return the successes and episodes of the last evaluation, by level and overall."""
+        """Return the numbers of successes and of episodes of the last evaluation, by level and overall."""
         won, groups = self.won, np.array(self.groups)
         parts = {name: won[groups == name] for name in dict.fromkeys(self.groups)}
         return {name: (int(part.sum()), len(part)) for name, part in {**parts, OVERALL: won}.items() if len(part)}
@@ -201,7 +201,7 @@ def _made_in(folder: Path) -> str:
 
 
 def _minutes(table: Path, count: int) -> dict[str, Array]:
-    """Return the wall time of the evaluations (min), where the run recorded it."""
+    """Return the wall time of the evaluations (min) by the name ``minutes``; empty if the run did not record it."""
     if not table.is_file():
         return {}
     try:
@@ -265,7 +265,7 @@ def _is_row(item: tuple[str, Any]) -> bool:
 
 
 def grouped(runs: Iterable[Run], by: str) -> Groups:
-    """Return runs by agent or by folder, in the order of their names."""
+    """Return the runs of each agent or of each folder (``by``), in the order of the names."""
     groups: Groups = {}
     for run in sorted(runs, key=attrgetter(by)):
         groups.setdefault(getattr(run, by), []).append(run)
@@ -319,7 +319,7 @@ def curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Cur
         points: largest number of values of x.
 
     Returns:
-        The curve; None if no run has both the axis and the metric.
+        The curve; None if no run has both the axis and the metric, or if the ranges of the runs do not overlap.
     """
     having = [run for run in runs if axis in run.axes and metric in run.episodes]
     if not having:
@@ -351,7 +351,7 @@ def counts_of(groups: Iterable[Sequence[Run]]) -> list[Counts]:
 
 
 def improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
-    """Estimate the probability that a run of one group has more success on a level than a run of another group.
+    """Estimate the probability that a run of the first group has more success on a level than a run of the second.
 
     Returns:
         Probability and the ends of its 95% interval; None without common levels.
@@ -361,7 +361,7 @@ def improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
 
 
 def difference(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate:
-    """Estimate the difference of success rates, or of returns, of groups of runs on the same episodes, paired."""
+    """Estimate the paired difference of success rates (else returns) of two groups of runs on the same episodes."""
     return statistics.paired_difference([run.scores for run in ours], [run.scores for run in theirs])
 
 
@@ -379,7 +379,7 @@ def curve_table(groups: Groups) -> Rows:
 
 
 def level_table(groups: Groups) -> Rows:
-    """Return success by level, pooled over runs, with Wilson intervals."""
+    """Return a row for each group and level with the success, pooled over runs, and its Wilson interval."""
     rows = []
     for name, runs in groups.items():
         levels = [run.levels for run in runs]
@@ -392,7 +392,7 @@ def level_table(groups: Groups) -> Rows:
 
 
 def _pair_table(groups: Groups, key: str, statistic: Callable[..., Estimate | None]) -> Rows:
-    """Return a statistic of every pair of groups, where there is one."""
+    """Return a row with a statistic for every pair of groups for which it is not None."""
     rows = []
     for first, other in combinations(groups, 2):
         if (value := statistic(groups[first], groups[other])) is not None:
@@ -401,17 +401,17 @@ def _pair_table(groups: Groups, key: str, statistic: Callable[..., Estimate | No
 
 
 def improvement_table(groups: Groups) -> Rows:
-    """Return the probability of improvement of every pair of groups."""
+    """Return a row with the probability of improvement for every pair of groups."""
     return _pair_table(groups, "probability", improvement)
 
 
 def difference_table(groups: Groups) -> Rows:
-    """Return the paired difference in success of every two groups; all runs must have the same episodes."""
+    """Return a row with the paired difference in success for every two groups; all runs must have the same episodes."""
     return _pair_table(groups, "difference", difference)
 
 
 def iqm_table(groups: Groups) -> Rows:
-    """Return interquartile mean and mean of success over runs and levels."""
+    """Return a row for each group with interquartile mean and mean of success over runs and levels."""
     rows = []
     for (name, runs), counts in zip(groups.items(), counts_of(groups.values()), strict=True):
         if counts.size:
@@ -422,7 +422,7 @@ def iqm_table(groups: Groups) -> Rows:
 
 
 def profile_table(groups: Groups) -> Rows:
-    """Return performance profiles: the share of runs and levels with more success than a threshold."""
+    """Return a row for each group and threshold with the share of runs and levels that have more success."""
     thresholds = np.linspace(0.0, 1.0, _THRESHOLDS)
     statistic = partial(statistics.profile, thresholds=thresholds)
     rows = []

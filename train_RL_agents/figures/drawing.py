@@ -50,7 +50,7 @@ SECONDS_AHEAD = 2.0
 
 
 def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
-    """Draw the detection range of a vessel and the objects that it sees, as measured."""
+    """Draw the detection range of a vessel and the objects as it measures them; nothing if it is not active."""
     if not view.active[frame, vessel]:
         return []
     x, y, _ = view.poses[frame, vessel].tolist()
@@ -79,7 +79,7 @@ def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> l
 
 
 def draw_zone(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
-    """Draw the zone in which a vessel must give way, and the course to which it should turn."""
+    """Draw the zone in which a vessel must give way, and the course to which it should turn; nothing without a rule."""
     from matplotlib.patches import Polygon
 
     outline = zone_in_world(view, vessel, frame)
@@ -139,7 +139,7 @@ class Scene:
 
     Args:
         view: episode to show.
-        vessel: vessel of the plots, from 0.
+        vessel: index of the vessel whose values are plotted, from 0.
     """
 
     def __init__(self, view: EpisodeView, vessel: int) -> None:
@@ -206,7 +206,7 @@ class Scene:
         return axes
 
     def show(self, frame: int) -> None:
-        """Draw a frame in place of the previous one.
+        """Draw a frame of the episode in place of the previous one.
 
         Args:
             frame: index of the frame, from 0.
@@ -226,7 +226,7 @@ class Scene:
         self.text.set_text(status(view, vessel, frame))
 
     def _show_returns(self, frame: int) -> list[Artist]:
-        """Draw the distribution of the return and its mean."""
+        """Draw the distribution of the return and its mean in a frame; nothing if there is none."""
         quantiles, axes = self.view.quantiles, self.returns
         if axes is None or quantiles is None or not self.view.active[frame, self.vessel]:
             return []
@@ -241,7 +241,7 @@ class Scene:
         return artists
 
     def image(self, frame: int) -> NDArray[np.uint8]:
-        """Return a frame as pixels [height, width, 3]; what does not move is drawn only once."""
+        """Return a frame as pixels [height, width, 3]; everything that does not move is drawn only once."""
         self.show(frame)
         return self._stage.image([*self._moving, *self._cursors, self.title, self.text])
 
@@ -302,7 +302,7 @@ def draw_panels(figure: Figure, views: Sequence[EpisodeView], limits: Limits) ->
     Args:
         figure: empty figure.
         views: episodes to draw.
-        limits: shown part of the world.
+        limits: shown area of the world (m).
     """
     columns = _columns(len(views))
     grid = figure.subplots(-(-len(views) // columns), columns, squeeze=False).flat

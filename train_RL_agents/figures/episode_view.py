@@ -89,7 +89,7 @@ class EpisodeView(VesselTracks):
 
     @property
     def closest(self) -> tuple[float, int, int] | None:
-        """Return the smallest clearance (m), its frame and its vessel; None without any."""
+        """Return the smallest clearance (m), its frame and its vessel; None if no clearance is finite."""
         frame, vessel = np.unravel_index(self.clearance.argmin(), self.clearance.shape)
         gap = float(self.clearance[frame, vessel])
         return (gap, int(frame), int(vessel)) if np.isfinite(gap) else None
@@ -106,14 +106,14 @@ class EpisodeView(VesselTracks):
 
 
 def view_episode(recording: Recording, number: int) -> EpisodeView:
-    """Return an episode of a recording.
+    """Return an episode of a recording as arrays of its vessels.
 
     Args:
         recording: recording of at least one episode.
         number: number of the episode, from 1.
 
     Raises:
-        ConfigError: if there is no such episode, or its values are not finite.
+        ConfigError: if there is no such episode, or its positions are not finite.
     """
     select = _Selection.of(recording, number)
     row, frames = select.row, select.steps + 1
@@ -193,18 +193,18 @@ class _Selection(NamedTuple):
         return tensor[self.row, self.mask].numpy()
 
     def discs(self, mask: Tensor, *tensors: Tensor) -> Floats:
-        """Return the values of the episode's existing discs in several tensors, as columns."""
+        """Return the values of the episode's discs (obstacles or cores) in tensors [E, O] or [E, O, 2], as columns."""
         return np.column_stack([tensor[self.row, mask[self.row]] for tensor in tensors])
 
     def repeat_last(self, tensor: Tensor | None) -> NDArray[Any] | None:
-        """Return the values of the episode's vessels in all its frames, of which the last repeats the previous one."""
+        """Return the values of the vessels in a tensor [T, E, R, ...], the last one repeated; None without a tensor."""
         if tensor is None:
             return None
         values = self.over_time(tensor)
         return np.append(values, values[-1:], 0)
 
     def estimates(self, tensor: Tensor | None, scale: float = 1.0) -> Floats | None:
-        """Return estimates of a policy in all frames, divided by a scale; see repeat_last."""
+        """Return estimates of a policy in all frames, divided by a scale; None without them; see repeat_last."""
         values = self.repeat_last(tensor)
         return None if values is None else (values / scale).astype(np.float32)
 
@@ -344,7 +344,7 @@ def zone_outline(rule: int, config: ColregsConfig) -> Floats:
 
 
 def zone_in_world(view: EpisodeView, vessel: int, frame: int) -> Floats:
-    """Return the corners [N, 2] in the world (m) of the zone that a vessel is in; none without a rule.
+    """Return the corners [N, 2] in the world (m) of the zone that a vessel is in; N is 0 without a rule.
 
     Args:
         view: the episode.

@@ -96,7 +96,7 @@ def _longest(prediction: Prediction) -> float:
 def _picture(lines: tuple[Array, Array], measured: Array, label: str) -> str:
     """Draw the tracks of the preset and of the boat, and measured positions, with east to the right."""
     points = [line[:, ::-1] * (1.0, -1.0) for line in (*lines, measured)]
-    # The track of the preset may go far away, so the picture is fitted to the other two.
+    # The track of the preset may leave the picture, which is fitted to the other two.
     seen = np.concatenate(points[1:])
     middle, side = (seen.min(0) + seen.max(0)) / 2, max(float(np.ptp(seen, 0).max()), 1.0) * 1.25
     preset, boat, dots = (100.0 * ((path - middle) / side + 0.5) for path in points)
@@ -113,13 +113,13 @@ def _picture(lines: tuple[Array, Array], measured: Array, label: str) -> str:
 
 
 def _line(path: Array) -> str:
-    """Return the points of a line as text for SVG, a second apart, clipped not far outside the picture."""
+    """Return the points of a line as text for SVG, a second apart, clipped to the surroundings of the picture."""
     path = path[:: round(1.0 / STEP)].clip(-200.0, 300.0)
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in path)
 
 
 def _growth(result: Identification) -> str:
-    """Draw how the errors of predictions grow with time, of the boat and of the preset."""
+    """Draw the errors of predictions over time, of the boat and of the preset; empty without predictions."""
     if not len(result.prediction.start):
         return ""
     times = np.arange(1.0, min(_longest(result.prediction), HORIZONS[-1]) + 0.5)

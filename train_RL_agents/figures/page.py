@@ -18,7 +18,7 @@ def read_part(name: str) -> str:
 
 
 def fill(page: str, **parts: str) -> str:
-    """Replace every ``__NAME__`` in a page by the part of that name."""
+    """Replace every placeholder ``__NAME__`` in a page by the text of that name in ``parts``."""
     return re.sub(r"__([A-Z]+)__", lambda place: parts[place[1]], page)
 
 
@@ -29,7 +29,7 @@ def assemble(name: str, scripts: Sequence[str] = (), data: Any = None, **parts: 
         name: name of the page's HTML file, without suffix.
         scripts: names of the script files, each of which uses only those before it.
         data: data for the scripts, which JSON can hold.
-        **parts: HTML for the other places of the page, by name.
+        **parts: HTML that replaces the other placeholders ``__NAME__`` of the page, by name.
 
     Returns:
         HTML.

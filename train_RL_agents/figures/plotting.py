@@ -1,4 +1,4 @@
-"""Figures of the tables of ``curves``; they need matplotlib, the extra ``plot``."""
+"""Pictures of the tables of the module ``curves``, drawn with matplotlib (the extra ``plot``)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NARROW = 4.2
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return colour, line, marker and hatch of each group; all distinct, also in grey."""
+    """Return colour, line, marker and hatch of each group, distinct in grey, too, for up to seven groups."""
     looks = zip(cycle(COLOURS), cycle(drawing.STYLES), cycle(MARKERS), cycle(HATCHES))
     return {
         name: {"color": colour, "linestyle": line, "marker": marker, "hatch": hatch}
@@ -155,7 +155,7 @@ def draw_estimates(
 
 
 def draw_profiles(rows: Rows) -> Any:
-    """Draw performance profiles of all groups, with bands."""
+    """Draw the performance profiles of all groups, with bands of their intervals."""
     picture = new_figure(_NARROW, 3.8, "constrained")
     axes = picture.subplots()
     for name, look in styles(_groups(rows)).items():

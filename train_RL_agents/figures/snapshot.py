@@ -65,7 +65,7 @@ class EvaluationProbe:
         estimate them."""
 
     def __call__(self, transition: Transition, env: MarineNavEnv) -> bool:
-        """Record a control step; return whether further steps are needed (see StepCallback)."""
+        """Record a control step, and return whether further steps are needed (see StepCallback)."""
         if not self._has_quantiles:
             self._has_quantiles = True
             action, active = transition.acted.get((GROUP, "action")), transition.before.now.state.active
@@ -106,7 +106,7 @@ class EvaluationProbe:
 
 
 def draw(recording: Recording) -> NDArray[np.uint8] | None:
-    """Return a picture of all episodes of a recording side by side; None if positions are not finite."""
+    """Return a picture of all episodes as pixels [height, width, 3]; None if positions are not finite."""
     if not recording.poses.isfinite().all():
         return None
     views = [view_episode(recording, number + 1) for number in range(len(recording.steps))]
@@ -128,7 +128,7 @@ def draw(recording: Recording) -> NDArray[np.uint8] | None:
 
 
 def draw_levels(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8]:
-    """Return a picture of success rates over env-steps, with a line of another colour for every level."""
+    """Return a picture of success rates over env-steps as pixels [height, width, 3], with a line for every level."""
     figure = new_figure(7.0, 4.0, "constrained")
     axes = figure.subplots()
     line_styles = styles([name for name in rates if name != "overall"])

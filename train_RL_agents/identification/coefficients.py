@@ -31,7 +31,7 @@ _ACTUATOR_FIELDS = {item.name for item in fields(ActuatorConfig)}
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A coefficient that is fitted."""
+    """Coefficient of a boat that is fitted to a log, with its scale and bounds."""
 
     name: str
     """Name of the setting."""
@@ -56,7 +56,7 @@ def value_of(vessel: VesselConfig, name: str) -> float:
     """Return a coefficient of a boat by name.
 
     Raises:
-        ConfigError: when it differs between robots.
+        ConfigError: when the coefficient differs between robots.
     """
     value: Any = getattr(vessel.actuators if name in _ACTUATOR_FIELDS else vessel, name)
     require(not isinstance(value, tuple), f"world.vessel.{name}", value, "one number: identify fits one boat")
@@ -64,7 +64,7 @@ def value_of(vessel: VesselConfig, name: str) -> float:
 
 
 def with_values(vessel: VesselConfig, values: dict[str, float]) -> VesselConfig:
-    """Return a boat with new values of some coefficients."""
+    """Return a copy of a boat in which the coefficients named in ``values`` have new values."""
     actuators: dict[str, Any] = {name: value for name, value in values.items() if name in _ACTUATOR_FIELDS}
     own: dict[str, Any] = {name: value for name, value in values.items() if name not in actuators}
     return replace(vessel, **own, actuators=replace(vessel.actuators, **actuators))

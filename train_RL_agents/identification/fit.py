@@ -174,7 +174,7 @@ def _lengthen(
 def _problem(
     log: BoatLog, simulator: Simulator, coefficients: Sequence[Coefficient], end: float, seconds: float
 ) -> Problem:
-    """Return the problem of the part of a log up to ``end``, in segments of up to ``seconds``.
+    """Return the least-squares problem of a log up to the time ``end`` (s), in segments of up to ``seconds``.
 
     Raises:
         ConfigError: when gaps leave too few segments.
@@ -195,7 +195,7 @@ def _spread(problem: Problem, equations: Equations, point: Point, free: Sequence
 
     A bootstrap replicate draws segments with replacement, and the mean of the prior from the prior itself; so intervals
     cover errors of the model that differ between segments, and coefficients that the preset determines. They are at
-    least as wide as those of the noise alone.
+    least as wide as the intervals that follow from the noise alone.
 
     Args:
         problem: problem that the fit has solved.
@@ -228,7 +228,7 @@ def _spread(problem: Problem, equations: Equations, point: Point, free: Sequence
 
 
 def _ends(problem: Problem, point: Point, spread: Array) -> Array:
-    """Return the ends [K, 2] of the coefficients' intervals."""
+    """Return the ends [K, 2] of the coefficients' intervals in their units, clipped to their bounds."""
     count = len(problem.scale)
     ends = (point.scaled + spread[:, :count]).clip(problem.low, problem.high) * problem.scale
     return np.asarray(ends.T)

@@ -42,7 +42,7 @@ class BoatLog:
     """[T] time since the first sample (s)."""
     commands: Array
     """[T, 2] setpoints of the left and the right side as shares of the largest thrusts, or of the thrust and the
-    angle; each holds until the next sample."""
+    angle; each command applies until the next sample."""
     pose: Array
     """[T, 3] x to the north, y to the east (m), yaw clockwise from north, not wrapped (rad); NaN where missing."""
     in_newtons: bool
@@ -81,7 +81,7 @@ def read_log(path: Path, vessel: VesselConfig, frame: str = "ned") -> BoatLog:
 
 
 def _parse(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
-    """Return the log that the text of a CSV file holds; see read_log."""
+    """Return the log that the text of a CSV file contains; raise a ConfigError if it is not as read_log describes."""
     names, table = _read_table(text)
     is_steered = vessel.actuators.steering != "thrusters"
     time_column = _choose(names, _TIME, "time")[0]
@@ -170,7 +170,7 @@ def _number(text: str, name: str, line: int) -> float:
 
 
 def _choose(names: Sequence[str], groups: Sequence[tuple[str, ...]], what: str) -> tuple[str, ...]:
-    """Return the columns of a quantity: the first group that is complete."""
+    """Return the names of the columns of a quantity: the first complete group; raise a ConfigError if there is none."""
     for group in groups:
         if set(group) <= set(names):
             return group
@@ -226,7 +226,7 @@ def _hold(commands: Array, names: Sequence[str]) -> Array:
 
 
 def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> Array:
-    """Return commands as shares of the limits of a boat."""
+    """Return commands [T, 2] as shares of the limits of a boat, clipped to [-1, 1]."""
     if names[0].endswith("_command"):
         return np.clip(commands, -1.0, 1.0)
     most, least = value_of(vessel, "max_thrust"), -value_of(vessel, "min_thrust")

@@ -14,7 +14,7 @@ from train_RL_agents.identification.coefficients import COUPLING, value_of
 Command = tuple[float, float, float]
 """Duration (s), and the commands of the left and the right side, or of the thrust and the angle, from -1 to 1."""
 _SHORTEST, _LONGEST = 6.0, 60.0
-"""Limits of the duration of a part of a manoeuvre (s)."""
+"""Default smallest, and largest, value of the rounded durations of which manoeuvres consist (s)."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def plan(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
 
 
 def _rounded(seconds: float, shortest: float = _SHORTEST) -> float:
-    """Return a duration rounded up to whole seconds, within the limits."""
+    """Return a duration (s) rounded up to whole seconds, from ``shortest`` to _LONGEST."""
     return float(np.clip(np.ceil(seconds), shortest, _LONGEST))
 
 
@@ -115,7 +115,7 @@ def manoeuvres_for(name: str, manoeuvres: tuple[Manoeuvre, ...]) -> tuple[str, .
 
 
 def timed_commands(manoeuvres: tuple[Manoeuvre, ...]) -> NDArray[np.float64]:
-    """Return rows of the time (s) from which on commands hold, and the commands; the last row stops the boat."""
+    """Return rows [N, 3] of the time (s) at which commands begin, and the two commands; the last row stops the boat."""
     rows, time = [], 0.0
     for manoeuvre in manoeuvres:
         for seconds, left, right in manoeuvre.commands:

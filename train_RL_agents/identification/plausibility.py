@@ -29,7 +29,7 @@ _LEAST_WAY, _LEAST_TURN = 5.0, math.radians(20.0)
 
 
 def _require(condition: bool, key: str, value: str, allowed: str) -> None:
-    """Refuse a log unless a condition holds, in a sentence with what the log has and what it must have."""
+    """Raise a ConfigError unless a condition holds; its sentence says what the log has and what it must have."""
     if not condition:
         raise ConfigError(f"{key}: {value}; must be {allowed}")
 
@@ -115,7 +115,7 @@ def _check_time(time: Array) -> None:
 
 
 def _check_commands(commands: Array, names: Sequence[str], vessel: VesselConfig) -> None:
-    """Refuse commands that are constant, or beyond the limits of the boat."""
+    """Refuse commands that are constant, beyond the limits of the boat, or shares in columns of newtons."""
     most, least = float(vessel.max_thrust), float(vessel.min_thrust)  # type: ignore[arg-type]
     limit: Any = vessel.actuators.angle_limit
     limits = {"left": (least, most), "right": (least, most), "thrust": (least, most), "angle": (-limit, limit)}
@@ -147,7 +147,7 @@ def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     """Remove poses that the boat cannot have jumped to, in place, and return how many.
 
     Raises:
-        ConfigError: when there are too many, or the boat is too fast or too far.
+        ConfigError: when there are too many such poses, or the boat is too fast or too far away.
     """
     present = np.flatnonzero(np.isfinite(pose[:, 0]))
     points, times = pose[present, :2], time[present]
@@ -213,7 +213,7 @@ def check_motion(time: Array, commands: Array, pose: Array, is_steered: bool) ->
 
 
 def _check_sensors(time: Array, commands: Array, pose: Array) -> None:
-    """Refuse poses that stay the same under thrust."""
+    """Refuse poses that stay the same under thrust for longer than _LONGEST_STILL."""
     is_still = (np.diff(pose, axis=0) == 0.0).all(1) & (np.abs(commands[:-1, 0]) > 0.1)
     began = np.maximum.accumulate(np.where(is_still, 0.0, time[1:] - time[0]))
     longest = int(np.argmax(time[1:] - time[0] - began))
@@ -247,6 +247,6 @@ def _check_heading(course: Array, yaw: Array) -> None:
 
 
 def _smooth(values: Array) -> Array:
-    """Return the mean over three neighbours."""
+    """Return the moving average of values [N] over three neighbours, with the end values repeated."""
     padded = np.concatenate((values[:1], values, values[-1:]))
     return np.asarray((padded[:-2] + padded[1:-1] + padded[2:]) / 3.0)

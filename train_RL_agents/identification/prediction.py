@@ -112,7 +112,7 @@ def _starts(log: BoatLog, begin: float, horizons: Sequence[float]) -> Array:
 
 
 def _is_whole(log: BoatLog, start: float) -> bool:
-    """Return whether a log has no gap before a start and shortly after it."""
+    """Return whether a log has no gap of poses or rows from the run-up before a start to the first horizon."""
     inside = (log.time >= start - _RUN_UP - POSE_GAP) & (log.time <= start + HORIZONS[0])
     rows = log.time[inside]
     poses = log.time[inside & np.isfinite(log.pose[:, 0])]
@@ -122,7 +122,7 @@ def _is_whole(log: BoatLog, start: float) -> bool:
 
 
 def _error(horizon: float, poses: Array, stamp: Array, measured: Array, ends: Array) -> HorizonError:
-    """Return the error of the predictions that are long enough, at the measured pose nearest to a horizon."""
+    """Return the error at the measured pose nearest to a horizon, of long enough predictions; NaN if there are none."""
     place = round(horizon / STEP)
     distances, turns, paths = [], [], []
     for pose, times, real, end in zip(poses, stamp, measured, ends, strict=True):

@@ -52,7 +52,7 @@ def identify(
     kept: Sequence[str] = (),
     report: Callable[[str], None] = lambda _: None,
 ) -> Identification:
-    """Identify the coefficients of a boat from a log.
+    """Fit the coefficients of a boat to a log, predict the end of the log, and return the results.
 
     Args:
         path: CSV file of the log, see read_log.
@@ -151,7 +151,7 @@ def _source(estimate: Estimate) -> str:
 
 
 def _short(value: float) -> float:
-    """Return a number rounded to a few significant digits."""
+    """Return a number rounded to _DIGITS significant digits."""
     return float(f"{value:.{_DIGITS}g}")
 
 
@@ -161,7 +161,7 @@ def _plain(text: str) -> str:
 
 
 def summary_lines(result: Identification) -> list[str]:
-    """Return sentences on the errors of the predictions."""
+    """Return a sentence on the error of the predictions at each horizon, and one on horizons that were not reached."""
     lines = []
     for error in result.prediction.errors:
         before = next((item for item in result.before.errors if item.seconds == error.seconds), None)

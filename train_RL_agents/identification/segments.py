@@ -39,7 +39,7 @@ class Segments:
     pose: Array
     """[E, M, 3] measured poses, NaN where there is none."""
     first: Array
-    """[E, 2] steady states of the actuators under the first command that counts before the start."""
+    """[E, 2] steady states of the actuators under the earliest command of the 20 s before the start."""
     changes: Array
     """[E, C, 2] changes of the steady states between that command and the start."""
     ago: Array
@@ -78,13 +78,13 @@ def spans(log: BoatLog, begin: float, end: float, seconds: float = SECONDS) -> l
 
 
 def _gaps(times: Array, longest: float) -> list[tuple[float, float]]:
-    """Return the gaps between times that are longer than a limit."""
+    """Return the first and last times of the gaps between times that are longer than a limit (s)."""
     wide = np.flatnonzero(np.diff(times) > longest)
     return [(float(times[place]), float(times[place + 1])) for place in wide]
 
 
 def cut(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, seconds: float) -> Segments:
-    """Cut segments out of a log.
+    """Return segments cut out of a log.
 
     Args:
         log: log of the boat.
@@ -130,7 +130,7 @@ def _stack(rows: Sequence[Array], filling: float) -> Array:
 
 
 def guess_initial(segments: Segments) -> Array:
-    """Return initial states [E, 6] of segments, by quadratic polynomials through their first poses."""
+    """Return initial states [E, 6] of segments (see Simulator.poses) from polynomials fitted to their first poses."""
     states = []
     for stamp, pose in zip(segments.stamp, segments.pose, strict=True):
         present = np.flatnonzero(np.isfinite(pose[:, 0]))

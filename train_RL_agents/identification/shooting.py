@@ -1,6 +1,6 @@
 """Multiple shooting: residuals of segments with their derivatives, minimised by the Levenberg-Marquardt algorithm.
 
-Every segment has an initial state of its own, so that errors do not grow over the log. The same constant current acts
+Every segment has its own initial state, so that errors do not grow over the log. The same constant current acts
 in all segments. The loss of residuals of positions and yaw is Huber's function. Derivatives are central differences of
 the world's own functions; all of them are one batch of simulations, which takes about as long as a single one.
 """
@@ -24,10 +24,10 @@ NOISE = (0.1, 0.1, float(np.radians(1.0)))
 HUBER = 2.0
 """Size of a residual, in standard deviations, above which its loss is linear."""
 CURRENT = 0.5
-"""Standard deviation of the current a priori (m/s)."""
+"""Standard deviation of the prior of each component of the current, whose mean is 0 (m/s)."""
 _STATE_STEPS = np.array([1e-4, 1e-4, 1e-5, 1e-5, 1e-5, 1e-5])
 _SCALED_STEP = 1e-5
-"""Steps of the central differences: those of the states of a segment (above), and that of scaled coefficients."""
+"""Step of the central differences of scaled coefficients; _STATE_STEPS are the steps of the states of a segment."""
 _STATE_DAMPING, _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e-2, 1e-6, 1e7
 _FEW = 0.2
 """Share of segments with an increased loss below which mainly the damping of their states is raised."""
@@ -156,7 +156,7 @@ class Problem:
 
         Args:
             point: estimates.
-            free: indices of the coefficients whose derivatives are computed; those of the others are 0.
+            free: indices of the coefficients by which derivatives are computed; the derivatives by others are 0.
         """
         count, width = len(self.scale), len(self.segments.start)
         variants = 1 + 2 * (len(free) + 6)

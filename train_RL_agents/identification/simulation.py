@@ -100,8 +100,8 @@ class Simulator:
 
         Args:
             values: [B, K] coefficients.
-            first: [B, 2] steady state that they had reached before.
-            changes: [B, C, 2] changes of the steady state that they follow.
+            first: [B, 2] steady state that the actuators had reached before.
+            changes: [B, C, 2] changes of the steady state that the actuators follow.
             ago: [B, C] times since these changes (s).
         """
         followed = 1.0 - torch.exp(-ago / self.lag(values)[:, None])
@@ -145,7 +145,7 @@ class Simulator:
 
 
 def _initial_state(initial: Tensor, actuator: Tensor) -> State:
-    """Return the state of one robot in each environment; see Simulator.poses."""
+    """Return the state of the world of B boats, one per environment; see Simulator.poses for the arguments."""
     count = len(initial)
     cos, sin, u, v = initial[:, 2].cos(), initial[:, 2].sin(), initial[:, 3], initial[:, 4]
     velocity = torch.stack((cos * u - sin * v, sin * u + cos * v, initial[:, 5]), -1)[:, None]

@@ -29,7 +29,7 @@ from train_RL_agents.utils.progress import Clock
 
 @dataclass(frozen=True)
 class AlgorithmContext:
-    """Arguments that all algorithms take."""
+    """Arguments of the constructor of an algorithm: configuration, agent, random generators and display."""
 
     config: TrainConfig[Any]
     """Configuration in which this process has its share of the totals (``TrainerConfig.shared``)."""
@@ -52,7 +52,8 @@ class AlgorithmContext:
     teacher: LoadedPolicy | None = None
     """Policy whose actions are imitated, on the device; None without imitation."""
     pairs: Tensor | None = None
-    """Continuous equivalents [A, D] of the discrete actions, for a teacher with the other kind of actions."""
+    """Continuous equivalents [A, D] of the discrete actions, to imitate a teacher if only one of the two is discrete;
+    None if there are none."""
 
     @property
     def device(self) -> torch.device:
@@ -78,20 +79,20 @@ class MemoryEstimate(NamedTuple):
     """Estimate of the memory that an algorithm needs in addition to the networks."""
 
     items: list[MemoryItem]
-    """Memory that is held throughout the run; ``on_host`` is true only for what is in host memory with any device."""
+    """Memory taken throughout the run; ``on_host`` is true only for items on the host even in runs on a GPU."""
     loss: Callable[[int], None]
     """Function that computes the losses of a batch of blank samples, given their number."""
     row: int = 0
     """Additional bytes per sample of a batch."""
     joint: int = 1
-    """Number of robots per sample."""
+    """Number of robots in each blank sample of ``loss``."""
 
 
 class Algorithm(ABC):
     """Base class of algorithms, which learn from the steps of the collector.
 
     Args:
-        context: arguments that all algorithms take.
+        context: configuration, agent and other arguments that all algorithms take.
         tau: share of the learned weights mixed into the target networks with every update.
     """
 
@@ -147,10 +148,10 @@ class Algorithm(ABC):
             self._measured_sum.add_(torch.where(mask, entry, 0.0).sum(1))
 
     def health(self) -> dict[str, Tensor]:
-        """Return scalars on the device that are finite as long as all summed values are.
+        """Return sums by name, scalars on the device that are finite only if all summed values are.
 
-        Discrete actions count as 0, or as NaN if they are invalid. Of observations, only the entries that the context
-        names are summed.
+        Summed are actions, rewards, losses, gradient norms, weights and the entries of the observation that the context
+        names. Discrete actions count as 0, or as NaN if they are invalid.
         """
         measured = {"observations": self._measured_sum.sum()} if self._measured else {}
         return measured | {
@@ -198,7 +199,7 @@ class Algorithm(ABC):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that learning depends on."""
+        """Return the state of the learner, and the sums for the next log entry, for a checkpoint."""
         return {
             "learner": self.learner.state_dict(),
             "meter": self.meter.state_dict(),

@@ -38,7 +38,7 @@ class CommonSubexpressions(CustomGraphPass):
                 graph.erase_node(node)
 
     def uuid(self) -> Any:
-        """Return this pass's part of the key of Inductor's cache."""
+        """Return the hash of this file, which Inductor adds to the keys of its cache."""
         return get_hash_for_files((__file__,))
 
 

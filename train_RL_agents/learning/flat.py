@@ -19,8 +19,8 @@ _ALIGNED = 16
 class FlatWeights:
     """All parameters of some networks as one tensor, with zeros between them.
 
-    Every parameter becomes a view of its part. This no longer holds for networks that are moved, cast or flattened
-    again later (``require_in_place``).
+    Every parameter becomes a view of its section of that tensor. This no longer holds for networks that are moved, cast
+    or flattened again later (``require_in_place``).
 
     Args:
         networks: networks by name, of one dtype, without shared parameters, already on their device.
@@ -50,7 +50,7 @@ class FlatWeights:
             self._networks[name] = slice(begin, end)
         like = self.parameters[0] if self.parameters else torch.empty(0)
         self.weights = torch.zeros(end, dtype=like.dtype, device=like.device)
-        """All parameters, [N]."""
+        """Flat tensor [N] of all parameters."""
         for parameter, view in zip(self.parameters, self.parameter_views(self.weights), strict=True):
             view.copy_(parameter.data)
             parameter.data = view
@@ -109,7 +109,7 @@ class FlatWeights:
     # The optimiser's state is saved per parameter, so that files do not depend on the layout.
 
     def split(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Convert the optimiser's state of the flat tensor to one per parameter."""
+        """Convert a state dict of the optimiser with one state of the flat tensor to one with a state per parameter."""
         whole: dict[str, Tensor] = state["state"].get(0, {})
         states: dict[int, dict[str, Tensor]] = {
             index: {"step": whole["step"].clone()} for index in (self._learned if whole else ())
@@ -122,7 +122,7 @@ class FlatWeights:
         return {"state": states, "param_groups": [group]}
 
     def join(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Convert the optimiser's state per parameter to that of the flat tensor; the inverse of ``split``.
+        """Convert a state dict of the optimiser per parameter to one of the flat tensor; the inverse of ``split``.
 
         Raises:
             ValueError: when the state belongs to other parameters.

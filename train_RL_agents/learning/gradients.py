@@ -44,7 +44,7 @@ class _TotalLoss(nn.Module):
 
     Args:
         agent: agent whose networks have the parameters.
-        losses: losses of the agent, or others that use its networks.
+        losses: loss function of the agent, or another one that uses its networks.
     """
 
     def __init__(self, agent: Agent[Any], losses: LossFunction) -> None:
@@ -83,8 +83,8 @@ def gradients_of(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> 
 def compiled_gradients(agent: Agent[Any], losses: LossFunction, flat: FlatWeights, device: torch.device) -> Gradients:
     """Return the function of ``gradients_of``, compiled into one graph of losses and gradients.
 
-    This avoids the overhead of autograd around a compiled function, for every parameter, which is a tenth of an update
-    on a CPU. A parameter without a gradient gets zeros.
+    This avoids the overhead of autograd for every parameter of a compiled function, a tenth of the time of an update on
+    a CPU. A parameter without a gradient gets zeros.
 
     Args:
         agent: agent that learns; its networks must not be replaced.

@@ -48,13 +48,13 @@ def with_imitation(agent: Agent[Any], teacher: LoadedPolicy, pairs: Tensor | Non
 
 
 def teacher_targets(teacher: LoadedPolicy, agent: Agent[Any], pairs: Tensor | None) -> Callable[[Observation], Tensor]:
-    """Return a function that computes the targets of the imitation loss from the teacher; see with_imitation.
+    """Return a function that computes the targets of the imitation loss; for the arguments see with_imitation.
 
     Returns:
-        A function from observations [B] to actions, [B, D] or [B] int64: the teacher's best actions, or the nearest
-        discrete actions for a continuous teacher and a discrete agent. If the teacher is discrete and has
-        probabilities, a continuous agent gets the expected action, which varies less from step to step, and an agent
-        with probabilities gets the teacher's probabilities [B, A].
+        A function from observations [B] to actions, [B, D] or [B] int64: the teacher's best actions or, if only one of
+        agent and teacher is discrete, their continuous equivalents or the nearest discrete actions. If the teacher is
+        discrete and has probabilities, a continuous agent gets the expected action, which varies less from step to
+        step, and an agent with probabilities gets the teacher's probabilities [B, A].
 
     Raises:
         ConfigError: when one policy has continuous and the other discrete actions, and ``pairs`` is None.
@@ -106,7 +106,7 @@ def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor
 
 
 def _scores(agent: Agent[Any], observation: Observation) -> Tensor:
-    """Return the scores [B, A] of a discrete agent."""
+    """Return the scores [B, A] of a discrete agent; raise a ConfigError if it has none."""
     scores = agent.scores(agent.outputs(observation))
     require(scores is not None, "imitation_learning", True, f"false: {type(agent).__name__} has no scores")
     return cast(Tensor, scores)

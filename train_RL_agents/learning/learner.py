@@ -35,9 +35,9 @@ from train_RL_agents.utils.device import resolve_precision
 Updated = tuple[dict[str, Tensor], Tensor | None]
 """Result of an update: scalars for the log, and priorities [B] if the agent computes them."""
 RMSPROP: dict[str, Any] = {"alpha": 0.99, "eps": 1e-5}
-"""Constants of RMSprop."""
+"""Smoothing constant and epsilon of RMSprop, those of A2C (Mnih et al. 2016)."""
 BETAS, EPS = (0.9, 0.999), 1e-8
-"""Constants of Adam."""
+"""Decay rates of the moments, and epsilon, of Adam."""
 MOMENTS = {"adam": 2, "rmsprop": 1}
 """Number of moments that an optimiser keeps per weight, by name of the optimiser."""
 
@@ -74,7 +74,7 @@ def cosine(progress: float, first: float, last: float) -> float:
 
 
 class NoRoomError(ConfigError):
-    """Raised when memory does not suffice for an update with a single transition at a time."""
+    """Raised when memory does not suffice even for an update with micro-batches of one transition."""
 
 
 class Learner:
@@ -142,7 +142,7 @@ class Learner:
         self._unit_factor = torch.ones((), device=device)
         self.updates = 0
         self.batch_size = self.micro_batch = settings.batch_size
-        """Number of transitions whose gradients are computed at once."""
+        """Number of samples of a batch and of a micro-batch, whose gradients are computed together."""
         # On the device, because graphs treat numbers as constants; in float64, for the same EMA shares as with Python
         # numbers.
         self._update_count = torch.zeros((), dtype=torch.float64, device=device)
@@ -152,13 +152,13 @@ class Learner:
         self._execution = config.execution if alone else replace(config.execution, capture=False)
         self._loops: list[Loop] = []
         self.update = self.updates_by(self.learn)
-        """Function that makes a gradient step from a batch; see ``updates_by``."""
+        """Function that updates all weights from a batch; see ``updates_by``."""
 
     def updates_by(self, step: Callable[..., Updated], *generators: torch.Generator) -> Callable[..., Updated]:
-        """Return a function that makes updates by ``learn``, or by a function around it; it is captured as a whole.
+        """Return a function that makes an update by calling ``step``, all of which a CUDA graph may capture.
 
         Args:
-            step: function that makes a gradient step.
+            step: ``learn``, or a function that calls it.
             generators: random generators of ``step`` in addition to the learner's.
 
         Returns:
@@ -195,7 +195,7 @@ class Learner:
         return all(loop.captures for loop in self._loops)
 
     def mode(self) -> str:
-        """Return a description of how updates are computed."""
+        """Return a description of how updates are computed: precision, compilation, capture and micro-batches."""
         config, on_gpu = self._config.execution, self._generator.device.type == "cuda"
         shared = on_gpu and config.capture and self._ranks is not None
         features = {
@@ -226,7 +226,7 @@ class Learner:
 
     def learn(self, batch: Any) -> Updated:
         """Update all weights from a batch, in operations that may be captured; return scalars and priorities."""
-        # Drawn once for the whole batch; micro-batches get their parts of it.
+        # Drawn once for the whole batch, and then split among the micro-batches.
         noise = self.agent.loss_noise(batch.size, self._generator)
         gradient, losses = self._differentiate(batch, noise)
         # Weights change only from here on; this needs less memory than the losses have just released.
@@ -257,13 +257,13 @@ class Learner:
         return norm
 
     def _ema_share(self) -> Tensor:
-        """Count an update; return the share of its weights in the EMA."""
+        """Count an update, and return the share with which its weights enter the EMA, a scalar."""
         count = self._update_count.add_(1.0)
         decay = (count / (count + 10.0)).clamp_max(self._settings.ema_decay)
         return (1.0 - decay).to(self._weights.dtype)
 
     def _apply_scaled(self, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> Tensor:
-        """Apply a scaled gradient like ``_apply_gradient``; undo the update if gradients overflow."""
+        """Update all weights like ``_apply_gradient`` from a scaled gradient; undo the update if it overflows."""
         assert self._scale is not None
         # Without targets their weights are an empty tensor that may be on another device.
         targets = [self._target.weights] if self._target.weights.numel() else []
@@ -282,7 +282,7 @@ class Learner:
             self._weights.grad = None
 
     def _differentiate(self, batch: Any, noise: Any) -> tuple[Tensor, Losses]:
-        """Return the gradient [N], computed in as many parts as memory requires, and the losses."""
+        """Return the gradient [N] and the losses of a batch, in micro-batches that are halved while memory is short."""
         before = self.micro_batch
         while True:
             try:
@@ -302,7 +302,7 @@ class Learner:
         return on_gpu and torch.cuda.is_current_stream_capturing()
 
     def _accumulate(self, batch: Any, noise: Any) -> tuple[Tensor, Losses]:
-        """Return the sum of the gradients of all parts of a batch, and the losses."""
+        """Return the gradient [N] of a batch, computed in micro-batches and averaged over the ranks, and the losses."""
         self._flat.require_in_place()
         factor = self._scale.factor if self._scale else self._unit_factor
         size, parts, counts = batch.size, [], []

@@ -8,14 +8,14 @@ from torch import Tensor
 from marinenav_env.stepping.reset_pool import restore
 
 _LARGEST = 2.0**24
-"""Largest factor of the losses, with which float32 can hold the gradients."""
+"""Upper bound of the factor that losses are multiplied by, for which float32 can represent the gradients."""
 
 
 class LossScale:
     """Loss scaling that keeps gradients within the range of float16, like torch.amp.GradScaler.
 
     Losses are multiplied by a factor. When gradients become infinite or NaN, the update is undone and the factor
-    halved; after ``interval`` updates without that, it is doubled.
+    halved; after ``interval`` finite updates in a row, the factor is doubled.
 
     Args:
         device: device of the losses.
@@ -45,7 +45,7 @@ class LossScale:
         return torch.where(finite, norm, 0.0)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the factor and the counter."""
+        """Return the factor, and the number of finite updates since it changed."""
         return {"factor": self.factor, "since": self._since}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

@@ -45,7 +45,7 @@ class Meter:
         return {name: total for name, total in self._sums.items() if name.startswith("loss") or name == "grad_norm"}
 
     def read(self, others: dict[str, Tensor] | None = None) -> dict[str, float]:
-        """Return the means since the last reading and other scalars unchanged, in one transfer."""
+        """Return the means since the last reading and other scalars unchanged, in one transfer from the device."""
         means = {name: total / self._counts[name] for name, total in self._sums.items()}
         scalars = means | (others or {})
         self._sums, self._counts = {}, {}
@@ -99,7 +99,7 @@ class EpisodeMeter:
     def sums(self) -> dict[str, Tensor]:
         """Return the number of episodes since the last ``read`` and the sums of their statistics.
 
-        They are scalars on the device by their names in the log.
+        They are scalars on the device by their names in the log; none if steps have no statistics.
         """
         if not self._tags:
             return {}
@@ -109,7 +109,7 @@ class EpisodeMeter:
         """Return the number of episodes and the means of their statistics, and reset the sums.
 
         Args:
-            values: scalars on the host, means over ranks; those of ``sums`` are removed from it.
+            values: scalars on the host, means over ranks; the names that ``sums`` returns are removed.
             ranks: number of ranks.
         """
         if not self._tags:

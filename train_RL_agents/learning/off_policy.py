@@ -99,7 +99,7 @@ class OffPolicy(Algorithm):
         return windows, None
 
     def update(self, env_steps: int) -> None:
-        """Make one update per ``train_freq`` env-steps; see Algorithm."""
+        """Make an update per ``train_freq`` env-steps after ``learning_starts``, and due updates of target networks."""
         before, self._seen = self._seen, env_steps
         for _ in range(self._num_due_updates(env_steps)):
             self._update()
@@ -108,7 +108,7 @@ class OffPolicy(Algorithm):
             self.learner.update_targets(self.settings.tau)
 
     def _num_due_updates(self, env_steps: int) -> int:
-        """Return the number of updates to make now."""
+        """Return the number of updates that are due after ``env_steps`` env-steps of the run, over all ranks."""
         due = (env_steps - self.settings.learning_starts) // self.settings.train_freq
         return max(0, due - self.learner.updates)
 

@@ -79,8 +79,8 @@ class OnPolicy(Algorithm):
     def _next_values(self, group: TensorDictBase, following: TensorDictBase, truncated: Tensor) -> Tensor:
         """Return the values [E, T, R] of the observations after the steps.
 
-        Within the rollout, it is the stored value of the next step; only the last step, and episodes truncated by the
-        time limit, need the value of the observation before the reset.
+        Within the rollout, they are the stored values of the next steps. Only for the last step and truncated episodes,
+        the network computes the value of the observation before the reset.
 
         Args:
             group: the robots' entries before the steps.
@@ -109,7 +109,7 @@ class OnPolicy(Algorithm):
         return value
 
     def update(self, env_steps: int) -> None:
-        """Learn from the latest rollout for all epochs, unless that is done already; see Algorithm."""
+        """Make the updates of all epochs from the latest rollout; do nothing if they are made already."""
         rows, self._rows = self._rows, None
         if rows is None:
             return
@@ -155,7 +155,7 @@ class OnPolicy(Algorithm):
         )
 
     def _rewards(self, following: TensorDictBase, done: Tensor, active: Tensor) -> Tensor:
-        """Return the scaled rewards [E, T, R] of steps."""
+        """Return the scaled rewards [E, T, R] of steps; first add them to the running scale of the returns, if any."""
         reward = self.settings.reward_scale * following.get("reward").squeeze(-1)
         if self._scale is None:
             return reward
@@ -177,7 +177,7 @@ class OnPolicy(Algorithm):
 
         On a CPU with one rank, an epoch is one pass over those samples without the remainder. Otherwise, their number
         is known only on the device or differs between ranks: there, an epoch has as many batches as a rollout in which
-        all robots are active, and repeats the samples until these are filled.
+        all robots are active, and the samples are repeated to fill these batches.
         """
         weight = rows.weight if rows.weight.ndim == 1 else rows.weight.amax(-1)
         active = weight > 0.0
@@ -198,7 +198,7 @@ class OnPolicy(Algorithm):
                 yield rows.take(order[place % count.clamp_min(1)])
 
     def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
-        """Set the learning rate and the progress of batches; see Algorithm."""
+        """Set the learning rate, and the progress that the entropy weight depends on; see Algorithm."""
         super().set_progress(progress, policy)
         self._progress.fill_(progress)
 
@@ -221,7 +221,7 @@ class OnPolicy(Algorithm):
 
 
 def normalized(advantage: Tensor, weight: Tensor) -> Tensor:
-    """Return advantages with mean 0 and standard deviation 1 over active robot-steps."""
+    """Return advantages shifted and scaled to mean 0 and standard deviation 1 over samples with weight 1."""
     centred = advantage - weighted_mean(advantage, weight)
     return centred / (weighted_mean(centred.square(), weight).sqrt() + 1e-6)
 

@@ -60,7 +60,7 @@ class ColumnLayout:
             self._columns.append(_Column(key, kind, begin, self.widths[kind], leaf.shape))
 
     def zeros(self, batch: Sequence[int], device: torch.device) -> Packed:
-        """Return matrices of zeros for transitions of a batch shape."""
+        """Return matrices [*batch, W] of zeros by the name of their dtype."""
         return {
             kind: torch.zeros(*batch, width, dtype=getattr(torch, kind), device=device)
             for kind, width in self.widths.items()
@@ -103,7 +103,7 @@ class ColumnLayout:
 
 
 def kind_of(leaf: Tensor) -> str:
-    """Return the name of a tensor's dtype."""
+    """Return the name of a tensor's dtype, such as ``float32``."""
     return str(leaf.dtype).removeprefix("torch.")
 
 

@@ -68,7 +68,7 @@ class Prefetcher:
         return copy.copy_(tensor, non_blocking=True)
 
     def fetch(self, data: TensorDictBase) -> Callable[[], TensorDictBase]:
-        """Start a copy to the device; the returned function makes its caller's stream wait for it and returns it."""
+        """Start a copy to the device; return a function that makes the current stream wait and returns the copy."""
         if self._stream is None:
             return lambda: data
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
@@ -155,7 +155,7 @@ class HostReplay:
         return batch
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
-        """Set the priorities of sampled transitions from the absolute errors [B]."""
+        """Set the priorities of sampled transitions from the absolute errors [B]; do nothing if sampling is uniform."""
         if priority is None or self._ring.priorities is None:
             return
         sent = TensorDict({SLOT: drawn.get(SLOT), "priority": priority}, priority.shape)

@@ -108,7 +108,7 @@ class Priorities:
         """Exponent of the importance weights; the trainer changes it."""
 
     def add(self, slots: Tensor) -> None:
-        """Set the priorities of new transitions at slots [B] to the highest so far."""
+        """Set the priorities of new transitions at slots [B] to the highest so far; those of spare slots stay 0."""
         kept = slots < self._capacity
         self.sums.write(slots, torch.where(kept, self.highest, 0.0))
 

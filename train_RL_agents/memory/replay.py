@@ -130,7 +130,7 @@ class Replay:
         return self.layout.unpack(drawn).set(SLOT, slots)
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
-        """Set the priorities of sampled transitions from the absolute errors [B]."""
+        """Set the priorities of sampled transitions from the absolute errors [B]; do nothing if sampling is uniform."""
         if self.priorities is not None and priority is not None:
             self.priorities.update(drawn.get(SLOT), priority)
 
@@ -159,7 +159,8 @@ class Replay:
         """Restore the result of state_dict.
 
         Raises:
-            ConfigError: when the capacity differs, because transitions would then be replaced at other times.
+            ConfigError: when the capacity differs, because transitions would then be replaced at other times, or a
+                counter is out of range.
         """
         capacity = self.capacity
         require(state["capacity"] == capacity, "replay capacity", state["capacity"], str(capacity))

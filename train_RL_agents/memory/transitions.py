@@ -133,7 +133,7 @@ class MultiStep:
         return Windows(first, zeros, zeros.clone(), zeros.to(torch.bool))
 
     def state_dict(self, windows: Windows | None) -> dict[str, Any]:
-        """Return the state of windows by the names of their parts."""
+        """Return copies of the tensors of windows by name, as the entry ``open``, which is None if n is 1."""
         if windows is None:
             return {"open": None}
         first, reward, discount, opened = windows
@@ -146,8 +146,8 @@ class MultiStep:
         """Return the windows that ``state_dict`` saved.
 
         Raises:
-            KeyError: when a part of them is missing, but needed.
-            RuntimeError: when a shape or dtype differs.
+            KeyError: when the entry ``open`` is missing.
+            RuntimeError: when a tensor is missing or unknown, not finite, or of another shape or dtype.
         """
         saved = state["open"]
         if saved is None or self.n_steps == 1:

@@ -1,1 +1,1 @@
-"""Parts of the agents' networks: specification of the observation, encoders, layers, actors."""
+"""Modules of the agents' networks: specification of the observation, encoders, layers, actors."""

@@ -46,13 +46,13 @@ class GaussianActor(ObservationNetwork):
 
 
 def normal_log_density(value: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
-    """Return the log density [..., D] of independent normal numbers."""
+    """Return the log density of each component of values [..., D] under independent normal distributions."""
     normal = (value - mean) * torch.exp(-log_std)
     return -0.5 * (normal.square() + math.log(2.0 * math.pi)) - log_std
 
 
 def squash_log_slope(value: Tensor) -> Tensor:
-    """Return the logarithm of the derivative of ``squash`` at a value."""
+    """Return the logarithm of the derivative of ``squash`` at values, elementwise."""
     return math.log(2.0 / math.pi) - torch.log1p(value.square())
 
 

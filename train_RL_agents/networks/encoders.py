@@ -1,7 +1,7 @@
 """Encoders of observations, built from the specification of the entries.
 
 A vessel's own state and the objects around it are encoded by the layers of the published networks. Any other entry is
-encoded by the encoder of its kind, or by a user's own (``agent.entry_encoders``).
+encoded by the encoder for its kind, or by a user-defined one (``agent.entry_encoders``).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class EncoderConfig:
 
 
 class EntryEncoder(nn.Module):
-    """Base class of the encoders of one entry of the observation, including users' own.
+    """Base class of encoders of one entry of the observation, built-in or user-defined.
 
     Args:
         entry: description of the entry to encode.
@@ -101,7 +101,7 @@ class EntryEncoder(nn.Module):
         raise NotImplementedError
 
     def update_statistics(self, observation: Observation, active: Tensor) -> None:
-        """Add observations [B] of active robots to the running statistics; by default, do nothing."""
+        """Add observations [B] of robots in the mask ``active`` [B] to running statistics; by default, do nothing."""
 
     def scaled(self, observation: Observation) -> Tensor:
         """Return the entry [B, ...], divided by its typical magnitude."""
@@ -243,11 +243,11 @@ class ObjectMaximum(nn.Module):
 
 
 JOINS: dict[str, type[ObjectAttention | ObjectMaximum]] = {"max": ObjectMaximum, "attention": ObjectAttention}
-"""Modules that pool encoded objects, by value of ``agent.encoder``; concatenation needs none."""
+"""Class of the module that pools encoded objects, by value of ``agent.encoder``; concatenation needs none."""
 
 
 def is_scale(name: str) -> bool:
-    """Return whether the name of a weight is that of scales of the observation, which are derived from the boat."""
+    """Return whether a weight of this name is a buffer of scales of the observation, which depend on the boat."""
     return name.rpartition(".")[2] in _SCALES
 
 
@@ -259,8 +259,8 @@ class ObservationNetwork(nn.Module):
     Args:
         config: settings of the encoders and hidden layers; published weights need raw observations.
         spec: specification of the observation.
-        normalize: whether features of own state and objects are normalised by running statistics, or, in environments
-            without vessels, the vectors.
+        normalize: whether the features of own state and objects (in environments without vessels: the vectors) are
+            normalised by running statistics.
     """
 
     def __init__(self, config: EncoderConfig, spec: ObservationSpec, normalize: bool = False) -> None:
@@ -358,7 +358,7 @@ class ObservationNetwork(nn.Module):
         return torch.cat(parts, -1)
 
     def _self_features(self, observation: Observation) -> Tensor:
-        """Return the inputs of the encoder of the own state, before normalisation."""
+        """Return the inputs [B, F] of the encoder of the own state, before normalisation."""
         state = observation[SELF]
         if self._goal_reach:
             state = goal_within(state, self._goal_reach)
@@ -366,7 +366,7 @@ class ObservationNetwork(nn.Module):
         return torch.cat((features, goal_geometry(state, self._scales)), -1) if self.geometric else features
 
     def _object_features(self, observation: Observation) -> Tensor:
-        """Return the inputs of the encoder of the objects, before normalisation."""
+        """Return the inputs [B, K, F] of the encoder of the objects, before normalisation."""
         objects = observation[OBJECTS] * self.object_scale
         if not self.geometric:
             return objects
@@ -374,7 +374,7 @@ class ObservationNetwork(nn.Module):
         return torch.cat((objects, geometry), -1)
 
     def update_statistics(self, observation: Observation, active: Tensor) -> None:
-        """Add observations [B] of active robots to the running statistics, if there are any."""
+        """Add observations [B] of robots in the mask ``active`` [B] to the running statistics, if there are any."""
         if self.own_norm is not None:
             self.own_norm.update(self._self_features(observation), active)
         if self.object_norm is not None:
@@ -396,7 +396,7 @@ class ObservationNetwork(nn.Module):
         return [self.object_join(self_features, objects, mask)]
 
     def trunk(self, features: Tensor, begin: int = 0, end: int | None = None) -> Tensor:
-        """Return the output of all or some hidden layers with ReLU for features [..., F]."""
+        """Return the output [..., H] of the hidden layers [begin:end] with ReLU for features [..., F]."""
         for layer in self.hidden_layers[begin:end]:
             features = torch.relu(layer(features))
         return features

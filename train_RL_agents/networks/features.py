@@ -18,7 +18,7 @@ SELF_GEOMETRY, OBJECT_GEOMETRY = 3, 9
 
 
 class GeometryScales(NamedTuple):
-    """Scales of the encounter geometry, derived from those of the observation and so from the size of the boat."""
+    """Scales of the encounter geometry, taken from those of the observation, which depend on the boat's size."""
 
     length: float = 20.0
     """Length that distances are divided by (m)."""

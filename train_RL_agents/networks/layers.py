@@ -38,7 +38,7 @@ class _RectifiedMaximum(torch.autograd.Function):
 
     @staticmethod
     def forward(values: Tensor, mask: Tensor) -> Tensor:
-        """Return the maximum of the rectified values."""
+        """Return the maximum [B, F] of the rectified values [B, K, F] where the mask [B, K, 1] is 1; 0 without any."""
         return (values.clamp_min(0.0) * mask).amax(-2)
 
     @staticmethod
@@ -71,8 +71,8 @@ def rectified_maximum(values: Tensor, mask: Tensor) -> Tensor:
 def concatenated_layer(layer: nn.Module, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
     """Apply a layer of ``hidden`` (linear, optionally with norm) to the concatenation of features and actions.
 
-    On a CPU the two products are computed separately: the one of the features is shared by several actions, and a
-    gradient of the action alone needs none of the features. On a GPU a single product launches fewer kernels.
+    On a CPU the two products are computed separately: that of the features is shared by several actions, and is
+    left out of the backward pass if only the action needs a gradient. On a GPU a single product launches fewer kernels.
 
     Args:
         layer: layer with F + A inputs.
@@ -102,7 +102,7 @@ def orthogonal(module: nn.Module, gain: float) -> None:
 
 
 def dueling_values(features: Tensor, output_layer: nn.Module, value_layer: nn.Module | None) -> Tensor:
-    """Return the values [..., A] of dueling heads (Wang et al. 2016), or of a plain head."""
+    """Return the action values [..., A] of dueling heads (Wang et al. 2016), or of ``output_layer`` alone."""
     values = to_float32(output_layer(features))
     if value_layer is None:
         return values

@@ -83,7 +83,7 @@ class ObservationSpec:
         return replace(self, entries=kept)
 
     def ones(self, observation: Observation) -> Tensor:
-        """Return ones [B] for observations [B]."""
+        """Return a tensor of ones [B] with the batch shape, dtype and device of observations [B]."""
         name, entry = next((name, entry) for name, entry in self.entries.items() if entry.kind != "mask")
         return torch.ones_like(observation[name].flatten(-len(entry.shape))[..., 0])
 

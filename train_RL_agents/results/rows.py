@@ -62,13 +62,13 @@ class Episodes:
     robots: Tensor
     """Number of robots."""
     robots_arrived: Tensor
-    """Number of robots that arrive when the others continue after a collision."""
+    """Number of robots that arrive if the others continue after a collision."""
     time: Tensor
-    """Travel time, mean of the robots (s)."""
+    """Travel time up to the first collision, mean of the robots (s)."""
     energy: Tensor
-    """Thrust spent, mean of the robots (N s)."""
+    """Thrust spent up to the first collision, mean of the robots (N s)."""
     returns: Tensor
-    """Sum of 0.99^t reward, mean of the robots."""
+    """Sum of 0.99^t reward up to the first collision, mean of the robots."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the columns by name."""
@@ -76,7 +76,7 @@ class Episodes:
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Tensor]) -> Episodes:
-        """Return the episodes whose columns ``state_dict`` returned.
+        """Return the episodes from the columns that ``state_dict`` returned.
 
         Raises:
             ValueError: when a tensor is of another type, or not one-dimensional.
@@ -118,7 +118,7 @@ class Episodes:
         }
 
     def levels(self, names: Sequence[str] | None = None) -> dict[str, int | None]:
-        """Return the index of each level that occurs by its name, and None by the name ``overall``.
+        """Return a dict from the name of each level that occurs to its index, and from ``overall`` to None.
 
         Args:
             names: names of the levels; None: "level 1" and so on; empty: ``overall`` alone is returned.
@@ -172,7 +172,7 @@ class Episodes:
 
 
 def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:
-    """Return the columns of evaluations on the same scenarios as evaluations.npz has them, [N, K] by name."""
+    """Return the columns of N evaluations on the same K scenarios by their names in evaluations.npz, [N, K] each."""
     return {
         name: torch.stack([getattr(episodes, column) for episodes in evaluations]).numpy()
         for column, name in STORED.items()

@@ -31,7 +31,7 @@ CURVE_DRAWS = 500
 PAIRED_DRAWS = 10_000
 """Number of bootstrap samples of the difference between two policies' success rates; each is one multinomial draw."""
 _BLOCK = 250
-"""Number of bootstrap samples that are drawn at a time."""
+"""Largest number of bootstrap samples that are drawn together, to limit memory."""
 
 
 class Estimate(NamedTuple):
@@ -46,7 +46,7 @@ class Estimate(NamedTuple):
 
 
 def wilson_interval(count: int, total: int, z: float = Z) -> tuple[float, float]:
-    """Return the 95% confidence interval of a proportion (Wilson, JASA 1927)."""
+    """Return the confidence interval of count / total (Wilson, JASA 1927), 95% by default; (0, 1) for a total of 0."""
     if total == 0:
         return 0.0, 1.0
     share = count / total
@@ -129,7 +129,7 @@ def bootstrap(
     Args:
         value: value of the statistic, a number or [T].
         sample: function from a generator and a number B to B resampled values, [B] or [B, T]; nan where a
-            sample has none.
+            sample has no value.
         draws: number of bootstrap samples.
         seed: seed of the generator.
     """
@@ -146,7 +146,7 @@ def bootstrap(
 
 
 def rates(counts: Counts) -> Array:
-    """Return the scores [..., N, M] of counts [..., N, M, 2]."""
+    """Return the success rates [..., N, M] of counts of successes and episodes [..., N, M, 2]."""
     return np.asarray(counts[..., 0] / np.maximum(counts[..., 1], 1), np.float64)
 
 
@@ -158,9 +158,9 @@ def interquartile_mean(scores: Array) -> Any:
 
 
 def improvement(ours: Array, theirs: Array) -> Any:
-    """Return the probability that a run of ours has a higher score on a task than one of theirs.
+    """Return the probability that a run of ``ours`` has a higher score on a task than a run of ``theirs``.
 
-    It is the mean over tasks of the share of pairs of runs in which ours is better, with ties counting half.
+    It is the mean over tasks of the share of pairs of runs in which the first is better, with ties counting half.
 
     Args:
         ours: scores [..., N, M] of N runs on M tasks.
@@ -207,7 +207,7 @@ def curve_estimate(values: Sequence[Array]) -> Estimate:
     for all points at once.
 
     Args:
-        values: values [T, K] of each run, whose number K of episodes may differ from others; nan does not count.
+        values: values [T, K] of each run, whose number K of episodes may differ between runs; nan does not count.
 
     Returns:
         Values [T]; nan where nothing counts.
@@ -302,7 +302,7 @@ def smallest_difference(total: int, discordant: int = 0) -> float:
 
     Args:
         total: number of episodes that two policies have in common.
-        discordant: number of episodes in which only one of them succeeds; where the difference needs more, it is these.
+        discordant: number of episodes in which only one policy succeeds; raised if the difference requires more.
     """
     low, high = 0.0, 1.0
     for _ in range(50):

@@ -43,7 +43,7 @@ class Column:
     format: str | Callable[[Any], str] = ""
     """Format specification of a figure, such as ``.3f``, or a function from the figure to its text."""
     ends: tuple[str, str] | None = None
-    """Keys of the ends of its interval, shown in brackets if a row has both; a row may have the lower end alone."""
+    """Keys of the ends of the figure's interval, shown in brackets if a row has both; a row may have only the lower."""
     unit: str = ""
     """Unit, which follows the header in brackets."""
     meaning: str = ""
@@ -56,7 +56,7 @@ class Column:
         return f"{header} ({self.unit})" if self.unit else header
 
     def text(self, row: Mapping[str, Any]) -> str:
-        """Return the figure of a row as text; a dash where there is none."""
+        """Return the figure of a row as text; without a figure, its lower end such as ``> 3.2``, or a dash."""
         value = row.get(self.name)
         low, high = map(row.get, self.ends) if self.ends else (None, None)
         if value is None:

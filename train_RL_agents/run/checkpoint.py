@@ -1,7 +1,7 @@
-"""Checkpoints: written atomically, read without pickle, rejected with one sentence if they are invalid.
+"""Checkpoints: written atomically, read without pickle, rejected with a one-sentence error if they are invalid.
 
-There are two kinds of file: a *policy* (acting weights and configuration; small, one per evaluation) and the
-*training state* (everything that the rest of a run depends on, one per run).
+There are two types of file: a *policy* (acting weights and configuration; small, one per evaluation) and the
+*training state* (everything that a resumed run continues from; one per run and rank).
 """
 
 from __future__ import annotations
@@ -38,42 +38,42 @@ from train_RL_agents.utils.shipped import shipped
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 2
-"""Version of both kinds of file; those written before 0.2 have 1."""
+"""Version of the format of both types of file; files of marinenav before 0.2 have version 1."""
 _LISTED = 4
-"""Largest number of policies that a message names."""
+"""Largest number of policies that an error message names."""
 _MOST_SHARED = 8
-"""Largest number of leaves of a list that a checkpoint holds twice."""
+"""Largest length of a list or dict that may occur more than once in a checkpoint."""
 _LARGEST_PICKLE = {POLICY: 8 * 2**20, TRAINING: 32 * 2**20}
-"""Largest size (bytes) of a checkpoint without its tensors; an evaluation adds 2 kB to a training state."""
+"""Largest size (bytes) of a checkpoint without its tensors; every evaluation adds 2 kB to the training state."""
 CHECKPOINTS, MANIFEST, STATE = "checkpoints", "manifest.json", "training_state.pt"
 TEACHER = "teacher.pt"
-"""File of a run with a copy of the policy that it imitates."""
+"""Name of a run's copy of the policy that the run imitates."""
 _PROTECTED = ("trial_config.json", "eval_configs.json", "evaluations.*", TEACHER, f"{CHECKPOINTS}/*")
-"""Files of a run that outputs of commands must not overwrite."""
+"""Patterns of the files of a run that the outputs of commands must not overwrite."""
 STOPPED = "policy_stopped.pt"
-"""File of the policy of a stopped run, until the next evaluation."""
+"""Name of the policy file that a run saves when it stops; the next evaluation deletes it."""
 NOT_EVALUATED = "saved when training stopped, and not evaluated since"
 PUBLISHED = "policy.pt"
 """Name of the policy file in each folder of ``pretrained/``."""
 
 
 def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
-    """Read a checkpoint of one kind, and check its format and version.
+    """Return the content of a checkpoint, after checking its format and version.
 
     Args:
         path: file to read.
-        kind: POLICY or TRAINING.
-        device: device of the tensors; those saved from the host stay on the host.
+        kind: expected type of the file, POLICY or TRAINING.
+        device: device of the tensors; tensors that were saved from host memory stay there.
 
     Raises:
-        ConfigError: if the file is missing, damaged, of another kind or version.
+        ConfigError: if the file is missing, damaged, of another type or version.
     """
 
     def place(storage: Any, location: str) -> Any:
-        # What was saved from the host stays there, as it may be larger than any device.
+        # Tensors from host memory stay there, as they may be larger than the memory of any device.
         return default_restore_location(storage, location if location == "cpu" else str(device))
 
-    # A replay buffer may have any size.
+    # The size of a training state is not limited, as a replay buffer may have any size.
     with open_regular(path, "a checkpoint", LARGEST if kind == POLICY else math.inf) as file:
         try:
             _require_plain(file, _LARGEST_PICKLE[kind])
@@ -96,19 +96,19 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
 
 
 def _damaged_error(path: Path) -> ConfigError:
-    """Return the error of a damaged file."""
+    """Return the error to raise for a damaged file."""
     return ConfigError(f"{path}: damaged, or not a checkpoint of this program")
 
 
 def _require_plain(file: BinaryIO, largest: int) -> None:
-    """Reject a zip file that torch did not write, or that unpacks to more bytes than it has.
+    """Reject a zip file that torch did not write, that is damaged, or that unpacks to more bytes than it has.
 
     Args:
         file: open zip file.
-        largest: largest size (bytes) of its pickled structure.
+        largest: largest allowed size (bytes) of the pickled structure in the file.
 
     Raises:
-        BadZipFile: if it is such a file.
+        BadZipFile: if the file is rejected.
     """
     with zipfile.ZipFile(file) as archive:
         size = 0
@@ -130,8 +130,8 @@ def _is_plain(value: Any, seen: set[int]) -> bool:
 
     Args:
         value: content of a file.
-        seen: ids of the dicts and lists met so far. One that occurs twice, as the betas of an optimiser do, may hold
-            only a few leaves: otherwise a small file could unfold to more than the memory.
+        seen: ids of the dicts and lists met so far. One that occurs again, as the betas of an optimiser do, may only
+            have a few children, all leaves; otherwise a small file could unfold to more than the memory.
     """
     if isinstance(value, dict | list | tuple):
         children = list(value.values() if isinstance(value, dict) else value)
@@ -193,7 +193,7 @@ def save_policy(
 
 @dataclass(frozen=True)
 class LoadedPolicy:
-    """A policy read from a file."""
+    """Agent read from a policy file, with its configuration, env-steps (0 if imported) and evaluation metrics."""
 
     agent: Agent[Any]
     config: TrainConfig[Any]
@@ -227,7 +227,7 @@ def check_shapes(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
     """Check that weights have the names and shapes of an agent's networks.
 
     Raises:
-        ConfigError: if they do not.
+        ConfigError: if a name or shape differs.
     """
     expected = {name: list(weight.shape) for name, weight in agent.networks.state_dict().items()}
     actual = {name: list(weight.shape) for name, weight in weights.items()}
@@ -241,7 +241,7 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
     """Load weights into an agent's networks and their target copies.
 
     Raises:
-        ConfigError: if they are of another architecture, not finite, or learned with other scales of the observation.
+        ConfigError: if the weights are of another architecture, not finite, or trained with other observation scales.
     """
     check_shapes(agent, weights, path)
     current = agent.networks.state_dict()
@@ -317,7 +317,7 @@ def _is_metrics(value: Any) -> bool:
 
 
 def find_policy(path: Path, which: str = "best") -> Path:
-    """Return the policy file that a path stands for; see load_policy for the arguments."""
+    """Return the file of a policy: ``path`` itself, a shipped policy, or policy ``which`` of a run; see load_policy."""
     path = resolve_path(path, POLICIES)
     single = next((file for file in (path, path / PUBLISHED) if file.is_file()), None)
     if single is not None:
@@ -361,6 +361,8 @@ def find_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Pat
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a run: its policies with their metrics, ``latest`` and ``best``.
+
+    Without a manifest in ``folder`` (the run's checkpoints), the list of policies is empty.
 
     Raises:
         ConfigError: if the manifest is damaged.

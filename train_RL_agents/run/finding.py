@@ -12,11 +12,11 @@ from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.shipped import find_shipped, shipped
 
 CONFIG = "trial_config.json"
-"""File that every run folder has."""
+"""Name of the configuration file, which every run folder has."""
 LATEST = "latest"
-"""Name of the newest run of a folder, as in ``runs/latest``; without a folder, of ``runs``."""
+"""Name that stands for the newest run of a folder, as in ``runs/latest``; without a folder, of ``save_dir``."""
 _LISTED = 4
-"""Largest number of runs or files that a message names."""
+"""Largest number of runs or files that an error message names."""
 POLICIES, EVALUATIONS = "checkpoints/policy_*.pt", "evaluations.npz"
 """Patterns of files of a run that a command may need."""
 _NEEDED = {POLICIES: "a policy", EVALUATIONS: "an evaluation"}
@@ -33,7 +33,7 @@ def resolve_path(path: Path, needed: str = "") -> Path:
         The path, unchanged if nothing has that name.
 
     Raises:
-        ConfigError: if the path asks for the newest run of a folder that has no such run.
+        ConfigError: if the path stands for the newest run of a folder that has no such run.
     """
     if path.name != LATEST or path.exists():
         return find_shipped("pretrained", path)
@@ -83,7 +83,7 @@ def similar_paths(path: Path) -> str:
     paths = [near for near in paths if Path(near).exists() or Path(near).name == LATEST]
     if paths:
         return f"; did you mean {' or '.join(paths)}?"
-    if folder == folder.parent:  # the current folder or the root, which may hold anything
+    if folder == folder.parent:  # the current folder or the root, whose entries may be unrelated to runs
         return f"; the newest run is {runs[0]}" if runs else ""
     more = ", ..." if len(entries) > _LISTED else ""
     return f"; {folder} holds {', '.join(entries[:_LISTED]) or 'nothing'}{more}"
@@ -115,7 +115,7 @@ def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> P
         ConfigError: if there is no run, or more than one.
     """
     argument, path = path, resolve_path(path)
-    # A run may hold a file of the same name as a shipped policy.
+    # A run folder may have the name of a shipped policy.
     if not (path / CONFIG).is_file() and path in shipped("pretrained").values():
         name = path.name
         raise ConfigError(

@@ -22,8 +22,8 @@ except ImportError:  # not a POSIX system
 def acquire(path: Path) -> TextIO:
     """Acquire a lock, which ends with this process or when the file is closed.
 
-    The operating system holds the lock, also on network file systems that support locks, so a killed process leaves it
-    free. On file systems without locks, the file holds the id of the writing process.
+    The operating system keeps the lock, also on network file systems that support locks, and releases it when the
+    process is killed. On file systems without locks, the file contains the id and host of the writing process.
 
     Args:
         path: file of the lock; created if it is missing, and never deleted.
@@ -50,14 +50,14 @@ def acquire(path: Path) -> TextIO:
 
 
 def release(file: TextIO) -> None:
-    """Release a lock."""
+    """Release a lock from acquire by emptying and closing its file."""
     file.seek(0)
     file.truncate()  # without locks of the system, an empty file means that no process writes
     file.close()
 
 
 def _try_lock(file: TextIO) -> tuple[bool, bool]:
-    """Try to acquire the lock, and return whether another process holds it and whether that is certain."""
+    """Try to acquire the lock; return whether another process holds it, and whether this is certain."""
     try:
         # lockf is used, because locks of flock pass to forked children, which may outlive this process.
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -34,13 +34,13 @@ Factory = Callable[[Path, int], Any]
 """Factory of a logger of torchrl, from the run folder and the env-steps at which the run is resumed."""
 PROJECT = "marinenav"
 _PARAMETERS = 100
-"""Largest number of parameters that MLflow accepts at a time."""
+"""Largest number of parameters that MLflow accepts in one call."""
 
 
 class TorchRLLogger(RunLogger):
     """Logger that passes scalars and settings of a run to a logger of torchrl.
 
-    A logging service may fail at any time; then a warning says so, and training continues without it.
+    If the logger fails, which logging services may do at any time, it is dropped with a warning and training continues.
 
     Args:
         name: name of the logger, for the warning.
@@ -123,7 +123,7 @@ class _MLflow:
 
     Args:
         mlflow: the package; it writes to its active run.
-        logged: names of the settings that the run has, which MLflow does not allow to change.
+        logged: names of the settings that the run has already logged, which MLflow does not allow to change.
     """
 
     def __init__(self, mlflow: Any, logged: Container[str]) -> None:
@@ -165,10 +165,10 @@ _EXTRAS = ("wandb", "mlflow")
 
 
 def _find_factory(name: str) -> Factory:
-    """Return the factory of a logger.
+    """Return the factory of a logger, which may be a user's class.
 
     Raises:
-        ConfigError: if it is a user's logger that cannot be used.
+        ConfigError: if the user's class cannot be imported, or does not derive from torchrl's Logger.
     """
     if name in _FACTORIES:
         return _FACTORIES[name]
@@ -192,7 +192,7 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 def open_loggers(path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]) -> list[RunLogger]:
-    """Return the loggers of a run; see TensorBoard for the arguments."""
+    """Return the loggers that ``config.loggers`` names, in this order; the arguments are those of TensorBoard."""
     settings = flatten(to_dict(config))
 
     def open_logger(name: str) -> RunLogger:

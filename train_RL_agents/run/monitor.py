@@ -1,6 +1,6 @@
 """Monitor of the machine's utilisation during training.
 
-Nothing here synchronises with the device: values about a GPU come from its driver.
+Nothing here synchronises with the device, because values about a GPU come from its driver.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def gpu_probes(device: torch.device) -> dict[str, Probe]:
 
 
 class Monitor:
-    """Sampler of probes for log entries.
+    """Sampler of probes that leaves a shortest time between samples.
 
     Args:
         probes: probes by the tag of their scalar. A probe that fails is removed.
@@ -68,7 +68,7 @@ class Monitor:
         return cls(host_probes() | gpu_probes(device))
 
     def read(self) -> dict[str, float]:
-        """Sample the probes; return nothing if the last sample is too recent."""
+        """Return the current values of the probes by tag; empty if the last sample is more recent than the interval."""
         now = time.monotonic()
         if now - self._sampled < self._interval:
             return {}

@@ -31,7 +31,7 @@ from train_RL_agents.utils.closest import did_you_mean, plain_name
 
 NOTE = "acting network only; all others are untrained"
 LARGEST = 32 * 2**20
-"""Largest size (bytes) of a file of weights, also unpacked."""
+"""Largest size (bytes) of a file of weights, both packed and unpacked."""
 _WHAT = "a file of weights"
 _REAL = (np.float16, np.float32, np.float64, np.int32, np.int64)
 
@@ -68,7 +68,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "DQN": {**_RAW, "critics": 1, "double": False, "dueling": False},
     "SAC": {**_RAW, **_SCALAR, "critics": 2, "temperature": 0.078, "learn_temperature": False},
 }
-"""Settings by agent with which its networks are those of the publication."""
+"""Settings of each agent with which its networks are those of the publication."""
 
 
 def published_config(agent_type: str) -> TrainConfig[Any]:
@@ -83,14 +83,14 @@ def published_config(agent_type: str) -> TrainConfig[Any]:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return weights by layer name.
+    """Return the weights in a file as floating-point tensors by layer name.
 
     Args:
         path: .npz file of arrays, or .pt or .pth file with a PyTorch state dict or a TorchScript program, whose code is
             not run.
 
     Raises:
-        ConfigError: if the file cannot be read or holds something else.
+        ConfigError: if the file cannot be read, or contains anything but finite real numbers.
     """
     suffixes = (".npz", ".pt", ".pth")
     require(path.suffix in suffixes, "weights", str(path), f"a file in {', '.join(suffixes)}")
@@ -157,8 +157,8 @@ def _strip_code(path: Path) -> bytes:
 def _read_program(checkpoint: io.BytesIO) -> dict[str, Any]:
     """Return the weights of a TorchScript program whose code was stripped, by layer name.
 
-    torch reads them like those of any checkpoint: it allows only classes of tensors and those that the program
-    defines, which become ``_Module``.
+    torch reads the program like a checkpoint, and allows only tensor classes and the classes that the program defines,
+    which become ``_Module``.
     """
     defined = [name for name in get_unsafe_globals_in_checkpoint(checkpoint) if name.startswith("__torch__.")]
     checkpoint.seek(0)
@@ -191,7 +191,7 @@ def import_policy(path: Path, agent_type: str = "") -> tuple[Agent[Any], TrainCo
         The agent on the CPU, its configuration, and a note on its origin.
 
     Raises:
-        ConfigError: if the file cannot be read or does not hold such a network.
+        ConfigError: if the file cannot be read or does not contain a published network.
     """
     weights = read_weights(path)
     agent_type = agent_type or _detect_agent(path, weights)
@@ -203,7 +203,7 @@ def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
     """Return the agent whose acting network has the layers of the weights.
 
     Raises:
-        ConfigError: if there is none, or there are several and no name decides.
+        ConfigError: if no agent has these layers, or several have and no name in or of the file says which.
     """
     candidates, names = _matching_agents(weights), [path.name]
     if zipfile.is_zipfile(path):
@@ -235,7 +235,7 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
         The agent of ``published_config`` on the CPU, equal in every call.
 
     Raises:
-        ConfigError: if they are not the weights of such a network.
+        ConfigError: if the weights do not have the names and shapes of the agent's published network.
     """
     agent = _make_untrained(agent_type)
     mismatches = _mismatches(agent, weights)

@@ -2,7 +2,7 @@
 
 ``torchrun`` starts the same program several times; every process is a *rank*. Settings are totals: a rank has its
 share of the environments, of the replay buffer and of every batch, gradients are averaged over the ranks, and
-env-steps are counted over all of them. All ranks make the same steps in the same order, so they hold the same weights;
+env-steps are counted over all of them. All ranks make the same steps in the same order, so they have the same weights;
 the first rank evaluates, logs and saves.
 
 In a single process every method here returns at once.
@@ -51,14 +51,14 @@ def process_group() -> Iterator[None]:
 
 
 class Ranks:
-    """Communication of this process with the others of the same training."""
+    """Communication of this process with the other ranks of the same training; a single process is rank 0 of 1."""
 
     def __init__(self) -> None:
         several = dist.is_available() and dist.is_initialized()
         self.rank = dist.get_rank() if several else 0
         self.size = dist.get_world_size() if several else 1
         self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.size)) if several else 1
-        """Number of the ranks on this host."""
+        """Number of ranks on this host."""
         self._local = int(os.environ.get("LOCAL_RANK", self.rank)) if several else 0
 
     @property
@@ -91,14 +91,14 @@ class Ranks:
         return replace(config, trainer=trainer, training_schedule=replace(schedule, levels=levels))
 
     def seed(self, seed: int) -> int:
-        """Return this rank's seed of everything but the initial weights; the first rank has the seed of the run."""
+        """Return this rank's seed for everything except the initial weights; the first rank uses the run's seed."""
         return seed + _SEED_STRIDE * self.rank
 
     def device(self, name: str) -> torch.device:
         """Return the device of this rank: on a machine with GPUs, one for every rank.
 
         Raises:
-            ConfigError: if there is no such device.
+            ConfigError: if the machine has no such device, or ``name`` has an index although there are several ranks.
         """
         if self.size > 1:
             require(
@@ -159,7 +159,7 @@ class Ranks:
         return dict(zip(values, (total / self.size).tolist(), strict=True))
 
     def copy_first(self, tensors: Iterable[Tensor]) -> None:
-        """Overwrite tensors with those of the first rank."""
+        """Overwrite tensors on the other ranks with the corresponding tensors of the first rank."""
         if self.size > 1:
             for tensor in tensors:
                 dist.broadcast(tensor, 0)
@@ -187,7 +187,7 @@ class Ranks:
             raise ConfigError(first) if self.is_main else SystemExit(_BAD_INPUT)
 
     def broadcast(self, make: Callable[[], T]) -> T:
-        """Return an object that the first rank makes, on all ranks."""
+        """Call a function on the first rank only, and return its result on all ranks."""
         with self.barrier():
             objects = [make() if self.is_main else None]
         if self.size > 1:
@@ -198,15 +198,15 @@ class Ranks:
     # Saving --------------------------------------------------------------------------------------
 
     def _state_file(self, folder: Path, env_steps: int) -> Path:
-        """Return the file of this rank's state; the first rank's file holds the env-steps of the others."""
+        """Return the file of this rank's training state; except for the first rank, its name contains the env-steps."""
         rank_file = f"{Path(STATE).stem}_rank{self.rank}_{env_steps:012d}.pt"
         return inside(folder.parent, f"{folder.name}/{STATE if self.is_main else rank_file}")
 
     def write_state(self, folder: Path, state: dict[str, Any]) -> None:
-        """Write the states of all ranks so that a complete set of one step exists at any moment.
+        """Write the training state of this rank; a complete set of files from one step exists at any moment.
 
-        The first rank's file is replaced when the files of the others are complete; these have the env-steps in their
-        names, and are deleted when they are no longer needed.
+        The first rank's file is replaced when the files of the other ranks are complete; these have the env-steps in
+        their names, and the old ones are deleted afterwards.
         """
         file = self._state_file(folder, state["env_steps"])
         with self.barrier():
@@ -221,10 +221,10 @@ class Ranks:
                     other.unlink(missing_ok=True)
 
     def read_state(self, folder: Path, device: torch.device) -> dict[str, Any]:
-        """Read the part of this rank of a state that write_state wrote.
+        """Return the training state of this rank that write_state saved last.
 
         Raises:
-            ConfigError: if it is missing, damaged, or of another number of ranks.
+            ConfigError: if the state is missing, damaged, or saved by another number of ranks.
         """
         state: dict[str, Any] = {}
         with self.barrier():

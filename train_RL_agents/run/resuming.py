@@ -25,8 +25,8 @@ RESUMABLE = (
     "trainer.learning_rate",
     "trainer.learning_rate_final",
 )
-"""Keys that may change when a run is resumed; all others would make it another run. The device may not
-change, because generators of another kind of device cannot continue the streams of random numbers."""
+"""Keys that may change when a run is resumed; a change of any other would make it another run. The device must not
+change, because the generators of another type of device cannot continue the streams of random numbers."""
 _WITHOUT_EFFECT = ("save_dir", "load_model")
 """Keys that have no effect on a run that has begun."""
 

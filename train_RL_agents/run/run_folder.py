@@ -53,7 +53,7 @@ LOCK, LOG = "run.lock", "run.log"
 
 
 def _make_folder(path: Path) -> None:
-    """Make a folder that must be new.
+    """Make a new folder and its missing parents.
 
     Raises:
         FileExistsError: when the folder exists.
@@ -119,7 +119,7 @@ class RunFolder:
         Args:
             config: configuration of the run.
             seed: seed of the run.
-            argv: command-line arguments, which are saved; by default those of this process.
+            argv: command-line arguments to save; by default the arguments of this process.
             parent: training folder shared by the seeds of one command; by default a new one in
                 ``config.save_dir``, see make_parent.
 
@@ -150,7 +150,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path | str) -> RunFolder:
-        """Open a folder made by create, or the only run inside a training folder.
+        """Return the run of a folder that create made, or the only run inside a training folder.
 
         Raises:
             ConfigError: when there is no run, or more than one.
@@ -191,7 +191,7 @@ class RunFolder:
 
     @contextmanager
     def written(self, ends: bool) -> Iterator[None]:
-        """Return a context that logs warnings and an error to run.log, and releases the folder on an error.
+        """Log warnings and errors of this context to run.log, and release the folder on an error.
 
         Args:
             ends: whether the folder is also released at the end of the context without an error.
@@ -224,7 +224,7 @@ class RunFolder:
         self._write(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
     def write_config(self) -> None:
-        """Write the configuration that open reads, unless it is the one that was written last."""
+        """Write the configuration for open to read, unless it has not changed since the last call."""
         config = to_dict(self.config)
         if config != self._written_config:
             self._write_json(CONFIG, config)
@@ -239,7 +239,7 @@ class RunFolder:
         self._write("eval_configs.json", text)
 
     def _call_loggers(self, call: Callable[[RunLogger], None]) -> None:
-        """Call a function for each logger; TensorBoard hides what an interrupted run logged after its checkpoint.
+        """Call a function with each logger, after opening the loggers if they are closed.
 
         Raises:
             ConfigError: when events cannot be written.
@@ -286,7 +286,7 @@ class RunFolder:
                 self._loggers = None
 
     def write_evaluations(self, rows: list[dict[str, Any]], arrays: dict[str, Any]) -> None:
-        """Write all evaluations so far.
+        """Write the results of all evaluations so far to evaluations.csv and evaluations.npz.
 
         Args:
             rows: metrics of each evaluation, for evaluations.csv.
@@ -316,7 +316,7 @@ class RunFolder:
         return best is entry
 
     def keep_stopped(self, agent: Agent[Any], env_steps: int) -> None:
-        """Save the policy of a run that stops, unless one of the same env-steps is saved.
+        """Save the policy of a run that stops, unless a policy of the same env-steps is already saved.
 
         Args:
             agent: agent with the policy's weights.
@@ -350,7 +350,7 @@ def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """
 
     def figure(entry: dict[str, Any], name: str) -> float:
-        # There is no return when the weights are no longer finite.
+        # If the weights are not finite, the evaluation has no return.
         value = entry["metrics"].get(name)
         return -math.inf if value is None else float(value)
 
@@ -375,7 +375,7 @@ def record_policy(
         agent: agent that was evaluated.
         env_steps: env-steps of the run so far.
         metrics: metrics over all episodes.
-        scalars: metrics to log, which include those in ``metrics``.
+        scalars: metrics to log under ``eval/``, which include those in ``metrics``.
         last: whether the run ends with this evaluation.
 
     Returns:

@@ -22,7 +22,7 @@ class RunLog(logging.Handler):
         path: file to append to; created if it is missing, rejected if it is a link.
 
     Raises:
-        ConfigError: if it cannot be opened.
+        ConfigError: if the file cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:

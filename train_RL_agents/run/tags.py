@@ -77,13 +77,13 @@ def meaning(tag: str) -> str:
 
 
 def results(figures: dict[str, float | None]) -> dict[str, float | None]:
-    """Return the most important metrics of an evaluation, numbered because TensorBoard sorts by name."""
+    """Return the most important metrics of an evaluation by tag; tags have numbers, as TensorBoard sorts by name."""
     named = enumerate(RESULTS, 1)
     return {f"Result/{number}_{name}": figures[name] for number, name in named if name in figures}
 
 
 def training_results(scalars: dict[str, float | None]) -> dict[str, float | None]:
-    """Return the most important training metrics, numbered because TensorBoard sorts by name."""
+    """Return the most important training metrics by tag; tags have numbers, as TensorBoard sorts by name."""
     return {
         f"Training/{number}_{name}": scalars[f"train/{name}"]
         for number, name in enumerate(TRAINING, 1)

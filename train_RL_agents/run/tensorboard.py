@@ -30,7 +30,7 @@ def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
     """Return TensorBoard's layout of custom scalars: the most important charts, grouped by question.
 
     A chart has one colour per run, so every level has a chart. TensorBoard puts charts with margins last in their
-    group, so the most important one has a group of its own.
+    group, so the most important chart is alone in its group.
 
     Args:
         levels: number of levels of the evaluations.
@@ -127,7 +127,7 @@ class TensorBoard(RunLogger):
         self._writer._get_file_writer().add_summary(start, begin)
 
     def log(self, scalars: dict[str, float], env_steps: int) -> None:
-        """Log scalars, the first time with their meanings."""
+        """Log scalars by tag; the first entry of each tag includes its description."""
         for tag, value in scalars.items():
             summary = scalar(tag, value)
             if tag not in self._described:
@@ -138,7 +138,7 @@ class TensorBoard(RunLogger):
 
     def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
         """Log the distribution of values."""
-        # The bins are computed here, because those of numpy fail if values differ too little or too much.
+        # The bins are computed here, because numpy fails to choose them if values differ too little or too much.
         values = values.double().clamp(-_LARGEST, _LARGEST)
         low, high = map(float, values.aminmax())
         largest = max(abs(low), abs(high))

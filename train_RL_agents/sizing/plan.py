@@ -47,11 +47,11 @@ class Plan:
     """Free memory (bytes): of the host under the key True and, if it differs, of the device under False."""
 
     def needed(self, on_host: bool) -> int:
-        """Return the number of bytes that the run takes of the host's memory, or of the device's."""
+        """Return the number of bytes that the run takes on the host if ``on_host`` is true, else on the device."""
         return sum(item.size for item in self.items if item.on_host == on_host)
 
     def lacking(self, on_host: bool) -> int:
-        """Return the number of missing bytes; at most 0 when the run fits."""
+        """Return the number of bytes that are missing on the host or on the device; at most 0 if the run fits there."""
         return self.needed(on_host) - round(USABLE * self.free.get(on_host, 0))
 
 
@@ -59,7 +59,7 @@ class Plan:
 
 
 def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
-    """Return the predicted memory of a run; random generators do not change, and the device's memory is not used."""
+    """Predict the memory of a run, without advancing random generators or using the memory of the device."""
     settings, environment = config.trainer, environment_of(config)
     _check_networks(environment)
     with torch.random.fork_rng(devices=[]):
@@ -84,7 +84,7 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
 
 
 def _check_networks(environment: Environment) -> None:
-    """Reject networks that do not fit into the host's memory, before they are created."""
+    """Raise a ConfigError if the networks do not fit into the host's memory, before they are created."""
     num_actions, spec = environment.num_actions, environment.spec
     # A user's agent may not support creation on the meta device.
     with suppress(NotImplementedError, RuntimeError), torch.device("meta"):
@@ -96,7 +96,7 @@ def _update_bytes(memory_estimate: MemoryEstimate, batch_size: int) -> int:
     """Return the temporary memory of an update, extrapolated from the saved tensors of two small batches.
 
     Args:
-        memory_estimate: estimate whose ``loss`` computes the losses of blank rows.
+        memory_estimate: estimate of the algorithm, whose ``loss`` computes the losses of blank rows.
         batch_size: number of rows of an update.
     """
     small, large = (_saved_bytes(memory_estimate.loss, count) for count in (_SAMPLE, 2 * _SAMPLE))
@@ -168,12 +168,12 @@ def check(memory: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
 
 
 def is_short(memory: Plan) -> bool:
-    """Return whether a run takes more than half of the memory that may be planned with."""
+    """Return whether a run takes over half of the usable share (USABLE) of free memory, on the host or the device."""
     return any(2 * memory.needed(on_host) > USABLE * free for on_host, free in memory.free.items())
 
 
 def summary(memory: Plan) -> str:
-    """Return the totals of a plan as one line."""
+    """Return the needed and the free memory of a plan as one line of text."""
     places = {True: "host", False: str(memory.device)}
     totals = [
         f"{gigabytes(memory.needed(on_host))} of {gigabytes(free)} free ({places[on_host]})"
@@ -183,7 +183,7 @@ def summary(memory: Plan) -> str:
 
 
 def table(memory: Plan) -> Table:
-    """Return a plan as a table for the terminal."""
+    """Return a plan as a table for the terminal, with a row per item and the totals."""
     result = Table(title=f"memory planned on {memory.device}", title_justify="left")
     result.add_column("what")
     result.add_column("where")

@@ -27,23 +27,23 @@ _MEMORY = {"8gb": 8, "16gb": 16, "24gb": 24, "80gb": 80}
 
 
 class SizedConfig(NamedTuple):
-    """Result of applying a profile."""
+    """Configuration sized by a profile, with its memory plan."""
 
     config: TrainConfig[Any]
     """Configuration with the sizes of the profile."""
     plan: Plan
     """Memory that the run will take."""
     chosen: str
-    """Line with the profile and the settings that it changed."""
+    """Line of text with the profile and the settings that it changed."""
 
 
 def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, Any]:
-    """Return the trainer's settings of a profile.
+    """Return the settings of ``trainer`` that a profile sets, by name.
 
     Args:
         algorithm: one of TRAINER_CONFIGS.
         profile: one of FACTORS.
-        defaults: defaults of the agent that differ from the algorithm's (``trainer_defaults``).
+        defaults: settings of which the agent has other defaults than the algorithm (``trainer_defaults``).
     """
     default, factor = TRAINER_CONFIGS[algorithm](**defaults), FACTORS[profile]
     sizes = {name: factor * getattr(default, name) for name in default.recipe}
@@ -92,7 +92,7 @@ def _largest_profile(device: torch.device) -> str:
 
 
 def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
-    """Return the sizes of a profile, halved until a run has enough updates or they are the defaults.
+    """Return the sizes of a profile, halved until the run has enough updates or the sizes are the defaults.
 
     Args:
         config: configuration of the run.
@@ -107,7 +107,7 @@ def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
 
 
 def _has_enough_updates(config: TrainConfig[Any], sizes: dict[str, Any]) -> bool:
-    """Return whether a run of other sizes has the number of updates, or of rollouts, that ``auto`` requires."""
+    """Return whether a run of other sizes makes at least ``least_updates`` updates, as ``auto`` requires."""
     try:
         settings = changed(config, sizes).trainer
     except ConfigError:  # such as more environments than a run has steps before it learns
@@ -116,7 +116,7 @@ def _has_enough_updates(config: TrainConfig[Any], sizes: dict[str, Any]) -> bool
 
 
 def changed(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]:
-    """Return the configuration with other settings of the trainer, which are checked."""
+    """Return the configuration with other settings of ``trainer`` by name; raise a ConfigError if they are invalid."""
     return replace(config, trainer=replace(config.trainer, **sizes)) if sizes else config
 
 

@@ -32,7 +32,7 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer, log
 
 ENV_STEPS, BATCHES, ROLLOUTS, UPDATES = "env-steps/s", "batches/s", "rollouts/s", "updates/s"
 CHUNK = 65_536
-"""Number of transitions that are inserted into replay at a time."""
+"""Number of random transitions that fill inserts into replay in one call."""
 _PHASE_OF_PART = {"update": "update", "insertion": "insert", "sampling": "sample"}
 """Phase timed by the trainer for each part of the loop in the benchmark report."""
 
@@ -116,7 +116,7 @@ class Fixture:
         return self._env_benchmark(lambda: policy(step), 1)
 
     def insertion(self) -> Benchmark:
-        """Return the benchmark of the algorithm's ``observe`` on the same collected steps."""
+        """Return the benchmark of ``algorithm.observe``, always called with the same collected steps."""
         steps = self.collector.collect()
         return self._env_benchmark(lambda: self.algorithm.observe(steps), steps.shape[1])
 
@@ -249,7 +249,7 @@ def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int,
 
     Args:
         replay: replay to fill.
-        example: one of its rows.
+        example: example row without a row dimension, for the names, shapes and dtypes of the leaves.
         num_actions: exclusive upper bound of random integers.
         count: number of rows.
     """

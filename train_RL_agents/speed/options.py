@@ -55,7 +55,7 @@ class Options:
         return isinstance(self.config.trainer, OffPolicyConfig)
 
     def left_out(self) -> dict[str, str]:
-        """Return the modes, parts or half of growth that cannot be measured, with the reasons.
+        """Return why requested modes and parts cannot be measured, by name; empty if all can be.
 
         Raises:
             ConfigError: when nothing is left to measure.
@@ -81,7 +81,7 @@ def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
 def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
     """Return the configuration of a run to measure: it does not end, and learning starts as early as possible.
 
-    Replay holds at least one batch of insertions or samples. Evaluations are left out, so they have few scenarios.
+    Replay has room for at least one insertion and one batch. Evaluations are left out, so they have few scenarios.
 
     Args:
         config: configuration of the benchmark.

@@ -30,14 +30,14 @@ FLAT = 0.2
 _SIZES = ("environments", "batch", "replay")
 _SHARE = "share "
 _LABELS = {"environments": "environments", "replay": "entries of replay", "batch": "transitions per batch"}
-"""Names and labels of the x axis; the first that a row has is used."""
+"""Labels of the sizes that the x axis may show; the first size that a row has is used."""
 _SHARES = ("world", "policy", "update", "insertion", "sampling", "rest")
 _COLUMNS = 3
 """Largest number of panels side by side."""
 
 
 def make_console() -> Console:
-    """Return the console that tables are printed on."""
+    """Return the console that tables are printed on, _WIDTH wide if standard output is not a terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
 
@@ -58,7 +58,7 @@ def setting_table(facts: dict[str, Any]) -> Grid:
 
 
 def show(console: Console, rows: Sequence[Row]) -> None:
-    """Print the tables of a part."""
+    """Print a table of the rates of a part for each unit, and one of the shares of the loop's time if measured."""
     for group in grouped(rows, "unit").values():
         console.print()
         console.print(_rates(group), markup=False, soft_wrap=True)
@@ -69,7 +69,7 @@ def show(console: Console, rows: Sequence[Row]) -> None:
 
 
 def _rates(rows: Sequence[Row]) -> str:
-    """Return a table of the rates of rows that have their sizes in common."""
+    """Return a table, as text, of the rates of rows of one part in one unit."""
     part, unit = rows[0]["part"], rows[0]["unit"]
     sizes = [Column(name, format=",") for name in _SIZES if name in rows[0]]
     notes = [name for name in rows[0]["notes"] if not name.startswith(_SHARE)]
@@ -90,7 +90,7 @@ def _rates(rows: Sequence[Row]) -> str:
 
 
 def _shares(rows: Sequence[Row]) -> str:
-    """Return a table of how the loop's time is divided among its parts."""
+    """Return a table, as text, of the shares of the loop's time by part."""
     names = [name for name in rows[0]["notes"] if name.startswith(_SHARE)]
     columns = [Column(name, name.removeprefix(_SHARE), ".1%") for name in names]
     title = "share of the time; world: collection without policy; outside: the last 3"
@@ -110,7 +110,7 @@ def _table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
 def growth(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """Yield results on growth by mode: of the world's rate with environments, then of the update's time with replay.
 
-    Each result has a line for the terminal, ``text``. Modes of which only one size was measured have none.
+    Each result has a line for the terminal, ``text``. Modes that were measured at a single size have no result.
     """
     worlds = [row for row in rows if row["part"] in ("world", "growth") and "environments" in row]
     for (mode,), group in grouped(worlds, "mode").items():
@@ -155,7 +155,7 @@ def check_picture(path: Path) -> None:
     """Check that the picture can be drawn, before anything is measured.
 
     Raises:
-        ConfigError: when matplotlib or the folder is missing, or the kind of file is not supported.
+        ConfigError: when matplotlib or the folder is missing, or the file format is not supported.
     """
     need("matplotlib.figure", "plot")
     kinds = [f".{kind}" for kind in KINDS]
@@ -164,7 +164,7 @@ def check_picture(path: Path) -> None:
 
 
 def write_picture(path: Path, content: dict[str, Any]) -> None:
-    """Draw a benchmark's JSON into a file.
+    """Draw the content of a benchmark's JSON file into an image file.
 
     Raises:
         ConfigError: when the file cannot be written.

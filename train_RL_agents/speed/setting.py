@@ -30,7 +30,7 @@ _JOB = {
 }
 """Settings of the run and of its levels that affect measurements most."""
 _LOOP = ("num_envs", "batch_size", "train_freq", "buffer_size", "n_steps", "rollout_steps", "epochs")
-"""Settings of the trainer that affect the loop most, of all algorithms."""
+"""Settings of the trainers of all algorithms that affect the speed of the loop most."""
 
 
 def machine(device: torch.device) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def _processor() -> tuple[str, list[str]]:
-    """Return the name of the processor, and those of its instructions that are in _FLAGS."""
+    """Return the name of the processor, and the names in _FLAGS of instructions that it has."""
     lines = CPU_INFO.read_text(encoding="utf-8").splitlines() if CPU_INFO.is_file() else []
     pairs = [line.partition(":") for line in lines]
     facts = {key.strip(): value.strip() for key, _, value in reversed(pairs)}
@@ -97,7 +97,7 @@ def job(options: Options, modes: list[str]) -> dict[str, Any]:
 
 
 def _format_value(value: Any) -> str:
-    """Return the text of one value, or of those of all levels."""
+    """Return a value as text; the elements of a list, one for each level, are separated by commas."""
     several = isinstance(value, list) and len(value) > 1
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return f"{text} (levels mixed)" if several else text

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 _LONGEST = 1_000_000
-"""Largest number of steps of a repeat."""
+"""Largest number of steps of a run."""
 _TRIES = 8
 """Largest number of runs that estimate the number of steps."""
 _GROWTH = 20
-"""Largest ratio of the steps of a run to those of the run before it, while the number is estimated."""
+"""Largest factor by which the number of steps grows from one run to the next, while the number is estimated."""
 _AGREEMENT = 1.3
 """Largest ratio of two estimates of the number of steps that agree."""
 
@@ -27,7 +27,7 @@ ExtraMetrics = Callable[[float], dict[str, float]]
 
 
 def grouped(rows: Sequence[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Return rows grouped by the values of some labels."""
+    """Return rows by the tuple of their values of the labels ``names``, where a missing label is None."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
@@ -148,8 +148,8 @@ def measure(benchmarks: Sequence[Benchmark], seconds: float, repeats: int) -> li
         repeats: number of runs of every benchmark.
 
     Returns:
-        A row per benchmark: labels, unit, median, lowest and highest rate, and as ``notes`` the additional
-        metrics of the median run.
+        A row per benchmark: labels, unit, the rates of all runs with their median, lowest and highest, steps of a run,
+        ms per step, seconds of compilation, and as ``notes`` the additional metrics of the median run.
     """
     compiling = [compile_seconds(benchmark) for benchmark in benchmarks]
     steps = [steps_for(benchmark, seconds) for benchmark in benchmarks]
@@ -164,7 +164,7 @@ def measure(benchmarks: Sequence[Benchmark], seconds: float, repeats: int) -> li
 
 
 def _row(benchmark: Benchmark, compiling: float, steps: int, runs: list[tuple[float, dict[str, float]]]) -> Row:
-    """Return the measurements of one benchmark."""
+    """Return the row of one benchmark, from its compilation time (s) and the time (s) and metrics of its runs."""
     rates = [benchmark.amount * steps / took for took, _ in runs]
     # The metrics of a single run, so that shares of its time add up.
     middle = rates.index(statistics.median_low(rates))

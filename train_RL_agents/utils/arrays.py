@@ -52,7 +52,7 @@ def calls_builtins(content: bytes) -> bool:
 
 
 def require_archive(path: Path, what: str, largest: float = LARGEST, names: Collection[str] | None = None) -> None:
-    """Reject a zip file that is too large to be unpacked.
+    """Raise an error if a zip file is damaged, or larger than a limit when unpacked.
 
     Args:
         path: file to check.
@@ -61,7 +61,7 @@ def require_archive(path: Path, what: str, largest: float = LARGEST, names: Coll
         names: names of the arrays that will be unpacked, and so count towards the limit; by default all.
 
     Raises:
-        ConfigError: when it cannot be read, or is too large.
+        ConfigError: when the file cannot be read, or is too large.
     """
     with open_regular(path, what, largest if names is None else math.inf) as file:
         try:
@@ -86,7 +86,7 @@ def read_arrays(
         names: names of the arrays to read; by default all.
 
     Raises:
-        ConfigError: when it cannot be read, or is too large.
+        ConfigError: when the file cannot be read, contains anything but plain arrays, or is too large.
     """
     require_archive(path, what, largest, names)
     try:
@@ -111,7 +111,7 @@ def arrays_of_objects(path: Path, what: str) -> tuple[list[str], list[str]]:
         Names of arrays that cannot be read because they are pickles, and of those that can.
 
     Raises:
-        ConfigError: when it cannot be read.
+        ConfigError: when the file cannot be read.
     """
     names: tuple[list[str], list[str]] = ([], [])
     with open_regular(path, what, math.inf) as file:

@@ -48,8 +48,8 @@ _SIMILARITY = 0.6
 def closest(word: str, valid: Iterable[str], count: int = 3) -> list[str]:
     """Return the names most similar to a word, the most similar first.
 
-    Case, hyphens and underscores are ignored. The last part of a dotted name suffices, and names of other programs are
-    translated (``USUAL``).
+    Case, hyphens and underscores are ignored. The last component of a dotted name suffices, and names that other
+    programs use are translated (``USUAL``).
 
     Args:
         word: mistyped name.

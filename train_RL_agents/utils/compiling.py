@@ -41,7 +41,7 @@ _DAMAGE = (ImportError, SyntaxError, NameError, AttributeError, EOFError)
 """Errors that are raised when damaged generated code is read."""
 _FULL = os.strerror(errno.ENOSPC)
 _LONGEST = 200
-"""Largest number of characters shown of a line of a compiler's output: its end, because the start names files."""
+"""Number of characters at the end of a line of compiler output that are shown; the start only names files."""
 
 
 def quiet_compiler() -> None:
@@ -158,8 +158,8 @@ def compiled_or_not(attempt: Callable[[bool], Made], log: Callable[[str], None])
     """Call a function with compilation or, where code cannot be compiled, once more without it.
 
     Args:
-        attempt: function to call, given whether to compile.
-        log: function that prints why code cannot be compiled, as a sentence.
+        attempt: function to call; its argument says whether to compile.
+        log: function that prints the reason, as a sentence, if code cannot be compiled.
     """
     try:
         return attempt(True)

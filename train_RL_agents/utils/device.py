@@ -68,7 +68,7 @@ def cpu_threads(wanted: int = 0) -> int:
 def kept_threads() -> Iterator[None]:
     """Restore the number of CPU threads of this process at the end of the context.
 
-    TorchRL lowers it when it starts processes, and raises it when it closes environments, even those in this process.
+    TorchRL lowers the number when it starts processes, and raises it when it closes environments, even in this process.
     """
     threads = torch.get_num_threads()
     try:
@@ -89,7 +89,7 @@ def random_stream(seed: int, number: int, device: torch.device) -> torch.Generat
 
 
 def release_memory() -> None:
-    """Free unused memory, such as that of a trainer, which has reference cycles, and the cache of CUDA."""
+    """Free objects in reference cycles, such as an unused trainer, and the cached memory of CUDA."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -116,8 +116,11 @@ def set_up_process(device: torch.device, threads: int, precision: str, tf32: boo
     Args:
         device: device of the computation.
         threads: number of CPU threads.
-        precision: precision of matrix products; see Execution.
-        tf32: whether matrix products may use TF32; see Execution.
+        precision: setting ``execution.precision``, checked here only for bf16.
+        tf32: whether float32 matrix products may use TF32 on a GPU.
+
+    Raises:
+        ConfigError: if the device does not support the precision.
     """
     torch.set_num_threads(threads)
     keep_freed_memory()
@@ -149,14 +152,14 @@ def resolve_device(name: str, key: str = "device") -> torch.device:
 
     Args:
         name: auto, cpu, cuda or cuda:N. ``auto`` is the first CUDA device if there is one, else the CPU. Other devices,
-            such as mps, lack the float64 that scenarios are drawn in.
+            such as mps, are not supported, as scenarios are drawn in float64.
         key: option or setting that the error names.
 
     Returns:
         The device, with its index (except for the CPU), as tensors on it report it.
 
     Raises:
-        ConfigError: when there is no such device here.
+        ConfigError: when the machine has no such device.
     """
     devices = available_devices()
     if name == "auto":

@@ -23,10 +23,10 @@ _SETTINGS = "JSON settings"
 
 
 def inside(folder: Path, name: str) -> Path:
-    """Return the path of a file in a folder from an untrusted source.
+    """Return the path of a file in a folder, after checking that it does not lead out of the folder.
 
     Args:
-        folder: folder, such as a run folder; it may be a link itself.
+        folder: folder whose content is not trusted, such as a run folder; it may be a link itself.
         name: name of the file, relative to the folder.
 
     Raises:
@@ -43,19 +43,19 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file that holds an object.
+    """Return the content of a JSON file whose top level is an object.
 
     Raises:
-        ConfigError: when it cannot be read or holds something else.
+        ConfigError: when the file cannot be read, is not JSON or has another top level.
     """
     return parse_json(files.read_text(path, _SETTINGS), str(path))
 
 
 def parse_json(text: Any, name: str) -> dict[str, Any]:
-    """Parse a JSON object.
+    """Return the object that a JSON text describes.
 
     Args:
-        text: the JSON.
+        text: JSON text.
         name: source of the text, for messages.
 
     Raises:
@@ -70,7 +70,7 @@ def open_without_links(path: Path, flags: int) -> int:
     """Return a file descriptor for writing; the file is created if needed, and no link is followed.
 
     Raises:
-        ConfigError: when it cannot be opened, or has several names (hard links).
+        ConfigError: when the file cannot be opened, or has several names (hard links).
     """
     try:
         descriptor = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
@@ -85,10 +85,10 @@ def open_without_links(path: Path, flags: int) -> int:
 
 
 def changed_in_place(folder: Path, name: str) -> Path:
-    """Return the path of a file in a folder (see inside) that is modified in place, such as a database.
+    """Return the path of a file that is modified in place, such as a database, after checking that this is safe.
 
     Raises:
-        ConfigError: when the path leads out of the folder, or the file has several names (hard links).
+        ConfigError: when the path leads out of ``folder``, or the file has several names (hard links).
     """
     path = inside(folder, name)
     if path.is_file():
@@ -126,7 +126,7 @@ def make_folder(path: Path) -> None:
     """Create a folder with its parents, if missing.
 
     Raises:
-        ConfigError: when it cannot be created.
+        ConfigError: when the folder cannot be created.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, own: 
         own: whether a file that was read before may be replaced, such as a run's own files.
 
     Raises:
-        ConfigError: when it cannot be written, as on a full disk, or not replaced; the old file is kept.
+        ConfigError: when the file cannot be written, as on a full disk, or must not be replaced; the old one is kept.
     """
     require(path.name != "", "output", str(path), "the name of a file")
     if not own:

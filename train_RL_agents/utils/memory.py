@@ -36,19 +36,19 @@ def _container_free(cgroup: Path, limit: str, used: str, cache: str) -> int:
 
 
 def gigabytes(size: int) -> str:
-    """Return a size as text in GB (1e9 bytes), or in MB if it is small."""
+    """Return a size (bytes) as text in GB (1e9 bytes), or in MB below 0.1 GB."""
     return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 
 def require_room(what: str, needed: int) -> None:
-    """Check that something fits into the host's free memory.
+    """Check that an amount of memory is at most the usable share of the host's free memory.
 
     Args:
-        what: description for messages.
-        needed: required bytes.
+        what: name of the content, for messages.
+        needed: required memory (bytes).
 
     Raises:
-        ConfigError: when it does not fit.
+        ConfigError: when the memory does not suffice.
     """
     free = host_free()
     if needed > USABLE * free:

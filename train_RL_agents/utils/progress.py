@@ -20,7 +20,7 @@ from train_RL_agents.utils.signals import stop_on_broken_pipe
 from train_RL_agents.utils.time_left import TimeLeft, clock_text
 
 _BETWEEN = 10.0
-"""Smallest time between printed lines of log entries without a bar (s)."""
+"""Shortest time between printed log entries when no bar is shown (s)."""
 _WIDE = 110
 """Width of a terminal (columns) above which the bar also counts env-steps."""
 FIGURES: dict[str, Callable[[float], str]] = {
@@ -47,7 +47,7 @@ _NOT_TRAINING = ("evaluate", "save", "compile")
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection in the context, which takes a tenth of the time of a compiler written in Python.
+    """Disable garbage collection in the context; it takes a tenth of the time of a compiler written in Python.
 
     Existing objects are frozen, so that the collections that torch itself requests after every function skip them.
     """
@@ -69,7 +69,7 @@ class Clock:
     phase that compiles code counts as ``compile``.
 
     Args:
-        first: callback after the first pass through such a phase, with its name and seconds.
+        first: callback after the first pass through a phase that compiles code, with the phase's name and seconds.
     """
 
     def __init__(self, first: Callable[[str, float], None] = lambda name, seconds: None) -> None:
@@ -89,7 +89,7 @@ class Clock:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the time of the context to a phase."""
+        """Measure the wall time of the context, and add it to the seconds of a phase."""
         began, self.compiling = time.perf_counter(), name not in self._seen
         try:
             with self.watch(name), _without_garbage_collection() if self.compiling else nullcontext():
@@ -105,7 +105,7 @@ class Clock:
 
     @property
     def total(self) -> float:
-        """Return the seconds since the start of the run, without interruptions."""
+        """Return the wall time of the run so far (s), without the time between a stop and a resumption."""
         return self._before + time.perf_counter() - self._started
 
     @property
@@ -119,7 +119,7 @@ class Clock:
         return self.seconds.get("evaluate", 0.0) + self.seconds.get("save", 0.0)
 
     def lap(self) -> tuple[dict[str, float], float]:
-        """Return the shares of the phases since the last lap, and the seconds of training since then."""
+        """Return each phase's share of the wall time since the last call, and the seconds of training since then."""
         now = time.perf_counter()
         elapsed = now - self._lap_started
         spent = {name: value - self._lap.get(name, 0.0) for name, value in self.seconds.items()}
@@ -128,7 +128,7 @@ class Clock:
         return {name: value / max(elapsed, 1e-9) for name, value in spent.items()}, elapsed - idle
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the seconds so far."""
+        """Return the seconds of each phase and in total so far, for the training state."""
         return {"seconds": dict(self.seconds), "total": self.total}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -209,7 +209,7 @@ class Bars:
 
 
 class Display:
-    """Display of a run's progress: a bar, or a line from time to time; a line per evaluation; and last lines.
+    """Display of a run's progress: a bar, or a line from time to time; a line per evaluation; and closing lines.
 
     Args:
         total: env-steps of the run.
@@ -236,7 +236,7 @@ class Display:
         self._latest: dict[str, float] = {}
 
     def start(self, env_steps: int, compiles: bool) -> None:
-        """Print lines about resuming and compiling, and show the bar."""
+        """Show the bar, after lines on resuming (if ``env_steps`` is not 0) and compiling (if ``compiles``)."""
         self._at = env_steps
         if env_steps:
             self.log(f"resuming at {env_steps:,} env-steps")
@@ -272,7 +272,7 @@ class Display:
         Args:
             env_steps: env-steps of the run so far.
             rate: env-steps per second of training.
-            success: success rate of the last evaluation.
+            success: success rate of the last evaluation; None before the first one.
             episode_return: mean return of the training episodes that ended.
             train_success: success rate of these episodes.
         """
@@ -383,6 +383,6 @@ class Display:
 
 
 def relative(path: Path) -> Path:
-    """Return a path relative to the current folder, if it is inside."""
+    """Return a path relative to the current folder if it is inside, else unchanged."""
     folder = Path.cwd()
     return path.relative_to(folder) if path.is_relative_to(folder) else path

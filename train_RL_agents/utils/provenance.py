@@ -12,7 +12,7 @@ PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium",
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python, the platform and the packages."""
+    """Return the versions of Python, the platform and PACKAGES by name, as text."""
     result = {"python": platform.python_version(), "platform": platform.platform()}
     for name in PACKAGES:
         try:
@@ -40,7 +40,7 @@ def _git(*arguments: str) -> str:
 
 
 def revision() -> tuple[str, str]:
-    """Return the program's git revision, and a patch of uncommitted changes."""
+    """Return the program's git revision and a patch of uncommitted changes, which is empty without a checkout."""
     # A virtual environment may be inside another checkout.
     if not _git("ls-files", Path(__file__).name):
         return "not a git checkout", ""

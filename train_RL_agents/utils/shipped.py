@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def shipped(kind: Kind) -> dict[str, Path]:
-    """Return the package's configurations, or its folders of policies, by name."""
+    """Return the paths of the shipped configuration files, or of the folders of the shipped policies, by name."""
     # setup.py adds both folders to a wheel; in a checkout they are next to the packages.
     inside = PACKAGE / "shipped" / kind
     root = inside if inside.is_dir() else PACKAGE.parent / kind
@@ -26,7 +26,7 @@ def find_shipped(kind: Kind, path: Path) -> Path:
     """Return an existing path unchanged, else the shipped path of that name.
 
     Args:
-        kind: kind of files to search.
+        kind: ``configs`` or ``pretrained``.
         path: path, or name such as ``iqn``, ``AC-IQN`` or ``pretrained/iqn``; also a file in a policy's folder, such as
             ``pretrained/iqn/policy.pt``.
 

@@ -21,7 +21,7 @@ SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANG_UP)))
 USER_SIGNALS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
 """Signals that a scheduler sends before the end of a job's time; Windows has none."""
 TOGETHER = 0.5
-"""Time after a signal within which further ones belong to it (s): ``timeout`` signals a process and its whole group."""
+"""Time (s) after a signal within which repetitions are ignored, as ``timeout`` signals a process and its group."""
 INTERRUPTED = 130
 """Exit status of a command that was interrupted."""
 _interrupted = threading.Event()
@@ -89,14 +89,14 @@ def _handling(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS
 
 @contextmanager
 def first_signal(ask: Callable[[], None], on_user_signal: Callable[[int], None] | None = None) -> Iterator[None]:
-    """Call a function at the first signal in the context; a second Ctrl-C or SIGTERM, after TOGETHER, acts as before.
+    """Call a function at the first signal in the context; a second Ctrl-C or SIGTERM, after TOGETHER, ends as usual.
 
-    User's signals may repeat and are not counted: a scheduler sends SIGTERM after them, which must not interrupt
-    saving.
+    USER_SIGNALS may repeat and are not counted, because the SIGTERM that a scheduler sends after them must not
+    interrupt saving.
 
     Args:
         ask: function called at the first signal; it may raise.
-        on_user_signal: function called with the number of a user's signal instead of ``ask``.
+        on_user_signal: function called instead of ``ask`` at one of USER_SIGNALS, with its number.
     """
     asked: float | None = None
 
@@ -143,8 +143,8 @@ def exit_on_signal() -> Iterator[None]:
 def interruptible() -> Iterator[None]:
     """Raise KeyboardInterrupt at all signals in the context, so that open files are closed.
 
-    Python only prints exceptions in destructors and callbacks. Such an interrupt is not printed, and counts as a
-    request to stop once there is something to stop; see first_signal.
+    Python prints and ignores exceptions in destructors and callbacks. An interrupt there is not printed, and the next
+    first_signal context treats it as a signal.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:

@@ -20,7 +20,7 @@ _CHECKSUM, _DIGEST = ".marinenav-sha256", re.compile("[0-9a-f]{64}")
 
 
 def cache_folder() -> Path:
-    """Return the folder of the cache of generated code."""
+    """Return the folder in which torch caches generated code, TORCHINDUCTOR_CACHE_DIR or torch's default."""
     named = os.environ.get(_CACHE)
     return Path(named or Path(tempfile.gettempdir()) / f"torchinductor_{_user()}")
 
@@ -88,7 +88,7 @@ def put_in_cache(output: Path, library: Path) -> None:
 def delete_damaged_libraries() -> None:
     """Delete libraries in the cache that differ from their checksums, because they would crash the process.
 
-    They are compiled again. Libraries without a checksum are kept.
+    Deleted libraries are compiled again when needed. Libraries without a checksum are kept.
     """
     for folder, _, names in os.walk(cache_folder()):  # skips folders that vanish in the meantime
         for name in names:
@@ -113,10 +113,12 @@ def _sha256(path: Path) -> str:
 
 
 def ensure_cache() -> str:
-    """Use a temporary cache if the default one cannot be written, because torch needs one to be imported.
+    """Use a temporary cache if the default one cannot be written; otherwise delete its damaged libraries.
+
+    torch needs a cache that can be written to be imported.
 
     Returns:
-        The problem of the default cache, or "".
+        The problem of the default cache as text, or "".
     """
     problem = cache_problem()
     if problem:
