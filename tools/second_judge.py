@@ -145,7 +145,7 @@ def situation(recording: Recording, number: int, name: str) -> Situation:
     seen = present(recording)[:, number, :2]
     position = recording.poses[:, number, :2, :2]
     distance = torch.linalg.vector_norm(position[:, 0] - position[:, 1], dim=-1)
-    in_range = distance <= (recording.sensor_range + recording.vessel_radius.flip(-1))[number, :2].max()
+    in_range = distance <= (recording.sensor_range + recording.detect_radius.flip(-1))[number, :2].max()
     both = seen.all(-1)
     first, closest = int(in_range.to(torch.int8).argmax()), int(torch.where(both, distance, torch.inf).argmin())
     frames, ships = closest - first + AFTER + 1, []

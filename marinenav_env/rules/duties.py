@@ -91,8 +91,9 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
     """
     seen, here = pairs(state.pose, state.velocity_ground), env_last(active)
     present = here & here[:, None] & (seen.distance > 0.0)
-    radius, heading = env_last(parameters.vessel.radius), env_last(state.pose)[2]
-    visible = present & (seen.distance <= env_last(parameters.sensor.range)[:, None] + radius)
+    vessel, heading = parameters.vessel, env_last(state.pose)[2]
+    radius, detected = env_last(vessel.radius), env_last(vessel.detect_radius)
+    visible = present & (seen.distance <= env_last(parameters.sensor.range)[:, None] + detected)
     vx, vy, _ = env_last(state.velocity_ground)
     contact = radius + radius[:, None]
     own, speed, other = (

@@ -123,7 +123,7 @@ def test_encounters_are_exported_with_beginning_and_end():
     read = parse_common_ocean(common_ocean_text(situation(recording, 0, "x")), "x")
     own, other = read.ships
     assert own.speed == 0.0 and own.track[0][1:3] == own.position and 2.0 < own.track[0][4] < 3.0
-    reach = float(recording.sensor_range[0, 0] + recording.vessel_radius[0, 1])
+    reach = float(recording.sensor_range[0, 0] + recording.detect_radius[0, 1])
     assert SCALE * (reach - 2.1) < math.dist(own.position, other.position) <= SCALE * reach
     assert len(own.track) == len(other.track) > AFTER and own.track[-1][0] == len(own.track)
     # Vessels go on after their collision, and pass through each other.

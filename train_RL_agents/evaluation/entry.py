@@ -32,7 +32,7 @@ from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS, 
 from train_RL_agents.results.rows import OVERALL, Episodes, count_clear
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 
-FORMAT, BENCHMARK = "marinenav entry", 3
+FORMAT, BENCHMARK = "marinenav entry", 4
 """Name of the file format, and version of the benchmark's suites, sizes and seeds (see evaluation.frozen)."""
 SUCCESS, COLLISION, TIMEOUT = "sct"
 _NO_SHARES = {"closest_approach", "delay", "detour", "broken_rules"}

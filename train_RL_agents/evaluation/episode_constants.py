@@ -33,6 +33,7 @@ def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> d
         "vessel_length": vessel.length.expand(robots.shape),
         "vessel_width": vessel.width.expand(robots.shape),
         "vessel_radius": vessel.radius.expand(robots.shape),
+        "detect_radius": vessel.detect_radius.expand(robots.shape),
         "sensor_range": env.constants.sensor.range.expand(robots.shape),
         "obstacle_position": scenario.obstacle_position,
         "obstacle_radius": scenario.obstacle_radius,

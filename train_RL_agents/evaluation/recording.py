@@ -32,7 +32,7 @@ from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 from train_RL_agents.utils.arrays import LARGEST, read_arrays
 from train_RL_agents.utils.files import write_atomically
 
-FORMAT, VERSION = "marinenav recording", 3
+FORMAT, VERSION = "marinenav recording", 4
 DOUBTFUL = (GROUP, "doubtful")
 """Key of the scores that a policy's critics do not agree on, [E, R, A] bool."""
 
@@ -90,8 +90,10 @@ class Recording:
     """Width of the hull (m)."""
     vessel_radius: Annotated[Tensor, float, "E, R"]
     """Collision radius (m)."""
+    detect_radius: Annotated[Tensor, float, "E, R"]
+    """Radius of the disc that the sensors of others detect (m)."""
     sensor_range: Annotated[Tensor, float, "E, R"]
-    """Objects are seen within this distance (m)."""
+    """Largest distance of a disc that the sensor detects (m)."""
     obstacle_position: Annotated[Tensor, float, "E, O, 2"]
     """Centre of the obstacle (m)."""
     obstacle_radius: Annotated[Tensor, float, "E, O"]
@@ -170,6 +172,7 @@ _SIZES = (
     "vessel_length",
     "vessel_width",
     "vessel_radius",
+    "detect_radius",
     "sensor_range",
     "obstacle_radius",
     "core_radius",

@@ -100,7 +100,7 @@ def duties(recording: Recording) -> Duties:
 
     distance, time, miss, role = map(by_frame, (met.distance, met.time, met.miss, roles(met)))
     both = there[..., None] & there[..., None, :] & (role > 0)
-    reach = recording.sensor_range[..., None] + radius[:, None]
+    reach = recording.sensor_range[..., None] + recording.detect_radius[:, None]
     close = (time > 0.0) & (time <= rules.horizon) & (miss.abs() < rules.domain)
     risk = both & close & (distance <= reach)
     frame = torch.arange(len(role))[:, None, None, None]

@@ -84,7 +84,8 @@ def test_who_comes_up_with_a_vessel_has_to_manoeuvre_although_it_gets_away(turns
     """The other speeds up after four steps; a turn counts until they have been nearest."""
     rules, known = WorldConfig().colregs, torch.zeros(1, 2, 2, len(DutyState._fields))
     parameters: Any = SimpleNamespace(
-        vessel=SimpleNamespace(radius=torch.full((1, 2), 2.8)), sensor=SimpleNamespace(range=torch.full((1, 2), 20.0))
+        vessel=SimpleNamespace(radius=torch.full((1, 2), 2.8), detect_radius=torch.full((1, 2), 2.8)),
+        sensor=SimpleNamespace(range=torch.full((1, 2), 20.0)),
     )
     own, other = 0.0, 15.0
     for step in range(16):

@@ -27,7 +27,7 @@ def test_a_policy_is_run_and_gets_entry_and_page(monkeypatch, tmp_path, capsys):
     assert main(["submit", "a.json", "--certificate", "b.html"]) == 0
     assert (tmp_path / "a.html").read_text() == (tmp_path / "b.html").read_text()
     sentence = refused(capsys, "submit", "--table", ".")
-    assert "a.json: scenarios of rules=" in sentence and "benchmark 3" in sentence
+    assert "a.json: scenarios of rules=" in sentence and "benchmark 4" in sentence
 
 
 def test_an_entry_may_have_the_suite_long(monkeypatch, tmp_path, capsys):

@@ -99,7 +99,7 @@ def change(*keys, value):
     ("damage", "sentence"),
     [
         (change("format", value="other"), "must be a marinenav entry"),
-        (change("benchmark", value=BENCHMARK - 1), "benchmark=2: must be 3.*run `marinenav submit`"),
+        (change("benchmark", value=BENCHMARK - 1), "benchmark=3: must be 4.*run `marinenav submit`"),
         (change("suites", "currents", "outcome", value="ssc"), "level=4: must be as long as"),
         (change("suites", "currents", "outcome", value="ssc?"), "must be letters of sct"),
         (change("suites", "currents", "level", value=[0, 0, 0, 1]), "numbers of all groups"),

@@ -227,9 +227,9 @@ def test_entries_on_other_scenarios_are_refused(monkeypatch):
     require_frozen(entry(long=hashed), Path("a.json"))  # which need not be there
     with pytest.raises(ConfigError, match=r"a\.json: scenarios of long='0123"):
         require_frozen(entry(long=result("s", suite="x")), Path("a.json"))
-    with pytest.raises(ConfigError, match=r"a\.json: scenarios of currents='0123.*benchmark 3"):
+    with pytest.raises(ConfigError, match=r"a\.json: scenarios of currents='0123.*benchmark 4"):
         require_frozen(entry(currents=result("s", suite="x")), Path("a.json"))
-    with pytest.raises(ConfigError, match="suites='paper': must be those of benchmark 3"):
+    with pytest.raises(ConfigError, match="suites='paper': must be those of benchmark 4"):
         require_frozen(entry(paper=result("s")), Path("a.json"))
     with pytest.raises(ConfigError, match="scenarios of rules='missing'"):
         require_frozen(make_entry(entry().policy, {"currents": result("s")}), Path("a.json"))

@@ -299,7 +299,7 @@ def changed(path, **changes):
         {"about": {"policy": 7}},
         {"about": {"version": None}},
         {"about": {"version": -1}},
-        {"about": {"version": 2}},
+        {"about": {"version": 3}},
         {"about": {"seed": "zero"}},
         {"about": {"reward_scale": -1.0}},
         {"about": {"reward_scale": 0.0}},
@@ -351,9 +351,9 @@ def test_other_files_are_refused(whole, tmp_path):
     np.savez(path, about=np.array(json.dumps({"format": "other"})))
     with pytest.raises(ConfigError, match="'other': must be a marinenav recording"):
         load(path)
-    for version, hint in ((4, "update marinenav"), (2, "it is of a version before 0.2, record it again")):
+    for version, hint in ((5, "update marinenav"), (3, "it is of a version before 0.2, record it again")):
         np.savez(path, about=np.array(json.dumps({"format": "marinenav recording", "version": version})))
-        with pytest.raises(ConfigError, match=f"must be 3; {hint}"):
+        with pytest.raises(ConfigError, match=f"must be 4; {hint}"):
             load(path)
     save(whole[1], path)
     path.write_bytes(path.read_bytes()[:-100])

@@ -56,6 +56,7 @@ def tracks(*vessels, rules=RULES):
         active=torch.ones(table.shape[:3], dtype=torch.bool),
         collided=torch.zeros(1, *shape, dtype=torch.bool),
         vessel_radius=torch.full(shape, RADIUS),
+        detect_radius=torch.full(shape, RADIUS),
         sensor_range=torch.full(shape, RANGE),
         rules=rules,
     )
@@ -88,6 +89,15 @@ def test_crossing_give_way(changes, kept):
     assert roles == ["give-way", "stand-on"]
     assert bool(did.broken[0, 0, 1]) != kept
     assert bool(did.stood_on[0, 1, 0])
+
+
+def test_an_encounter_begins_at_first_sight_whatever_the_collision_radii():
+    """Where vessel 1 alone is controlled, the others collide at almost 0 m, but sensors see all of them."""
+    seen = tracks(track(*NORTH, ((5, (30.0, 2.0)),)), FROM_STARBOARD)  # at 22.8 m, which is the reach of the sensors
+    seen.vessel_radius[:] = torch.tensor([2.0 * RADIUS - 0.01, 0.01])
+    assert not duties(seen).broken[0, 0, 1]
+    seen.detect_radius[:] = 0.01
+    assert duties(seen).broken[0, 0, 1]
 
 
 def test_why_a_give_way_vessel_broke_the_rule():
@@ -370,7 +380,8 @@ def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite):
         mask, judged = recording.robot_mask, duties(recording)
         known = torch.zeros(*judged.role.shape, len(DutyState._fields))
         parameters = SimpleNamespace(
-            vessel=SimpleNamespace(radius=recording.vessel_radius), sensor=SimpleNamespace(range=recording.sensor_range)
+            vessel=SimpleNamespace(radius=recording.vessel_radius, detect_radius=recording.detect_radius),
+            sensor=SimpleNamespace(range=recording.sensor_range),
         )
         before = torch.cat((mask[None], recording.active[:-1]))
         for pose, velocity, active in zip(recording.poses, recording.velocities, before, strict=True):
