@@ -307,8 +307,8 @@ class MarineNavEnv(EnvBase):
         )
 
     def _begin(self) -> WorldState:
-        """Rewind the reset pool and return the state in which all environments start new episodes."""
-        self.reset_pool.rewind()
+        """Prepare the reset pool and return the state in which all environments start new episodes."""
+        self.reset_pool.prepare(self.env_steps)
         episodes = self.new_episodes()
         self.reset_pool.advance(None)
         return self.world.begin(self._pool, episodes.entries())

@@ -203,8 +203,13 @@ class ResetPool(ABC):
             done: [E] bool, environments that have started an episode; None: all.
         """
 
-    def rewind(self) -> None:  # noqa: B027 (only FixedPool has an order)
-        """Go back to the first entries of the pool, before all environments are reset."""
+    @abstractmethod
+    def prepare(self, env_steps: int) -> None:
+        """Prepare for a reset of all environments.
+
+        Args:
+            env_steps: env-steps of the run so far, which a curriculum may depend on.
+        """
 
     def due(self, env_steps: int) -> list[Tensor]:
         """Return the groups of entries that are due for replacement; called once per vector step.
@@ -310,13 +315,22 @@ class SampledPool(ResetPool):
         # In place, because a captured reset reads the memory of the step.
         self._source.step.add_(1)
 
+    def prepare(self, env_steps: int) -> None:
+        """Replace all entries if the level changes, as when a run is resumed without its environments."""
+        for begin in self._change_level(env_steps):
+            self.replace(begin)
+
+    def _change_level(self, env_steps: int) -> list[Tensor]:
+        """Set the current level, and return all groups of entries if it is a new one, else none."""
+        level = self._curriculum.level_at(env_steps)
+        if level == self._level:
+            return []
+        self._set_level(level)
+        return [*self._begins]
+
     def due(self, env_steps: int) -> list[Tensor]:
         """Return the groups of entries to replace now: all when the level changes, one at every refresh interval."""
-        begins: list[Tensor] = []
-        level = self._curriculum.level_at(env_steps)
-        if level != self._level:
-            self._set_level(level)
-            begins += self._begins
+        begins = self._change_level(env_steps)
         self._ticks += 1
         if self._ticks % self._curriculum.refresh_interval == 0:
             begins.append(self._begins[self._cursor // self._curriculum.refresh_size])
@@ -415,7 +429,7 @@ class FixedPool(ResetPool):
         # In place, because a captured reset reads the memory of the counter.
         self.counter.add_(1 if done is None else done, alpha=len(self._first))
 
-    def rewind(self) -> None:
+    def prepare(self, env_steps: int) -> None:
         """Go back to the first scenario of every environment."""
         self.counter.copy_(self._first)
 

@@ -158,6 +158,14 @@ def test_the_curriculum_goes_on_in_loops_of_step_and_reset(masked: bool) -> None
     assert (env.scenario.level == SCHEDULE.level_at(env.env_steps)).all()
 
 
+def test_environments_that_continue_a_run_start_in_the_level_of_its_env_steps() -> None:
+    """As in workers, whose environments are made anew when a run is resumed."""
+    env = make("schedule")
+    env.env_steps = 80
+    env.reset()
+    assert (env.scenario.level == SCHEDULE.level_at(80)).all() and SCHEDULE.level_at(80) > 0
+
+
 def test_the_curriculum_goes_by_env_steps() -> None:
     env = make("schedule")  # levels from 0, 40 and 80 env-steps, 4 environments
     td = env.reset()

@@ -51,7 +51,7 @@ def sampled(num_envs: int = 4, seed: int = 0, **settings: Any) -> SampledPool:
 def entries(pool: SampledPool | FixedPool, done: Tensor | None) -> Tensor:
     """Entries that some environments start from, or all of them."""
     if done is None:
-        pool.rewind()
+        pool.prepare(0)
     index = pool.next_index()
     pool.advance(done)
     return index if isinstance(index, Tensor) else index.randint(len(pool.states))
@@ -85,13 +85,17 @@ def test_a_new_level_redraws_the_whole_pool() -> None:
     pool = sampled(timesteps=(0, 10, 20), refresh_interval=1000)
     for env_steps, level in ((0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (30, 2)):
         before = pool.states.scenario.start.clone()
-        entries(pool, None)
         pool.refresh(env_steps)
         scenario = pool.states.scenario
         assert scenario.level.tolist() == [level] * 12
         assert scenario.robot_mask.sum(-1).tolist() == [level + 1] * 12
         changed = (scenario.start != before).flatten(1).any(-1)
         assert changed.tolist() == [env_steps in (10, 20)] * 12
+        unchanged = pool.states.scenario.start.clone()
+        pool.prepare(env_steps)
+        assert torch.equal(pool.states.scenario.start, unchanged)
+    pool.prepare(0)
+    assert pool.states.scenario.level.tolist() == [0] * 12
 
 
 @pytest.mark.parametrize(
