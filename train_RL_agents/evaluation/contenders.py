@@ -120,8 +120,14 @@ class Contender:
         Args:
             world: world that the policy acts in.
             acting: options of acting, which a baseline ignores.
+
+        Raises:
+            ConfigError: when a contender that observes no objects could detect them by a scan or a custom entry.
         """
         if self.is_blind:
+            allowed = "one that observes objects only as such, with neither a scan nor entries of its own"
+            is_valid = not (world.sensor.scan_beams or world.sensor.entries)
+            require(is_valid, "policy", f"{BLIND}{self.name}", allowed)
             return without_objects(replace(self, is_blind=False).policy(world, acting))
         if self.trained is None:
             return BASELINES[self.name](world)

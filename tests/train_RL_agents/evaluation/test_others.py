@@ -90,6 +90,13 @@ def test_a_blind_policy_observes_no_objects():
         find("blind:orka", "best", CPU)
 
 
+@pytest.mark.parametrize("sensor", [{"scan_beams": 8}, {"entries": ("package.module:entry",)}])
+def test_a_policy_that_observes_more_than_objects_cannot_be_blind(sensor):
+    world = replace(WORLD, sensor=replace(WORLD.sensor, **sensor))
+    with pytest.raises(ConfigError, match=r"^policy='blind:orca': must be one that observes objects only as such"):
+        Contender("orca", is_blind=True).policy(world, ActingOptions())
+
+
 @pytest.mark.heavy
 def test_a_blind_policy_steers_as_if_it_were_alone():
     chosen = two_parts()
