@@ -409,8 +409,6 @@ class MarineNavEnv(EnvBase):
         result = self.world.step(self.world_state, action, self.next_source())
         self.world_state, self._outcome = result.world, result.outcome
         self.env_steps += self.num_envs
-        # Here, because TorchRL's loops that do not call maybe_reset start episodes by ``reset``.
-        self.reset_pool.refresh(self.env_steps)
         self._restored = False
         return self._current_tensordict(result.outcome)
 
@@ -438,6 +436,9 @@ class MarineNavEnv(EnvBase):
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)
+        # Loops of TorchRL that do not call maybe_reset, such as those around a TransformedEnv, start episodes here.
+        if self._begun and not self._restored:
+            self.reset_pool.refresh(self.env_steps)
         if done is not None:
             self._check_now_and_then()
             self._start_episodes(done)
@@ -459,6 +460,7 @@ class MarineNavEnv(EnvBase):
             The tensordict, with the first observation of new episodes and their flags cleared.
         """
         self._check_now_and_then()
+        self.reset_pool.refresh(self.env_steps)
         self._start_episodes(tensordict.get("done"))
         return tensordict.update(self._current_tensordict())
 
