@@ -283,7 +283,8 @@ class ColregsConfig:
     crossing_y: Range = (-17.0, 0.0)
     """Bounds of the crossing zone across the other vessel's course, positive to its starboard (m)."""
     crossing_corner_y: float = -7.0
-    """Corner cut off the crossing zone: y - crossing_corner_y > -crossing_corner_slope * (x - crossing_x[1]) (m)."""
+    """Value of y at x = crossing_x[1] of the line that cuts a corner off the crossing zone (m); outside of the zone is
+    y - crossing_corner_y > -crossing_corner_slope * (x - crossing_x[1])."""
     crossing_corner_slope: float = 7.0 / 12.0
     """Minus the slope of the line that cuts the corner off the crossing zone (1); see crossing_corner_y."""
     crossing_heading: Range = (math.pi / 4, 3 * math.pi / 4)

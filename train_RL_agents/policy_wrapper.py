@@ -127,8 +127,9 @@ class PolicyWrapper(TensorDictModuleBase):
 
         Args:
             action: greedy actions.
-            *noise: nothing; standard normal numbers [E, R, D], which are added; or uniform actions of the shape of the
-                greedy ones, which replace them with the probability ``exploration``, and uniform numbers [E, R].
+            *noise: nothing (no exploration); or standard normal numbers [E, R, D], which are added times
+                ``exploration``, the sum clipped to [-1, 1]; or uniform random actions of the shape of ``action``, and
+                uniform numbers [E, R], which replace the greedy action where they are below ``exploration``.
         """
         if not noise:
             return action

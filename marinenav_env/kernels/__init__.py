@@ -31,7 +31,7 @@ class MakeKernel(Protocol):
             continuous: True for continuous actions, False for indices of pairs of thrust changes.
         """
 
-    def covers(self, config: WorldConfig) -> str:
+    def unsupported(self, config: WorldConfig) -> str:
         """Return a description of what a configuration requires but the kernel lacks; empty if it lacks nothing."""
 
 
@@ -51,6 +51,6 @@ def find_kernel(name: str, config: WorldConfig) -> MakeKernel | None:
         import_module(f"{__name__}.{name}_world")
     except ImportError as error:
         raise ConfigError(f"execution.kernel={name}: {name} is not installed") from error
-    lacks = KERNELS[name].covers(config)
+    lacks = KERNELS[name].unsupported(config)
     require(not lacks, "execution.kernel", name, f"compiled with {lacks}")
     return KERNELS[name]

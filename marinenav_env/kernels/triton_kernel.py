@@ -37,7 +37,7 @@ from marinenav_env.kernels.triton_weather import delayed, is_missed, miss_probab
 
 _NAN = tl.constexpr(tl.PropagateNan.ALL)
 _PERCEPTION = tl.constexpr(1)
-"""Philox stream of the noise of perception, raw words: 4 * purpose + kind, see philox.RandomSource."""
+"""Philox stream of the perception noise, as raw 32-bit words: 4 * purpose (0) + kind (1); see philox.RandomSource."""
 
 
 # Motion -----------------------------------------------------------------------------------------

@@ -85,7 +85,10 @@ def _distance_penalty(share, margin):
 
 @triton.jit
 def _passage_penalty(share, role, margin):
-    """Return the penalty for the passage of a vessel with a role, like reward._passage_penalty."""
+    """Return the penalty for passing too close or on the wrong side by role, like reward._passage_penalty.
+
+    ``share`` is the signed distance at the closest approach and ``margin`` a margin, relative to the passing distance.
+    """
     wrong_side = tl.minimum(_distance_penalty(share, margin), 2.0 * (2.0 + share))
     too_close = tl.maximum(_distance_penalty(tl.abs(share), margin), 0.0)
     to_starboard = (role == _HEAD_ON) | (role == _GIVE_WAY)

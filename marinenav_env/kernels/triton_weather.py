@@ -1,4 +1,4 @@
-"""Weather in Triton, like physics.weather, for the robot of every lane, and missed detections.
+"""Triton versions of the functions of physics.weather and of missed detections; each lane computes one robot.
 
 For arguments with the same names see kernels.triton_kernel. ``inputs.weather`` has rows of ``width`` numbers:
 height of hulls, delay, probability of a missed detection, direction of the waves, wind x and y, then frequencies,

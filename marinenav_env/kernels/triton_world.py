@@ -86,7 +86,7 @@ class TritonWorld:
         self._reward = reward_function(config)
 
     @staticmethod
-    def covers(config: WorldConfig) -> str:
+    def unsupported(config: WorldConfig) -> str:
         """Return a description of what a configuration requires but the kernel lacks; empty if it lacks nothing."""
         if config.reward.function or entry_sensors(config):
             return "further observation entries or a reward of your own"

@@ -78,7 +78,9 @@ def newly_broken(before: Tensor, after: Tensor) -> Tensor:
     return (now & ~was).any(1)
 
 
-def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameters, rules: ColregsConfig) -> Tensor:
+def updated_duties(
+    duties: Tensor, state: State, active: Tensor, parameters: Parameters, rules: ColregsConfig
+) -> Tensor:
     """Return the duties [E, R, R, F] of all pairs of vessels after a step, from their duties before the step.
 
     Args:
@@ -119,10 +121,10 @@ def followed(duties: Tensor, state: State, active: Tensor, parameters: Parameter
     nearest = torch.where(present, started.nearest.minimum(seen.distance), started.nearest)
     free = started.free.maximum(freed.to(speed.dtype))
     started = started._replace(nearest=nearest, aspect=aspect, free=free)
-    return stack_last(_judged(started, seen, present, own, speed, crosses))
+    return stack_last(_updated(started, seen, present, own, speed, crosses))
 
 
-def _judged(known: DutyState, seen: Pairs, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor) -> DutyState:
+def _updated(known: DutyState, seen: Pairs, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor) -> DutyState:
     """Return duties, updated with the manoeuvres of a step and the duties that it breaks.
 
     Args:

@@ -46,7 +46,7 @@ class CudaRecorder:
         self._stream = torch.cuda.Stream(device)
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
+    def on_side_stream(self) -> Iterator[None]:
         """Run warm-up calls on the stream that is captured later, because libraries keep one workspace per stream."""
         usual = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(usual)
@@ -206,7 +206,7 @@ class Loop:
                 copy_all(tensors_of(self._state), tensors_of(state))
 
     def reset(self) -> None:
-        """Discard the graph, which is needed after tensors that the step refers to were replaced.
+        """Discard the captured graph; call this after replacing tensors that the step refers to.
 
         The next calls warm up and capture again, even if an earlier capture failed.
         """
@@ -254,7 +254,7 @@ class Loop:
         self._compare(leaves, tree)
         if self._left:
             self._left -= 1
-            with self._recorder.beside():
+            with self._recorder.on_side_stream():
                 return self._static_step(*inputs)
         if self._replay is None:
             self._record(self._recorder, leaves, tree)

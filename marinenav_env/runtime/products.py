@@ -19,7 +19,7 @@ LEAST = 1 << 22
 _PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
 _EXACT = ("none", "ieee")
 """Values of PyTorch's setting ``fp32_precision`` with products in full float32; "none" means not set."""
-_setting = Lock()
+_precision_lock = Lock()
 """Lock for the setting ``fp32_precision``, which the whole process shares."""
 _library = torch.library.Library("marinenav", "FRAGMENT")
 _library.define(
@@ -56,7 +56,7 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
         Product [M, N] float32.
     """
     mkldnn: Any = torch.backends.mkldnn
-    with _setting:
+    with _precision_lock:
         before = mkldnn.matmul.fp32_precision
         try:
             if before in _EXACT:

@@ -22,7 +22,7 @@ VESSELS, WEATHER, LEVEL, START, BEHAVIOUR, FAULTS, DELAYS = range(2**16 + 8, 2**
 """Purposes of random numbers, which select their counters; the purposes of noise start at 0."""
 ATTEMPT = 2**12
 """Difference between the purposes of successive attempts at a scenario."""
-FEW, FURTHER = 64, 4
+FIRST_CANDIDATES, CANDIDATE_GROWTH = 64, 4
 """Number of candidates that are examined first, and the factor by which it grows from one try to the next."""
 
 ExamineCandidates = Callable[["Draws", Tensor | slice, int], tuple[tuple[Tensor, ...], Tensor]]
@@ -155,14 +155,14 @@ def examine_until_enough(draws: Draws, most: int, examine: ExamineCandidates) ->
     Returns:
         Results of ``examine``, each [P, ...].
     """
-    count = min(FEW, most) if draws.in_parts else most
+    count = min(FIRST_CANDIDATES, most) if draws.in_parts else most
     results, enough = examine(draws, slice(None), count)
     rows = torch.arange(len(enough), device=enough.device)
     while count < most:
         rows = rows[~enough]  # host: free wherever draws.in_parts is true
         if not len(rows):
             break
-        count = min(FURTHER * count, most)
+        count = min(CANDIDATE_GROWTH * count, most)
         further, enough = examine(draws.rows(rows), rows, count)
         for result, new in zip(results, further, strict=True):
             result.index_copy_(0, rows, new)

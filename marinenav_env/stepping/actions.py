@@ -43,7 +43,7 @@ def check_form(action: Any, robots: Sequence[int], continuous: bool) -> None:
         raise ConfigError(f"action.dtype={action.dtype}: must be {allowed}")
 
 
-def unusable(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
+def invalid_actions(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
     """Return which actions are invalid: continuous ones that are not finite, or indices out of range.
 
     Args:
@@ -96,7 +96,7 @@ class ActionChecks:
         check_form(action, acting.shape, self._pairs is None)
         self._stepped = self.flag is not None
         if self._reads:
-            refused = unusable(action, acting, self._pairs)
+            refused = invalid_actions(action, acting, self._pairs)
             if refused.any():  # host: free
                 env, robot = refused.nonzero()[0].tolist()  # host: free
                 value = action[env, robot].tolist()  # host: free
@@ -105,7 +105,7 @@ class ActionChecks:
     def within(self, action: Tensor, acting: Tensor) -> None:
         """Set the flag, if there is one, when an action of a step is invalid; this can be captured in a CUDA graph."""
         if self.flag is not None:
-            self.flag.logical_or_(unusable(action, acting, self._pairs).any())
+            self.flag.logical_or_(invalid_actions(action, acting, self._pairs).any())
 
     def read(self) -> None:
         """Read the flag on the host and clear it, if there were steps since it was last read.

@@ -24,7 +24,7 @@ from marinenav_env.physics.dynamics import (
 )
 from marinenav_env.physics.weather import delayed, weather_force
 from marinenav_env.rules.colregs import required_turn
-from marinenav_env.rules.duties import followed, no_duties
+from marinenav_env.rules.duties import no_duties, updated_duties
 from marinenav_env.rules.endings import endings
 from marinenav_env.rules.episode_statistics import statistic_names, updated_statistics
 from marinenav_env.rules.reward import (
@@ -303,7 +303,7 @@ class World:
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         distance = goal_distance(moved, scenario)
         if state.duties is not None:
-            moved.duties = followed(state.duties, moved, active, parameters, config.colregs)
+            moved.duties = updated_duties(state.duties, moved, active, parameters, config.colregs)
         collided = touching(moved, scenario, vessel) & controlled
         arrived = (distance <= vessel.goal_distance) & active & ~collided
         reward, terms = reward_and_terms(
@@ -471,7 +471,7 @@ class World:
         if parameters.extras is not None:
             state.actuator = steady_actuator(scenario.thrust, scenario, parameters.vessel, parameters.extras)
         if self.config.reward.broken_duty_penalty:
-            state.duties = followed(no_duties(scenario), state, state.active, parameters, self.config.colregs)
+            state.duties = updated_duties(no_duties(scenario), state, state.active, parameters, self.config.colregs)
         noise = self.draw_noise(source, scenario, scenario.goal.dtype)
         entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)

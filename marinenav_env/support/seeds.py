@@ -34,10 +34,10 @@ def as_seed(seed: Any, key: str = "seed") -> int:
 
 
 def joint_seed(seeds: Any, count: int) -> int:
-    """Return one seed: the given one (see ``as_seed``), or one derived from a list with one seed per world.
+    """Return a single seed: ``seeds`` itself if it is one (see ``as_seed``), or one derived from a list of seeds.
 
     Raises:
-        ConfigError: when it is not a seed, or the list does not have ``count`` seeds.
+        ConfigError: when ``seeds`` is neither a valid seed nor a list of ``count`` valid seeds, one per world.
     """
     if not isinstance(seeds, list | tuple | np.ndarray) or getattr(seeds, "ndim", 1) == 0:
         return as_seed(seeds)

@@ -116,7 +116,10 @@ class ACIQN(Agent[ACIQNConfig]):
         return torch.stack([self.networks[name](observation, action, taus) for name in self.critics])
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Sample fractions [2, N], one per stratum, and noise for the next [B, D] and the current [A, D] actions."""
+        """Sample quantile fractions [2, N], one in each of N equal intervals, and normal noise of actions.
+
+        The noise is that of the target actions [B, D], and that of the actor's [A, D], which learns from A transitions.
+        """
         rows = math.ceil(self.config.actor_share * batch_size)
         noise = torch.randn(batch_size + rows, self.spec.action_size, generator=generator, device=generator.device)
         return (draw_fractions(self.tau_midpoints, generator), *noise.split((batch_size, rows)))

@@ -160,13 +160,13 @@ def best_action(
     choices: Tensor,
     taus: Tensor,
 ) -> Tensor:
-    """Return, of K actions per observation, the one [B, D] that has the highest value by the lower critic.
+    """Return, of K candidate actions per observation, the one [B, D] with the highest value: the minimum over critics.
 
     Args:
-        critics: critics that rate the choices.
+        critics: critics that value the actions.
         observation: observations [B].
-        choices: actions [B, K, D].
-        taus: fractions [B, N] of the quantiles whose mean is the value.
+        choices: candidate actions [B, K, D].
+        taus: quantile fractions [B, N]; a critic's value is the mean of its quantiles at these.
     """
     values = [critic.mean(observation, choices, taus) for critic in critics]
     best = torch.stack(values).amin(0).argmax(-1)[..., None, None]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.physics.thrust import to_the_goal
-from train_RL_agents.baselines.base import Baseline, limited
+from train_RL_agents.baselines.base import Baseline, clip_speed
 from train_RL_agents.networks.observation import Observation
 
 SPEED = 2.0
@@ -35,7 +35,7 @@ class APF(Baseline):
     def desired_velocity(self, observation: Observation) -> Tensor:
         """Return the sum of the attraction and all repulsions, limited to SPEED."""
         repulsions = repulsion(observation, self.own_radius)
-        return limited(to_the_goal(observation["self_state"], SPEED) + repulsions.sum(-2), SPEED)
+        return clip_speed(to_the_goal(observation["self_state"], SPEED) + repulsions.sum(-2), SPEED)
 
 
 def repulsion(observation: Observation, own_radius: float) -> Tensor:

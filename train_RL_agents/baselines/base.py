@@ -53,7 +53,7 @@ class Baseline(TensorDictModuleBase, ABC):
         return tensordict.set((GROUP, "action"), torch.where(active[..., None], action, 0.0))
 
 
-def limited(velocity: Tensor, speed: float) -> Tensor:
+def clip_speed(velocity: Tensor, speed: float) -> Tensor:
     """Scale down velocities [E, R, 2] that are faster than a speed (m/s)."""
     norm = torch.linalg.vector_norm(velocity, dim=-1, keepdim=True)
     return velocity * (speed / norm.clamp_min(speed))

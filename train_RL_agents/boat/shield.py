@@ -209,11 +209,11 @@ class BoatShield:
     def of(
         cls, vessel: Mapping[str, Any], limits: tuple[float, float, float], seconds: float, rates: Any = None
     ) -> BoatShield:
-        """Return the shield of the vessel of a contract.
+        """Create the shield for the vessel that a policy's contract (the JSON file of its export) describes.
 
         Args:
-            vessel: settings below ``world.vessel``.
-            limits: lowest and highest thrust of a side before the factors LIMITS (N), and its largest rate (N/s).
+            vessel: settings of the contract below ``world.vessel``.
+            limits: lowest and highest thrust of a side (N), to which the factors LIMITS apply, and largest rate (N/s).
             seconds: length of a control step (s).
             rates: [A, 2] thrust rates that the policy chooses from (N/s); None: any rates.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from train_RL_agents.commands.choosing import refuse_beside
+from train_RL_agents.commands.choosing import reject_excluded
 from train_RL_agents.speed import MODES, PARTS
 
 TAKES_OVERRIDES = True
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     given = vars(arguments)
     check_outputs(*(given[name] for name in ("json", "plot") if name in given))
-    refuse_beside(arguments.parser, given, "schedule", tuple(_LEVEL))
+    reject_excluded(arguments.parser, given, "schedule", tuple(_LEVEL))
     overrides = [f"{key}={given[name]}" for name, key in _SETTINGS.items() if name in given]
     config = load_config(given.get("config"), [*overrides, *arguments.overrides])
     if "schedule" not in given:

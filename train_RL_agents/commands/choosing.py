@@ -52,7 +52,9 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     seeds.add_argument("--fresh", action="store_true", help="use new scenarios and noise")
 
 
-def refuse_beside(parser: argparse.ArgumentParser, used: Container[str], option: str, excluded: Sequence[str]) -> None:
+def reject_excluded(
+    parser: argparse.ArgumentParser, used: Container[str], option: str, excluded: Sequence[str]
+) -> None:
     """Reject options that have no effect together with another option.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from train_RL_agents.commands.choosing import refuse_beside
+from train_RL_agents.commands.choosing import reject_excluded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     """Compare an exported file with the examples of its contract, and return the exit status."""
-    refuse_beside(arguments.parser, vars(arguments), "check", ("which", "format", "dtype"))
+    reject_excluded(arguments.parser, vars(arguments), "check", ("which", "format", "dtype"))
     if arguments.checkpoint is not None or arguments.out is not None:
         arguments.parser.error("argument --check: takes neither POLICY nor --out")
     from train_RL_agents.exporting.checking import check_file

@@ -50,12 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav identify``, and return its exit status."""
     from marinenav_env.support.files import check_outputs
-    from train_RL_agents.commands.choosing import refuse_beside
+    from train_RL_agents.commands.choosing import reject_excluded
 
     given, error = vars(arguments), arguments.parser.error
     if ("plan" in given) == (arguments.log is not None):
         error("either a LOG or --plan is needed")
-    refuse_beside(arguments.parser, given, "plan", _FITTING)
+    reject_excluded(arguments.parser, given, "plan", _FITTING)
     if "plan" in given:
         check_outputs(*(given[name] for name in ("out",) if name in given))
         _plan(arguments.vessel, given.get("out"))

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_choice, html_path, refuse_beside
+from train_RL_agents.commands.choosing import add_choice, html_path, reject_excluded
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.recording import Recording
@@ -108,9 +108,9 @@ def _check(parser: argparse.ArgumentParser, options: dict[str, Any]) -> None:
             "either a POLICY is needed (a run folder, a policy file, a shipped policy's "
             "name or a baseline) or --recording"
         )
-    refuse_beside(parser, options if recordings else (), "recording", _CHOICES)
+    reject_excluded(parser, options if recordings else (), "recording", _CHOICES)
     for output, unused in _UNUSED.items():
-        refuse_beside(parser, options, output, unused)
+        reject_excluded(parser, options, output, unused)
     if not 0.1 <= options.get("speed", _SPEED) <= 100.0:
         parser.error(f"argument --speed: must be from 0.1 to 100, not {options['speed']}")
     source = "--recording" if recordings else "POLICY"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from train_RL_agents.commands.choosing import episode_count, refuse_beside
+from train_RL_agents.commands.choosing import episode_count, reject_excluded
 
 if TYPE_CHECKING:
     import torch
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     outputs = given.keys() & {"out", "certificate"}
     if ("table" in given) == (arguments.policy is not None):
         error("either a POLICY or --table DIR is needed")
-    refuse_beside(arguments.parser, given, "table", ("certificate", *_RUNNING))
+    reject_excluded(arguments.parser, given, "table", ("certificate", *_RUNNING))
     for name in _RUNNING:
         if name in given and str(arguments.policy).endswith(".json"):
             error(f"argument --{name}: not allowed with an entry, which is not run again")

@@ -50,7 +50,7 @@ class EvalLevel(Level):
             require(is_valid, f"level.{item.name}", value, f"{item.default} in an evaluation")
 
 
-LEVEL_KINDS: dict[str, type[Level]] = {"training_schedule": TrainingLevel, "eval_schedule": EvalLevel}
+LEVEL_TYPES: dict[str, type[Level]] = {"training_schedule": TrainingLevel, "eval_schedule": EvalLevel}
 """Class of the levels of each schedule, by section."""
 _SIZES = {name: name for name in SIZES}
 COLUMNS = {
@@ -81,7 +81,7 @@ def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale)
     Raises:
         ConfigError: when a column does not have one number for each level, or a stated level is not valid.
     """
-    kind, key = LEVEL_KINDS[section], f"{section}.levels"
+    kind, key = LEVEL_TYPES[section], f"{section}.levels"
     rows: list[Any] = [scaled_level(level, scale.length, scale.speed) for level in LEVELS]
     for layer in layers:
         if layer.get(key) is not None:

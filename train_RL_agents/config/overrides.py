@@ -21,7 +21,7 @@ _THOUSANDS = {"k": 1_000, "m": 1_000_000}
 """Factors of the suffixes that other programs accept after a number, such as 100k."""
 
 
-class Word(str):
+class CommandLineValue(str):
     """Text of a value from the command line; the type of its setting decides how it is parsed."""
 
     def value(self, annotation: Any) -> Any:
@@ -68,7 +68,7 @@ def as_settings(overrides: Overrides) -> dict[str, Any]:
         key, equals, value = argument.partition("=")
         if not equals or not key:
             raise ConfigError(f"{brief(argument)}: must be key=value, as in trainer.batch_size=512")
-        settings[key.strip()] = Word(value.strip())
+        settings[key.strip()] = CommandLineValue(value.strip())
     return settings
 
 

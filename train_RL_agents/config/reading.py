@@ -19,8 +19,8 @@ from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, field_types, members_of, require, strip_annotated
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.boat import KEY, UNSCALED, merged_with_boat
-from train_RL_agents.config.levels import COLUMNS, LEVEL_KINDS, level_dict, read_levels
-from train_RL_agents.config.overrides import Overrides, Word, as_settings, flatten, unknown
+from train_RL_agents.config.levels import COLUMNS, LEVEL_TYPES, level_dict, read_levels
+from train_RL_agents.config.overrides import CommandLineValue, Overrides, as_settings, flatten, unknown
 from train_RL_agents.config.schema import TRAINED, TrainConfig
 from train_RL_agents.utils.closest import did_you_mean, plain_name
 from train_RL_agents.utils.files import read_json
@@ -71,7 +71,7 @@ def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
 def known_settings(config: TrainConfig[Any]) -> dict[str, Setting]:
     """Return every setting that can be given, by key; includes the columns of levels and the name of a boat."""
     columns = (
-        Setting(f"{section}.{name}", tuple[float, ...], (), LEVEL_KINDS[section])
+        Setting(f"{section}.{name}", tuple[float, ...], (), LEVEL_TYPES[section])
         for section, names in COLUMNS.items()
         for name in names
     )
@@ -145,7 +145,7 @@ def saved_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
 def to_dict(config: Any) -> dict[str, Any]:
     """Return a configuration, or a section of one, as a nested JSON-serialisable dict; the inverse of from_dict."""
     content = asdict(config)
-    for section in LEVEL_KINDS.keys() & content.keys():
+    for section in LEVEL_TYPES.keys() & content.keys():
         content[section]["levels"] = [*map(level_dict, getattr(config, section).levels)]
     return dict(json.loads(json.dumps(content)))
 
@@ -173,7 +173,7 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), whole: bool = F
         replaced = {key for key in file if key.startswith("training_schedule.") and not key.endswith("strict")}
         file = {key: file[key] for key in file.keys() - replaced}
     read, scale = merged_with_boat(file, last, whole)
-    for section in LEVEL_KINDS:
+    for section in LEVEL_TYPES:
         # The levels of a schedule that a scenario file replaces keep their defaults.
         factors = UNSCALED if read.get(f"{section}.scenarios") else scale
         read[f"{section}.levels"] = read_levels(section, (file, last), factors)
@@ -189,7 +189,7 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), whole: bool = F
     except ConfigError as error:
         key = str(error).partition("=")[0]
         word = words.get(key)
-        hint = word.in_full(settings[key].annotation) if isinstance(word, Word) else ""
+        hint = word.in_full(settings[key].annotation) if isinstance(word, CommandLineValue) else ""
         raise ConfigError(f"{error}{hint}") from error
     if not config.env.built_in:
         ineffective = stated.keys() & {"draw_evaluations"}
@@ -208,7 +208,7 @@ def _typed(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[str, Any
     values = {}
     for key, value in layer.items():
         if key in settings:
-            values[key] = value.value(settings[key].annotation) if isinstance(value, Word) else value
+            values[key] = value.value(settings[key].annotation) if isinstance(value, CommandLineValue) else value
         elif value != {} or not any(name.startswith(f"{key}.") for name in settings):  # {}: a section without settings
             raise ConfigError(unknown(key, value, list(settings)))
     return values

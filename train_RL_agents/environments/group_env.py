@@ -17,7 +17,7 @@ from marinenav_env.sensing.entries import Entry
 from marinenav_env.specs import GROUP, STATISTICS, make_specs
 from marinenav_env.support.plugins import first_line
 from marinenav_env.support.validation import ConfigError, require
-from train_RL_agents.utils.device import kept_threads
+from train_RL_agents.utils.device import preserve_num_threads
 
 MOST_ACTIONS = 1024
 """Largest number of discrete actions, or of combinations of a multi-discrete action."""
@@ -415,7 +415,7 @@ class GroupEnv(EnvBase):
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the environments."""
         if not self.base.is_closed:
-            with kept_threads(), suppress(RuntimeError):  # raised for processes that had to be ended
+            with preserve_num_threads(), suppress(RuntimeError):  # raised for processes that had to be ended
                 self.base.close(raise_if_closed=False)
         super().close(raise_if_closed=raise_if_closed)
 

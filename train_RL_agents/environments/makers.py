@@ -23,7 +23,7 @@ from marinenav_env.support.extras import need
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.environment import SHORT_NAMES, EnvConfig
 from train_RL_agents.environments.group_env import SUCCESS, GroupEnv, reported
-from train_RL_agents.utils.device import kept_threads
+from train_RL_agents.utils.device import preserve_num_threads
 
 Make = Callable[..., EnvBase]
 _PETTINGZOO = ("pettingzoo", "mpe2")
@@ -99,11 +99,11 @@ class SeparateVmasEnv(VmasEnv):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        with self._own_numbers():
+        with self._own_random_state():
             super().__init__(*args, **kwargs)
 
     @contextmanager
-    def _own_numbers(self) -> Iterator[None]:
+    def _own_random_state(self) -> Iterator[None]:
         """Make VMAS use the random state of this environment in this context."""
         shared: list[Any] = need("vmas.simulator.environment", "vmas").Environment.vmas_random_state
         others = shared[:]
@@ -115,15 +115,15 @@ class SeparateVmasEnv(VmasEnv):
             shared[:] = others
 
     def _set_seed(self, seed: int | None) -> None:
-        with self._own_numbers():
+        with self._own_random_state():
             super()._set_seed(seed)
 
     def _reset(self, *args: Any, **kwargs: Any) -> Any:
-        with self._own_numbers():
+        with self._own_random_state():
             return super()._reset(*args, **kwargs)
 
     def _step(self, *args: Any, **kwargs: Any) -> Any:
-        with self._own_numbers():
+        with self._own_random_state():
             return super()._step(*args, **kwargs)
 
 
@@ -172,7 +172,7 @@ def read_options(config: EnvConfig, make: Make) -> dict[str, Any]:
     return options
 
 
-@kept_threads()
+@preserve_num_threads()
 def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) -> GroupEnv:
     """Return seeded external environments with the keys of MarineNavEnv and the batch size [E].
 

@@ -209,7 +209,7 @@ def make_share(
 
 
 def _check_levels(config: TrainConfig[Any]) -> None:
-    """Raise a ConfigError that names the schedule if scenarios of a level do not fit into memory."""
+    """Raise a ConfigError that names the schedule if robots, cores or obstacles of a level do not fit on the map."""
     training = config.training_schedule
     schedules: dict[str, TrainingSchedule | EvalSchedule] = {"eval_schedule": config.eval_schedule}
     if not (training.sampler or training.scenarios):

@@ -131,18 +131,18 @@ def unavoidable(
     return hopeless
 
 
-def first_sight(recording: Recording) -> Tensor:
+def first_detection_step(recording: Recording) -> Tensor:
     """Return the first step [E] in which the own vessel observes an object, 0 if there is none."""
     return recording.objects_mask[:, :, 0].any(-1).to(torch.int8).argmax(0)
 
 
-def visible_misbehaviour(recording: Recording) -> Tensor:
+def first_misbehaviour_step(recording: Recording) -> Tensor:
     """Return the first step [E] in which the own vessel could observe that the vessel it hits misbehaves.
 
     This is one step after the onset, but not before any vessel is in sight; it is the step of the first sight if the
     collision comes before the onset, or the behaviour begins with the episode.
     """
-    sight, episodes = first_sight(recording), torch.arange(len(recording.steps))
+    sight, episodes = first_detection_step(recording), torch.arange(len(recording.steps))
     if recording.behaviour is None or recording.onset is None:
         return sight
     position = recording.poses[recording.steps, episodes, :, :2]
@@ -171,7 +171,10 @@ def search(
         ``unavoidable_at_sight`` (no manoeuvre avoids it even from the first sight of an object on).
     """
     collision = recording.collided[:, :, 0].any(0)
-    begins = {"unavoidable": visible_misbehaviour(recording), "unavoidable_at_sight": first_sight(recording)}
+    begins = {
+        "unavoidable": first_misbehaviour_step(recording),
+        "unavoidable_at_sight": first_detection_step(recording),
+    }
     hopeless = {
         name: unavoidable_from(chosen, recording, collision, begin, world, acting, device)
         for name, begin in begins.items()

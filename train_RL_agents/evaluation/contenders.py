@@ -443,7 +443,7 @@ def _count_all(progress: ProgressCallback | None, before: int, total: int) -> Pr
 
 
 def _part_bytes(part: Part, name: str | None) -> int:
-    """Return the estimated memory (bytes) for running a part of a set, and for recording it if there is a name."""
+    """Return the estimated memory (bytes) for running a part of a set, and its recording unless ``name`` is None."""
     if isinstance(part.scenarios, Scenario):
         shapes = (part.scenarios.robot_mask.shape[-1], part.scenarios.obstacle_mask.shape[-1])
     else:

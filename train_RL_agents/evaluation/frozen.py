@@ -68,7 +68,7 @@ FROZEN: dict[str, Frozen] = {
 """Suites of the benchmark in the order of reports: first external situations and misbehaving vessels."""
 OPTIONAL: dict[str, Frozen] = {LONG: Frozen(66_000, "e5c61d5bae5ccf9a55d1f7d7010f95c8")}
 """Suites that an entry may have in addition to those of FROZEN."""
-_CHOSEN = {*COMMANDS, "max_objects", "table_row"}
+_NOT_HASHED = {*COMMANDS, "max_objects", "table_row"}
 """Names of parameters that are left out of hashes, because policies may choose them or they follow from others."""
 
 
@@ -106,7 +106,7 @@ def hash_of(scenario_set: ScenarioSet) -> str:
     digest = hashlib.sha256(repr(scenario_set.groups).encode())
     for part in scenario_set.parts:
         digest.update(repr((part.only_own, part.world.dt, part.world.substeps, part.world.max_steps)).encode())
-        digest.update((_whose(part.others) + ("" if part.seed is None else f" {part.seed}")).encode())
+        digest.update((_steering_contender(part.others) + ("" if part.seed is None else f" {part.seed}")).encode())
         for name, tensor in sorted(_tensors(part)):
             if tensor.any():
                 rounded = (tensor.double() * 1e6).round().to(torch.int64)
@@ -114,7 +114,7 @@ def hash_of(scenario_set: ScenarioSet) -> str:
     return digest.hexdigest()[:32]
 
 
-def _whose(others: str) -> str:
+def _steering_contender(others: str) -> str:
     """Return the name of the contender that steers other vessels, with the SHA-256 of its file if it has one."""
     trained = shipped_contender(others, torch.device("cpu")).trained if others else None
     return others if trained is None else f"{others} {sha256_of(trained.path)}"
@@ -134,7 +134,7 @@ def _tensors(part: Part) -> Iterator[tuple[str, Tensor]]:
     for container in containers:
         for name, tensor in container.items(include_nested=True, leaves_only=True):
             keys = name if isinstance(name, tuple) else (name,)
-            if keys[-1] not in _CHOSEN:
+            if keys[-1] not in _NOT_HASHED:
                 yield ".".join(keys), tensor
 
 

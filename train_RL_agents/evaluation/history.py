@@ -101,7 +101,7 @@ class History:
         episodes = self._evaluate(on_step=probe, progress=progress)
         self.episodes.append(episodes)
         began = time.perf_counter()
-        self._show(episodes, probe, env_steps)
+        self._log_plots(episodes, probe, env_steps)
         self._drawing += time.perf_counter() - began
 
     def _make_runner(self, agent: Agent[Any]) -> Callable[..., Episodes]:
@@ -147,7 +147,7 @@ class History:
         self._run.write_evaluations(self.rows, steps | stored_arrays(self.episodes))
         return overall, record_policy(self._run, agent, env_steps, overall, overall | levels, last)
 
-    def _show(self, episodes: Episodes, probe: Probe, env_steps: int) -> None:
+    def _log_plots(self, episodes: Episodes, probe: Probe, env_steps: int) -> None:
         """Log returns, return quantiles of the first actions, tracks, and success by level."""
         self._run.log_histogram("eval/returns", episodes.returns, env_steps)
         if probe.first_quantiles is not None:

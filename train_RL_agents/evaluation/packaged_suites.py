@@ -11,7 +11,7 @@ from marinenav_env.scenarios.dnv import KINDS
 from marinenav_env.scenarios.reading import packaged
 from marinenav_env.scenarios.situations import scaled_episode
 
-LARGER = ("2 others", "3 others")
+LARGER_GROUPS = ("2 others", "3 others")
 """Names of the groups of DNV's situations with more than one other ship."""
 
 
@@ -34,4 +34,4 @@ def packaged_suite(name: str, world: WorldConfig) -> tuple[tuple[str, ...], list
         kinds.index(situation.name) if len(situation.ships) == 2 else len(kinds) + len(situation.ships) - 3
         for situation in situations
     ]
-    return (*(kind.replace("-", " ") for kind in KINDS), *LARGER), levels, episodes
+    return (*(kind.replace("-", " ") for kind in KINDS), *LARGER_GROUPS), levels, episodes

@@ -112,7 +112,7 @@ class RepeatedEvaluation:
         return self._env.world.begin(self._start, self._rows), self._tally.blank(len(source))
 
     def _running(self) -> Tensor:
-        """Return the mask of the environments whose episode has not ended, [B] bool, or [N] if N is smaller."""
+        """Return the bool mask [min(B, N)] of environments whose episode goes on, of B environments and N scenarios."""
         now, count = self.loop.state[0].now, self._count
         return controlled(now)[:count].any(-1) & (now.state.steps[:count] < self._env.config.max_steps)
 

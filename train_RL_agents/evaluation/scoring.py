@@ -21,7 +21,7 @@ from train_RL_agents.evaluation.episodes import Episodes
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
 from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
-from train_RL_agents.evaluation.seamanship import broken_rates, compliance, sailed, summary
+from train_RL_agents.evaluation.seamanship import broken_rates, compliance, steps_and_paths, summary
 from train_RL_agents.evaluation.selection import choose_set, defaults
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, UNRULY, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
@@ -181,7 +181,7 @@ def run_encounters(
     for slot in range(1 if only_own else robots):
         _, alone = run_set(contender, _alone(chosen, slot), world, _with_new_count(acting), device, **named)
         assert alone is not None
-        steps, path, _ = sailed(alone)
+        steps, path, _ = steps_and_paths(alone)
         columns.append((steps.sum(-1), path.sum(-1)))
     undisturbed = tuple(_stack_padded(column, robots) for column in zip(*columns, strict=True))
     scored = recording.robot_mask.clone()

@@ -153,7 +153,7 @@ def safety(recording: Recording) -> Tensor:
     return torch.where(closest.isfinite(), share, 1.0).amin(-1)
 
 
-def sailed(recording: Recording) -> tuple[Tensor, Tensor, Tensor]:
+def steps_and_paths(recording: Recording) -> tuple[Tensor, Tensor, Tensor]:
     """Return the control steps of each vessel, its path (m), and its control steps astern; [E, R] each."""
     step = recording.poses[1:, ..., :2] - recording.poses[:-1, ..., :2]
     moving = present(recording)[1:]
@@ -192,7 +192,7 @@ def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tenso
     clear, crossing = did.keeps_clear, did.role == GIVE_WAY
     sided = crossing | (did.role == HEAD_ON)
     arrived = recording.arrived.any(0)
-    steps, path, astern = sailed(recording)
+    steps, path, astern = steps_and_paths(recording)
 
     def share(kept: Tensor, asked: Tensor) -> Tensor:
         """Return 1 where a vessel kept all its duties, else 0; nan where it has none."""
@@ -257,7 +257,7 @@ def broken_rates(recording: Recording, scored: Tensor, rows: Sequence[Tensor]) -
         each role, with the ends of their intervals; None where no vessel has the role.
     """
     kept, asked = count_duties(recording, scored)
-    steps, _, _ = sailed(recording)
+    steps, _, _ = steps_and_paths(recording)
     hours = (steps * scored).sum(-1) * recording.dt / 3600.0
     rates = []
     for mask in rows:

@@ -12,7 +12,7 @@ from torch import Tensor
 from marinenav_env import MarineNavEnv
 from marinenav_env.scenarios.reset import controlled
 from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
-from marinenav_env.stepping.actions import unusable
+from marinenav_env.stepping.actions import invalid_actions
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.results.rows import Episodes
 
@@ -128,7 +128,7 @@ class Tally:
         counting = sums["counting"]
         active = controlled(before) & counting[:, None]
         collided = outcome.collided.any(-1)
-        wrong = unusable(action, controlled(before), self._pairs)
+        wrong = invalid_actions(action, controlled(before), self._pairs)
         discount = (GAMMA ** before.state.steps.double())[:, None].to(outcome.reward)
         return {
             "counting": counting & ~collided & ~outcome.episode_done,

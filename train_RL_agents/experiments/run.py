@@ -20,7 +20,7 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tracing import Trace
 from train_RL_agents.sizing.plan import check, plan
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
-from train_RL_agents.utils.compiling import compile_problem, compiled_or_not, without_code
+from train_RL_agents.utils.compiling import compile_problem, compiled_or_not, not_compiled_message
 from train_RL_agents.utils.device import release_memory, resolve_device
 from train_RL_agents.utils.signals import first_signal
 from train_RL_agents.utils.toolchain import cache_problem, compiler_problem
@@ -94,7 +94,7 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
         problem = compiler_problem() or cache_problem() if execution.compile else ""
         able = not ranks.any(bool(problem))
         if not able:
-            line = without_code(problem or "another process has no compiler")
+            line = not_compiled_message(problem or "another process has no compiler")
             folder.heading.append(line)
             if ranks.is_main and not quiet:
                 print(line, flush=True)

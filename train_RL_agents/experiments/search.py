@@ -201,7 +201,7 @@ class Search:
             ConfigError: when too many trials in a row were refused, or nothing can be written.
         """
         ended, waits = threading.Event(), False
-        threading.Thread(target=self._give_signs, args=(ended,), daemon=True).start()
+        threading.Thread(target=self._record_heartbeats, args=(ended,), daemon=True).start()
         try:
             while self.done < self.trials:
                 with warnings.catch_warnings():
@@ -220,7 +220,7 @@ class Search:
         finally:
             ended.set()
 
-    def _give_signs(self, ended: threading.Event) -> None:
+    def _record_heartbeats(self, ended: threading.Event) -> None:
         """Record the heartbeat of the trials that run in this process; runs in a thread."""
         while not ended.wait(HEARTBEAT_INTERVAL):
             for key in [*self._alive.values()]:

@@ -36,7 +36,7 @@ from train_RL_agents.utils.files import inside, make_folder, read_json, sha256_o
 
 _KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 _COLUMNS = ("env_steps", "train_time", "wall_time")
-_FREE = [key for key in RESUMABLE if not key.startswith("trainer.")]
+_MAY_DIFFER = [key for key in RESUMABLE if not key.startswith("trainer.")]
 """Settings in which runs may differ from the study's file: those that may change on resuming, except learning rates."""
 EPISODES = "episodes"
 """Name of the seeded episodes that policies are evaluated on in external environments, which have no suites."""
@@ -188,7 +188,7 @@ def missing_runs(study: Study, out: Path, argv: Sequence[str], at_once: int = 1)
         if (name, seed) in lacking:
             RunFolder.create(config, seed, argv, path.parent)
         folder = RunFolder.open(path)
-        changed = changes(flatten(to_dict(folder.config)), flatten(to_dict(config)), _FREE)
+        changed = changes(flatten(to_dict(folder.config)), flatten(to_dict(config)), _MAY_DIFFER)
         if changed:
             raise ConfigError(
                 f"{path}: is a run with other settings than the study's: "

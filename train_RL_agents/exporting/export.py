@@ -25,7 +25,7 @@ from train_RL_agents import boat
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.exporting import torchscript
-from train_RL_agents.exporting.loading import load, quietly
+from train_RL_agents.exporting.loading import load, suppress_warnings
 from train_RL_agents.exporting.torchscript import Tensors, as_tuple
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
@@ -181,7 +181,7 @@ class _WithAction(nn.Module):
 
 
 def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
-    with quietly("torch.onnx"):
+    with suppress_warnings("torch.onnx"):
         program = torch.onnx.export(
             _WithAction(network),
             example,

@@ -55,7 +55,7 @@ def _without_pickle() -> Iterator[None]:
 
 
 @contextmanager
-def quietly(name: str) -> Iterator[None]:
+def suppress_warnings(name: str) -> Iterator[None]:
     """Suppress all warnings, and all messages of the named logger except errors, in this context."""
     log = logging.getLogger(name)
     level = log.level
@@ -70,7 +70,7 @@ def quietly(name: str) -> Iterator[None]:
 
 def _program(path: Path, entries: int) -> Call:
     content = allowlist.program(path)
-    with quietly("torch.export"):
+    with suppress_warnings("torch.export"):
         module = torch.export.load(content).module()
     return lambda *inputs: as_tuple(module(*inputs))
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from train_RL_agents.evaluation.avoidance import first_sight, unavoidable_from, visible_misbehaviour
+from train_RL_agents.evaluation.avoidance import first_detection_step, first_misbehaviour_step, unavoidable_from
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.recording import Recording, present
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
@@ -37,8 +37,10 @@ def run_encounters(
     assert recording is not None
     collision = recording.collided[:, :, 0].any(0)
     gap, hit = clearance(recording)
-    unavoidable = unavoidable_from(chosen, recording, collision, visible_misbehaviour(recording), world, acting, device)
-    at_sight = unavoidable_from(chosen, recording, unavoidable, first_sight(recording), world, acting, device)
+    unavoidable = unavoidable_from(
+        chosen, recording, collision, first_misbehaviour_step(recording), world, acting, device
+    )
+    at_sight = unavoidable_from(chosen, recording, unavoidable, first_detection_step(recording), world, acting, device)
     gap = torch.where(collision, gap.clamp_max(-TOUCH), gap)
     order = torch.cat([batch.rows for batch in placed]).argsort()
     return Trials(gap, collision, unavoidable, at_sight, hit).rows(order)

@@ -174,7 +174,7 @@ def _read_arrays(path: Path) -> Run:
     agent = settings.get("agent_type", folder.name)
     require(is_text(agent), f"{config}: agent_type", agent, "text")
     groups = _groups(settings, episodes["success"].shape[1]) if "success" in episodes else ()
-    return Run(agent, _made_in(folder), axes, episodes, groups, unread if objects else "")
+    return Run(agent, _run_folder_name(folder), axes, episodes, groups, unread if objects else "")
 
 
 def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
@@ -193,7 +193,7 @@ def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
         )
 
 
-def _made_in(folder: Path) -> str:
+def _run_folder_name(folder: Path) -> str:
     """Return the name of the folder above ``AGENT_TIME/seed_N`` if a run has such a path; else that of its folder."""
     full = folder.resolve()
     timed = re.match(r"training_|.+_\d{4}(-\d\d){5}", full.parent.name)
@@ -350,14 +350,16 @@ def counts_of(groups: Iterable[Sequence[Run]]) -> list[Counts]:
     ]
 
 
-def improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
-    """Estimate the probability that a run of the first group has more success on a level than a run of the second.
+def probability_of_improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
+    """Estimate the probability of improvement: that a run of the first group has a higher success rate on a level.
+
+    Ties with the run of the second group count half; the mean is over the levels that all runs have.
 
     Returns:
-        Probability and the ends of its 95% interval; None without common levels.
+        The probability with its 95% confidence interval; None without common levels.
     """
     counts = counts_of((ours, theirs))
-    return statistics.estimate(statistics.improvement, *counts) if counts[0].size else None
+    return statistics.estimate(statistics.probability_of_improvement, *counts) if counts[0].size else None
 
 
 def difference(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate:
@@ -402,7 +404,7 @@ def _pair_table(groups: Groups, key: str, statistic: Callable[..., Estimate | No
 
 def improvement_table(groups: Groups) -> Rows:
     """Return a row with the probability of improvement for every pair of groups."""
-    return _pair_table(groups, "probability", improvement)
+    return _pair_table(groups, "probability", probability_of_improvement)
 
 
 def difference_table(groups: Groups) -> Rows:

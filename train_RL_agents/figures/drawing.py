@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-HULL_EVERY, HULLS = 8, 10
+MIN_HULL_INTERVAL, MAX_HULLS = 8, 10
 """Smallest number of control steps between two hulls of an overview, and approximate largest number of hulls."""
 MOST_PANELS = 24
 """Largest number of episodes in an overview."""
@@ -325,7 +325,7 @@ def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:
     for vessel in range(view.vessels):
         last = min(int(view.active[:, vessel].sum()), view.frames - 1)
         draw_track(axes, view, vessel, last)
-        for frame in range(0, last, max(HULL_EVERY, view.frames // HULLS)):
+        for frame in range(0, last, max(MIN_HULL_INTERVAL, view.frames // MAX_HULLS)):
             draw_hull(axes, view, vessel, frame, 0.4)
         draw_hull(axes, view, vessel, last, 1.0)
         x, y = starts[vessel]

@@ -28,7 +28,7 @@ _LEAST_LAG = 1e-6
 
 
 def substeps_of(vessel: VesselConfig) -> int:
-    """Return the number of substeps in a step of the grid that makes them about as long as in the boat's own world."""
+    """Return the number of substeps per STEP that last about as long as in the world scaled to the vessel."""
     return max(1, round(STEP / float(scaled_settings(vessel)["dt"])))
 
 

@@ -13,7 +13,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from marinenav_env.stepping.actions import unusable
+from marinenav_env.stepping.actions import invalid_actions
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.agents.trainer_configs import TrainerConfig
@@ -62,7 +62,7 @@ class AlgorithmContext:
 
 
 @dataclass(frozen=True)
-class MemoryItem:
+class MemoryPlanEntry:
     """Entry of the memory plan: one use of host or device memory, with its size."""
 
     name: str
@@ -78,7 +78,7 @@ class MemoryItem:
 class MemoryEstimate(NamedTuple):
     """Estimate of the memory that an algorithm needs in addition to the networks."""
 
-    items: list[MemoryItem]
+    items: list[MemoryPlanEntry]
     """Memory taken throughout the run; ``on_host`` is true only for items on the host even in runs on a GPU."""
     loss: Callable[[int], None]
     """Function that computes the losses of a batch of blank samples, given their number."""
@@ -141,7 +141,7 @@ class Algorithm(ABC):
         if self._pairs is None:
             summed = torch.where(mask[..., None], action, 0.0)
         else:
-            summed = torch.where(unusable(action, mask, self._pairs), math.nan, 0.0)
+            summed = torch.where(invalid_actions(action, mask, self._pairs), math.nan, 0.0)
         self._action_sum.add_(summed.sum(1))
         for name in self._measured:
             entry = steps.get((GROUP, "observation", name)).flatten(mask.ndim).sum(-1)

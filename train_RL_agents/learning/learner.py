@@ -138,7 +138,7 @@ class Learner:
         self._ranks = ranks if ranks is not None and ranks.size > 1 else None
         if self._ranks:
             # Different hosts may draw values that differ in the last bits from the same seed.
-            self._ranks.copy_first([self._weights, self._target.weights, self._ema_weights])
+            self._ranks.broadcast_tensors([self._weights, self._target.weights, self._ema_weights])
         self._unit_factor = torch.ones((), device=device)
         self.updates = 0
         self.batch_size = self.micro_batch = settings.batch_size

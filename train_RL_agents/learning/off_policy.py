@@ -12,7 +12,7 @@ from marinenav_env import GROUP
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryItem
+from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.learner import Updated
 from train_RL_agents.memory.column_layout import Rows
@@ -66,11 +66,11 @@ class OffPolicy(Algorithm):
         robots = step.get((GROUP, "mask")).shape[-1]
         on_host = settings.replay_storage == "host"
         items = [
-            MemoryItem("replay", rows + priorities, on_host, True),
-            MemoryItem("open windows", 2 * closing * robots * tree_bytes(row), False, False),
+            MemoryPlanEntry("replay", rows + priorities, on_host, True),
+            MemoryPlanEntry("open windows", 2 * closing * robots * tree_bytes(row), False, False),
         ]
         if config.save_replay:
-            items.append(MemoryItem("copy of replay while saving", rows, True, True))
+            items.append(MemoryPlanEntry("copy of replay while saving", rows, True, True))
 
         def loss(count: int) -> None:
             batch = batch_of(row.expand(count).clone())

@@ -17,7 +17,7 @@ from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.rollout_batch import RolloutBatch, weighted_mean
 from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryItem
+from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.statistics import ReturnScale
 from train_RL_agents.memory.replay import tree_bytes
@@ -68,7 +68,7 @@ class OnPolicy(Algorithm):
             if config.imitation_learning:
                 losses["loss_imitation"] = batch.mean(imitation_errors(agent, observations, action))
 
-        return MemoryEstimate([MemoryItem("rollout", held, False, False)], loss, joint=active.shape[-1])
+        return MemoryEstimate([MemoryPlanEntry("rollout", held, False, False)], loss, joint=active.shape[-1])
 
     def observe(self, steps: TensorDictBase) -> None:
         """Store steps [E, T] as the rollout of the next update, with advantages."""
@@ -109,7 +109,7 @@ class OnPolicy(Algorithm):
         return value
 
     def update(self, env_steps: int) -> None:
-        """Make the updates of all epochs from the latest rollout; do nothing if they are made already."""
+        """Run all epochs of updates on the latest rollout; do nothing if it was used already."""
         rows, self._rows = self._rows, None
         if rows is None:
             return
@@ -160,7 +160,7 @@ class OnPolicy(Algorithm):
         if self._scale is None:
             return reward
         self._scale.update(reward, done, active)
-        self._ranks.copy_first(self._scale.moments)
+        self._ranks.broadcast_tensors(self._scale.moments)
         return self._scale.scaled(reward)
 
     def _update_statistics(self, rows: RolloutBatch) -> None:
@@ -169,7 +169,7 @@ class OnPolicy(Algorithm):
             network: Any = self.agent.networks["policy"]
             with torch.no_grad():
                 network.update_statistics(rows.observation, rows.weight > 0.0)
-            self._ranks.copy_first(network.buffers())
+            self._ranks.broadcast_tensors(network.buffers())
             self.learner.copy_buffers()
 
     def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:

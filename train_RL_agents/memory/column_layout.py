@@ -55,7 +55,7 @@ class ColumnLayout:
         """Number of columns by dtype."""
         self._columns: list[_Column] = []
         for key, leaf in _leaves(example):
-            kind, begin = kind_of(leaf), self.widths.get(kind_of(leaf), 0)
+            kind, begin = dtype_name(leaf), self.widths.get(dtype_name(leaf), 0)
             self.widths[kind] = begin + leaf.numel()
             self._columns.append(_Column(key, kind, begin, self.widths[kind], leaf.shape))
 
@@ -102,7 +102,7 @@ class ColumnLayout:
         return Rows(self.pack(batch[index]), None)
 
 
-def kind_of(leaf: Tensor) -> str:
+def dtype_name(leaf: Tensor) -> str:
     """Return the name of a tensor's dtype, such as ``float32``."""
     return str(leaf.dtype).removeprefix("torch.")
 

@@ -14,13 +14,13 @@ from marinenav_env import GROUP
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.stepping.reset_pool import restore
 from train_RL_agents.agents.base import Batch
-from train_RL_agents.memory.column_layout import STORED, ColumnLayout, Packed, Rows, kind_of
+from train_RL_agents.memory.column_layout import STORED, ColumnLayout, Packed, Rows, dtype_name
 from train_RL_agents.memory.replay import WEIGHTS
 from train_RL_agents.networks.observation import observation_of
 
 
 class Windows(NamedTuple):
-    """n-step windows [n, E, R], the youngest first."""
+    """Unfinished n-step transitions (windows) of every robot [n, E, R], the most recently begun first."""
 
     first: Packed
     """First observation and action of each window, packed [n, E, R, W]."""
@@ -116,7 +116,7 @@ class MultiStep:
         stored = closes if rows is None else None
         chosen = torch.arange(len(closes), device=closes.device) if rows is None else rows
         parts = {kind: [matrix.flatten(0, 2).index_select(0, chosen)] for kind, matrix in first.items()}
-        parts.setdefault(kind_of(numbers), []).append(numbers.flatten(0, 2).index_select(0, chosen))
+        parts.setdefault(dtype_name(numbers), []).append(numbers.flatten(0, 2).index_select(0, chosen))
         robot = chosen % ended.numel()
         for kind, matrix in last.items():
             parts.setdefault(kind, []).append(matrix.flatten(0, 1).index_select(0, robot))

@@ -212,7 +212,10 @@ class ObjectAttention(nn.Module):
         self.value = nn.Linear(width, heads * width)
 
     def forward(self, self_features: Tensor, objects: Tensor, mask: Tensor) -> Tensor:
-        """Return the features [B, F] of own states [B, Q] and objects [B, K, W] with mask [B, K]."""
+        """Return the pooled features [B, F] of encoded objects [B, K, W], with encoded own states [B, Q] as queries.
+
+        ``mask`` [B, K] marks the slots with an object.
+        """
         present = mask.to(objects.dtype)[..., None]
         query = self.query(self_features).unflatten(-1, (self.heads, -1))
         key = self.key(objects).unflatten(-1, (self.heads, -1))
@@ -242,7 +245,7 @@ class ObjectMaximum(nn.Module):
         return rectified_maximum(self.layer(objects), mask)
 
 
-JOINS: dict[str, type[ObjectAttention | ObjectMaximum]] = {"max": ObjectMaximum, "attention": ObjectAttention}
+POOLINGS: dict[str, type[ObjectAttention | ObjectMaximum]] = {"max": ObjectMaximum, "attention": ObjectAttention}
 """Class of the module that pools encoded objects, by value of ``agent.encoder``; concatenation needs none."""
 
 
@@ -286,7 +289,7 @@ class ObservationNetwork(nn.Module):
         self._register_scales(config, spec)
         self.object_join: ObjectAttention | ObjectMaximum | None = None
         if self._objects and config.encoder != "concat":
-            join = JOINS[config.encoder]
+            join = POOLINGS[config.encoder]
             self.object_join = join(config.self_width, config.object_width)
             self.encoded += self.object_join.width
         elif self._objects:

@@ -1,4 +1,4 @@
-"""Rows of results: one row is one episode of one policy in one suite; figures are computed from rows alone."""
+"""Rows of results, one per episode of a policy in a suite, from which alone all reported statistics are computed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from torch import Tensor
 from train_RL_agents.results.statistics import (
     Estimate,
     hours_per,
+    paired_success_difference,
     ratio_estimate,
     wilson_interval,
-    won_and_lost,
 )
 
 OVERALL = "overall"
@@ -219,7 +219,7 @@ def paired_difference(first: Episodes, other: Episodes, level: int | None = None
     rows = first._rows(level)
     ours, theirs = other.success[rows], first.success[rows]
     won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
-    value, low, high = won_and_lost(won, lost, len(ours), seed)
+    value, low, high = paired_success_difference(won, lost, len(ours), seed)
     return {
         "difference": value,
         "difference_low": float(low),

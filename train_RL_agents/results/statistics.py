@@ -157,7 +157,7 @@ def interquartile_mean(scores: Array) -> Any:
     return ordered[..., number // 4 : number - number // 4].mean(-1)
 
 
-def improvement(ours: Array, theirs: Array) -> Any:
+def probability_of_improvement(ours: Array, theirs: Array) -> Any:
     """Return the probability that a run of ``ours`` has a higher score on a task than a run of ``theirs``.
 
     It is the mean over tasks of the share of pairs of runs in which the first is better, with ties counting half.
@@ -263,7 +263,7 @@ def paired_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Estimat
     return bootstrap(float(sides[0].mean() - sides[1].mean()), sample)
 
 
-def won_and_lost(won: int, lost: int, total: int, seed: int = 0) -> Estimate:
+def paired_success_difference(won: int, lost: int, total: int, seed: int = 0) -> Estimate:
     """Estimate the difference of success rates of two policies on the same episodes.
 
     An episode's difference is -1, 0 or 1, so that drawing N episodes with replacement is one

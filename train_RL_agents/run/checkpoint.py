@@ -31,7 +31,7 @@ from train_RL_agents.networks.encoders import is_scale
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.finding import POLICIES, resolve_path, single_run
-from train_RL_agents.run.published import import_policy, is_program
+from train_RL_agents.run.published import import_policy, is_torchscript
 from train_RL_agents.utils.arrays import LARGEST, calls_builtins, is_whole
 from train_RL_agents.utils.files import inside, parse_json, read_json, write_atomically
 from train_RL_agents.utils.shipped import shipped
@@ -272,7 +272,7 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
     """
     device = device or torch.device("cpu")
     file = find_policy(Path(path), which)
-    if is_program(file):
+    if is_torchscript(file):
         imported, config, note = import_policy(file)
         return LoadedPolicy(imported.to(device), config, file, 0, {"note": note})
     content = read_checked(file, POLICY, device)

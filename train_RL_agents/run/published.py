@@ -115,7 +115,7 @@ def _read_torch(path: Path) -> dict[str, Any]:
     try:
         if zipfile.is_zipfile(path):
             require_archive(path, _WHAT, LARGEST)
-        program = is_program(path)
+        program = is_torchscript(path)
         content = _strip_code(path) if program else content
         if calls_builtins(content):
             raise ValueError
@@ -134,7 +134,7 @@ class _Module:
     """Module of a TorchScript file, with its weights and submodules as attributes."""
 
 
-def is_program(path: Path) -> bool:
+def is_torchscript(path: Path) -> bool:
     """Return whether a file is a TorchScript program; false for a damaged file."""
     try:
         with open_regular(path, _WHAT, LARGEST) as file, zipfile.ZipFile(file) as archive:

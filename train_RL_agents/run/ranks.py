@@ -158,7 +158,7 @@ class Ranks:
         dist.all_reduce(total)
         return dict(zip(values, (total / self.size).tolist(), strict=True))
 
-    def copy_first(self, tensors: Iterable[Tensor]) -> None:
+    def broadcast_tensors(self, tensors: Iterable[Tensor]) -> None:
         """Overwrite tensors on the other ranks with the corresponding tensors of the first rank."""
         if self.size > 1:
             for tensor in tensors:

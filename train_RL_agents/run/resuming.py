@@ -43,11 +43,11 @@ def changes(before: dict[str, Any], now: dict[str, Any], free: Sequence[str] = R
         line
         for key in sorted((before.keys() | now.keys()) - {*free, *_WITHOUT_EFFECT})
         if now.get(key) != before.get(key)
-        for line in _told(key, before.get(key), now.get(key))
+        for line in _change_lines(key, before.get(key), now.get(key))
     ]
 
 
-def _told(key: str, before: Any, now: Any) -> list[str]:
+def _change_lines(key: str, before: Any, now: Any) -> list[str]:
     """Return the lines that describe the change of a setting; for levels, one for each changed field."""
     if not (key.endswith(".levels") and isinstance(before, list) and isinstance(now, list)):
         return [f"{key}={now!r} (was {before!r})"]

@@ -22,7 +22,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments import Environment, environment_of
 from train_RL_agents.learning import ALGORITHMS
-from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryItem
+from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
 from train_RL_agents.memory.prioritized import SPARE
@@ -41,7 +41,7 @@ class Plan:
 
     device: torch.device
     """Device of the run."""
-    items: tuple[MemoryItem, ...]
+    items: tuple[MemoryPlanEntry, ...]
     """Items that take memory, in the order of the table."""
     free: dict[bool, int]
     """Free memory (bytes): of the host under the key True and, if it differs, of the device under False."""
@@ -74,11 +74,11 @@ def plan(config: TrainConfig[Any], device: torch.device) -> Plan:
     weights = 2 * trained + targets + 2 * sum(tensor.nbytes for tensor in agent.buffers())
     items = [
         *(replace(item, on_host=host or item.on_host) for item in memory_estimate.items),
-        MemoryItem("networks, targets, EMA copy", weights, host, True),
-        MemoryItem("optimiser", MOMENTS[settings.optimizer] * trained, host, True),
+        MemoryPlanEntry("networks, targets, EMA copy", weights, host, True),
+        MemoryPlanEntry("optimiser", MOMENTS[settings.optimizer] * trained, host, True),
         # Gradients exist twice: per parameter, and gathered in one tensor.
-        MemoryItem("gradients and one update", 2 * trained + update, host, False),
-        *(MemoryItem(name, size, host, False) for name, size in sizes.items()),
+        MemoryPlanEntry("gradients and one update", 2 * trained + update, host, False),
+        *(MemoryPlanEntry(name, size, host, False) for name, size in sizes.items()),
     ]
     return Plan(device, tuple(items), _free_bytes(device))
 

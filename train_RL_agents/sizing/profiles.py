@@ -59,9 +59,9 @@ def apply_profile(
 
     Args:
         config: configuration without the profile.
-        profile: one of CHOICES. ``auto`` changes nothing on the CPU; on a GPU it takes the largest
-            profile for its memory, reduced until the run has enough updates, and does not change the
-            recipe if any part of it was stated.
+        profile: one of CHOICES. ``auto`` changes nothing on the CPU. On a GPU it takes the largest profile that the
+            memory allows, halved until the run makes at least ``least_updates`` updates; it leaves sizes that affect
+            learning (``num_envs``, ``batch_size``, ``train_freq``) unchanged if any of them is stated.
         stated: dotted keys of the stated settings, which take precedence.
         device: device of the run.
 

@@ -149,7 +149,7 @@ def _from_compiler(error: BaseException) -> bool:
     return bool(frames) and "triton" in frames[-1].parts and frames[-1].stem in _TRITON
 
 
-def without_code(problem: str) -> str:
+def not_compiled_message(problem: str) -> str:
     """Return a message that code is not compiled, and why."""
     return f"without generated code, which is slower: {problem}"
 
@@ -170,5 +170,5 @@ def compiled_or_not(attempt: Callable[[bool], Made], log: Callable[[str], None])
     # Outside the handler, because the exception keeps the objects of the failed attempt alive.
     torch.compiler.reset()
     release_memory()
-    log(without_code(problem))
+    log(not_compiled_message(problem))
     return attempt(False)

@@ -65,7 +65,7 @@ def cpu_threads(wanted: int = 0) -> int:
 
 
 @contextlib.contextmanager
-def kept_threads() -> Iterator[None]:
+def preserve_num_threads() -> Iterator[None]:
     """Restore the number of CPU threads of this process at the end of the context.
 
     TorchRL lowers the number when it starts processes, and raises it when it closes environments, even in this process.

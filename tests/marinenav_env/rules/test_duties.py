@@ -9,7 +9,7 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig, RewardConfig, SensorConfig
-from marinenav_env.rules.duties import DutyState, followed, newly_broken, no_duties
+from marinenav_env.rules.duties import DutyState, newly_broken, no_duties, updated_duties
 from marinenav_env.rules.roles import OVERTAKING
 from marinenav_env.runtime.layout import env_last
 from tests.oracle.duties import Encounter
@@ -59,7 +59,7 @@ def test_duties_equal_the_oracle(until: float) -> None:
     for t in range(STEPS):
         state.pose, state.velocity_ground = poses[t], velocities[t]
         active = t < leaves
-        known = followed(known, state, active, env.constants, rules)
+        known = updated_duties(known, state, active, env.constants, rules)
         frames = torch.cat((poses[t], velocities[t, ..., :2]), -1).tolist()
         there = [key for key in theirs if active[key[0], key[1]] and active[key[0], key[2]]]
         for e, one, two in there:
@@ -95,7 +95,7 @@ def test_who_comes_up_with_a_vessel_has_to_manoeuvre_although_it_gets_away(turns
             pose=torch.tensor([[[own, 0.0, heading], [other, 0.0, 0.0]]]),
             velocity_ground=torch.tensor([[[2.0, 0.0, 0.0], [speed, 0.0, 0.0]]]),
         )
-        known = followed(known, state, torch.ones(1, 2, dtype=torch.bool), parameters, rules)
+        known = updated_duties(known, state, torch.ones(1, 2, dtype=torch.bool), parameters, rules)
         own, other = own + 1.0, other + 0.5 * speed
     found = DutyState(*env_last(known))
     assert found.role[0, 1, 0] == OVERTAKING and bool(found.broken[0, 1, 0]) is broken
@@ -148,7 +148,7 @@ def test_new_episodes_begin_with_the_duties_of_their_first_frame() -> None:
         assert duties is not None
         world = env.world_state.now
         none = no_duties(world.scenario)
-        first = followed(none, world.state, world.scenario.robot_mask, env.constants, config.colregs)
+        first = updated_duties(none, world.state, world.scenario.robot_mask, env.constants, config.colregs)
         torch.testing.assert_close(duties[done], first[done])
         at_once += int((duties[done][..., 0] > 0.0).sum())
         had, began = had + int((duties[..., 0] > 0.0).sum()), began + int(done.sum())

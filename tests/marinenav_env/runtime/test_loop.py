@@ -28,7 +28,7 @@ class Tape:
     def __init__(self, error=None):
         self.error, self.recorded, self.beside_calls, self.replays = error, 0, 0, 0
 
-    def beside(self):
+    def on_side_stream(self):
         self.beside_calls += 1
         return nullcontext()
 

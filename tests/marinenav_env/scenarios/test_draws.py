@@ -43,7 +43,7 @@ def test_scenarios_do_not_depend_on_how_many_candidates_are_examined_at_first(
     if way == "gpu":
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
     else:
-        monkeypatch.setattr(draws, "FEW", 1 if way == "one" else 500)
+        monkeypatch.setattr(draws, "FIRST_CANDIDATES", 1 if way == "one" else 500)
     assert same(drawn(levels), expected)
 
 
@@ -58,7 +58,7 @@ def test_more_candidates_are_examined_for_few_scenarios_only(
         return candidates(self, purpose, count, *given)
 
     monkeypatch.setattr(draws.CounterDraws, "candidates", counted)
-    monkeypatch.setattr(draws, "FEW", 16)
+    monkeypatch.setattr(draws, "FIRST_CANDIDATES", 16)
     drawn(LEVELS)
     counts, rows = zip(*asked, strict=True)
     assert counts == (16, 64, 256) and rows[0] == COUNT > rows[1] > 2 * rows[2] > 0

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv
 from marinenav_env.scenarios.reset import controlled
-from marinenav_env.stepping.actions import unusable
+from marinenav_env.stepping.actions import invalid_actions
 from tests.marinenav_env.env_helpers import ACTION, equal, make
 
 STEPS: dict[str, Callable[[MarineNavEnv, Any], Any]] = {
@@ -192,6 +192,6 @@ def test_checks_of_values_can_be_left_out() -> None:
 
 def test_only_acting_robots_count() -> None:
     acting = torch.tensor([[True, False]])
-    assert unusable(torch.full((1, 2, 2), math.nan), acting, None).tolist() == [[True, False]]
-    assert unusable(torch.tensor([[24, 25]]), acting, 25).tolist() == [[False, False]]
-    assert unusable(torch.tensor([[25, 0]]), acting, 25).tolist() == [[True, False]]
+    assert invalid_actions(torch.full((1, 2, 2), math.nan), acting, None).tolist() == [[True, False]]
+    assert invalid_actions(torch.tensor([[24, 25]]), acting, 25).tolist() == [[False, False]]
+    assert invalid_actions(torch.tensor([[25, 0]]), acting, 25).tolist() == [[True, False]]

@@ -10,7 +10,7 @@ from marinenav_env import GROUP, LEVELS, ConfigError, Level, WorldConfig
 from marinenav_env.config import VesselConfig
 from tests.train_RL_agents.observed import observations
 from train_RL_agents.baselines import BASELINES
-from train_RL_agents.baselines.base import limited
+from train_RL_agents.baselines.base import clip_speed
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 
 WORLD = WorldConfig()
@@ -33,7 +33,7 @@ def test_baselines_need_one_vessel_for_all():
 def test_velocities_are_cut_to_a_speed():
     given = torch.tensor([[[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]])
     expected = torch.tensor([[[1.2, 1.6], [0.3, 0.4], [0.0, 0.0]]])
-    torch.testing.assert_close(limited(given, 2.0), expected)
+    torch.testing.assert_close(clip_speed(given, 2.0), expected)
 
 
 # Wanted velocities -------------------------------------------------------------------------------

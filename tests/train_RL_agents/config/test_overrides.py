@@ -3,7 +3,7 @@
 import pytest
 
 from marinenav_env import ConfigError
-from train_RL_agents.config.overrides import Word, as_settings
+from train_RL_agents.config.overrides import CommandLineValue, as_settings
 
 
 def test_a_word_has_a_key_and_a_value():
@@ -27,9 +27,9 @@ def test_a_word_has_a_key_and_a_value():
     ],
 )
 def test_a_value_is_json_or_nearly_so(text, kind, value):
-    assert Word(text).value(kind) == value
+    assert CommandLineValue(text).value(kind) == value
 
 
 def test_numbers_with_a_letter_are_written_in_full():
-    assert Word("2k").in_full(int) == "; did you mean 2000?"
-    assert Word("2k").in_full(bool) == Word("k").in_full(int) == ""
+    assert CommandLineValue("2k").in_full(int) == "; did you mean 2000?"
+    assert CommandLineValue("2k").in_full(bool) == CommandLineValue("k").in_full(int) == ""

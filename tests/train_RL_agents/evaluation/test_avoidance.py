@@ -15,10 +15,10 @@ from train_RL_agents.evaluation.avoidance import (
     Manoeuvres,
     OpenLoop,
     all_manoeuvres,
-    first_sight,
+    first_detection_step,
+    first_misbehaviour_step,
     search,
     summary,
-    visible_misbehaviour,
 )
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.rules_suite import in_motion
@@ -94,7 +94,7 @@ def test_misbehaviour_may_come_too_late_to_be_avoided():
     """A vessel that overtakes at 8 m on the starboard side, and turns to port; it is in sight from the start."""
     chosen = encounters((2.0, 8.0, 0.0, 2.6, "turn_wrong", 1.0))
     _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
-    assert first_sight(recording).tolist() == [0] and visible_misbehaviour(recording).tolist() == [3]
+    assert first_detection_step(recording).tolist() == [0] and first_misbehaviour_step(recording).tolist() == [3]
     found = search(chosen, recording, WORLD, ACTING, CPU)
     assert found["unavoidable_at_sight"] <= found["unavoidable"] <= found["collision"]
 
@@ -102,13 +102,13 @@ def test_misbehaviour_may_come_too_late_to_be_avoided():
 def test_behaviours_are_visible_after_their_onset():
     chosen = encounters(NEAR, FAR, (*FAR[:4], "stop", 7.0))
     _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
-    sight = first_sight(recording).tolist()
+    sight = first_detection_step(recording).tolist()
     assert sight[0] == 0 and sight[1] > 4
-    assert visible_misbehaviour(recording).tolist() == [*sight[:2], max(sight[2], 15)]
+    assert first_misbehaviour_step(recording).tolist() == [*sight[:2], max(sight[2], 15)]
     # The onset comes after the collision.
     hit = replace(recording, onset=recording.onset + 100.0)
-    assert visible_misbehaviour(hit).tolist() == sight
-    assert visible_misbehaviour(replace(recording, behaviour=None, onset=None)).tolist() == sight
+    assert first_misbehaviour_step(hit).tolist() == sight
+    assert first_misbehaviour_step(replace(recording, behaviour=None, onset=None)).tolist() == sight
 
 
 @pytest.mark.heavy

@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import ColregsConfig
-from marinenav_env.rules.duties import DutyState, followed
+from marinenav_env.rules.duties import DutyState, updated_duties
 from marinenav_env.rules.roles import ROLES
 from tests.oracle import seamanship as oracle
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find, run_set
@@ -23,7 +23,7 @@ from train_RL_agents.evaluation.seamanship import (
     duties,
     kept_by_role,
     safety,
-    sailed,
+    steps_and_paths,
     summary,
 )
 from train_RL_agents.evaluation.suites import make_set
@@ -254,7 +254,7 @@ def test_a_vessel_alone_is_safe():
 def test_sailed():
     seen = tracks(track(*NORTH), track((9.0, 9.0), 90.0, -1.0))
     seen.active[10:, 0, 0] = False
-    steps, path, astern = sailed(seen)
+    steps, path, astern = steps_and_paths(seen)
     assert steps.tolist() == [[10, 40]] and astern.tolist() == [[0, 40]]
     assert path[0].tolist() == pytest.approx([10.0, 20.0])
 
@@ -262,7 +262,7 @@ def test_sailed():
 @pytest.mark.parametrize("course", [0.0, 90.0, 30.0, -120.0])
 def test_a_vessel_goes_astern_from_a_twentieth_of_a_metre_a_second_on(course):
     seen = tracks(*(track((0.0, 0.0), course, speed) for speed in (-0.06, -0.04, 3.0)))
-    assert sailed(seen)[2].tolist() == [[STEPS, 0, 0]]
+    assert steps_and_paths(seen)[2].tolist() == [[STEPS, 0, 0]]
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -285,7 +285,7 @@ def test_marks_by_hand(keeps):
     counts = kept_by_role(recording, 2)
     assert counts["give-way"] == (int(keeps), 1) and counts["stand-on"] == (1, 1)
     # Hours of both vessels, of the one that is scored, and of no encounter.
-    hours = float(sailed(recording)[0].sum()) * 0.5 / 3600.0
+    hours = float(steps_and_paths(recording)[0].sum()) * 0.5 / 3600.0
     whole, none = broken_rates(recording, both, [torch.tensor([True]), torch.tensor([False])])
     assert whole["broken_rules"] == 1 - int(keeps) and whole["hours_per_broken_head_on_low"] is None
     low, high = poisson_interval(1 - int(keeps))
@@ -334,7 +334,7 @@ def test_share_of_steps_astern_is_that_of_the_recording():
         device=torch.device("cpu"),
         on_step=counter,
     )
-    steps, _, astern = sailed(recording)
+    steps, _, astern = steps_and_paths(recording)
     assert not recording.collided.any()
     assert AsternShare().value == 0.0  # of no steps
     assert 0.5 < counter.value == int(astern.sum()) / int(steps.sum())
@@ -386,7 +386,7 @@ def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite):
         before = torch.cat((mask[None], recording.active[:-1]))
         for pose, velocity, active in zip(recording.poses, recording.velocities, before, strict=True):
             state = SimpleNamespace(pose=pose, velocity_ground=velocity)
-            known = followed(known, state, active, parameters, recording.rules)
+            known = updated_duties(known, state, active, parameters, recording.rules)
         found = DutyState(*known.transpose(1, 2).unbind(-1))
         has = (judged.keeps_clear | judged.stands_on) & (mask & recording.active[0])[..., None]
         has[:, 1:] &= not suite.endswith("_own")  # the others keep course and speed, and break what they have to do

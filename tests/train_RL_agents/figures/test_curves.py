@@ -13,11 +13,11 @@ from train_RL_agents.figures.curves import (
     curve_table,
     difference_table,
     grouped,
-    improvement,
     improvement_table,
     iqm_table,
     level_table,
     overlapping,
+    probability_of_improvement,
     profile_table,
     read_runs,
 )
@@ -294,10 +294,10 @@ def test_improvement_is_the_share_of_pairs_that_do_better():
     def runs(*counts):
         return [scored(a=(count, 100)) for count in counts]
 
-    assert improvement(runs(90, 80), runs(85, 10))[0] == 0.75
-    assert improvement(runs(50), runs(50))[0] == 0.5
-    assert improvement(runs(99, 98, 99), runs(5, 6, 7)) == (1.0, 1.0, 1.0)
-    assert improvement(runs(50), [UNSCORED]) is None
+    assert probability_of_improvement(runs(90, 80), runs(85, 10))[0] == 0.75
+    assert probability_of_improvement(runs(50), runs(50))[0] == 0.5
+    assert probability_of_improvement(runs(99, 98, 99), runs(5, 6, 7)) == (1.0, 1.0, 1.0)
+    assert probability_of_improvement(runs(50), [UNSCORED]) is None
     rows = improvement_table({"A": runs(90), "B": runs(10), "C": runs(50)})
     assert [(row["group"], row["over"]) for row in rows] == [("A", "B"), ("A", "C"), ("B", "C")]
 

@@ -129,7 +129,7 @@ def test_without_room_for_one_transition_there_is_one_clear_error():
 @pytest.mark.parametrize(("count", "text"), [(2, "out of memory"), (1, "shapes do not fit")])
 def test_other_errors_and_those_of_one_process_among_several_come_up(count, text):
     """Processes that take other parts would wait for each other."""
-    ranks = SimpleNamespace(size=count, copy_first=lambda tensors: None)
+    ranks = SimpleNamespace(size=count, broadcast_tensors=lambda tensors: None)
     learner = learner_of(batch_size=10, acting={"ranks": ranks})
     tried = short_of_memory(learner, 5, RuntimeError(text))
     with pytest.raises(RuntimeError, match=text):

@@ -10,10 +10,11 @@ from train_RL_agents.results.statistics import (
     bootstrap,
     curve_estimate,
     estimate,
-    improvement,
+    probability_of_improvement,
     interquartile_mean,
     normal_estimate,
     paired_difference,
+    paired_success_difference,
     poisson_interval,
     profile,
     rates,
@@ -21,7 +22,6 @@ from train_RL_agents.results.statistics import (
     sign_test,
     smallest_difference,
     wilson_interval,
-    won_and_lost,
 )
 
 OURS = np.array([[9, 4], [7, 6], [10, 3], [8, 8], [6, 2]])
@@ -191,7 +191,7 @@ def test_the_interquartile_mean_is_that_of_the_middle_half():
 
 
 def test_ties_count_half():
-    assert improvement(np.array([[0.5], [1.0]]), np.array([[0.5], [0.0]])) == 7 / 8
+    assert probability_of_improvement(np.array([[0.5], [1.0]]), np.array([[0.5], [0.0]])) == 7 / 8
 
 
 def test_a_profile_is_the_share_above_each_threshold():
@@ -213,7 +213,7 @@ def test_numbers_of_rliable_are_met():
         value, low, high = estimate(interquartile_mean, counts(given), episodes=False)
         assert value == pytest.approx(point)
         assert (low, high) == pytest.approx(ends, abs=0.03)
-    value, low, high = estimate(improvement, counts(OURS), counts(THEIRS), episodes=False)
+    value, low, high = estimate(probability_of_improvement, counts(OURS), counts(THEIRS), episodes=False)
     assert value == pytest.approx(0.7)
     assert (low, high) == pytest.approx((0.4375, 0.925), abs=0.03)
 
@@ -232,7 +232,7 @@ def test_rliable_computes_the_same():
         assert (low, high) == pytest.approx(ends[name][:, 0], abs=0.03)
     pairs = {"pair": (scores["ours"], scores["theirs"])}
     points, ends = library.get_interval_estimates(pairs, metrics.probability_of_improvement, reps=5000)
-    value, low, high = estimate(improvement, counts(OURS), counts(THEIRS), episodes=False)
+    value, low, high = estimate(probability_of_improvement, counts(OURS), counts(THEIRS), episodes=False)
     assert value == pytest.approx(points["pair"])
     assert (low, high) == pytest.approx(ends["pair"][:, 0], abs=0.05)
     thresholds = np.linspace(0.0, 1.0, 11)
@@ -285,7 +285,7 @@ def test_the_interquartile_mean_and_improvement_are_scipys(stats):
     assert interquartile_mean(scores) == pytest.approx([stats.trim_mean(each, 0.25, axis=None) for each in scores])
     ours, theirs = rates(counts(OURS)), rates(counts(THEIRS))
     shares = stats.mannwhitneyu(ours, theirs).statistic / (len(ours) * len(theirs))
-    assert improvement(ours, theirs) == pytest.approx(shares.mean())
+    assert probability_of_improvement(ours, theirs) == pytest.approx(shares.mean())
 
 
 # Curves ------------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ def test_differences_of_groups_equal_scalar_code():
 def test_the_difference_of_two_runs_is_that_of_episodes_won_and_lost():
     ours = np.array([1.0] * 120 + [0.0] * 80 + [1.0] * 300)
     theirs = np.array([0.0] * 120 + [1.0] * 380)
-    groups, pairs = paired_difference([ours], [theirs]), won_and_lost(120, 80, 500)
+    groups, pairs = paired_difference([ours], [theirs]), paired_success_difference(120, 80, 500)
     assert groups == pytest.approx(pairs, abs=0.01)
 
 

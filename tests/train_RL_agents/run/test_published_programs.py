@@ -18,7 +18,7 @@ from tests.train_RL_agents.published_modules import REAL, Published, example, pr
 from train_RL_agents import load
 from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import load_policy
-from train_RL_agents.run.published import NETWORKS, NOTE, import_agent, is_program, read_weights
+from train_RL_agents.run.published import NETWORKS, NOTE, import_agent, is_torchscript, read_weights
 
 
 @pytest.fixture(scope="module")
@@ -217,5 +217,5 @@ def test_networks_of_other_sizes_are_refused(tmp_path):
 def test_checkpoints_and_weights_are_no_programs(tmp_path):
     torch.save({"a": torch.ones(2)}, tmp_path / "weights.pt")
     for path in (PROBE, tmp_path / "weights.pt", tmp_path, tmp_path / "absent", __file__):
-        assert not is_program(path)
-    assert is_program(REAL)
+        assert not is_torchscript(path)
+    assert is_torchscript(REAL)

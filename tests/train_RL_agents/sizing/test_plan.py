@@ -20,7 +20,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.marinenav import MarineNav
-from train_RL_agents.learning.algorithm import MemoryItem
+from train_RL_agents.learning.algorithm import MemoryPlanEntry
 from train_RL_agents.memory.prioritized import SPARE
 from train_RL_agents.memory.transitions import batch_of
 from train_RL_agents.sizing.plan import Plan, check, plan, table
@@ -194,7 +194,7 @@ def test_places_of_a_run_on_a_gpu(monkeypatch, storage, place):
 
 
 def plan_of(replay, rest, free, device="cuda:0", on_host=False):
-    items = (MemoryItem("replay", replay, on_host, True), MemoryItem("rest", rest, on_host, False))
+    items = (MemoryPlanEntry("replay", replay, on_host, True), MemoryPlanEntry("rest", rest, on_host, False))
     return Plan(torch.device(device), items, free)
 
 
