@@ -125,9 +125,9 @@ class Contender:
             ConfigError: when a contender that observes no objects could detect them by a scan or a custom entry.
         """
         if self.is_blind:
-            allowed = "one that observes objects only as such, with neither a scan nor entries of its own"
-            is_valid = not (world.sensor.scan_beams or world.sensor.entries)
-            require(is_valid, "policy", f"{BLIND}{self.name}", allowed)
+            allowed = "one that observes objects only as such, with neither a scan nor custom entries"
+            observed = {*self.trained.agent.spec.entries} if self.trained else set[str]()
+            require(observed <= {*observation_entries()}, "policy", f"{BLIND}{self.name}", allowed)
             return without_objects(replace(self, is_blind=False).policy(world, acting))
         if self.trained is None:
             return BASELINES[self.name](world)
