@@ -43,7 +43,7 @@ class RangeScan(EntrySensor):
 
     def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
         """Return the measured distances [E, R, n] (m); where nothing is hit, the range of the scan, without noise."""
-        sensor, radius = scene.config.sensor, scene.parameters.vessel.radius
+        sensor, radius = scene.config.sensor, scene.parameters.vessel.detect_radius
         angles = beam_angles(sensor.scan_beams, sensor.scan_angle, radius.device)
         distance = cast_rays(scene.state, scene.scenario, radius, angles, sensor.scan_range)
         measured = distance if noise is None else distance + sensor.scan_std * noise
@@ -70,12 +70,12 @@ def beam_angles(beams: int, field: float, device: torch.device | None = None) ->
 def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, longest: float) -> Tensor:
     """Return the distance from every robot's centre to the nearest disc along beams.
 
-    Discs are the obstacles and the other active robots, with their true radii.
+    Discs are the obstacles and the other active robots.
 
     Args:
         state: states of the robots, batch [E].
         scenario: scenarios, batch [E].
-        radius: [E or 1, R or 1] radius of the robots (m).
+        radius: [E or 1, R or 1] radius at which the robots are detected (m).
         angles: [n] directions of the beams from the bow (rad).
         longest: distance where nothing nearer is hit (m).
 
