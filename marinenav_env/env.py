@@ -437,7 +437,7 @@ class MarineNavEnv(EnvBase):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)
         # Loops of TorchRL that do not call maybe_reset, such as those around a TransformedEnv, start episodes here.
-        if self._begun and not self._restored:
+        if self._begun and not (self._restored and done is None):
             self.reset_pool.refresh(self.env_steps)
         if done is not None:
             self._check_now_and_then()

@@ -90,7 +90,8 @@ class Curriculum:
     refresh_size: Count = None  # type: ignore[assignment]
     """Number of scenarios replaced by a refresh; by default 256, fewer where the default pool is smaller."""
     refresh_interval: Count = 64
-    """Number of vector steps between refreshes."""
+    """Number of vector steps between refreshes; of resets in loops that call ``step`` and ``reset`` instead of
+    ``step_and_maybe_reset`` or ``maybe_reset``."""
     sampler: str | MakeSampler | Sampler = ""
     """User-defined sampler of scenarios, as package.module:Class, a class, or an object; empty:
     CompleteSampler."""
@@ -231,7 +232,7 @@ class ResetPool(ABC):
         raise NotImplementedError
 
     def refresh(self, env_steps: int) -> None:
-        """Replace all entries that are due; called once per vector step, instead of ``due`` and ``replace``."""
+        """Replace all entries that are due; called per vector step or reset, instead of ``due`` and ``replace``."""
         for begin in self.due(env_steps):
             self.replace(begin)
 

@@ -158,6 +158,18 @@ def test_the_curriculum_goes_on_in_loops_of_step_and_reset(masked: bool) -> None
     assert (env.scenario.level == SCHEDULE.level_at(env.env_steps)).all()
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_resets_refresh_the_scenarios_of_a_level(masked: bool) -> None:
+    env = make("mixture")
+    td = env.reset()
+    before = env.reset_pool.states.scenario.start.clone()
+    for action in actions_of(env, 9):
+        td = env.step(td.set(ACTION, action))["next"]
+        td = env.reset(td.set("_reset", torch.ones(4, 1, dtype=torch.bool)) if masked else None)
+    changed = (env.reset_pool.states.scenario.start != before).flatten(1).any(-1)
+    assert changed.all()  # a third of the pool in every third reset
+
+
 def test_environments_that_continue_a_run_start_in_the_level_of_its_env_steps() -> None:
     """As in workers, whose environments are made anew when a run is resumed."""
     env = make("schedule")

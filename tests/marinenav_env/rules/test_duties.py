@@ -1,3 +1,4 @@
+import math
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from torch import Tensor
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig, RewardConfig, SensorConfig
 from marinenav_env.rules.duties import DutyState, newly_broken, no_duties, updated_duties
-from marinenav_env.rules.roles import OVERTAKING
+from marinenav_env.rules.roles import HEAD_ON, OVERTAKING
 from marinenav_env.runtime.layout import env_last
 from tests.oracle.duties import Encounter
 
@@ -99,6 +100,21 @@ def test_who_comes_up_with_a_vessel_has_to_manoeuvre_although_it_gets_away(turns
         own, other = own + 1.0, other + 0.5 * speed
     found = DutyState(*env_last(known))
     assert found.role[0, 1, 0] == OVERTAKING and bool(found.broken[0, 1, 0]) is broken
+
+
+@pytest.mark.parametrize(("distance", "begins"), [(22.7, True), (22.9, False)])
+def test_an_encounter_begins_where_the_sensor_detects_the_other(distance: float, begins: bool) -> None:
+    parameters: Any = SimpleNamespace(
+        vessel=SimpleNamespace(radius=torch.tensor([[5.59, 0.01]]), detect_radius=torch.full((1, 2), 2.8)),
+        sensor=SimpleNamespace(range=torch.full((1, 2), 20.0)),
+    )
+    state: Any = SimpleNamespace(
+        pose=torch.tensor([[[0.0, 0.0, 0.0], [distance, 0.0, math.pi]]]),
+        velocity_ground=torch.tensor([[[2.0, 0.0, 0.0], [-2.0, 0.0, 0.0]]]),
+    )
+    none, both = torch.zeros(1, 2, 2, len(DutyState._fields)), torch.ones(1, 2, dtype=torch.bool)
+    known = DutyState(*env_last(updated_duties(none, state, both, parameters, WorldConfig().colregs)))
+    assert bool(known.role[0, 1, 0] == HEAD_ON) is begins
 
 
 def test_a_duty_is_broken_once() -> None:
