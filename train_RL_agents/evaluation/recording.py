@@ -397,7 +397,7 @@ def load(path: Path) -> Recording:
         require(kind == FORMAT, str(path), kind, f"a {FORMAT}")
         version = header["version"]
         is_old = is_count(version) and version < VERSION
-        hint = "it is of a version before 0.2, record it again" if is_old else "update marinenav"
+        hint = "it is of an earlier version, record it again" if is_old else "update marinenav"
         require(is_count(version) and version == VERSION, f"{path}: version", version, f"{VERSION}; {hint}")
         tensors: Any = {name: torch.from_numpy(array) for name, array in arrays.items()}
         # JSON has lists for pairs.

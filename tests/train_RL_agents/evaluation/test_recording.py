@@ -351,7 +351,7 @@ def test_other_files_are_refused(whole, tmp_path):
     np.savez(path, about=np.array(json.dumps({"format": "other"})))
     with pytest.raises(ConfigError, match="'other': must be a marinenav recording"):
         load(path)
-    for version, hint in ((5, "update marinenav"), (3, "it is of a version before 0.2, record it again")):
+    for version, hint in ((5, "update marinenav"), (3, "it is of an earlier version, record it again")):
         np.savez(path, about=np.array(json.dumps({"format": "marinenav recording", "version": version})))
         with pytest.raises(ConfigError, match=f"must be 4; {hint}"):
             load(path)
