@@ -160,7 +160,7 @@ class NoGraphs:
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def beside(self) -> Any:
+    def on_side_stream(self) -> Any:
         return nullcontext()
 
     def record(self, call: Callable[[], Any], generators: Any) -> Callable[[], Any]:

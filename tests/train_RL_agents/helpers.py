@@ -123,7 +123,7 @@ class Replays:
     def __init__(self, notes: list[str], name: str) -> None:
         self.notes, self.name = notes, name
 
-    def beside(self) -> Any:
+    def on_side_stream(self) -> Any:
         return nullcontext()
 
     def record(self, call: Callable[[], Any], generators: Any) -> Callable[[], Any]:

@@ -42,7 +42,7 @@ STEPS = round(SECONDS / (DT * SUBSTEPS))
 
 
 @pytest.fixture(scope="module")
-def steps_and_paths():
+def sailed():
     """Positions and headings [M, T, 3] of the simulator's vessels, after every 0.1 s."""
     count = len(MANOEUVRES)
     parameters, _ = build_parameters([WorldConfig(vessel=read_vessel("otter"))], 1, CPU, torch.float64)
