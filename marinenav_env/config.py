@@ -363,7 +363,7 @@ MOST_DELAY = 4
 
 @dataclass(frozen=True)
 class WeatherConfig:
-    """Wind, waves, delayed commands and missed detections; the published world has none of them.
+    """Wind, waves, delayed commands and missed detections; none by default.
 
     Directions are those towards which wind and waves move, clockwise from north. For the equations see
     marinenav_env.physics.weather.
@@ -403,7 +403,7 @@ MODERATE = WeatherConfig(wind_speed=8.0, wave_height=0.4, delay=1, missed=0.1)
 
 @dataclass(frozen=True)
 class WorldConfig:
-    """Configuration of a world: time step, episodes, vessels, sensors, reward, rules, scenarios and weather."""
+    """Configuration of a world: time step, episodes, vessels, sensors, reward, rules, weather."""
 
     dt: Annotated[float, at_least(1e-4), at_most(1.0)] = 0.05
     """Length of a substep, in which the motion is integrated (s)."""

@@ -93,8 +93,7 @@ class Curriculum:
     """Number of vector steps between refreshes; of resets in loops that call ``step`` and ``reset`` instead of
     ``step_and_maybe_reset`` or ``maybe_reset``."""
     sampler: str | MakeSampler | Sampler = ""
-    """User-defined sampler of scenarios, as package.module:Class, a class, or an object; empty:
-    CompleteSampler."""
+    """User-defined sampler (``package.module:Class``, a class, or an object); CompleteSampler if empty."""
 
     def __post_init__(self) -> None:
         unset = [name for name in ("pool_size", "refresh_size") if getattr(self, name) is None]
