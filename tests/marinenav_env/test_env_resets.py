@@ -171,7 +171,7 @@ def test_resets_refresh_the_scenarios_of_a_level(masked: bool) -> None:
 
 
 def test_environments_that_continue_a_run_start_in_the_level_of_its_env_steps() -> None:
-    """As in workers, whose environments are made anew when a run is resumed."""
+    """As in workers, which create their environments again when a run is resumed."""
     env = make("schedule")
     env.env_steps = 80
     env.reset()

@@ -369,7 +369,9 @@ def test_duties_are_counted_by_role():
 @pytest.mark.parametrize(
     ("steered_by", "suite", "share"),
     [
-        # It often overtakes with a late or small turn, of which the two judge some differently.
+        ("iqn_defensive", "dnv", 0.98),
+        ("dqn_defensive", "dnv", 0.98),
+        # Its vessels more often move apart and approach again, which a reward cannot foresee.
         ("ppo_defensive", "dnv", 0.96),
         ("ppo_defensive", "imazu_ntnu", 0.98),
         ("iqn", "imazu_own", 0.98),
