@@ -23,8 +23,8 @@ from marinenav_env.rules.roles import (
     OVERTAKEN,
     OVERTAKING,
     STAND_ON,
-    Pairs,
-    pairs,
+    RelativeMotion,
+    relative_motion,
     roles,
 )
 from marinenav_env.runtime.layout import env_last, stack_last
@@ -91,7 +91,7 @@ def updated_duties(
         parameters: parameters of vessels and sensors, batch [E or 1].
         rules: zones of the rules of the sea.
     """
-    seen, here = pairs(state.pose, state.velocity_ground), env_last(active)
+    seen, here = relative_motion(state.pose, state.velocity_ground), env_last(active)
     present = here & here[:, None] & (seen.distance > 0.0)
     vessel, heading = parameters.vessel, env_last(state.pose)[2]
     radius, detected = env_last(vessel.radius), env_last(vessel.detect_radius)
@@ -103,7 +103,7 @@ def updated_duties(
         for values in (heading[:, None], torch.sqrt(vx * vx + vy * vy)[:, None], heading)
     )
     known = DutyState(*env_last(duties))
-    risk = visible & (seen.time > 0.0) & (seen.time <= rules.horizon) & (seen.miss.abs() < rules.domain)
+    risk = visible & (seen.tcpa > 0.0) & (seen.tcpa <= rules.horizon) & (seen.dcpa.abs() < rules.domain)
     begins = risk & (known.role == 0.0)
     first = {
         "role": roles(seen).to(speed.dtype),
@@ -116,7 +116,7 @@ def updated_duties(
     started = known._replace(**{name: torch.where(begins, new, getattr(known, name)) for name, new in first.items()})
     aspect = wrap_to_pi(seen.aspect + other - started.other_heading)
     crosses = visible & ~begins & (aspect * known.aspect <= 0.0) & (aspect.abs() < 0.5 * math.pi)
-    near = (seen.distance < rules.stand_on_until) | (seen.miss.abs() >= rules.domain)
+    near = (seen.distance < rules.stand_on_until) | (seen.dcpa.abs() >= rules.domain)
     freed = present & (started.role > 0.0) & ~begins & near
     nearest = torch.where(present, started.nearest.minimum(seen.distance), started.nearest)
     free = started.free.maximum(freed.to(speed.dtype))
@@ -124,7 +124,9 @@ def updated_duties(
     return stack_last(_updated(started, seen, present, own, speed, crosses))
 
 
-def _updated(known: DutyState, seen: Pairs, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor) -> DutyState:
+def _updated(
+    known: DutyState, seen: RelativeMotion, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor
+) -> DutyState:
     """Return duties, updated with the manoeuvres of a step and the duties that it breaks.
 
     Args:
@@ -137,7 +139,7 @@ def _updated(known: DutyState, seen: Pairs, present: Tensor, own: Tensor, speed:
     """
     head_on, gives_way, overtakes = (known.role == role for role in (HEAD_ON, GIVE_WAY, OVERTAKING))
     keeps_clear = head_on | gives_way | overtakes
-    due, closing = present & (known.role > 0.0), seen.time > 0.0
+    due, closing = present & (known.role > 0.0), seen.tcpa > 0.0
     # What a vessel does after the closest approach does not count, unless the vessels come still closer.
     meets = due & (seen.distance <= known.nearest)
     # A vessel that has slowed down or stopped is not past one ahead of it, unless that one moves away.

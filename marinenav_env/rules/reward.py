@@ -25,8 +25,8 @@ from marinenav_env.rules.roles import (
     OVERTAKEN,
     OVERTAKING,
     STAND_ON,
-    Pairs,
-    pairs,
+    RelativeMotion,
+    relative_motion,
     roles,
 )
 from marinenav_env.runtime.layout import env_first, env_last
@@ -176,17 +176,17 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
       could leave its course before it detects another vessel, so that no rule ever applies.
     """
     weights, rules = step.config.reward, step.config.colregs
-    seen = pairs(step.after.pose, step.after.velocity_ground)
+    seen = relative_motion(step.after.pose, step.after.velocity_ground)
     role = roles(seen)
     if weights.steerage_speed:
         seen = _with_steerage(step.after, seen, role == HEAD_ON, weights.steerage_speed)
     passing = weights.passing_distance or rules.domain
-    share = seen.miss / passing
+    share = seen.dcpa / passing
     active = env_last(step.active)
     sensor, vessel = step.parameters.sensor, step.parameters.vessel
     # As in perception: the range of the own sensor, and the radius of the other vessel.
     reach = env_last(sensor.range)[:, None] + env_last(vessel.detect_radius)
-    near = (seen.distance <= reach) & (seen.time > 0.0) & (seen.time <= rules.horizon)
+    near = (seen.distance <= reach) & (seen.tcpa > 0.0) & (seen.tcpa <= rules.horizon)
     near = near & active & active[:, None]
 
     clear = _passage_penalty(share, role, min(weights.passing_margin, passing) / passing)
@@ -218,7 +218,7 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
     return {name: env_first(term) for name, term in terms.items()}
 
 
-def _with_steerage(state: State, seen: Pairs, chosen: Tensor, least: float) -> Pairs:
+def _with_steerage(state: State, seen: RelativeMotion, chosen: Tensor, least: float) -> RelativeMotion:
     """Return pairs of vessels; both vessels of chosen pairs are assumed to make at least ``least`` (m/s) ahead.
 
     Args:
@@ -231,9 +231,9 @@ def _with_steerage(state: State, seen: Pairs, chosen: Tensor, least: float) -> P
     vx, vy, turn = env_last(state.velocity_ground)
     lacking = (least - _ahead(state)).clamp_min(0.0)
     velocity = torch.stack((vx + lacking * heading.cos(), vy + lacking * heading.sin(), turn))
-    assumed = pairs(state.pose, env_first(velocity))
-    time, miss = (torch.where(chosen, new, old) for new, old in ((assumed.time, seen.time), (assumed.miss, seen.miss)))
-    return seen._replace(time=time, miss=miss)
+    assumed = relative_motion(state.pose, env_first(velocity))
+    tcpa, dcpa = (torch.where(chosen, new, old) for new, old in ((assumed.tcpa, seen.tcpa), (assumed.dcpa, seen.dcpa)))
+    return seen._replace(tcpa=tcpa, dcpa=dcpa)
 
 
 def _passage_penalty(share: Tensor, role: Tensor, margin: float) -> Tensor:

@@ -27,26 +27,26 @@ STILL = 1e-6
 """Relative speed up to which two vessels count as at rest (m/s), since rounding would decide the sign of the time."""
 
 
-class Pairs(NamedTuple):
-    """Pairs of every vessel (first axis, own) with every vessel (second axis, other); all [R, R, E]."""
+class RelativeMotion(NamedTuple):
+    """Relative motion of every vessel (first axis, own) and every vessel (second axis, other); all [R, R, E]."""
 
     distance: Tensor
     """Distance between the centres (m)."""
-    time: Tensor
-    """Time until the closest approach if both keep course and speed (s); below 0 for vessels that move apart, and 0
-    for vessels at rest towards each other, see STILL."""
-    miss: Tensor
-    """Signed distance at the closest approach (m), equal for both vessels; above 0 if the line of sight turns to
-    port, as when vessels meet port to port, or when a vessel from starboard passes ahead."""
+    tcpa: Tensor
+    """Time to the closest point of approach (TCPA, s) if both keep course and speed; below 0 for vessels that move
+    apart, and 0 for vessels at rest towards each other, see STILL."""
+    dcpa: Tensor
+    """Signed distance at the closest point of approach (DCPA, m), equal for both vessels; above 0 if the line of sight
+    turns to port, as when vessels meet port to port, or when a vessel from starboard passes ahead."""
     bearing: Tensor
     """Bearing of the other vessel from the own bow (rad, positive to starboard)."""
     aspect: Tensor
     """Bearing of the own vessel from the bow of the other vessel (rad, positive to starboard)."""
-    course: Tensor
+    relative_heading: Tensor
     """Heading of the other vessel minus the own heading, in [-pi, pi) (rad)."""
 
 
-def pairs(pose: Tensor, velocity: Tensor) -> Pairs:
+def relative_motion(pose: Tensor, velocity: Tensor) -> RelativeMotion:
     """Return the relative positions and motion of all pairs of vessels in every environment.
 
     Args:
@@ -63,17 +63,17 @@ def pairs(pose: Tensor, velocity: Tensor) -> Pairs:
     speed = torch.sqrt(wx * wx + wy * wy).clamp_min(STILL)
     direction = torch.atan2(py, px)
     bearing = wrap_to_pi(direction - heading[:, None])
-    return Pairs(
+    return RelativeMotion(
         distance=torch.sqrt(px * px + py * py),
-        time=torch.where(speed > STILL, -(px * wx + py * wy) / speed.square(), 0.0),
-        miss=(py * wx - px * wy) / speed,
+        tcpa=torch.where(speed > STILL, -(px * wx + py * wy) / speed.square(), 0.0),
+        dcpa=(py * wx - px * wy) / speed,
         bearing=bearing,
         aspect=bearing.transpose(0, 1),
-        course=wrap_to_pi(difference(heading)),
+        relative_heading=wrap_to_pi(difference(heading)),
     )
 
 
-def roles(seen: Pairs) -> Tensor:
+def roles(seen: RelativeMotion) -> Tensor:
     """Return the role of every vessel towards every other, as if there were a risk of collision.
 
     A vessel that comes from astern is overtaking. Vessels on nearly reciprocal courses, or that
@@ -86,7 +86,7 @@ def roles(seen: Pairs) -> Tensor:
         [R, R, E] int64: HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING or OVERTAKEN; 0 on the diagonal.
     """
     to_port = seen.bearing <= 0.0
-    head_on = (seen.course.abs() > RECIPROCAL) | (to_port & (seen.aspect <= 0.0))
+    head_on = (seen.relative_heading.abs() > RECIPROCAL) | (to_port & (seen.aspect <= 0.0))
     crossing = torch.where(to_port, STAND_ON, GIVE_WAY)
     role = torch.where(head_on, HEAD_ON, crossing)
     role = torch.where(seen.bearing.abs() > STERN, OVERTAKEN, role)

@@ -33,7 +33,7 @@ class Encounter:
         if self.role != "none" and not begins:
             ahead = bearing * self.bearing <= 0.0 and abs(bearing) < 0.5 * math.pi
             self.crosses = ahead and met.distance <= self.reach
-            self.free = self.free or met.distance < until or abs(met.miss) >= domain
+            self.free = self.free or met.distance < until or abs(met.dcpa) >= domain
             self.nearest = min(self.nearest, met.distance)
         self.bearing, self.met, self.now, self.heading = bearing, met, speed, own[2]
 
@@ -48,7 +48,7 @@ class Encounter:
         nearest = self.met.distance == self.nearest
         apart = self.met.distance >= 1.1 * self.nearest
         ahead = self.role in ("head-on", "overtaking") and abs(self.met.bearing) < 0.5 * math.pi
-        past = self.met.time <= 0.0 and (apart or not ahead)
+        past = self.met.tcpa <= 0.0 and (apart or not ahead)
         off, share = wrap_pi(self.heading - self.began), self.now / max(self.speed, 1e-6)
         turned, slowed = abs(off) >= math.radians(15.0), share < 0.7
         acted = self.acted

@@ -9,14 +9,14 @@ from .angles import wrap_pi
 
 @dataclass(frozen=True)
 class Meeting:
-    """See marinenav_env.rules.roles.Pairs."""
+    """See marinenav_env.rules.roles.RelativeMotion."""
 
     distance: float
-    time: float
-    miss: float
+    tcpa: float
+    dcpa: float
     bearing: float
     aspect: float
-    course: float
+    relative_heading: float
 
 
 def meet(own: Sequence[float], other: Sequence[float]) -> Meeting:
@@ -27,11 +27,11 @@ def meet(own: Sequence[float], other: Sequence[float]) -> Meeting:
     line = math.atan2(away.imag, away.real)
     return Meeting(
         distance=abs(away),
-        time=-along.real / abs(drift),
-        miss=along.imag,
+        tcpa=-along.real / abs(drift),
+        dcpa=along.imag,
         bearing=wrap_pi(line - own[2]),
         aspect=wrap_pi(line + math.pi - other[2]),
-        course=wrap_pi(other[2] - own[2]),
+        relative_heading=wrap_pi(other[2] - own[2]),
     )
 
 
@@ -50,7 +50,7 @@ def meet_under_way(own: Sequence[float], other: Sequence[float], least: float) -
     if least == 0.0 or role(met) != "head-on":
         return met
     there = meet(under_way(own, least), under_way(other, least))
-    return replace(met, time=there.time, miss=there.miss)
+    return replace(met, tcpa=there.tcpa, dcpa=there.dcpa)
 
 
 def role(met: Meeting) -> str:
@@ -59,7 +59,7 @@ def role(met: Meeting) -> str:
         return "overtaking"
     if abs(math.degrees(met.bearing)) > 112.5:
         return "overtaken"
-    if abs(math.degrees(met.course)) > 157.5:
+    if abs(math.degrees(met.relative_heading)) > 157.5:
         return "head-on"
     if met.bearing > 0.0:
         return "give-way"
@@ -68,9 +68,9 @@ def role(met: Meeting) -> str:
 
 def duty(met: Meeting, sensor_range: float, horizon: float, domain: float, margin: float = 0.0) -> float:
     """What passing as the vessels do now costs the own one (1)."""
-    if met.distance > sensor_range or not 0.0 < met.time <= horizon:
+    if met.distance > sensor_range or not 0.0 < met.tcpa <= horizon:
         return 0.0
-    kind, share = role(met), met.miss / domain
+    kind, share = role(met), met.dcpa / domain
     span = max(sensor_range - domain, 1e-3)
     urgency = min(1.0, (sensor_range - met.distance) / span)
     if kind == "overtaking":
@@ -92,8 +92,8 @@ def missing(share: float, margin: float) -> float:
 
 def stands_on(met: Meeting, sensor_range: float, horizon: float, domain: float, until: float) -> bool:
     """Whether the own vessel has to keep course and speed for the other."""
-    in_sight = met.distance <= sensor_range and 0.0 < met.time <= horizon
-    risky = abs(met.miss) < domain and met.distance > until
+    in_sight = met.distance <= sensor_range and 0.0 < met.tcpa <= horizon
+    risky = abs(met.dcpa) < domain and met.distance > until
     return in_sight and risky and role(met) in ("stand-on", "overtaken")
 
 
@@ -111,9 +111,9 @@ def to_port(before: Sequence[float], after: Sequence[float]) -> float:
 
 def meets(met: Meeting, sensor_range: float, horizon: float, domain: float) -> bool:
     """Whether the own vessel must not turn to port for the other."""
-    in_sight = met.distance <= sensor_range and 0.0 < met.time <= horizon
+    in_sight = met.distance <= sensor_range and 0.0 < met.tcpa <= horizon
     crossing = role(met) in ("head-on", "give-way", "stand-on")
-    return in_sight and crossing and abs(met.miss) < 2.0 * domain
+    return in_sight and crossing and abs(met.dcpa) < 2.0 * domain
 
 
 def slowing(before: Sequence[float], after: Sequence[float]) -> float:
@@ -125,8 +125,8 @@ def slowing(before: Sequence[float], after: Sequence[float]) -> float:
 
 def keeps_speed(met: Meeting, sensor_range: float, horizon: float, domain: float) -> bool:
     """Whether the own vessel meets the other head-on, and must turn instead of slowing down."""
-    in_sight = met.distance <= sensor_range and 0.0 < met.time <= horizon
-    return in_sight and role(met) == "head-on" and abs(met.miss) < domain
+    in_sight = met.distance <= sensor_range and 0.0 < met.tcpa <= horizon
+    return in_sight and role(met) == "head-on" and abs(met.dcpa) < domain
 
 
 def off_course(own: Sequence[float], goal: Sequence[float]) -> float:

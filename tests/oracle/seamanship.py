@@ -25,7 +25,7 @@ class Did:
 
 def risk(met: Meeting, reach: float, domain: float, horizon: float) -> bool:
     """Whether there is a risk of collision with a vessel in sight."""
-    return met.distance <= reach and 0.0 < met.time <= horizon and abs(met.miss) < domain
+    return met.distance <= reach and 0.0 < met.tcpa <= horizon and abs(met.dcpa) < domain
 
 
 def duty(
@@ -53,7 +53,7 @@ def duty(
             first_turn = turn
         if acted_at is None and (abs(turn) >= 15.0 or share < 0.7):
             acted_at = distances[k]
-        held = held and (k == began or (distances[k] >= until and abs(met[k].miss) < domain))
+        held = held and (k == began or (distances[k] >= until and abs(met[k].dcpa) < domain))
         if held and (abs(turn) >= 15.0 or abs(share - 1.0) >= 0.3):
             stood_on = False
     kind = role(met[began])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, WorldConfig
-from marinenav_env.rules.roles import ROLES, pairs, roles
+from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from marinenav_env.scenarios.common_ocean import common_ocean_text, parse_common_ocean
 from marinenav_env.scenarios.reading import packaged
 from marinenav_env.scenarios.situations import scaled_episode
@@ -171,9 +171,9 @@ def test_roles_are_those_of_dnvs_titles():
     for published in packaged("dnv"):
         episode = scaled_episode(published, WorldConfig())
         pose = torch.tensor([[*start, course] for start, course in zip(episode.start, episode.heading, strict=True)])
-        seen = pairs(pose[None], torch.tensor(episode.velocity)[None])
+        seen = relative_motion(pose[None], torch.tensor(episode.velocity)[None])
         found = [ROLES[number] for number in roles(seen)[0, 1:, 0].tolist()]
-        courses = seen.course[0, 1:, 0].abs().rad2deg().tolist()
+        courses = seen.relative_heading[0, 1:, 0].abs().rad2deg().tolist()
         labels += zip((names[title] for title in published.name.split(", ")), found, courses, strict=True)
     differing = [label for label in labels if label[0] != label[1]]
     assert len(labels) == 140 and kappa([label[:2] for label in labels]) == pytest.approx(0.982, abs=1e-3)

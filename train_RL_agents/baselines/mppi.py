@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marinenav_env import WorldConfig
 from marinenav_env.physics.dynamics import continuous_rates, control_step, wrap_to_pi
-from marinenav_env.rules.roles import GIVE_WAY, HEAD_ON, Pairs, roles
+from marinenav_env.rules.roles import GIVE_WAY, HEAD_ON, RelativeMotion, roles
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.state import State
@@ -165,18 +165,18 @@ def gives_way(observation: Observation) -> Tensor:
     wx, wy = vx - state[..., 2:3], vy - state[..., 3:4]
     speed = torch.sqrt(wx * wx + wy * wy).clamp_min(1e-6)
     course, bearing = torch.atan2(vy, vx), torch.atan2(y, x)
-    pairs = Pairs(
+    motion = RelativeMotion(
         distance=torch.sqrt(x * x + y * y),
-        time=-(x * wx + y * wy) / speed.square(),
-        miss=(y * wx - x * wy) / speed,
+        tcpa=-(x * wx + y * wy) / speed.square(),
+        dcpa=(y * wx - x * wy) / speed,
         bearing=bearing,
         aspect=wrap_to_pi(bearing + math.pi - course),
-        course=course,
+        relative_heading=course,
     )
-    role = roles(pairs)
+    role = roles(motion)
     duty = (role == HEAD_ON) | (role == GIVE_WAY)
     moving = vx.square() + vy.square() > STANDS_STILL**2
-    near = (pairs.time > 0.0) & (pairs.miss.abs() < 2.0 * SIDE)
+    near = (motion.tcpa > 0.0) & (motion.dcpa.abs() < 2.0 * SIDE)
     return duty & moving & near & observation["objects_mask"]
 
 

@@ -25,7 +25,7 @@ from marinenav_env.rules.roles import (
     OVERTAKING,
     ROLES,
     STAND_ON,
-    pairs,
+    relative_motion,
     roles,
 )
 from train_RL_agents.evaluation.recording import Recording, present
@@ -93,12 +93,12 @@ def duties(recording: Recording) -> Duties:
     there, radius, rules = present(recording), recording.vessel_radius, recording.rules
     heading = recording.poses[..., 2]
     speed = torch.linalg.vector_norm(recording.velocities[..., :2], dim=-1)
-    met = pairs(recording.poses.flatten(0, 1), recording.velocities.flatten(0, 1))
+    met = relative_motion(recording.poses.flatten(0, 1), recording.velocities.flatten(0, 1))
 
     def by_frame(values: Tensor) -> Tensor:
         return values.unflatten(-1, there.shape[:2]).permute(2, 3, 0, 1)
 
-    distance, time, miss, role = map(by_frame, (met.distance, met.time, met.miss, roles(met)))
+    distance, time, miss, role = map(by_frame, (met.distance, met.tcpa, met.dcpa, roles(met)))
     both = there[..., None] & there[..., None, :] & (role > 0)
     reach = recording.sensor_range[..., None] + recording.detect_radius[:, None]
     close = (time > 0.0) & (time <= rules.horizon) & (miss.abs() < rules.domain)

@@ -15,7 +15,7 @@ from marinenav_env import GROUP, Curriculum, MarineNavEnv
 from marinenav_env.config import RewardConfig, SensorConfig, WeatherConfig, WorldConfig
 from marinenav_env.levels import Level
 from marinenav_env.rules.reward import RewardInputs, reward_by_role, role_terms
-from marinenav_env.rules.roles import ROLES, pairs, roles
+from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from marinenav_env.runtime.layout import env_last
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reset import NewEpisodes
@@ -172,7 +172,7 @@ class Counted:
     def __call__(self, step: RewardInputs) -> Tensor:
         for name, term in role_terms(step).items():
             self.happened[f"{name}_penalty"] += int(((term != 0.0) & step.active).sum())
-        seen = pairs(step.after.pose, step.after.velocity_ground)
+        seen = relative_motion(step.after.pose, step.after.velocity_ground)
         near = (seen.distance < 20.0) & env_last(step.active) & env_last(step.active)[:, None]
         for number, role in enumerate(ROLES):
             self.happened[role] += int(((roles(seen) == number) & near).sum())

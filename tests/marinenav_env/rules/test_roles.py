@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env.rules.roles import ROLES, pairs, roles
+from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from tests.oracle import roles as oracle
 
 
@@ -40,7 +40,7 @@ OWN = vessel(0.0, 0.0, 0.0)
     ],
 )
 def test_roles(other: list[float], own_role: str, other_role: str) -> None:
-    found = roles(pairs(*tensors([OWN, other])))[..., 0]
+    found = roles(relative_motion(*tensors([OWN, other])))[..., 0]
     named = [[ROLES[number] for number in row] for row in found.tolist()]
     assert named == [["none", own_role], [other_role, "none"]]
 
@@ -58,17 +58,17 @@ def test_roles(other: list[float], own_role: str, other_role: str) -> None:
     ],
 )
 def test_closest_approach(other: list[float], time: float, miss: float) -> None:
-    seen = pairs(*tensors([OWN, other]))
+    seen = relative_motion(*tensors([OWN, other]))
     for one, two in ((0, 1), (1, 0)):
-        assert float(seen.time[one, two, 0]) == pytest.approx(time)
-        assert float(seen.miss[one, two, 0]) == pytest.approx(miss, abs=1e-9)
+        assert float(seen.tcpa[one, two, 0]) == pytest.approx(time)
+        assert float(seen.dcpa[one, two, 0]) == pytest.approx(miss, abs=1e-9)
 
 
 @pytest.mark.parametrize("drift", [0.0, 1e-17, -1e-17, 1e-9, -1e-9])
 def test_vessels_at_rest_do_not_approach_each_other(drift: float) -> None:
     """What is left of their speeds is rounding: its sign would decide whether there is a risk of collision."""
-    seen = pairs(*tensors([vessel(0.0, 0.0, 0.0, 0.0), vessel(20.0, 3.0, 90.0, drift)]))
-    assert torch.equal(seen.time, torch.zeros_like(seen.time))
+    seen = relative_motion(*tensors([vessel(0.0, 0.0, 0.0, 0.0), vessel(20.0, 3.0, 90.0, drift)]))
+    assert torch.equal(seen.tcpa, torch.zeros_like(seen.tcpa))
 
 
 def test_equals_the_oracle() -> None:
@@ -76,7 +76,7 @@ def test_equals_the_oracle() -> None:
     pose, velocity = torch.randn(2, 50, 4, 3, generator=generator, dtype=torch.float64)
     pose[..., :2] *= 10.0
     pose[..., 2] = pose[..., 2] % (2.0 * math.pi)
-    seen = pairs(pose, velocity)
+    seen = relative_motion(pose, velocity)
     found = roles(seen)
     named = set()
     for env in range(50):

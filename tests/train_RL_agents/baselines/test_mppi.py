@@ -48,7 +48,7 @@ def test_who_gives_way_is_that_of_the_scalar_roles():
     expected = []
     for x, y, vx, vy, _ in rows.tolist():
         met = roles.meet((0.0, 0.0, 0.0, 1.5, 0.2), (x, y, math.atan2(vy, vx), vx, vy))
-        risk = met.time > 0.0 and abs(met.miss) < 16.0 and math.hypot(vx, vy) > 0.3
+        risk = met.tcpa > 0.0 and abs(met.dcpa) < 16.0 and math.hypot(vx, vy) > 0.3
         expected.append(risk and roles.role(met) in ("head-on", "give-way"))
     assert gives_way(seen)[0, 0].tolist() == expected
     assert 20 < sum(expected) < 380

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.rules.roles import ROLES, pairs, roles
+from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from train_RL_agents.evaluation.encounter_suites import (
     IMAZU,
     KINDS,
@@ -25,7 +25,7 @@ def poses(drawn):
 
 def named(drawn, own, other):
     """Roles of one vessel towards another at the start."""
-    return [ROLES[number] for number in roles(pairs(poses(drawn), drawn.velocity))[own, other]]
+    return [ROLES[number] for number in roles(relative_motion(poses(drawn), drawn.velocity))[own, other]]
 
 
 def apart(drawn):

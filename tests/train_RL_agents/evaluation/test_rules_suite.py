@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
-from marinenav_env.rules.roles import ROLES, pairs, roles
+from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.rules_suite import (
     ENCOUNTERS,
@@ -112,7 +112,7 @@ def test_every_encounter_has_the_role_of_its_name():
         assert first[0] / first[1] == pytest.approx(other[0] / other[1])  # at one time
         drawn = encounter_scenarios(encounter, VesselConfig(), 20, 0)
         pose = torch.cat((drawn.start, drawn.heading[..., None]), -1)
-        found = roles(pairs(pose, drawn.velocity))
+        found = roles(relative_motion(pose, drawn.velocity))
         for one, role in enumerate(expected[name]):
             assert {ROLES[number] for number in found[one, 1 - one]} == {role}, name
             gives_way = role in ("head-on", "give-way", "overtaking")
