@@ -117,14 +117,14 @@ def numbers(cell):
 def test_the_published_levels_by_seed_are_those_of_the_files(agent):
     (cells,) = [row for row in rows_of("docs/measured.md", "agent | command | success") if row[0] == agent]
     success, interval, time, after = cells[2], cells[3], cells[4], cells[6]
-    figures = [overall(name) for name in MEASURED[agent]]
-    assert numbers(success) == [f"{row['success_rate']:.3f}" for row in figures]
+    metrics = [overall(name) for name in MEASURED[agent]]
+    assert numbers(success) == [f"{row['success_rate']:.3f}" for row in metrics]
     if interval.startswith("each within"):
-        gaps = [abs(row[end] - row["success_rate"]) for row in figures for end in ("success_low", "success_high")]
+        gaps = [abs(row[end] - row["success_rate"]) for row in metrics for end in ("success_low", "success_high")]
         assert numbers(interval) == [f"{max(gaps):.3f}"]
     else:
-        assert numbers(interval) == [f"{figures[0][end]:.3f}" for end in ("success_low", "success_high")]
-    times = [row["avg_time"] for row in figures]
+        assert numbers(interval) == [f"{metrics[0][end]:.3f}" for end in ("success_low", "success_high")]
+    times = [row["avg_time"] for row in metrics]
     shown = (min(times), max(times)) if " to " in time else times
     assert numbers(time) == [f"{value:.1f}" for value in shown]
     first = [f"{minutes(name.rpartition('_')[0], 0.79):.1f}" for name in MEASURED[agent]]
@@ -132,7 +132,7 @@ def test_the_published_levels_by_seed_are_those_of_the_files(agent):
     assert agent.startswith("AC-IQN") or numbers(after) == sorted(set(first), key=first.index)
 
 
-def test_the_text_below_the_published_levels_has_the_figures_of_the_files():
+def test_the_text_below_the_published_levels_has_the_metrics_of_the_files():
     text = (ROOT / "docs/measured.md").read_text().replace("\n", " ")
 
     def shares(name, seeds):
@@ -206,14 +206,14 @@ def test_the_tables_of_the_published_weights_are_those_of_the_file():
     def share(part):
         return f"{part['success']:.3f} [{part['interval'][0]:.3f}, {part['interval'][1]:.3f}]"
 
-    success, figures, levels = [], [], []
+    success, metrics, levels = [], [], []
     for row in content:
         agent, published, here = row["agent"], row["published"], row["seeds_1_to_6_of_an_earlier_version"]
         actions = "deterministic" if row["actions"] == "deterministic" else "`--stochastic`"
         before = f"{share(published)} of {published['episodes']}"
         success.append([agent, actions, before, share(row["seed_1"]), share(here), f"{row['p_value']:.2f}"])
         pairs = [(published[key], here[key]) for key in ("time_s", "energy", "return")]
-        figures.append(
+        metrics.append(
             [
                 agent,
                 *(
@@ -225,7 +225,7 @@ def test_the_tables_of_the_published_weights_are_those_of_the_file():
         pairs = zip(published["per_level"], here["per_level"], strict=True)
         levels.append([agent, *(f"{ours:.2f} / {theirs:.2f}" for ours, theirs in pairs)])
     assert rows_of(page, "agent | actions") == success
-    assert rows_of(page, "agent | time (s)") == figures
+    assert rows_of(page, "agent | time (s)") == metrics
     assert rows_of(page, "agent | level 1") == levels
     errors = {row["agent"]: f"{row['probe_max_error_float64']:.1e}".replace("e-0", "e-") for row in content}
     assert {agent: error for agent, _, error in rows_of(page, "agent | outputs")} == errors
@@ -233,7 +233,7 @@ def test_the_tables_of_the_published_weights_are_those_of_the_file():
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("card", sorted((ROOT / "pretrained").glob("*/README.md")), ids=lambda path: path.parent.name)
-def test_the_card_of_a_policy_has_the_figures_of_its_entry(card):
+def test_the_card_of_a_policy_has_the_metrics_of_its_entry(card):
     rows = rows_of(card.relative_to(ROOT), "suite | episodes | success")
     suites = read_entry(RESULTS / f"entries/{card.parent.name}.json").suites
     assert [name.strip("`") for name, *_ in rows] == list(suites)

@@ -5,7 +5,7 @@
     python -m tools.make_entries --again ppo     # keep no stored result
 
 Results of a stored entry are kept where the policy's file, the hash of the scenarios and the seed are the same; those
-of suites with figures of compliance only where the version of the benchmark is the same, too. ``program.kept`` of the
+of suites with metrics of compliance only where the version of the benchmark is the same, too. ``program.kept`` of the
 entry names the suites that were kept, with the revision that made them. ``--again`` runs everything.
 """
 

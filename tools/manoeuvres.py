@@ -1,4 +1,4 @@
-"""Sail standard manoeuvres with every vessel of the package, and print the table of their figures for docs/boats.md.
+"""Sail standard manoeuvres with every vessel of the package, and print the table of their metrics for docs/boats.md.
 
     python -m tools.manoeuvres          print the table
     python -m tools.manoeuvres --write  replace the table in docs/boats.md
@@ -118,8 +118,8 @@ def sail_source(name: str) -> Track:
     return np.array(rows)
 
 
-def figures(tracks: dict[str, Track]) -> dict[str, float]:
-    """Return the figures of the manoeuvres by name (m/s, m, s, degrees)."""
+def metrics(tracks: dict[str, Track]) -> dict[str, float]:
+    """Return the metrics of the manoeuvres by name (m/s, m, s, degrees)."""
     stop, turn, zigzag = (tracks[name] for name in NAMES)
     last = int(np.argmax(stop[:, 3] <= 0.0)) or len(stop) - 1
     half = int(np.argmax(turn[:, 2] >= math.pi))
@@ -137,31 +137,31 @@ def figures(tracks: dict[str, Track]) -> dict[str, float]:
 
 
 def table() -> str:
-    """Return the table of the figures of all vessels, with a row for the Otter's source, as Markdown."""
+    """Return the table of the metrics of all vessels, with a row for the Otter's source, as Markdown."""
     names = (PUBLISHED, *vessel_files())
     vessels = [read_vessel(name) for name in names]
     rows: list[dict[str, Any]] = []
     for name, vessel, tracks in zip(names, vessels, sail(vessels), strict=True):
-        rows.append(_row(f"`{name}`", vessel, figures(tracks), PUBLISHED_SPEEDS.get(name)))
+        rows.append(_row(f"`{name}`", vessel, metrics(tracks), PUBLISHED_SPEEDS.get(name)))
         if name == "otter":
             sailed = {manoeuvre: sail_source(manoeuvre) for manoeuvre in NAMES}
-            rows.append(_row("its source", vessel, figures(sailed), None))
+            rows.append(_row("its source", vessel, metrics(sailed), None))
     return Table.of(rows).markdown()
 
 
-def _row(name: str, vessel: VesselConfig, figure: dict[str, float], stated: float | None) -> dict[str, Any]:
+def _row(name: str, vessel: VesselConfig, metrics: dict[str, float], stated: float | None) -> dict[str, Any]:
     def meters(key: str) -> str:
-        value = figure[key]
+        value = metrics[key]
         return "none" if math.isnan(value) else f"{value:.2f} m ({value / float(vessel.length):.1f} L)"  # type: ignore[arg-type]
 
     return {
         "boat": name,
         "length": f"{vessel.length:g} m",
-        "top speed": f"{figure['top speed']:.2f} m/s" + (f" (stated: {stated:.2f})" if stated else ""),
-        "stopping distance": f"{meters('stopping distance')} in {figure['stopping time']:.1f} s",
+        "top speed": f"{metrics['top speed']:.2f} m/s" + (f" (stated: {stated:.2f})" if stated else ""),
+        "stopping distance": f"{meters('stopping distance')} in {metrics['stopping time']:.1f} s",
         "tactical diameter": meters("tactical diameter"),
         "steady turning circle": meters("steady diameter"),
-        "first overshoot, 20/20": f"{figure['overshoot']:.1f} degrees",
+        "first overshoot, 20/20": f"{metrics['overshoot']:.1f} degrees",
     }
 
 

@@ -337,7 +337,7 @@ def exported_encounters(policies: Sequence[str], episodes: int) -> Iterator[tupl
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the comparison, and print its figures."""
+    """Run the comparison, and print its metrics."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--judge", type=Path, required=True, metavar="PYTHON", help="interpreter with commonocean-rules"
@@ -365,10 +365,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ours = [row for _, _, rows in encounters for row in rows]
     places = [(name, vessel) for name, _, _ in encounters for vessel in (1, 2)]
     theirs = [verdict(verdicts[place], row["duty"]) for place, row in zip(places, ours, strict=True)]
-    figures = compare(ours, theirs) | {"parameters": parameters}
-    print(json.dumps(figures, indent=1))
+    metrics = compare(ours, theirs) | {"parameters": parameters}
+    print(json.dumps(metrics, indent=1))
     if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+        options.json.write_text(json.dumps(metrics, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def test_lines_that_are_as_before_are_no_difference(file, capsys):
         ({"successes": 59}, 0, "successes 59 (was 60)"),
     ],
 )
-def test_another_or_a_missing_hash_is_a_difference_and_another_figure_is_not(
+def test_another_or_a_missing_hash_is_a_difference_and_another_metric_is_not(
     file, parts, capsys, changes, status, printed
 ):
     for name, value in changes.items():

@@ -25,7 +25,7 @@ def test_results_are_kept_of_the_same_policy_and_scenarios(tmp_path):
     assert kept_suites(tmp_path / "none.json", entry().policy) == ({}, "")
 
 
-def test_of_another_version_those_with_figures_of_compliance_are_not_kept(tmp_path):
+def test_of_another_version_those_with_metrics_of_compliance_are_not_kept(tmp_path):
     assert kept_suites(stored(tmp_path / "a.json", BENCHMARK - 1), entry().policy)[0].keys() == {"currents"}
 
 

@@ -103,15 +103,15 @@ def test_disagreements_are_counted_with_both_marks():
 
     ours = [row("give-way", "kept"), row("stand-on", "kept"), row("head-on", "broken", "late"), row("none", "no duty")]
     theirs = [row("give-way", "broken", "no manoeuvre"), row("stand-on", "kept"), *[row("none", "no duty")] * 2]
-    figures = compare(ours, theirs)
-    assert figures["vessels"] == 4 and figures["duties"]["head-on"]["none"] == 1
-    assert figures["marks"]["kept"] == {"no duty": 0, "kept": 1, "broken": 1}
-    assert figures["marks_by_duty"]["give-way"]["kept"]["broken"] == 1
-    assert figures["disagreements"] == {
+    metrics = compare(ours, theirs)
+    assert metrics["vessels"] == 4 and metrics["duties"]["head-on"]["none"] == 1
+    assert metrics["marks"]["kept"] == {"no duty": 0, "kept": 1, "broken": 1}
+    assert metrics["marks_by_duty"]["give-way"]["kept"]["broken"] == 1
+    assert metrics["disagreements"] == {
         "give-way, kept, - | give-way, broken, no manoeuvre": 1,
         "head-on, broken, late | none, no duty, -": 1,
     }
-    assert figures["kappa_marks_same_duty"] == 0.0 and figures["kappa_marks_by_duty"]["overtaking"] is None
+    assert metrics["kappa_marks_same_duty"] == 0.0 and metrics["kappa_marks_by_duty"]["overtaking"] is None
 
 
 @pytest.mark.heavy
@@ -150,10 +150,10 @@ def test_the_judge_is_run_as_a_program(tmp_path, monkeypatch, capsys):
     rows = [{"duty": "give-way", "mark": "kept", "part": ""}, {"duty": "stand-on", "mark": "kept", "part": ""}]
     name = "ZAM_Encounter-4_1_T-1"
     monkeypatch.setattr(second_judge, "exported_encounters", lambda *_: iter([(name, "<x/>", rows)]))
-    text, figures = tmp_path / "text.txt", tmp_path / "figures.json"
+    text, metrics = tmp_path / "text.txt", tmp_path / "figures.json"
     text.write_text(PRINTED)
-    second_judge.main(["--judge", str(program), "--text", str(text), "--json", str(figures)])
-    content = json.loads(figures.read_text())
+    second_judge.main(["--judge", str(program), "--text", str(text), "--json", str(metrics)])
+    content = json.loads(metrics.read_text())
     assert content == json.loads(capsys.readouterr().out) and content["vessels"] == 2
     assert content["marks_by_duty"]["stand-on"]["kept"]["kept"] == 1 and content["parameters"] == {}
 

@@ -1,4 +1,4 @@
-"""The Python API: the same training and the same figures as the commands."""
+"""The Python API: the same training and the same metrics as the commands."""
 
 import json
 import re
@@ -75,13 +75,13 @@ def test_wrong_settings_start_nothing(tmp_path, words, sentence):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_figures_are_those_of_the_command(tmp_path):
-    figures = load("dqn").evaluate(**SET)
+def test_metrics_are_those_of_the_command(tmp_path):
+    evaluation = load("dqn").evaluate(**SET)
     path = tmp_path / "out.json"
     words = ["--levels", "1", "--episodes", "2", "--seed", "5", "-D", "cpu", "--json", str(path)]
     assert main(["evaluate", "dqn", *words]) == 0
-    assert figures.figures == json.loads(path.read_text())["figures"]
-    assert figures.overall["episodes"] == 2
+    assert evaluation.metrics == json.loads(path.read_text())["figures"]
+    assert evaluation.overall["episodes"] == 2
 
 
 def test_comparisons_print_as_tables():

@@ -230,9 +230,9 @@ def test_evaluations(folder, data):
     with np.load(path.with_name("evaluations.npz")) as file:
         np.savez(path, **data.draw(damaged_arrays(dict(file))))
     answers(lambda: curve_table({"all": read_runs([path])}))
-    figures = {"setting": {"agent_type": "DQN"}, "figures": {"level 1": {"success_rate": 0.5, "episodes": 4}}}
+    metrics = {"setting": {"agent_type": "DQN"}, "figures": {"level 1": {"success_rate": 0.5, "episodes": 4}}}
     path = folder / "figures.json"
-    path.write_text(json.dumps(data.draw(damaged_trees(figures, SCALARS))))
+    path.write_text(json.dumps(data.draw(damaged_trees(metrics, SCALARS))))
     answers(lambda: read_runs([path]))
 
 

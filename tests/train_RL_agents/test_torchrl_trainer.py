@@ -217,7 +217,7 @@ def test_scenarios_that_refreshes_kept_are_logged_if_there_are_any(tmp_path):
     ],
     ids=" ".join,
 )
-def test_figures_of_training_episodes_are_logged(tmp_path, words, uses_cuda_graphs, monkeypatch):
+def test_metrics_of_training_episodes_are_logged(tmp_path, words, uses_cuda_graphs, monkeypatch):
     monkeypatch.setattr(plugins, "_allowed", {"marinenav_env.rules.reward:published_reward"})
     run = new_run(tmp_path, *words)
     trainer = TorchRLTrainer(run, quiet=True)
@@ -415,7 +415,7 @@ def test_evaluations_agree_with_those_of_the_saved_policies(tmp_path, capsys):
         out = tmp_path / "out.json"
         command = ["evaluate", "--checkpoint", str(run.checkpoints / entry["file"]), "-D", "cpu", "--json", str(out)]
         assert main(command) == 0
-        figures = strict(out)["figures"]["overall"]
-        assert entry["metrics"].items() <= figures.items()  # which has vessel-hours, too
-        assert float(row["avg_return"]) == figures["avg_return"]
-    assert arrays(run)["rewards"][1].mean() == pytest.approx(figures["avg_return"])
+        metrics = strict(out)["figures"]["overall"]
+        assert entry["metrics"].items() <= metrics.items()  # which has vessel-hours, too
+        assert float(row["avg_return"]) == metrics["avg_return"]
+    assert arrays(run)["rewards"][1].mean() == pytest.approx(metrics["avg_return"])

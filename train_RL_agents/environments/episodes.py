@@ -43,14 +43,14 @@ def seed_for(purpose: str, seed: int) -> int:
 
 def report(table: Table) -> dict[str, Any]:
     """Return the metrics over all episodes, with 95% confidence intervals."""
-    count, figures = len(table["returns"]), {}
+    count, metrics = len(table["returns"]), {}
     if "success" in table:
         successes = int(table["success"].sum())
         low, high = wilson_interval(successes, count)
-        figures = {"success_rate": successes / count, "success_low": low, "success_high": high}
+        metrics = {"success_rate": successes / count, "success_low": low, "success_high": high}
     mean = ratio_estimate(table["returns"].numpy(), np.ones(count))
     return {
-        **figures,
+        **metrics,
         "episodes": count,
         "avg_return": mean.value,
         "return_low": mean.low,

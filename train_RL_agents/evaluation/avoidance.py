@@ -216,7 +216,7 @@ def unavoidable_from(
 
 
 def summary(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
-    """Return the figures of UNRULY_COLUMNS by name, the first two with Wilson intervals, or None if no episode counts.
+    """Return the metrics of UNRULY_COLUMNS by name, the first two with Wilson intervals, or None if no episode counts.
 
     Args:
         found: tensors [E] by name, from ``search``.
@@ -226,13 +226,13 @@ def summary(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
     collisions, hopeless, at_sight = (
         int((found[name] & rows).sum()) for name in ("collision", "unavoidable", "unavoidable_at_sight")
     )
-    figures: dict[str, float | None] = {}
+    metrics: dict[str, float | None] = {}
     for name, safe, count in (("no_collision", total, total), ("avoided", total - hopeless, total - hopeless)):
         kept = safe - (collisions - (total - count))
         low, high = wilson_interval(kept, count)
-        figures |= {name: kept / count if count else None}
-        figures |= {f"{name}_low": low if count else None, f"{name}_high": high if count else None}
-    return figures | {
+        metrics |= {name: kept / count if count else None}
+        metrics |= {f"{name}_low": low if count else None, f"{name}_high": high if count else None}
+    return metrics | {
         "unavoidable": hopeless / total,
         "unavoidable_at_sight": at_sight / total,
     }

@@ -91,7 +91,7 @@ class Contender:
 
     @property
     def label(self) -> str:
-        """Return the name that figures show, with the env-steps of a trained policy."""
+        """Return the name that tables and pictures show, with the env-steps of a trained policy."""
         name = f"{BLIND}{self.name}" if self.is_blind else self.name
         if self.trained is None:
             return name

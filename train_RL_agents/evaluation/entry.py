@@ -38,7 +38,7 @@ SUCCESS, COLLISION, TIMEOUT = "sct"
 _NO_SHARES = {"closest_approach", "delay", "detour", "broken_rules"}
 """Compliance metrics that are not limited to [0, 1]."""
 _ONE_SIDED = "hours_per_"
-"""Prefix of the names of figures that may have only the lower end of their interval."""
+"""Prefix of the names of metrics that may have only the lower end of their interval."""
 _FARTHEST = 1e4
 """Largest absolute value of a coordinate of a track (m)."""
 
@@ -77,7 +77,7 @@ class SuiteResult:
     astern: Fraction
     """Share of the steps in which vessels go astern."""
     compliance: dict[str, dict[str, float | None]]
-    """Figures of RULES_COLUMNS, ENCOUNTER_COLUMNS or UNRULY_COLUMNS by group; empty for suites that have none."""
+    """Metrics of RULES_COLUMNS, ENCOUNTER_COLUMNS or UNRULY_COLUMNS by group; empty for suites that have none."""
     duties: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Numbers of kept and of all duties by role; empty for suites that have none."""
     tracks: tuple[tuple[Numbers, ...], ...] = ()
@@ -108,7 +108,7 @@ class SuiteResult:
         require(is_drawn, "tracks", "...", "pairs of coordinates of every group")
 
     def _check_compliance(self) -> None:
-        """Check that the figures of compliance and the duties are complete and in range.
+        """Check that the metrics of compliance and the duties are complete and in range.
 
         Raises:
             ConfigError: when they are not.
@@ -148,7 +148,7 @@ class SuiteResult:
 
     @cached_property
     def episodes(self) -> Episodes:
-        """Return the rows as Episodes, from which figures and intervals are computed."""
+        """Return the rows as Episodes, from which metrics and intervals are computed."""
         outcome = np.array([*self.outcome])
         integers = (self.level, outcome == SUCCESS, outcome == COLLISION, self.robots, self.arrived)
         floats = (torch.tensor(column, dtype=torch.float64) for column in (self.time, self.energy, self.returns))
@@ -156,8 +156,8 @@ class SuiteResult:
 
     @cached_property
     def table(self) -> dict[str, dict[str, Any]]:
-        """Return the figures by group and overall; see Episodes.figures."""
-        return self.episodes.figures(self.groups)
+        """Return the metrics by group and overall; see Episodes.metrics."""
+        return self.episodes.metrics(self.groups)
 
     @property
     def clear_situations(self) -> tuple[int, int] | None:
@@ -168,7 +168,7 @@ class SuiteResult:
         return count_clear(self.situations, self.episodes.collision.tolist()) if self.situations else None
 
     def estimates(self, group: str = OVERALL) -> dict[str, Estimate]:
-        """Return estimates of the figures of a group: those of ``Episodes.estimates``, compliance, and two more.
+        """Return estimates of the metrics of a group: those of ``Episodes.estimates``, compliance, and two more.
 
         ``no_collision`` is the share of episodes without a collision; ``astern`` is that of all groups, without an
         interval.

@@ -172,7 +172,7 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
     count = (FROZEN | OPTIONAL)[name].episodes if episodes is None else episodes
     scenario_set, counter = make_set(name, world, count, SEED), AsternShare()
     outcomes, recording, compliance = run_scored(contender, scenario_set, world, options, device, "entry", counter)
-    figures = {
+    metrics = {
         group: {name: None if value is None else round(value, 4) for name, value in row.items()}
         for group, row in (compliance or {}).items()
     }
@@ -182,7 +182,7 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
         seed=SEED,
         groups=scenario_set.groups,
         astern=round(counter.value, 4),
-        compliance=figures,
+        compliance=metrics,
         situations=scenario_set.situations,
     )
     if recording is None or name not in ENCOUNTER_SUITES:
@@ -190,7 +190,7 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
     controlled = 1 if scenario_set.parts[0].only_own else recording.robot_mask.shape[-1]
     return replace(
         result,
-        astern=figures["overall"]["astern"] or 0.0,
+        astern=metrics["overall"]["astern"] or 0.0,
         duties=kept_by_role(recording, controlled),
         tracks=_first_tracks(recording, scenario_set.groups) if name == DRAWN else (),
     )

@@ -65,7 +65,7 @@ class History:
         schedule = self._config.eval_schedule
         self.scenarios = draw_scenarios(self._config.world, schedule.levels, schedule.num_episodes, schedule.seed)
         self.rows: list[dict[str, Any]] = []
-        """Figures of each evaluation, as in evaluations.csv."""
+        """Metrics of each evaluation, as in evaluations.csv."""
         self.episodes: list[Episodes] = []
         """Episodes of each evaluation."""
         self._compiled_env = compiled_env
@@ -133,7 +133,7 @@ class History:
             last: whether the run ends with this evaluation.
 
         Returns:
-            Figures over all episodes, and whether the policy is the best so far.
+            Metrics over all episodes, and whether the policy is the best so far.
         """
         table = finite(self.episodes[-1].table())
         overall = table["overall"]

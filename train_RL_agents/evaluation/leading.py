@@ -1,4 +1,4 @@
-"""Figures at the head of certificates and tables: rates of collisions and broken rules, and external situations."""
+"""Metrics at the head of certificates and tables: rates of collisions and broken rules, and external situations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from train_RL_agents.evaluation.entry import Entry, SuiteResult
 from train_RL_agents.evaluation.suites import LONG, UNRULY
-from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, FIGURES, RATE_COLUMNS, UNRULY_COLUMNS
+from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, METRIC_COLUMNS, RATE_COLUMNS, UNRULY_COLUMNS
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.table import Column, Table
 
@@ -18,10 +18,10 @@ WEAKEST = "encounters_own"
 FLEETS = (LONG, "fresh", "dnv", "imazu_ntnu")
 """Suites in LEADING in which the policy controls all vessels."""
 LEADING = (LONG, "fresh", *OTHERS, UNRULY, WEAKEST)
-"""Suites with figures at the head of certificates and tables, in their order."""
+"""Suites with metrics at the head of certificates and tables, in their order."""
 
 _COLLISION, _BROKEN = "hours_per_collision", "hours_per_broken_rule"
-_PER_COLLISION = next(column for column in FIGURES if column.name == _COLLISION)
+_PER_COLLISION = next(column for column in METRIC_COLUMNS if column.name == _COLLISION)
 _PER_BROKEN = Column(
     _BROKEN, "hours per broken rule", ".3f", (f"{_BROKEN}_low", f"{_BROKEN}_high"), meaning=RATE_COLUMNS[_BROKEN]
 )
@@ -49,11 +49,11 @@ _WEAKEST_GROUP = Column(
     "weakest", "weakest group", meaning="group with the most collisions, and its share of episodes without one"
 )
 COLUMNS = (_PER_COLLISION, _PER_BROKEN, _SITUATIONS, _KEPT, _AVOIDED, _UNAVOIDABLE, _WEAKEST_GROUP)
-"""Columns of the leading figures of a suite."""
+"""Columns of the leading metrics of a suite."""
 
 
 def leading_row(name: str, result: SuiteResult) -> dict[str, Any]:
-    """Return the leading figures of a suite by name; see COLUMNS.
+    """Return the leading metrics of a suite by name; see COLUMNS.
 
     Hours per collision are given for FLEETS only, because in other suites most vessels are scripted and only one can
     collide.
@@ -71,7 +71,7 @@ def leading_row(name: str, result: SuiteResult) -> dict[str, Any]:
 
 
 def leading_table(entry: Entry) -> Table:
-    """Return the table of the leading figures of an entry, with a row for each suite."""
+    """Return the table of the leading metrics of an entry, with a row for each suite."""
     suites = {name: entry.suites[name] for name in LEADING if name in entry.suites}
     return Table([Column("suite"), *COLUMNS], [{"suite": name} | leading_row(name, r) for name, r in suites.items()])
 
@@ -91,11 +91,11 @@ def others_table(entries: Mapping[str, Entry]) -> Table:
 
 
 def _by_entry(entries: Mapping[str, Entry], shown: Sequence[tuple[str, Column]]) -> Table:
-    """Return a table with a row for each entry and a column for each suite and figure that some entry has."""
+    """Return a table with a row for each entry and a column for each suite and metric that some entry has."""
     rows: list[dict[str, Any]] = []
     for name, entry in entries.items():
-        figures = {suite: leading_row(suite, entry.suites[suite]) for suite in LEADING if suite in entry.suites}
-        rows.append({f"{suite} {key}": value for suite, row in figures.items() for key, value in row.items()})
+        metrics = {suite: leading_row(suite, entry.suites[suite]) for suite in LEADING if suite in entry.suites}
+        rows.append({f"{suite} {key}": value for suite, row in metrics.items() for key, value in row.items()})
         rows[-1]["entry"] = name
     columns, explained = [Column("entry", "")], set()
     for suite, column in shown:

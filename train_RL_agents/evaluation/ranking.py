@@ -12,7 +12,7 @@ from train_RL_agents.evaluation.leading import others_table, rates_table
 from train_RL_agents.evaluation.suites import SUITES
 from train_RL_agents.evaluation.tables import (
     ENCOUNTER_COLUMNS,
-    FIGURES,
+    METRIC_COLUMNS,
     RATE_COLUMNS,
     RULES_COLUMNS,
     TIED,
@@ -28,7 +28,7 @@ BEST = difference_column("than the best", "success rate less that of the best of
 _RATE = "hours_per_broken_rule"
 _MEANT = (
     Column("rank", meaning=f"place, from best to worst of those that are tied with the best of them; {TIED}"),
-    *FIGURES,
+    *METRIC_COLUMNS,
     BEST,
     Column("astern", format=".3f", meaning="share of the steps in which vessels go astern"),
     Column("rules_kept", "rules kept", ".2f", meaning="vessels with a duty that kept the rules"),
@@ -155,14 +155,14 @@ def _by_group(entries: Mapping[str, Entry], suite: str) -> list[str]:
     groups = next(iter(results.values())).groups
     if len(groups) == 1:
         return []
-    figures = {
+    metrics = {
         name: {
             group: f"{result.table[group]['success_rate']:.2f} ({result.table[group]['robot_success_rate']:.3f})"
             for group in groups
         }
         for name, result in results.items()
     }
-    parts = ["Success by group, and robots that arrive:", _table_by_policy(groups, figures)]
+    parts = ["Success by group, and robots that arrive:", _table_by_policy(groups, metrics)]
     scored = {name: result.compliance for name, result in results.items() if result.compliance}
     if scored:
         columns = next(iter(next(iter(scored.values())).values()))
@@ -174,7 +174,7 @@ def _by_group(entries: Mapping[str, Entry], suite: str) -> list[str]:
     return parts
 
 
-def _table_by_policy(names: Sequence[str], figures: Mapping[str, Mapping[str, Any]], digits: str = "") -> str:
+def _table_by_policy(names: Sequence[str], metrics: Mapping[str, Mapping[str, Any]], digits: str = "") -> str:
     """Return a Markdown table with one row per policy and one column per name."""
-    rows = [{"": entry, **row} for entry, row in figures.items()]
+    rows = [{"": entry, **row} for entry, row in metrics.items()]
     return Table([Column(""), *(Column(name, format=digits) for name in names)], rows).markdown()

@@ -31,7 +31,7 @@ from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import versions
 
 Compliance = dict[str, dict[str, Any]]
-"""Figures of compliance with the rules of the sea, or of safety, by group and name."""
+"""Metrics of compliance with the rules of the sea, or of safety, by group and name."""
 
 
 def evaluate_built_in(
@@ -97,11 +97,11 @@ def _results(
         acting = _with_new_count(acting)
         episodes, recording, compliance = run_scored(contender, chosen, world, acting, device, name, progress=report)
         first = first or episodes
-        figures = episodes.figures(chosen.groups)
+        metrics = episodes.metrics(chosen.groups)
         compared = differences(first, episodes, chosen.groups) if results else None
         clear = clear_situations(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None
         shielded = None if acting.shield is None else acting.shield.value
-        results.append(Result(name, contender.about(), figures, compared, compliance, clear, shielded))
+        results.append(Result(name, contender.about(), metrics, compared, compliance, clear, shielded))
     return results, recording if acting.estimates else None
 
 

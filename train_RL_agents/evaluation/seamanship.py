@@ -43,7 +43,7 @@ SHARES = (
     "not_ahead",
     "stood_on",
 )
-"""Names of the figures of compliance that are 0 or 1 for a vessel, so that their means are shares."""
+"""Names of the metrics of compliance that are 0 or 1 for a vessel, so that their means are shares."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def steps_and_paths(recording: Recording) -> tuple[Tensor, Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Compliance:
-    """Figures of compliance of every vessel, [E, R] each; nan where a figure does not apply."""
+    """Metrics of compliance of every vessel, [E, R] each; nan where a metric does not apply."""
 
     safety: Tensor
     rules_kept: Tensor
@@ -200,7 +200,7 @@ def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tenso
         return torch.where(asked.any(-1), kept, torch.nan)
 
     kept = share(~did.broken, clear | did.stands_on)
-    figures = Compliance(
+    metrics = Compliance(
         safety=safety(recording),
         rules_kept=torch.where(recording.collided.any(0), 0.0 * kept, kept),
         substantial=share(did.substantial, clear),
@@ -212,7 +212,7 @@ def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tenso
         detour=torch.where(arrived, path / alone[1] - 1.0, torch.nan),
         astern=astern / steps.clamp_min(1),
     )
-    masked = {name: torch.where(scored, figure.double(), torch.nan) for name, figure in vars(figures).items()}
+    masked = {name: torch.where(scored, metric.double(), torch.nan) for name, metric in vars(metrics).items()}
     return Compliance(**masked)
 
 
@@ -266,8 +266,8 @@ def broken_rates(recording: Recording, scored: Tensor, rows: Sequence[Tensor]) -
         row: dict[str, float | None] = {"broken_rules": sum(broken)}
         names = ("rule", *(name.replace("-", "_") for name in ROLES[1:]))
         for name, count, total in zip(names, (sum(broken), *broken), (sum(number), *number), strict=True):
-            figures = hours_per(f"broken_{name}", exposure, count)
-            row |= figures if total else dict.fromkeys(figures)
+            metrics = hours_per(f"broken_{name}", exposure, count)
+            row |= metrics if total else dict.fromkeys(metrics)
         rates.append(row)
     return rates
 
@@ -283,22 +283,22 @@ class AsternShare(StepShare):
 
 
 def summary(measured: Compliance, rows: Tensor) -> dict[str, float | None]:
-    """Return the mean of every figure with its 95% interval, by name; None if it applies to no vessel.
+    """Return the mean of every metric with its 95% interval, by name; None if it applies to no vessel.
 
     ``all_kept`` is the share of encounters in which every vessel that has a duty kept the rules.
 
     Args:
-        measured: figures of compliance, [E, R] each.
+        measured: metrics of compliance, [E, R] each.
         rows: [E] bool mask of the encounters that count.
     """
-    values = {name: figure[rows] for name, figure in vars(measured).items()}
+    values = {name: metric[rows] for name, metric in vars(measured).items()}
     kept = values["rules_kept"]
     everyone = torch.where(kept.isnan().all(-1), torch.nan, (kept != 0.0).all(-1).double())
     result: dict[str, float | None] = {}
     for name, value in {"all_kept": everyone, **values}.items():
         counted = value[~value.isnan()]
-        figures = _interval(counted, name in SHARES) if len(counted) else (None, None, None)
-        result |= dict(zip((name, f"{name}_low", f"{name}_high"), figures, strict=True))
+        metrics = _interval(counted, name in SHARES) if len(counted) else (None, None, None)
+        result |= dict(zip((name, f"{name}_low", f"{name}_high"), metrics, strict=True))
     return result
 
 

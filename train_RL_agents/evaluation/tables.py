@@ -1,4 +1,4 @@
-"""Tables of the figures of an evaluation: their columns, and what the columns mean."""
+"""Tables of the metrics of an evaluation: their columns, and what the columns mean."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from train_RL_agents.results.rows import OVERALL, finite
 from train_RL_agents.results.statistics import SIGNIFICANT, sign_test, smallest_difference
 from train_RL_agents.results.table import UNLIMITED, Column, Table
 
-FIGURES = (
+METRIC_COLUMNS = (
     Column(
         "success_rate",
         "success",
@@ -47,13 +47,13 @@ FIGURES = (
         "a collision its lower end",
     ),
 )
-"""Columns of the figures of an evaluation in the built-in environment."""
-COLUMNS = {column.title: column.meaning for column in FIGURES}
-"""Meaning of each column of FIGURES by title."""
+"""Columns of the metrics of an evaluation in the built-in environment."""
+COLUMN_MEANINGS = {column.title: column.meaning for column in METRIC_COLUMNS}
+"""Meaning of each column of METRIC_COLUMNS by title."""
 
 
-EPISODE_FIGURES = (
-    FIGURES[0],
+EXTERNAL_METRIC_COLUMNS = (
+    METRIC_COLUMNS[0],
     Column(
         "avg_return",
         "return",
@@ -63,15 +63,15 @@ EPISODE_FIGURES = (
     ),
     Column("avg_length", "length", ".1f", meaning="steps of an episode, mean"),
 )
-"""Columns of the figures in external environments; success only where the environment reports it."""
+"""Columns of the metrics in external environments; success only where the environment reports it."""
 
 
-def figures_of(results: Sequence[Result]) -> tuple[Column, ...]:
-    """Return the columns of the figures that the reports of results have."""
-    row = next(iter(results[0].figures.values()))
+def metric_columns(results: Sequence[Result]) -> tuple[Column, ...]:
+    """Return the columns of the metrics that the reports of results have."""
+    row = next(iter(results[0].metrics.values()))
     if "collision_rate" in row:
-        return FIGURES
-    return tuple(column for column in EPISODE_FIGURES if column.name in row)
+        return METRIC_COLUMNS
+    return tuple(column for column in EXTERNAL_METRIC_COLUMNS if column.name in row)
 
 
 def difference_column(header: str, meaning: str) -> Column:
@@ -91,7 +91,7 @@ def difference_column(header: str, meaning: str) -> Column:
 
 
 DIFFERENCE = difference_column("than the first", "success rate less that of the first policy on the same episodes")
-COMPARED = COLUMNS | {DIFFERENCE.title: DIFFERENCE.meaning}
+COMPARISON_COLUMN_MEANINGS = COLUMN_MEANINGS | {DIFFERENCE.title: DIFFERENCE.meaning}
 """Meaning of each column by title in the table of a comparison."""
 
 RULES_COLUMNS = {
@@ -152,8 +152,8 @@ class Result:
     """Name of the policy on the command line."""
     about: dict[str, Any]
     """Checkpoint, agent and env-steps."""
-    figures: dict[str, dict[str, Any]]
-    """Figures by group and overall; see Episodes.figures."""
+    metrics: dict[str, dict[str, Any]]
+    """Metrics by group and overall; see Episodes.metrics."""
     differences: dict[str, dict[str, Any]] | None = None
     """Differences from the first policy by group and overall; None for the first policy."""
     compliance: dict[str, dict[str, Any]] | None = None
@@ -172,8 +172,8 @@ class Result:
 
     @property
     def overall(self) -> dict[str, Any]:
-        """Return the figures over all episodes."""
-        return self.figures[OVERALL]
+        """Return the metrics over all episodes."""
+        return self.metrics[OVERALL]
 
     @property
     def compliance_columns(self) -> dict[str, str]:
@@ -189,9 +189,9 @@ class Result:
         return RULES_COLUMNS
 
     def short(self) -> str:
-        """Return the name of the policy with its first figure, such as success, in a few words."""
+        """Return the name of the policy with its first metric, such as success, in a few words."""
         row = self.overall
-        column = figures_of([self])[0]
+        column = metric_columns([self])[0]
         return f"{self.name}, {column.title} {column.text(row)} of {row['episodes']} episodes"
 
     @property
@@ -199,7 +199,7 @@ class Result:
         """Return a line with the number of situations without a collision, and the worst group; None without counts."""
         if self.situations is None:
             return None
-        groups = {name: row for name, row in self.figures.items() if name != OVERALL}
+        groups = {name: row for name, row in self.metrics.items() if name != OVERALL}
         lowest = max(groups, key=lambda name: groups[name]["collision_rate"])
         row = groups[lowest]
         count = round((1.0 - row["collision_rate"]) * row["episodes"])
@@ -215,12 +215,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of policies on the same scenarios, shown as a table when printed and in notebooks."""
+    """Metrics of policies on the same scenarios, shown as a table when printed and in notebooks."""
 
     results: list[Result]
-    """Figures of each policy."""
+    """Metrics of each policy."""
     setting: dict[str, Any]
-    """Settings that the figures depend on; with several policies, only those that they have in common."""
+    """Settings that the metrics depend on; with several policies, only those that they have in common."""
     recording: Recording | None = None
     """Recording of the last policy's episodes; None if it was not requested."""
 
@@ -244,21 +244,21 @@ class Evaluation:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Return all figures, a row for each group and policy."""
-        return [row | self.acting for row in group_rows(self.results, "figures", "differences", "compliance")]
+        """Return all metrics, a row for each group and policy."""
+        return [row | self.acting for row in group_rows(self.results, "metrics", "differences", "compliance")]
 
     def content(self) -> dict[str, Any]:
         """Return the content of the evaluation's JSON file."""
         first, alone = self.results[0], len(self.results) == 1
-        columns = {column.title: column.meaning for column in figures_of(self.results)}
-        compared = not alone and figures_of(self.results) is FIGURES
+        columns = {column.title: column.meaning for column in metric_columns(self.results)}
+        compared = not alone and metric_columns(self.results) is METRIC_COLUMNS
         columns |= {DIFFERENCE.title: DIFFERENCE.meaning} if compared else {}
         content: dict[str, Any] = {"setting": self.setting, "columns": columns}
-        # In files, compliance is named ``conduct``.
+        # In files, compliance is named ``conduct``, and metrics are named ``figures``.
         if alone:
-            content["figures"] = first.figures
+            content["figures"] = first.metrics
         else:
-            names = {"compliance": "conduct"}
+            names = {"compliance": "conduct", "metrics": "figures"}
             content["policies"] = [{names.get(key, key): value for key, value in vars(r).items()} for r in self.results]
         if first.compliance is not None:
             content |= {"conduct": first.compliance, "conduct_columns": first.compliance_columns}
@@ -270,8 +270,8 @@ class Evaluation:
 
     def show(self) -> None:
         """Print the tables, with the meaning of each column below them."""
-        figures, *compliance = _tables(self.results)
-        figures.print(self.heading)
+        first, *compliance = _tables(self.results)
+        first.print(self.heading)
         for table in compliance:
             print()
             table.print("Safety" if self.results[0].compliance_columns is UNRULY_COLUMNS else "Rules of the sea")
@@ -292,7 +292,7 @@ class Evaluation:
         return "\n".join([self.heading + "\n", *tables, *(f"{line}.\n" for line in self._lines())])
 
     def __str__(self) -> str:
-        lines, _ = figure_table(self.results).lines(UNLIMITED)
+        lines, _ = metric_table(self.results).lines(UNLIMITED)
         return "\n".join([*([self.heading] if self.acting else []), *lines])
 
     def __repr__(self) -> str:
@@ -333,13 +333,13 @@ def group_rows(results: Sequence[Result], *parts: str) -> list[dict[str, Any]]:
     return rows
 
 
-def figure_table(results: Sequence[Result]) -> Table:
-    """Make the table of the figures, group by group."""
+def metric_table(results: Sequence[Result]) -> Table:
+    """Make the table of the metrics, group by group."""
     group, several = Column("group", ""), len(results) > 1
     keys = [group, Column("policy")] if several else [group]
-    compared = [DIFFERENCE] if several and figures_of(results) is FIGURES else []
-    rows = group_rows(results, "figures", "differences")
-    return Table([*keys, Column("episodes"), *figures_of(results), *compared], rows, len(keys), _IMPORTANT)
+    compared = [DIFFERENCE] if several and metric_columns(results) is METRIC_COLUMNS else []
+    rows = group_rows(results, "metrics", "differences")
+    return Table([*keys, Column("episodes"), *metric_columns(results), *compared], rows, len(keys), _IMPORTANT)
 
 
 def compliance_table(results: Sequence[Result]) -> Table:
@@ -378,9 +378,9 @@ TIED = (
 
 
 def _tables(results: Sequence[Result]) -> list[Table]:
-    """Return the table of figures, and that of compliance if there is any."""
+    """Return the table of metrics, and that of compliance if there is any."""
     compliance = [compliance_table(results)] if results[0].compliance is not None else []
-    return [figure_table(results), *compliance]
+    return [metric_table(results), *compliance]
 
 
 def notebook_text(results: Sequence[Result], heading: str) -> str:

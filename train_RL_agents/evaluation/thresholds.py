@@ -1,4 +1,4 @@
-"""Thresholds that figures of the benchmark have to reach to count as a pass."""
+"""Thresholds that metrics of the benchmark have to reach to count as a pass."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from train_RL_agents.results.statistics import Estimate
 
 @dataclass(frozen=True)
 class Threshold:
-    """A figure of a suite's results, with the bound that its value has to reach."""
+    """A metric of a suite's results, with the bound that its value has to reach."""
 
     about: str
-    """Description of the figure."""
+    """Description of the metric."""
     suite: str
-    figure: str
-    """Name of the figure, see ``SuiteResult.estimates``."""
+    metric: str
+    """Name of the metric, see ``SuiteResult.estimates``."""
     bound: float
     group: str = "overall"
     at_most: bool = False
     """True if the bound is an upper bound, false if it is a lower bound."""
 
     def measured(self, entry: Entry) -> Estimate | None:
-        """Return the estimate of the figure in an entry; None without one, such as travel time without a success."""
+        """Return the estimate of the metric in an entry; None without one, such as travel time without a success."""
         result = entry.suites.get(self.suite)
-        return None if result is None else result.estimates(self.group).get(self.figure)
+        return None if result is None else result.estimates(self.group).get(self.metric)
 
     def passed(self, value: float) -> bool:
         """Return whether a value reaches the bound."""

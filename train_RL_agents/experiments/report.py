@@ -68,8 +68,8 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
                 for group, (count, total) in run.levels.items()
             ]
             if not run.levels:
-                figures = {"episodes": len(run.scores), "return": run.scores.mean()}
-                rows.append({**about, "group": OVERALL} | figures | times[name, seed])
+                metrics = {"episodes": len(run.scores), "return": run.scores.mean()}
+                rows.append({**about, "group": OVERALL} | metrics | times[name, seed])
         by_agent = curves.grouped(scored.values(), "agent")
         sentence, table = verdict({name: by_agent[name] for name in dict.fromkeys(name for name, _ in scored)})
         measured = "Success" if "success" in table.rows[0] else "Return"

@@ -211,12 +211,12 @@ def last_row(run: Path) -> dict[str, float]:
     text = read_text(table, "a table of evaluations")
     try:
         last = dict([{}, *csv.DictReader(io.StringIO(text, newline=""))][-1])
-        figures = {key: float(last.get(key) or 0) for key in _COLUMNS}
+        metrics = {key: float(last.get(key) or 0) for key in _COLUMNS}
     except (csv.Error, TypeError, ValueError) as error:
         raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
-    are_numbers = all(0.0 <= figure <= LARGEST_NUMBER for figure in figures.values())
-    require(are_numbers, str(table), figures, "numbers from 0")
-    return figures
+    are_numbers = all(0.0 <= metric <= LARGEST_NUMBER for metric in metrics.values())
+    require(are_numbers, str(table), metrics, "numbers from 0")
+    return metrics
 
 
 def env_steps(run: Path) -> int:

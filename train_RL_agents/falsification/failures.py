@@ -1,4 +1,4 @@
-"""Search for failures of a policy: figures of the search, and scenarios in which the policy fails again."""
+"""Search for failures of a policy: metrics of the search, and scenarios in which the policy fails again."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Result:
         (rows,) = self.trials.failed.nonzero(as_tuple=True)
         return rows[_first_of_each(signatures(self.encounters.rows(rows), self.trials.hit[rows]))]
 
-    def figures(self) -> dict[str, Any]:
-        """Return the figures of the search by name, as plain values."""
+    def metrics(self) -> dict[str, Any]:
+        """Return the metrics of the search by name, as plain values."""
         failed = self.trials.failed
         rows = failed.nonzero(as_tuple=True)[0]
         vessel = self.trials.hit[rows]

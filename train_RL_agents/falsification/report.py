@@ -29,7 +29,7 @@ from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import make_folder, write_atomically
 from train_RL_agents.utils.provenance import versions
 
-SCENARIOS, FIGURES, PAGE = "failures.json", "falsify.json", "failures.html"
+SCENARIOS, METRICS, PAGE = "failures.json", "falsify.json", "failures.html"
 """Names of the files that a search writes."""
 SHOWN, SHOWN_UNAVOIDABLE = 200, 50
 """Largest numbers of failures and of unavoidable collisions on a page."""
@@ -54,19 +54,19 @@ def require_free(folder: Path) -> None:
     Raises:
         ConfigError: when the folder has one of them.
     """
-    for name in (SCENARIOS, FIGURES, PAGE):
+    for name in (SCENARIOS, METRICS, PAGE):
         require(not (folder / name).exists(), "--out", str(folder), f"a folder without {name}")
 
 
 def print_table(name: str, results: Sequence[Result], space: Space) -> None:
-    """Print the figures of the searches, and the ratio of failures of the cross-entropy to the random search.
+    """Print the metrics of the searches, and the ratio of failures of the cross-entropy to the random search.
 
     Args:
         name: name of the policy.
         results: results of the searches.
         space: encounters that were searched.
     """
-    rows = [{"method": result.method, **result.figures()} for result in results]
+    rows = [{"method": result.method, **result.metrics()} for result in results]
     others = "1 other" if space.others == 1 else f"1 to {space.others} others"
     Table(COLUMNS, rows).print(f"Failures of {name} among {others}")
     ratio = advantage(results)
@@ -98,7 +98,7 @@ def write_files(
     seed: int,
     device: torch.device,
 ) -> list[str]:
-    """Write the scenario file, the page and the figures.
+    """Write the scenario file, the page and the metrics.
 
     Args:
         folder: folder of the files, which is made if needed.
@@ -138,7 +138,7 @@ def write_files(
         "vessels": space.vessels,
         "behaviours": list(space.behaviours),
         "seed": seed,
-        "methods": {result.method: result.figures() for result in results},
+        "methods": {result.method: result.metrics() for result in results},
         "times_random": advantage(results),
         "scenarios": written,
         "encounters": kept.labels,
@@ -146,8 +146,8 @@ def write_files(
         "world": to_dict(world),
         "versions": versions(),
     }
-    write_atomically(folder / FIGURES, json.dumps(content, indent=2, allow_nan=False) + "\n")
-    return [*sentences, f"{folder / FIGURES}: the figures"]
+    write_atomically(folder / METRICS, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    return [*sentences, f"{folder / METRICS}: the figures"]
 
 
 def _views(recording: Recording | None, mark: str, most: int) -> list[EpisodeView]:

@@ -13,7 +13,7 @@ from train_RL_agents.evaluation.leading import COLUMNS as LEADING_COLUMNS
 from train_RL_agents.evaluation.leading import leading_row, leading_table
 from train_RL_agents.evaluation.suites import SUITES
 from train_RL_agents.evaluation.tables import (
-    COLUMNS,
+    COLUMN_MEANINGS,
     ENCOUNTER_COLUMNS,
     RATE_COLUMNS,
     RULES_COLUMNS,
@@ -44,11 +44,11 @@ _SHOWN = {
     "closest_approach": "closest (m)",
     "hours_per_broken_rule": "hours per broken rule",
 }
-"""Figures of compliance that are shown, with their titles."""
+"""Metrics of compliance that are shown, with their titles."""
 _WITH_INTERVAL = ("rules_kept", "all_kept", "avoided", "hours_per_broken_rule")
-"""Figures of compliance that are shown with their intervals."""
+"""Metrics of compliance that are shown with their intervals."""
 _MEANINGS = RULES_COLUMNS | ENCOUNTER_COLUMNS | UNRULY_COLUMNS | RATE_COLUMNS
-"""Meanings of the figures of compliance by name."""
+"""Meanings of the metrics of compliance by name."""
 _MOST_ROWS = 12
 """Largest number of groups of a suite that have a row each."""
 _TEN = 10
@@ -93,13 +93,13 @@ def _range(value: Estimate, bound: float | None = None) -> Markup:
     )
 
 
-# Thresholds and the most important figures ------------------------------------------------------
+# Thresholds and the most important metrics ------------------------------------------------------
 
 
 def _threshold_rows(values: Iterable[Estimate | None]) -> Iterator[dict[str, str]]:
     """Yield a row for each threshold, with the measured value."""
     for threshold, value in zip(THRESHOLDS, values, strict=True):
-        is_share, bound = threshold.figure != "avg_time", threshold.bound
+        is_share, bound = threshold.metric != "avg_time", threshold.bound
         digits = ".3f" if is_share else ".1f"
         passed = value is not None and threshold.passed(value.value)
         word = "✓ pass" if passed else "✗ miss"
@@ -120,11 +120,11 @@ _LEADING_TILES = (
     ("imazu_ntnu_own", "situations", "Imazu's problems (NTNU) without a collision, own vessel alone"),
     ("encounters_own", "weakest", "random encounters without a collision, own vessel alone, weakest kind"),
 )
-"""Suite, name of the column and title of each tile with a leading figure."""
+"""Suite, name of the column and title of each tile with a leading metric."""
 
 
 def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
-    """Yield title, value and interval of each tile with a leading figure that an entry has."""
+    """Yield title, value and interval of each tile with a leading metric that an entry has."""
     columns = {column.name: column for column in LEADING_COLUMNS}
     for suite, name, title in _LEADING_TILES:
         if suite in entry.suites:
@@ -133,7 +133,7 @@ def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
 
 
 def _leading(entry: Entry) -> str:
-    """Return the table of the leading figures as HTML, with a list of the meanings of its columns."""
+    """Return the table of the leading metrics as HTML, with a list of the meanings of its columns."""
     items = "".join(f"<dt>{escape(c.title)}</dt><dd>{escape(c.meaning)}</dd>" for c in LEADING_COLUMNS)
     meanings = f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n"
     return leading_table(entry).html("Rates and situations of others") + meanings
@@ -171,7 +171,7 @@ def _weakest(entry: Entry) -> list[tuple[str, Estimate]]:
 
 # The suites -------------------------------------------------------------------------------------
 
-_FIGURES = (
+_METRIC_COLUMNS = (
     Column("group"),
     Column("episodes"),
     Column("success_rate", "success", ".3f"),
@@ -187,7 +187,7 @@ _FIGURES = (
     Column("robot_success_rate", "vessels that arrive", ".3f"),
     Column("avg_time", "time", ".1f", unit="s"),
 )
-"""Columns of the figures of a suite."""
+"""Columns of the metrics of a suite."""
 _DUTIES = (
     Column("role"),
     Column("kept"),
@@ -199,11 +199,11 @@ _DUTIES = (
 
 
 def _suite(name: str, result: SuiteResult) -> str:
-    """Return the section of a suite: figures by group, then compliance, duties and tracks where there are any."""
+    """Return the section of a suite: metrics by group, then compliance, duties and tracks where there are any."""
     description = SUITES[name].about if name in SUITES else ""
     # If a suite has very many groups, its tables have only the overall row.
     shown = [group for group in result.table if group == OVERALL or len(result.groups) <= _MOST_ROWS]
-    figures = [{"group": group, **result.table[group], **result.estimates(group)} for group in shown]
+    metrics = [{"group": group, **result.table[group], **result.estimates(group)} for group in shown]
     compliance = [{"group": group, **row} for group, row in result.compliance.items() if group in shown]
     columns = [
         Column(key, title, ".2f", (f"{key}_low", f"{key}_high") if key in _WITH_INTERVAL else None)
@@ -218,7 +218,7 @@ def _suite(name: str, result: SuiteResult) -> str:
     return (
         f'<section class="card">\n<h2>{escape(name)}</h2>\n<p>{escape(description[:1].upper() + description[1:])}; '
         f"{len(result.level):,} episodes. {100 * result.astern:.1f}% of the steps are astern.</p>\n"
-        f"{Table(_FIGURES, figures).html(f'Figures of {name}')}{_sheet(result)}"
+        f"{Table(_METRIC_COLUMNS, metrics).html(f'Figures of {name}')}{_sheet(result)}"
         f"{Table([Column('group'), *columns], compliance).html(f'Compliance in {name}')}"
         f"{Table(_DUTIES, duties).html(f'Duties in {name}')}{_meanings(result)}</section>\n"
     )
@@ -233,7 +233,7 @@ def _broken_rate(result: SuiteResult, role: str) -> dict[str, float | None]:
 def _meanings(result: SuiteResult) -> str:
     """Return the meanings of the columns of a suite's tables as a collapsed HTML list."""
     compliance = next(iter(result.compliance.values()), {})
-    meanings = COLUMNS | {_SHOWN[name]: _MEANINGS[name] for name in compliance if name in _SHOWN}
+    meanings = COLUMN_MEANINGS | {_SHOWN[name]: _MEANINGS[name] for name in compliance if name in _SHOWN}
     items = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
         for name, text in meanings.items()
@@ -249,14 +249,14 @@ def _sheet(result: SuiteResult) -> str:
     """Draw the first episode of each group in small pictures; nothing if the result has no tracks."""
     if not result.tracks:
         return ""
-    figures = []
+    pictures = []
     for number, (group, paths) in enumerate(zip(result.groups, result.tracks, strict=True)):
         hit = result.outcome[result.level.index(number)] == COLLISION
         kept = result.compliance.get(group, {}).get("all_kept")
         text = f"{1.0 - result.table[group]['collision_rate']:.2f} clear"
         text += "" if kept is None else f", {kept:.2f} kept"
         label = f"Tracks of {group}{', with a collision' if hit else ''}"
-        figures.append(
+        pictures.append(
             f"<figure>{_tracks(paths, label, hit)}<figcaption><b>{escape(group)}</b> {text}</figcaption></figure>"
         )
     caption = (
@@ -264,7 +264,7 @@ def _sheet(result: SuiteResult) -> str:
         "s apart. Below: share of the episodes without a collision, and of those in which "
         "every vessel kept the rules."
     )
-    return f'<p>{caption}</p>\n<div class="sheet">{"".join(figures)}</div>\n'
+    return f'<p>{caption}</p>\n<div class="sheet">{"".join(pictures)}</div>\n'
 
 
 def _tracks(paths: Sequence[tuple[float, ...]], label: str, hit: bool) -> str:

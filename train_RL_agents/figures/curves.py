@@ -56,7 +56,7 @@ _WHAT = "a file of evaluations"
 LARGEST = 64 * 2**20
 """Largest size of the arrays that are read (bytes), also after they are unpacked."""
 _MOST = 10_000_000
-"""Largest number of episodes in a file of figures."""
+"""Largest number of episodes in a file of metrics."""
 _THRESHOLDS = 101
 """Number of points of a performance profile."""
 Rows = list[dict[str, Any]]
@@ -119,7 +119,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
 
 def _read(path: Path) -> list[Run]:
     if path.suffix == ".json":
-        return [_read_figures(path)]
+        return [_read_metrics(path)]
     if path.suffix == ".npz":
         return [_read_arrays(path)]
     path = resolve_path(path, EVALUATIONS)
@@ -236,19 +236,19 @@ def _scenarios(schedule: dict[str, Any]) -> Any:
     return [level.get("num_episodes") if isinstance(level, dict) else None for level in levels]
 
 
-def _read_figures(path: Path) -> Run:
-    """Return the run in a file of ``marinenav evaluate --json``, which has figures by level, but no curve."""
+def _read_metrics(path: Path) -> Run:
+    """Return the run in a file of ``marinenav evaluate --json``, which has metrics by level, but no curve."""
     content = read_json(path)
-    setting, figures = content.get("setting"), content.get("figures")
+    setting, metrics = content.get("setting"), content.get("figures")
     agent = setting.get("agent_type") if isinstance(setting, dict) else None
-    if not (is_text(agent) and isinstance(figures, dict) and all(map(_is_row, figures.items()))):
+    if not (is_text(agent) and isinstance(metrics, dict) and all(map(_is_row, metrics.items()))):
         raise ConfigError(f"{path}: not what marinenav evaluate --json writes")
-    episodes = sum(row["episodes"] for row in figures.values())
+    episodes = sum(row["episodes"] for row in metrics.values())
     require(episodes <= _MOST, f"{path}: episodes", episodes, f"at most {_MOST:,}")
     won: list[float] = []
     groups: list[str] = []
-    for name, row in figures.items():
-        if name != OVERALL or len(figures) == 1:
+    for name, row in metrics.items():
+        if name != OVERALL or len(metrics) == 1:
             count, total = round(row["success_rate"] * row["episodes"]), row["episodes"]
             won += [1.0] * count + [0.0] * (total - count)
             groups += [name] * total if name != OVERALL else []
@@ -256,7 +256,7 @@ def _read_figures(path: Path) -> Run:
 
 
 def _is_row(item: tuple[str, Any]) -> bool:
-    """Return whether an item is the name of a level with its figures."""
+    """Return whether an item is the name of a level with its metrics."""
     name, row = item
     if not (is_text(name) and isinstance(row, dict)):
         return False
@@ -339,7 +339,7 @@ def curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Cur
 def counts_of(groups: Iterable[Sequence[Run]]) -> list[Counts]:
     """Return successes and episodes [N, M, 2] of each group on the levels that all runs have.
 
-    Overall figures count only if there are no common levels; M is 0 if the runs have nothing in common.
+    Overall metrics count only if there are no common levels; M is 0 if the runs have nothing in common.
     """
     levels = [[run.levels for run in group] for group in groups]
     common = set.intersection(*(set(run) for group in levels for run in group)) if any(levels) else set()
@@ -387,9 +387,9 @@ def level_table(groups: Groups) -> Rows:
         levels = [run.levels for run in runs]
         for level in dict.fromkeys(level for run in levels for level in run):
             count, total = map(sum, zip(*(run[level] for run in levels if level in run), strict=True))
-            figures = {"successes": count, "episodes": total, "rate": count / total}
+            metrics = {"successes": count, "episodes": total, "rate": count / total}
             ends = dict(zip(("low", "high"), wilson_interval(count, total), strict=True))
-            rows.append({"group": name, "level": level, **figures, **ends, "runs": len(runs)})
+            rows.append({"group": name, "level": level, **metrics, **ends, "runs": len(runs)})
     return rows
 
 

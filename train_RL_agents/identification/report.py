@@ -182,7 +182,7 @@ def summary_lines(result: Identification) -> list[str]:
 
 
 def result_text(result: Identification) -> str:
-    """Return all figures of an identification as JSON."""
+    """Return all metrics of an identification as JSON."""
     fitted = result.fit
     tells = plan(result.preset.vessel)
     content = {

@@ -41,7 +41,7 @@ STORED = {
 
 
 def finite(content: Any) -> Any:
-    """Return nested figures with None for values that are not finite, which JSON cannot hold."""
+    """Return nested metrics with None for values that are not finite, which JSON cannot hold."""
     if isinstance(content, dict):
         return {name: finite(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
@@ -98,7 +98,7 @@ class Episodes:
         return {name: Estimate(count / max(total, 1), *wilson_interval(count, total)) for name, count in counts.items()}
 
     def report(self, level: int | None = None) -> dict[str, Any]:
-        """Return the figures over all episodes, or over those of one level.
+        """Return the metrics over all episodes, or over those of one level.
 
         Rates come with the ends of their 95% Wilson intervals; ``robot_success_rate`` is the share of robots that
         arrive when episodes continue after a collision. Mean time and energy are those of successful episodes,
@@ -106,11 +106,11 @@ class Episodes:
         """
         rows = self._rows(level)
         success = self.success & rows
-        figures: dict[str, Any] = {"episodes": int(rows.sum())}
+        metrics: dict[str, Any] = {"episodes": int(rows.sum())}
         for name, (rate, low, high) in self._rates(rows).items():
-            figures |= {f"{name}_rate": rate, f"{name}_low": low, f"{name}_high": high}
+            metrics |= {f"{name}_rate": rate, f"{name}_low": low, f"{name}_high": high}
         any_success = bool(success.any())
-        return figures | {
+        return metrics | {
             "robot_success_rate": float(self.robots_arrived[rows].sum() / self.robots[rows].sum()),
             "avg_time": float(self.time[success].mean()) if any_success else None,
             "avg_energy": float(self.energy[success].mean()) if any_success else None,
@@ -145,7 +145,7 @@ class Episodes:
         count = int((self.collision & rows).sum())
         return {"vessel_hours": hours, "collisions": count} | hours_per("collision", hours, count)
 
-    def figures(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
+    def metrics(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
         """Return reports with exposures by level and overall.
 
         Args:
@@ -154,21 +154,21 @@ class Episodes:
         return {name: self.report(level) | self.exposure(level) for name, level in self.levels(names).items()}
 
     def estimates(self, level: int | None = None) -> dict[str, Estimate]:
-        """Return figures of the report with intervals: Wilson's for outcomes, else those over independent episodes.
+        """Return metrics of the report with intervals: Wilson's for outcomes, else those over independent episodes.
 
         Without a success there is no ``avg_time``.
         """
         rows = self._rows(level)
-        figures = {f"{name}_rate": rate for name, rate in self._rates(rows).items()}
+        metrics = {f"{name}_rate": rate for name, rate in self._rates(rows).items()}
         share, low, high = ratio_estimate(
             *(column[rows].double().numpy() for column in (self.robots_arrived, self.robots))
         )
         # Where all episodes have the same share, the interval is that of episodes with one robot each.
         total = int(rows.sum())
         low, high = (low, high) if low < high else wilson_interval(round(share * total), total)
-        figures["robot_success_rate"] = Estimate(share, max(low, 0.0), min(high, 1.0))
+        metrics["robot_success_rate"] = Estimate(share, max(low, 0.0), min(high, 1.0))
         time = self.time[rows & self.success].numpy()
-        return figures | ({"avg_time": ratio_estimate(time, np.ones_like(time))} if len(time) else {})
+        return metrics | ({"avg_time": ratio_estimate(time, np.ones_like(time))} if len(time) else {})
 
 
 def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:

@@ -74,7 +74,7 @@ def hours_per(event: str, hours: float, count: int) -> dict[str, float | None]:
     """Return hours per event, with the ends of the exact 95% Poisson interval; without an event the lower end alone.
 
     Args:
-        event: name of the event in the names of the figures.
+        event: name of the event in the names of the metrics.
         hours: hours of exposure.
         count: number of events in these hours.
     """

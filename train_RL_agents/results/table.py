@@ -1,4 +1,4 @@
-"""Tables of results, as text, Markdown, CSV or HTML; columns define how figures are shown.
+"""Tables of results, as text, Markdown, CSV or HTML; columns define how metrics are shown.
 
 In a terminal, columns are left out until a table fits into the lines; numbers and keys are never cut.
 """
@@ -34,20 +34,20 @@ class Markup(str):
 
 @dataclass(frozen=True)
 class Column:
-    """A figure of every row, with its format."""
+    """A metric of every row, with its format."""
 
     name: str
-    """Key of the figure in rows."""
+    """Key of the metric in rows."""
     header: str | None = None
     """Title of the column; None: its name."""
     format: str | Callable[[Any], str] = ""
-    """Format specification of a figure, such as ``.3f``, or a function from the figure to its text."""
+    """Format specification of a metric, such as ``.3f``, or a function from the metric to its text."""
     ends: tuple[str, str] | None = None
-    """Keys of the ends of the figure's interval, shown in brackets if a row has both; a row may have only the lower."""
+    """Keys of the ends of the metric's interval, shown in brackets if a row has both; a row may have only the lower."""
     unit: str = ""
     """Unit, which follows the header in brackets."""
     meaning: str = ""
-    """Meaning of the figure, which is printed below a table."""
+    """Meaning of the metric, which is printed below a table."""
 
     @property
     def title(self) -> str:
@@ -56,7 +56,7 @@ class Column:
         return f"{header} ({self.unit})" if self.unit else header
 
     def text(self, row: Mapping[str, Any]) -> str:
-        """Return the figure of a row as text; without a figure, its lower end such as ``> 3.2``, or a dash."""
+        """Return the metric of a row as text; without a metric, its lower end such as ``> 3.2``, or a dash."""
         value = row.get(self.name)
         low, high = map(row.get, self.ends) if self.ends else (None, None)
         if value is None:
@@ -79,7 +79,7 @@ def estimate_text(value: Estimate, digits: str = ".3f") -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of figures; the first columns are the keys of a row.
+    """Rows of metrics; the first columns are the keys of a row.
 
     If a row has several keys, the first is shown only where it differs from that of the row above.
     """
@@ -112,7 +112,7 @@ class Table:
         return rows
 
     def csv(self) -> str:
-        """Return the table as CSV: the figures, not formatted, below the names of the columns."""
+        """Return the table as CSV: the metrics, not formatted, below the names of the columns."""
         stream = io.StringIO()
         names = [column.name for column in self.columns]
         writer = csv.DictWriter(stream, names, extrasaction="ignore", lineterminator="\n")

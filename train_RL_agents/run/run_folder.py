@@ -349,20 +349,20 @@ def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     mostly luck (the one-standard-error rule, Breiman et al. 1984).
     """
 
-    def figure(entry: dict[str, Any], name: str) -> float:
+    def metric(entry: dict[str, Any], name: str) -> float:
         # If the weights are not finite, the evaluation has no return.
         value = entry["metrics"].get(name)
         return -math.inf if value is None else float(value)
 
     def success(entry: dict[str, Any]) -> float:
-        return figure(entry, "success_rate")
+        return metric(entry, "success_rate")
 
     highest = max(entries, key=success)
     top, episodes = success(highest), highest["metrics"].get("episodes")
     error = max(math.sqrt(top * (1.0 - top) / episodes), 1.0 / episodes) if episodes and top >= 0.0 else 0.0
     # The bound is lowered slightly, so that rounding of the rates excludes no policy.
     near = [entry for entry in entries if not success(entry) < top - error - 1e-9]
-    return max(near, key=lambda entry: (figure(entry, "avg_return"), success(entry)))
+    return max(near, key=lambda entry: (metric(entry, "avg_return"), success(entry)))
 
 
 def record_policy(

@@ -76,10 +76,10 @@ def meaning(tag: str) -> str:
     return next((text for pattern, text in TAGS.items() if fnmatchcase(tag, pattern)), "")
 
 
-def results(figures: dict[str, float | None]) -> dict[str, float | None]:
+def results(metrics: dict[str, float | None]) -> dict[str, float | None]:
     """Return the most important metrics of an evaluation by tag; tags have numbers, as TensorBoard sorts by name."""
     named = enumerate(RESULTS, 1)
-    return {f"Result/{number}_{name}": figures[name] for number, name in named if name in figures}
+    return {f"Result/{number}_{name}": metrics[name] for number, name in named if name in metrics}
 
 
 def training_results(scalars: dict[str, float | None]) -> dict[str, float | None]:

@@ -131,8 +131,8 @@ def _world_growth(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
         f"world, {mode}: from {sizes[0]:,} to {sizes[-1]:,} environments the rate grows {gain:.2f} "
         f"times; per environment {shares[0]:,.1f} to {shares[-1]:,.1f} env-steps/s"
     )
-    figures = {"environments": sizes, "env_steps_per_second": rates, "per_environment": shares, "gain": gain}
-    return {"of": "world", "mode": mode, **figures, "text": text}
+    metrics = {"environments": sizes, "env_steps_per_second": rates, "per_environment": shares, "gain": gain}
+    return {"of": "world", "mode": mode, **metrics, "text": text}
 
 
 def _replay_growth(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
@@ -144,8 +144,8 @@ def _replay_growth(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
         f"update, {mode}: from {sizes[0]:,} to {sizes[-1]:,} entries of replay the slowest takes "
         f"{ratio:.2f} times the fastest: {'flat' if flat else 'not flat'} within {FLAT:.0%}"
     )
-    figures = {"replay": sizes, "ms_per_update": times, "slowest_to_fastest": ratio, "flat": flat}
-    return {"of": "replay", "mode": mode, **figures, "text": text}
+    metrics = {"replay": sizes, "ms_per_update": times, "slowest_to_fastest": ratio, "flat": flat}
+    return {"of": "replay", "mode": mode, **metrics, "text": text}
 
 
 # The picture ----------------------------------------------------------------------------------

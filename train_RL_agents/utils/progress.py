@@ -23,7 +23,7 @@ _BETWEEN = 10.0
 """Shortest time between printed log entries when no bar is shown (s)."""
 _WIDE = 110
 """Width of a terminal (columns) above which the bar also counts env-steps."""
-FIGURES: dict[str, Callable[[float], str]] = {
+BAR_FORMATS: dict[str, Callable[[float], str]] = {
     "episode_return": "return {:.1f}".format,
     "train_success": "success {:.2f}".format,
     "success": "eval {:.2f}".format,
@@ -40,7 +40,7 @@ _EVALUATED: dict[str, Callable[[Any], str]] = {
     "avg_length": "length {:.1f}".format,
 }
 """Formats of the metrics of an evaluation in its printed line."""
-MOVE = {"total", "env_steps", *FIGURES}
+MOVE = {"total", "env_steps", *BAR_FORMATS}
 """Keys of an update of the bar as JSON; see Display."""
 _NOT_TRAINING = ("evaluate", "save", "compile")
 
@@ -176,24 +176,24 @@ class Bars:
         self.shown = not self._progress.disable
         """True if bars are shown."""
         self._tasks: dict[str, TaskID] = {}
-        self._figures: dict[str, dict[str, float]] = {}
+        self._metrics: dict[str, dict[str, float]] = {}
         self.start, self.stop = self._progress.start, self._progress.stop
 
-    def show(self, name: str, total: int, env_steps: int, **figures: float | None) -> None:
+    def show(self, name: str, total: int, env_steps: int, **metrics: float | None) -> None:
         """Update a bar; the first call creates it.
 
         Args:
             name: name of the bar.
             total: env-steps of the run.
             env_steps: env-steps of the run so far.
-            figures: numbers by their names in FIGURES; None keeps the previous number.
+            metrics: numbers by their names in BAR_FORMATS; None keeps the previous number.
         """
         if name not in self._tasks:
             self._tasks[name] = self._progress.add_task(name, total=total, text="")
-            self._figures[name] = {}
-        current = self._figures[name]
-        current |= {key: value for key, value in figures.items() if value is not None}
-        text = "  ".join(form(current[key]) for key, form in FIGURES.items() if key in current)
+            self._metrics[name] = {}
+        current = self._metrics[name]
+        current |= {key: value for key, value in metrics.items() if value is not None}
+        text = "  ".join(form(current[key]) for key, form in BAR_FORMATS.items() if key in current)
         self._progress.update(self._tasks[name], completed=env_steps, text=text)
 
     def note(self, name: str, text: str) -> None:
@@ -205,7 +205,7 @@ class Bars:
         """Remove a bar, if it exists."""
         if name in self._tasks:
             self._progress.remove_task(self._tasks.pop(name))
-            del self._figures[name]
+            del self._metrics[name]
 
 
 class Display:
@@ -217,7 +217,7 @@ class Display:
         bar: whether the bar is shown, if there is a terminal.
         record: callback with every line, even if nothing is printed.
         json_lines: whether JSON is printed for other programs, an object per line: ``{"line": TEXT}`` for a line, and
-            ``total``, ``env_steps`` and FIGURES by name for an update of the bar, null for unchanged numbers.
+            ``total``, ``env_steps`` and BAR_FORMATS by name for an update of the bar, null for unchanged numbers.
         eval_freq: env-steps between evaluations.
     """
 
@@ -278,22 +278,24 @@ class Display:
         """
         self._left.lap(env_steps - self._at, (env_steps - self._at) / rate if rate > 0 else 0.0)
         self._at, left = env_steps, self._left.seconds(env_steps)
-        figures = {
+        metrics = {
             "episode_return": episode_return,
             "train_success": train_success,
             "success": success,
             "rate": rate,
             "left": left,
         }
-        self._move(env_steps, **figures)
+        self._move(env_steps, **metrics)
         # If no episode has ended since the last entry, the line shows the latest numbers.
-        self._latest |= {name: value for name, value in figures.items() if value is not None}
+        self._latest |= {name: value for name, value in metrics.items() if value is not None}
         now = time.perf_counter()
         silent = self._bars.shown or self._json_lines
         if not silent and now - self._printed_at >= _BETWEEN:
             self._printed_at = now
             texts = [
-                form(self._latest[name]) for name, form in FIGURES.items() if name in self._latest and name != "success"
+                form(self._latest[name])
+                for name, form in BAR_FORMATS.items()
+                if name in self._latest and name != "success"
             ]
             texts[-1] += " left" if left is not None else ""
             self.log(f"{env_steps:>11,} env-steps  train: {'  '.join(texts)}")
@@ -302,16 +304,16 @@ class Display:
         """Show the number of ended episodes of an evaluation."""
         self._bars.note("training", f"evaluating {done} of {total}")
 
-    def _move(self, env_steps: int, **figures: float | None) -> None:
-        self._bars.show("training", self._total, env_steps, **figures)
-        move = {"total": self._total, "env_steps": env_steps, **dict.fromkeys(FIGURES)}
-        self._print(move | figures)
+    def _move(self, env_steps: int, **metrics: float | None) -> None:
+        self._bars.show("training", self._total, env_steps, **metrics)
+        move = {"total": self._total, "env_steps": env_steps, **dict.fromkeys(BAR_FORMATS)}
+        self._print(move | metrics)
 
     def evaluation(
         self,
         env_steps: int,
         seconds: float,
-        figures: dict[str, Any],
+        metrics: dict[str, Any],
         best: bool,
         paused: float = 0.0,
         count: int = 1,
@@ -321,7 +323,7 @@ class Display:
         Args:
             env_steps: env-steps of the run so far.
             seconds: wall time of the run so far.
-            figures: results of the evaluation.
+            metrics: results of the evaluation.
             best: whether the evaluated policy is the best so far.
             paused: seconds of all evaluations so far, with saving.
             count: number of these evaluations.
@@ -329,13 +331,13 @@ class Display:
         self._left.evaluated(paused, count)
 
         # Where collisions are counted, the mean return is left out, because it says less.
-        names = _EVALUATED.keys() & figures.keys() - ({"avg_return"} if "collision_rate" in figures else set())
-        shown = [form(figures[name]) for name, form in _EVALUATED.items() if name in names]
+        names = _EVALUATED.keys() & metrics.keys() - ({"avg_return"} if "collision_rate" in metrics else set())
+        shown = [form(metrics[name]) for name, form in _EVALUATED.items() if name in names]
         line = f"{env_steps:>11,} env-steps {seconds / 60:6.1f} min  {'  '.join(shown)}"
         self.log(f"{line}{'  best' if best else ''}")
         self._move(
             env_steps,
-            success=figures.get("success_rate", figures.get("avg_return")),
+            success=metrics.get("success_rate", metrics.get("avg_return")),
             left=self._left.seconds(env_steps),
         )
 

@@ -62,7 +62,7 @@ def test_surrogate_by_hand(ratio, advantage, gain):
     assert gradient.tolist() == close([-slope, slope])
 
 
-def test_figures_for_the_log_by_hand():
+def test_metrics_for_the_log_by_hand():
     agent, batch = scripted_ppo([1.0, 2.0, 9.0], [1.0, 1.0, 1.0], weights=[1.0, 1.0, 0.0])
     losses = agent.loss(batch, None)
     assert losses["approx_kl"].item() == close((0.0 + 2.0 - 1.0 - math.log(2.0)) / 2)

@@ -15,7 +15,7 @@ from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.recording import load
-from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, RULES_COLUMNS
+from train_RL_agents.evaluation.tables import COLUMN_MEANINGS, COMPARISON_COLUMN_MEANINGS, RULES_COLUMNS
 
 
 def evaluated(capsys, path, policy, *argv):
@@ -27,18 +27,18 @@ def evaluated(capsys, path, policy, *argv):
 
 def test_evaluate_prints_a_table_with_its_meaning_and_writes_all(capsys, tmp_path, policy):
     text, written = evaluated(capsys, tmp_path / "out.json", policy)
-    for word in ("DQN after 1,234 env-steps", "level 6", "overall", *COLUMNS, *COLUMNS.values()):
+    for word in ("DQN after 1,234 env-steps", "level 6", "overall", *COLUMN_MEANINGS, *COLUMN_MEANINGS.values()):
         assert word in text
-    setting, figures = written["setting"], written["figures"]
+    setting, metrics = written["setting"], written["figures"]
     assert setting["checkpoint"] == str(policy)
     expected = {"num_robots": 4, "num_cores": 0, "num_obstacles": 0, "min_start_goal_dis": 35.0}
     assert setting["levels"]["level 2"].items() >= (expected | {"episodes": 2}).items()
     assert (setting["seed"], setting["episodes"], setting["risk"]) == (0, 12, None)
     assert "torch" in setting["versions"]
-    assert figures["overall"]["episodes"] == 12
+    assert metrics["overall"]["episodes"] == 12
     # Nobody arrives in three steps.
-    assert figures["overall"]["success_rate"] == 0.0
-    assert figures["overall"]["avg_time"] is None
+    assert metrics["overall"]["success_rate"] == 0.0
+    assert metrics["overall"]["avg_time"] is None
 
 
 def test_a_level_alone_has_the_same_scenarios(capsys, tmp_path, policy):
@@ -178,7 +178,14 @@ def test_a_policy_is_compared_to_baselines_on_the_same_scenarios(capsys, tmp_pat
     files = {kind: tmp_path / f"out.{kind}" for kind in ("json", "csv", "markdown")}
     options = [word for kind, path in files.items() for word in (f"--{kind}", path)]
     text = written(capsys, policy, "straight", "apf", "--levels", "1", "2", *options)
-    for word in ("straight", "apf", "level 2", "overall", *COMPARED, *COMPARED.values()):
+    for word in (
+        "straight",
+        "apf",
+        "level 2",
+        "overall",
+        *COMPARISON_COLUMN_MEANINGS,
+        *COMPARISON_COLUMN_MEANINGS.values(),
+    ):
         assert word in text
     content = json.loads(files["json"].read_text())
     assert [each["name"] for each in content["policies"]] == [str(policy), "straight", "apf"]
@@ -198,7 +205,7 @@ def test_a_policy_is_compared_to_baselines_on_the_same_scenarios(capsys, tmp_pat
     assert lines[2].startswith("|  | policy | episodes | success |")
     assert len(lines) == 4 + 9 + 2
     assert lines[-1].startswith(f"tied with {policy}: straight")
-    # Alone it has the same figures.
+    # Alone it has the same metrics.
     _, alone = evaluated(capsys, tmp_path / "alone.json", policy, "--levels", "1", "2")
     assert alone["figures"] == first["figures"]
 

@@ -72,7 +72,7 @@ def test_what_was_found_is_kept_when_it_is_stopped(monkeypatch, tmp_path, capsys
     assert main(["falsify", "orca", "--out", "none"]) == 130
     assert "stopped; what was found until then is kept" in capsys.readouterr().out
     methods = json.loads((tmp_path / "none/falsify.json").read_text())["methods"]
-    assert {name: figures["episodes"] for name, figures in methods.items()} == {"cross-entropy": 36}
+    assert {name: metrics["episodes"] for name, metrics in methods.items()} == {"cross-entropy": 36}
 
 
 @pytest.mark.parametrize(

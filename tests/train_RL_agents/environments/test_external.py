@@ -83,8 +83,8 @@ def test_a_run_is_resumed_exactly_where_the_environment_has_a_state(agent, tmp_p
     assert again.finished
     for name, value in weights(whole).items():
         assert torch.equal(value, weights(again)[name]), name
-    figures = [{key: value for key, value in row.items() if "time" not in key} for row in whole.rows]
-    assert figures == [{key: value for key, value in row.items() if "time" not in key} for row in again.rows]
+    metrics = [{key: value for key, value in row.items() if "time" not in key} for row in whole.rows]
+    assert metrics == [{key: value for key, value in row.items() if "time" not in key} for row in again.rows]
 
 
 def test_episodes_restart_where_it_has_none_and_a_line_says_so(tmp_path, capsys):
@@ -227,8 +227,8 @@ def test_a_program_trains_in_an_environment_that_it_names(tmp_path):
     options = {"max_steps": 5, "eval_episodes": 2, "options": ["action=one_hot"]}
     run = train("DQN", env={"name": f"{HERE}:Chase", **options}, save_dir=str(tmp_path), quiet=True, **SETTINGS)
     assert run.finished and "avg_return" in run.best
-    figures = run.load().evaluate(episodes=3)
-    assert figures.overall["episodes"] == 3
+    evaluation = run.load().evaluate(episodes=3)
+    assert evaluation.overall["episodes"] == 3
 
 
 @pytest.mark.slow

@@ -131,16 +131,16 @@ def test_the_others_do_the_same_while_manoeuvres_are_tried(monkeypatch):
     assert found["unavoidable"].tolist() == [True] and tried == 2 * [8, 16, 32, 64, 128, 76]
 
 
-def test_figures_count_unavoidable_collisions_apart():
+def test_metrics_count_unavoidable_collisions_apart():
     flags = {"collision": [1, 1, 1, 0, 0], "unavoidable": [1, 1, 0, 0, 0], "unavoidable_at_sight": [1, 0, 0, 0, 0]}
     found = {name: torch.tensor(values, dtype=torch.bool) for name, values in flags.items()}
-    figures = {name: summary(found, mask) for name, mask in group_masks(("a", "a", "b", "b", "b")).items()}
-    assert figures["overall"]["no_collision"] == 0.4 and figures["overall"]["avoided"] == pytest.approx(2 / 3)
-    assert figures["overall"]["unavoidable"] == 0.4 and figures["overall"]["unavoidable_at_sight"] == 0.2
-    assert figures["b"]["no_collision"] == figures["b"]["avoided"] == pytest.approx(2 / 3)
-    assert figures["a"]["no_collision"] == 0.0 and figures["a"]["avoided"] is None
-    assert figures["a"]["avoided_low"] is None
-    for row in figures.values():
+    metrics = {name: summary(found, mask) for name, mask in group_masks(("a", "a", "b", "b", "b")).items()}
+    assert metrics["overall"]["no_collision"] == 0.4 and metrics["overall"]["avoided"] == pytest.approx(2 / 3)
+    assert metrics["overall"]["unavoidable"] == 0.4 and metrics["overall"]["unavoidable_at_sight"] == 0.2
+    assert metrics["b"]["no_collision"] == metrics["b"]["avoided"] == pytest.approx(2 / 3)
+    assert metrics["a"]["no_collision"] == 0.0 and metrics["a"]["avoided"] is None
+    assert metrics["a"]["avoided_low"] is None
+    for row in metrics.values():
         assert row.keys() >= UNRULY_COLUMNS.keys()
 
 
@@ -149,9 +149,9 @@ def test_the_suite_is_scored_by_behaviour():
     policies = {"straight": STRAIGHT, "orca": Contender("orca")}
     evaluation = evaluate_built_in(policies, {"suite": "unruly", "episodes": 2}, CPU)
     first = evaluation.results[0]
-    assert first.compliance_columns == UNRULY_COLUMNS and set(first.compliance) == set(first.figures)
+    assert first.compliance_columns == UNRULY_COLUMNS and set(first.compliance) == set(first.metrics)
     for group, row in first.compliance.items():
-        assert row["no_collision"] == pytest.approx(1.0 - first.figures[group]["collision_rate"])
+        assert row["no_collision"] == pytest.approx(1.0 - first.metrics[group]["collision_rate"])
     assert "| stops | straight |" in evaluation.markdown()
 
 
@@ -161,8 +161,8 @@ def test_only_the_own_vessel_counts():
     scenarios = encounters((0.0, 80.0, 0.0, 2.0, "stop", 0.0))
     part = replace(scenarios.parts[0], world=replace(WORLD, max_steps=150))
     chosen = replace(scenarios, parts=(part,))
-    episodes, recording, figures = run_scored(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    episodes, recording, metrics = run_scored(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     assert episodes.success.tolist() == [True] and episodes.robots.tolist() == [1]
-    assert episodes.robots_arrived.tolist() == [1] and figures["overall"]["no_collision"] == 1.0
+    assert episodes.robots_arrived.tolist() == [1] and metrics["overall"]["no_collision"] == 1.0
     assert recording.outcomes == ["success"] and recording.steps.item() == round(episodes.time.item() / 0.5)
     assert recording.behaviour.tolist() == [[-1, BEHAVIOURS.index("stop")]]

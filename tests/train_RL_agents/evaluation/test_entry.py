@@ -24,7 +24,7 @@ def test_entry_is_read_as_it_was_written(tmp_path):
     assert read == entry() and read.content() == entry().content()
 
 
-def test_episodes_give_the_figures_that_they_had():
+def test_episodes_give_the_metrics_that_they_had():
     own = result("ssct", ("a", "b"))
     table = own.episodes.table(own.groups)
     assert table["overall"]["success_rate"] == 0.5 and table["b"]["success_rate"] == 0.5
@@ -45,7 +45,7 @@ def test_numbers_of_episodes_are_rounded():
 
 
 def test_extreme_results_are_entries_too():
-    """A vessel alone that does not arrive; tracks to the edge; figures that are no shares."""
+    """A vessel alone that does not arrive; tracks to the edge; metrics that are no shares."""
     found = result("c")
     assert replace(found, robots=(1,), arrived=(0,), astern=1.0).robots == (1,)
     assert replace(found, tracks=(((1e4, -1e4),),)).tracks == (((1e4, -1e4),),)
@@ -61,7 +61,7 @@ def test_a_situation_is_clear_if_no_episode_of_it_has_a_collision():
     assert result("c").clear_situations is None
 
 
-def test_suites_of_vessels_that_misbehave_have_figures_of_their_own():
+def test_suites_of_vessels_that_misbehave_have_metrics_of_their_own():
     row = dict.fromkeys(UNRULY_COLUMNS, 0.5) | {"avoided_low": 0.25, "avoided_high": 0.75}
     assert replace(result("c"), compliance={"overall": row}).estimates()["avoided"] == (0.5, 0.25, 0.75)
 

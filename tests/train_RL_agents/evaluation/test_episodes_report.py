@@ -1,4 +1,4 @@
-"""Figures of evaluated episodes: of all, by level, and restored."""
+"""Metrics of evaluated episodes: of all, by level, and restored."""
 
 import math
 
@@ -44,7 +44,7 @@ def test_report_by_hand():
     }
 
 
-def test_figures_that_are_not_finite_are_none():
+def test_metrics_that_are_not_finite_are_none():
     given = {"a": math.nan, "b": [math.inf, 1.5, 2], "c": (-math.inf, "x", {"d": True})}
     assert finite(given) == {"a": None, "b": [None, 1.5, 2], "c": [None, "x", {"d": True}]}
 

@@ -134,7 +134,7 @@ def test_what_a_probe_does_not_know_or_draw_is_not_shown(history, run, monkeypat
     assert not run.all("log_image")
 
 
-def test_a_record_has_figures_arrays_and_the_policy(history, run, agent):
+def test_a_record_has_metrics_arrays_and_the_policy(history, run, agent):
     for env_steps, last in ((80, False), (160, True)):
         history.evaluate(agent, env_steps)
         overall, best = history.record(agent, env_steps, {"wall_time": 1.5}, last)

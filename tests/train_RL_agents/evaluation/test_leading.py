@@ -1,4 +1,4 @@
-"""Figures at the head of certificates and tables."""
+"""Metrics at the head of certificates and tables."""
 
 from tests.train_RL_agents.entries import entry, leading_entry, result
 from train_RL_agents.evaluation.leading import leading_row, leading_table, others_table, rates_table
@@ -23,7 +23,7 @@ def test_an_entry_has_a_row_for_each_leading_suite_that_it_has():
     ]
 
 
-def test_entries_are_compared_by_suite_and_figure():
+def test_entries_are_compared_by_suite_and_metric():
     entries = {"mine": leading_entry(), "none": entry()}
     rates = rates_table(entries)
     assert rates.titles[:3] == ["", "fresh: hours per collision", "dnv_own: hours per broken rule"]

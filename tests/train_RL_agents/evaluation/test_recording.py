@@ -48,7 +48,7 @@ def same(one, other):
         assert getattr(one, name) == getattr(other, name), name
 
 
-def test_recording_changes_no_figure(whole):
+def test_recording_changes_no_metric(whole):
     plain = evaluate(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU)
     for name, value in plain.state_dict().items():
         assert torch.equal(value, whole[0].state_dict()[name]), name

@@ -11,7 +11,14 @@ from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender
 from train_RL_agents.evaluation.scoring import evaluate_built_in
-from train_RL_agents.evaluation.tables import COLUMNS, COMPARED, RATE_COLUMNS, RULES_COLUMNS, Evaluation, Result
+from train_RL_agents.evaluation.tables import (
+    COLUMN_MEANINGS,
+    COMPARISON_COLUMN_MEANINGS,
+    RATE_COLUMNS,
+    RULES_COLUMNS,
+    Evaluation,
+    Result,
+)
 
 STRAIGHT = Contender("straight")
 CPU = torch.device("cpu")
@@ -22,16 +29,16 @@ def test_policies_are_compared_to_the_first_on_the_same_scenarios():
     alone = evaluate_built_in({"straight": STRAIGHT}, given, CPU)
     both = evaluate_built_in({"straight": STRAIGHT, "apf": Contender("apf")}, given, CPU)
     first, second = both.results
-    assert first.figures == alone.results[0].figures
+    assert first.metrics == alone.results[0].metrics
     assert first.differences is None
     gain = second.overall["success_rate"] - first.overall["success_rate"]
     assert second.differences["overall"]["difference"] == gain
     assert [row["policy"] for row in both.rows] == ["straight", "apf"] * 2
     assert both.heading == "straight; apf, on levels, seed 3"
-    # One policy has its figures at the top of the file, several a list.
+    # One policy has its metrics at the top of the file, several a list.
     written, compared = (json.loads(json.dumps(each.content())) for each in (alone, both))
-    assert written["figures"] == first.figures
-    assert (written["columns"], compared["columns"]) == (COLUMNS, COMPARED)
+    assert written["figures"] == first.metrics
+    assert (written["columns"], compared["columns"]) == (COLUMN_MEANINGS, COMPARISON_COLUMN_MEANINGS)
     assert [each["name"] for each in compared["policies"]] == ["straight", "apf"]
     assert (written["setting"]["episodes"], written["setting"]["suite"]) == (1, None)
 
@@ -91,7 +98,7 @@ def test_compliance_of_each_encounter_is_that_of_its_own_episodes():
     rate = "hours_per_broken_rule"
     assert found.content()["conduct_columns"] == RULES_COLUMNS | {rate: RATE_COLUMNS[rate]}
     for group, row in found.results[0].compliance.items():
-        exposure = found.results[0].figures[group]
+        exposure = found.results[0].metrics[group]
         assert row["broken_rules"] == round((1.0 - row["compliance"]) * exposure["episodes"])
         if row["broken_rules"]:
             assert row[rate] == pytest.approx(exposure["vessel_hours"] / row["broken_rules"])

@@ -297,7 +297,7 @@ def test_marks_by_hand(keeps):
     (other,) = broken_rates(recording, torch.tensor([[False, True]]), [torch.tensor([True])])
     assert other["broken_rules"] == 0 and other["hours_per_broken_give_way_low"] is None
     assert other["hours_per_broken_rule_low"] == pytest.approx(0.5 * hours / poisson_interval(0)[1])
-    # A collision breaks all rules that a vessel had to keep; who is not scored has no figures.
+    # A collision breaks all rules that a vessel had to keep; who is not scored has no metrics.
     recording.collided[0, 0, 1], both[0, 0] = True, False
     found = vars(compliance(recording, alone, both))
     assert found["rules_kept"][0].tolist() == pytest.approx([nan, 0.0], nan_ok=True)

@@ -3,15 +3,15 @@
 import csv
 
 from train_RL_agents.evaluation.tables import (
-    COLUMNS,
+    COLUMN_MEANINGS,
     DIFFERENCE,
     ENCOUNTER_COLUMNS,
-    FIGURES,
+    METRIC_COLUMNS,
     RULES_COLUMNS,
     Evaluation,
     Result,
     compliance_table,
-    figure_table,
+    metric_table,
 )
 from train_RL_agents.results.table import Table
 
@@ -39,9 +39,9 @@ ABOUT = {"checkpoint": None, "agent_type": "apf"}
 
 
 def results():
-    figures = {"level 1": ROW, "overall": FAILED}
+    metrics = {"level 1": ROW, "overall": FAILED}
     differences = {"level 1": BETTER, "overall": BETTER | {"difference": 0.0}}
-    return [Result("a", ABOUT, figures), Result("b", ABOUT, figures, differences)]
+    return [Result("a", ABOUT, metrics), Result("b", ABOUT, metrics, differences)]
 
 
 def evaluated(results):
@@ -49,15 +49,15 @@ def evaluated(results):
 
 
 def test_cells_by_hand():
-    assert [column.text(ROW) for column in FIGURES] == SHOWN[1:]
-    assert [column.text(FAILED) for column in FIGURES][4:6] == ["-", "-"]
-    assert len(FIGURES) == len(COLUMNS)
+    assert [column.text(ROW) for column in METRIC_COLUMNS] == SHOWN[1:]
+    assert [column.text(FAILED) for column in METRIC_COLUMNS][4:6] == ["-", "-"]
+    assert len(METRIC_COLUMNS) == len(COLUMN_MEANINGS)
     assert DIFFERENCE.text(BETTER) == "+0.050 [-0.010, +0.100]"
     assert DIFFERENCE.text({}) == "-"
 
 
 def test_a_row_for_each_group_and_policy():
-    table = figure_table(results())
+    table = metric_table(results())
     assert table.titles[:3] == ["", "policy", "episodes"]
     assert [row[:2] for row in table.cells] == [["level 1", "a"], ["", "b"], ["overall", "a"], ["", "b"]]
     assert [row[-1] for row in table.cells] == [
@@ -67,15 +67,15 @@ def test_a_row_for_each_group_and_policy():
         "+0.000 [-0.010, +0.100]",
     ]
     assert (table.keys, table.titles[-1]) == (2, "than the first")
-    alone = figure_table(results()[:1])
-    assert (alone.keys, alone.titles) == (1, ["", "episodes", *COLUMNS])
-    assert figure_table(results()[:1]).cells[0] == ["level 1", *SHOWN]
+    alone = metric_table(results()[:1])
+    assert (alone.keys, alone.titles) == (1, ["", "episodes", *COLUMN_MEANINGS])
+    assert metric_table(results()[:1]).cells[0] == ["level 1", *SHOWN]
 
 
 def test_markdown_and_csv_hold_the_same():
     lines = evaluated(results()[:1]).markdown().splitlines()
     assert lines[:2] == ["apf, on paper, seed 3", ""]
-    assert lines[3].count("---") == 2 + len(COLUMNS)
+    assert lines[3].count("---") == 2 + len(COLUMN_MEANINGS)
     assert lines[4] == f"| level 1 | {' | '.join(SHOWN)} |"
     rows = list(csv.DictReader(Table.of(evaluated(results()).rows).csv().splitlines()))
     assert [row["policy"] for row in rows] == ["a", "b", "a", "b"]
@@ -115,7 +115,7 @@ def test_compliance_of_a_group_names_it_once():
     assert [row[:3] for row in rows] == [["head-on", "a", "0.50"], ["", "b", "0.25"]]
 
 
-def test_compliance_follows_the_figures_where_there_is_some(capsys):
+def test_compliance_follows_the_metrics_where_there_is_some(capsys):
     evaluated(results()[:1]).show()
     assert "Rules of the sea" not in capsys.readouterr().out
     evaluated(ruled()).show()
@@ -132,7 +132,7 @@ def test_compliance_follows_the_figures_where_there_is_some(capsys):
     assert "compliance" not in evaluated(results()).markdown()
 
 
-def test_rows_have_figures_differences_and_compliance():
+def test_rows_have_metrics_differences_and_compliance():
     rows = evaluated([*ruled(), Result("c", ABOUT, {"head-on": ROW}, {"head-on": BETTER})]).rows
     assert [row.get("compliance") for row in rows] == [0.5, 0.25, None]
     assert [row.get("difference") for row in rows] == [None, None, 0.05]
@@ -141,12 +141,12 @@ def test_rows_have_figures_differences_and_compliance():
 
 def test_the_group_with_most_collisions_stands_below_the_tables():
     rows = {"head-on": (0.0, 10), "overtaken": (0.9, 10), "overall": (0.45, 20)}
-    figures = {name: {"collision_rate": rate, "episodes": count} for name, (rate, count) in rows.items()}
-    result = Result("ppo", {}, figures, situations={"without_collision": 11, "all": 20})
+    metrics = {name: {"collision_rate": rate, "episodes": count} for name, (rate, count) in rows.items()}
+    result = Result("ppo", {}, metrics, situations={"without_collision": 11, "all": 20})
     assert result.collisions_line == (
         "ppo: situations without a collision: 11 of 20; fewest in overtaken: 1 of 10 episodes without one"
     )
-    clear = {name: row | {"collision_rate": 0.0} for name, row in figures.items()}
+    clear = {name: row | {"collision_rate": 0.0} for name, row in metrics.items()}
     result = Result("ppo", {}, clear, situations={"without_collision": 20, "all": 20})
     assert result.collisions_line == "ppo: situations without a collision: 20 of 20"
-    assert Result("ppo", {}, figures).collisions_line is None
+    assert Result("ppo", {}, metrics).collisions_line is None

@@ -1,4 +1,4 @@
-"""Tests of the thresholds of a pass against the figures of an entry."""
+"""Tests of the thresholds of a pass against the metrics of an entry."""
 
 import pytest
 
@@ -24,7 +24,7 @@ from train_RL_agents.results.statistics import wilson_interval
         (Threshold("", "rules", "compliance", 0.9, "crossing"), None),
     ],
 )
-def test_figures_come_with_their_intervals(threshold, value):
+def test_metrics_come_with_their_intervals(threshold, value):
     assert threshold.measured(entry()) == (value if value is None else pytest.approx(value))
 
 
@@ -45,7 +45,7 @@ def test_a_bound_may_be_an_upper_one():
 
 def test_what_a_policy_has_to_reach():
     bounds = {
-        (threshold.suite, threshold.figure, threshold.group): threshold.bound
+        (threshold.suite, threshold.metric, threshold.group): threshold.bound
         for threshold in THRESHOLDS
         if not threshold.at_most
     }
@@ -71,7 +71,7 @@ def test_what_a_policy_has_to_reach():
 
 
 def test_what_a_policy_must_not_exceed():
-    bounds = {(threshold.suite, threshold.figure): threshold.bound for threshold in THRESHOLDS if threshold.at_most}
+    bounds = {(threshold.suite, threshold.metric): threshold.bound for threshold in THRESHOLDS if threshold.at_most}
     assert bounds == {("fresh", "avg_time"): 23.0, ("fresh", "astern"): 0.03}
 
 

@@ -58,9 +58,9 @@ def test_not_one_failure_is_found_a_thousand_times():
 def test_unavoidable_collisions_are_not_searched_for():
     result = search("cross-entropy", narrow(ONE, TWO, hopeless=("head-on",)), SPACE, 2000, 0)
     assert result.trials.failed.sum() > 1.5 * result.trials.unavoidable.sum()
-    figures = result.figures()
-    assert figures["collisions"] == figures["failures"] + figures["unavoidable"]
-    assert set(figures["by_kind"]) == {"overtaking"} and sum(figures["by_behaviour"].values()) == figures["failures"]
+    metrics = result.metrics()
+    assert metrics["collisions"] == metrics["failures"] + metrics["unavoidable"]
+    assert set(metrics["by_kind"]) == {"overtaking"} and sum(metrics["by_behaviour"].values()) == metrics["failures"]
 
 
 def test_a_seed_gives_the_same_search():
@@ -84,7 +84,7 @@ def test_a_search_takes_its_budget_and_ends_when_it_is_asked_to():
 
 def test_a_policy_without_failures_has_none():
     result = search("cross-entropy", narrow(("head-on", 5.0, 5.0, 5.0)), SPACE, 400, 0)
-    assert result.rate.value == 0.0 and len(result.distinct) == 0 and result.figures()["by_kind"] == {}
+    assert result.rate.value == 0.0 and len(result.distinct) == 0 and result.metrics()["by_kind"] == {}
     random = search("random", narrow(("head-on", 5.0, 5.0, 5.0)), SPACE, 400, 0)
     assert random.rate.low == 0.0 < random.rate.high < 10.0
 

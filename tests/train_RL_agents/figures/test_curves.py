@@ -113,16 +113,16 @@ def test_values_in_half_precision_are_read(tmp_path):
     np.testing.assert_allclose(curve(read_runs([path]), "steps", "return").mean, [1.0, 1.0])
 
 
-def test_figures_of_an_evaluation_are_levels(tmp_path):
+def test_metrics_of_an_evaluation_are_levels(tmp_path):
     path = tmp_path / "best.json"
-    figures = {"level 1": {"success_rate": 0.97, "episodes": 100}}
-    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": figures}))
+    metrics = {"level 1": {"success_rate": 0.97, "episodes": 100}}
+    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": metrics}))
     [run] = read_runs([path])
     assert (run.agent, run.levels) == ("SAC", {"level 1": (97, 100), "overall": (97, 100)})
-    figures |= {"level 2": {"success_rate": 0.5, "episodes": 2}, "overall": {"success_rate": 0.96, "episodes": 102}}
-    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": figures}))
+    metrics |= {"level 2": {"success_rate": 0.5, "episodes": 2}, "overall": {"success_rate": 0.96, "episodes": 102}}
+    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": metrics}))
     assert read_runs([path])[0].levels == {"level 1": (97, 100), "level 2": (1, 2), "overall": (98, 102)}
-    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": {"overall": figures["overall"]}}))
+    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": {"overall": metrics["overall"]}}))
     assert read_runs([path])[0].levels == {"overall": (98, 102)}
 
 
@@ -135,7 +135,7 @@ def test_figures_of_an_evaluation_are_levels(tmp_path):
         5,
     ],
 )
-def test_figures_that_cannot_be_are_refused(tmp_path, row):
+def test_metrics_that_cannot_be_are_refused(tmp_path, row):
     path = tmp_path / "best.json"
     content = {"setting": {"agent_type": "SAC"}, "figures": {"level 1": row}}
     path.write_text(json.dumps(content))
@@ -143,10 +143,10 @@ def test_figures_that_cannot_be_are_refused(tmp_path, row):
         read_runs([path])
 
 
-def test_figures_of_too_many_episodes_are_refused(tmp_path):
+def test_metrics_of_too_many_episodes_are_refused(tmp_path):
     path = tmp_path / "best.json"
-    figures = {"level 1": {"success_rate": 1.0, "episodes": 10**12}}
-    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": figures}))
+    metrics = {"level 1": {"success_rate": 1.0, "episodes": 10**12}}
+    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": metrics}))
     with pytest.raises(ConfigError, match=r"best.json: episodes=1000000000000: must be at most 10,000,000"):
         read_runs([path])
 

@@ -84,7 +84,7 @@ def test_without_matplotlib_there_is_no_picture(tmp_path, tiny, monkeypatch):
     assert (images, histograms) == (set(), {RETURNS})  # this agent knows no distributions
 
 
-def test_a_picture_changes_no_figure(tmp_path, tiny):
+def test_a_picture_changes_no_metric(tmp_path, tiny):
     rows = []
     for wanted in ("true", "false"):
         run = new_run(tmp_path / wanted, f"draw_evaluations={wanted}", "total_timesteps=80")

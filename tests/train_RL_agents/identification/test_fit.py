@@ -92,10 +92,10 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatc
     monkeypatch.setattr("train_RL_agents.identification.prediction.HORIZONS", (5.0, 20.0))
     rows, _ = sail("otter", seconds=300.0, seed=3)
     rows[:, 1:3] /= np.where(rows[:, 1:3] < 0.0, -TRUTH.min_thrust, TRUTH.max_thrust)
-    log, boat, page, figures = (tmp_path / name for name in ("log.csv", "mine.json", "mine.html", "figures.json"))
+    log, boat, page, metrics = (tmp_path / name for name in ("log.csv", "mine.json", "mine.html", "metrics.json"))
     log.write_text(text_of(rows, "time,left_command,right_command,x,y,yaw"))
     words = ["identify", str(log), "--vessel", "otter", "--out", str(boat), "--page", str(page)]
-    assert main([*words, "--result", str(figures)]) == 0
+    assert main([*words, "--result", str(metrics)]) == 0
     printed = capsys.readouterr().out
     assert "Prediction over 5 s" in printed and "Prediction over 20 s" in printed
     vessel = read_vessel(boat)
@@ -104,7 +104,7 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatc
         TRUTH.max_thrust, rel=0.1
     )
     assert "95% interval" in boat.read_text() and read_vessel_file(boat).approximated
-    content = json.loads(figures.read_text())
+    content = json.loads(metrics.read_text())
     assert [error["seconds"] for error in content["prediction"]] == [5.0, 20.0]
     assert content["prediction"][1]["position"] < 1.0
     for entry in content["coefficients"].values():

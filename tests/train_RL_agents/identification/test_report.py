@@ -1,4 +1,4 @@
-"""Vessel files, figures and pages of identified boats."""
+"""Vessel files, metrics and pages of identified boats."""
 
 import json
 
@@ -64,7 +64,7 @@ def test_a_written_boat_is_read_with_the_fitted_numbers(name, in_newtons, tmp_pa
     assert any("Prediction over 20 s" in line for line in content["approximated"])
 
 
-def test_the_figures_name_what_would_tell_the_rest():
+def test_the_metrics_name_what_would_tell_the_rest():
     result = identification("otter")
     content = json.loads(result_text(result))
     verdicts = {name: entry["verdict"] for name, entry in content["coefficients"].items()}

@@ -94,10 +94,10 @@ def test_hours_per_collision():
     none = rows.exposure(2)
     assert none["hours_per_collision_low"] == pytest.approx(1.0 / -math.log(0.025))
     assert (none["hours_per_collision"], none["hours_per_collision_high"], none["collisions"]) == (None, None, 0)
-    figures = rows.figures(("a", "b", "c"))
-    assert figures == {
+    metrics = rows.metrics(("a", "b", "c"))
+    assert metrics == {
         "a": rows.report(0) | rows.exposure(0),
         "c": rows.report(2) | rows.exposure(2),
         "overall": rows.report() | rows.exposure(),
     }
-    assert rows.figures(()) == {"overall": figures["overall"]}
+    assert rows.metrics(()) == {"overall": metrics["overall"]}

@@ -118,7 +118,7 @@ def test_a_table_is_shown_in_html():
     assert page.count("<tr>") == 3 and "<td>runs/a_long_name/seed_0</td>" in page
 
 
-FIGURES = Table(
+METRICS = Table(
     [
         Column("group", ""),
         Column("rate", "success", ".3f", ("low", "high")),
@@ -132,9 +132,9 @@ FIGURES = Table(
 )
 
 
-def test_columns_say_how_figures_are_shown():
-    assert FIGURES.titles == ["", "success", "travel time (s)", "steps"]
-    assert FIGURES.cells == [
+def test_columns_say_how_metrics_are_shown():
+    assert METRICS.titles == ["", "success", "travel time (s)", "steps"]
+    assert METRICS.cells == [
         ["a", "0.500 [0.250, 0.750]", "20.0", "1.5k"],
         ["b", "1.000", "-", "-"],
     ]
@@ -143,7 +143,7 @@ def test_columns_say_how_figures_are_shown():
 
 
 def test_markdown_has_what_is_shown():
-    assert FIGURES.markdown().splitlines() == [
+    assert METRICS.markdown().splitlines() == [
         "|  | success | travel time (s) | steps |",
         "| --- | --- | --- | --- |",
         "| a | 0.500 [0.250, 0.750] | 20.0 | 1.5k |",
@@ -151,10 +151,10 @@ def test_markdown_has_what_is_shown():
     ]
 
 
-def test_csv_has_the_figures_as_they_are_by_name():
-    text = FIGURES.csv()
+def test_csv_has_the_metrics_as_they_are_by_name():
+    text = METRICS.csv()
     assert text.startswith("group,rate,time,steps\na,0.5,20.04,1500\n")
-    rows = list(csv.DictReader(Table.of(FIGURES.rows).csv().splitlines()))
+    rows = list(csv.DictReader(Table.of(METRICS.rows).csv().splitlines()))
     assert rows[1] == {"group": "b", "rate": "1.0", "low": "0.5", "high": "", "time": "", "steps": "", "other": "7"}
 
 

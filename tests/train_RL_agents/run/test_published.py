@@ -113,9 +113,9 @@ def evaluated(path, *options):
 def test_imported_policies_evaluate_like_any_other(capsys, tmp_path, probe):
     file = write_arrays(tmp_path / "weights.npz", weights_of(probe, "SAC"))
     assert main(import_command("SAC", file, tmp_path / "policy.pt")) == 0
-    figures = evaluated(tmp_path / "policy.pt", "--episodes", "2", "--stochastic")
+    metrics = evaluated(tmp_path / "policy.pt", "--episodes", "2", "--stochastic")
     # Untrained ones never arrive.
-    assert figures["robot_success_rate"] > 0.0
+    assert metrics["robot_success_rate"] > 0.0
     capsys.readouterr()
 
 

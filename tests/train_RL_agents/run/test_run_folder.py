@@ -360,7 +360,7 @@ def test_the_manifest_knows_the_latest_and_the_best(finished):
 
 
 @pytest.mark.parametrize(
-    ("figures", "best"),
+    ("metrics", "best"),
     [
         ([(1.0, 3.0), (59 / 60, 3.3)], 1),  # one episode of 60 less
         ([(1.0, 3.0), (58 / 60, 3.3)], 0),  # two
@@ -370,9 +370,9 @@ def test_the_manifest_knows_the_latest_and_the_best(finished):
         ([(0.9, None), (0.9, 3.3)], 1),
     ],
 )
-def test_the_best_policy_has_the_highest_return_of_those_near_the_highest_success(figures, best) -> None:
+def test_the_best_policy_has_the_highest_return_of_those_near_the_highest_success(metrics, best) -> None:
     entries = [
-        {"metrics": {"success_rate": success, "avg_return": average, "episodes": 60}} for success, average in figures
+        {"metrics": {"success_rate": success, "avg_return": average, "episodes": 60}} for success, average in metrics
     ]
     assert best_policy(entries) is entries[best]
 

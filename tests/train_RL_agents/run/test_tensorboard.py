@@ -42,10 +42,10 @@ def test_charts_say_what_they_show(tmp_path):
     assert told == {"charts/SPS": TAGS["charts/SPS"], "mine": ""}
 
 
-def test_figures_of_training_come_first(tmp_path):
+def test_metrics_of_training_come_first(tmp_path):
     run = new_run(tmp_path)
-    figures = {"charts/SPS": 1.0, "train/episode_return": 2.0, "train/episodes": 3.0}
-    run.log(figures | training_results(figures), 8)
+    metrics = {"charts/SPS": 1.0, "train/episode_return": 2.0, "train/episodes": 3.0}
+    run.log(metrics | training_results(metrics), 8)
     run.close()
     events = EventAccumulator(str(run.path)).Reload()
     first = min(events.Tags()["scalars"])

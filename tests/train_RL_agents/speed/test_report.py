@@ -1,4 +1,4 @@
-"""A benchmark's tables in the terminal, growth in figures and words, and its picture."""
+"""A benchmark's tables in the terminal, growth in numbers and words, and its picture."""
 
 import importlib.util
 import io
@@ -53,7 +53,7 @@ def rate(part, mode, median, **sizes):
     return {"part": part, "mode": mode, "median": median, "ms_per_step": 1e3 / median} | sizes
 
 
-def test_growth_in_figures_and_words():
+def test_growth_in_numbers_and_words():
     rows = [
         rate("world", "eager", 100.0, environments=10),
         rate("world", "eager", 500.0, environments=100),

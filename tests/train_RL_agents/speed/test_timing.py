@@ -80,7 +80,7 @@ def test_subjects_take_turns(clock):
     assert diary[-12:] == [*[one] * 3, *[other] * 3] * 2
 
 
-def test_figures_are_of_the_repeats(clock):
+def test_metrics_are_of_the_repeats(clock):
     work = Work(clock, 1.0)
     # Runs of three steps: two to see what compiles, two to see how many fit, and the repeats.
     paces = iter([1.0] * 12 + [1.0] * 3 + [4.0] * 3 + [2.0] * 3)

@@ -10,7 +10,7 @@ import pytest
 from train_RL_agents.utils import progress
 from train_RL_agents.utils.progress import Clock, Display
 
-FIGURES = {"success_rate": 0.25, "collision_rate": 0.5, "timeout_rate": 0.25, "avg_time": 31.25, "avg_return": -3.456}
+METRICS = {"success_rate": 0.25, "collision_rate": 0.5, "timeout_rate": 0.25, "avg_time": 31.25, "avg_return": -3.456}
 
 
 class Time:
@@ -126,8 +126,8 @@ def test_a_run_in_lines(capsys):
     display = Display(total=2_000_000, quiet=False, bar=True, eval_freq=500_000)
     display.start(1_000_000, compiles=True)
     display.step(1_500_000, 1250.0, None)
-    display.evaluation(1_500_000, 90.0, FIGURES, best=True)
-    display.evaluation(2_000_000, 6000.0, FIGURES | {"avg_time": None}, best=False)
+    display.evaluation(1_500_000, 90.0, METRICS, best=True)
+    display.evaluation(2_000_000, 6000.0, METRICS | {"avg_time": None}, best=False)
     display.stop()
     display.finish(Path("runs/a/seed_0"), Path("runs/a/seed_0/checkpoints/p.pt"), True, True)
     assert shown(capsys) == [
@@ -157,7 +157,7 @@ def last_bar(capsys):
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_bar_is_one_line_with_all_figures(monkeypatch, capsys, width):
+def test_the_bar_is_one_line_with_all_metrics(monkeypatch, capsys, width):
     terminal_of(monkeypatch, width)
     display = Display(total=6_000_000, quiet=False, bar=True)
     display.start(0, compiles=False)
@@ -169,14 +169,14 @@ def test_the_bar_is_one_line_with_all_figures(monkeypatch, capsys, width):
     assert re.findall(r"\d{4}\S*", line) == (["1500000/6000000"] if width == 120 else [])
 
 
-def test_the_bar_shows_the_latest_figures(monkeypatch, capsys):
+def test_the_bar_shows_the_latest_metrics(monkeypatch, capsys):
     terminal_of(monkeypatch, 120)
     moves = (
         (lambda display: display.step(4, 1.0, 0.125), "eval 0.12  1/s  0:06"),
         (lambda display: display.step(5, 2.0, None, 1.5, 0.75), "return 1.5  success 0.75  eval 0.12  2/s  0:02"),
         (lambda display: display.evaluating(3, 60), "evaluating 3 of 60"),
         (
-            lambda display: display.evaluation(5, 1.0, FIGURES, best=True),
+            lambda display: display.evaluation(5, 1.0, METRICS, best=True),
             "return 1.5  success 0.75  eval 0.25  2/s  0:02",
         ),
     )
@@ -200,7 +200,7 @@ def test_without_a_terminal_there_is_a_line_of_the_log_every_ten_seconds(capsys,
     ]
 
 
-def test_figures_of_episodes_stay_when_none_has_ended_since(capsys, time):
+def test_metrics_of_episodes_stay_when_none_has_ended_since(capsys, time):
     display = Display(total=1_000, quiet=False, bar=True)
     display.step(100, 100.0, None)
     for episode_return in (2.0, None):
@@ -215,7 +215,7 @@ def test_figures_of_episodes_stay_when_none_has_ended_since(capsys, time):
 
 def test_lines_of_long_runs_fit_a_terminal(capsys):
     display = Display(total=10, quiet=False, bar=False)
-    display.evaluation(999_999_999, 9999.9 * 60, FIGURES | {"avg_time": 500.0}, best=True)
+    display.evaluation(999_999_999, 9999.9 * 60, METRICS | {"avg_time": 500.0}, best=True)
     display.step(99_999_999, 99_999.0, 0.5, -123.4, 0.5)
     assert all(len(line) <= 80 for line in shown(capsys))
 
@@ -254,7 +254,7 @@ def test_quiet_is_quiet(capsys):
     display = Display(total=10, quiet=True, bar=True)
     display.start(5, compiles=True)
     display.step(7, 1.0, 0.5)
-    display.evaluation(7, 1.0, FIGURES, best=True)
+    display.evaluation(7, 1.0, METRICS, best=True)
     display.stop()
     display.finish(Path("runs"), None, True, True)
     assert shown(capsys) == []
