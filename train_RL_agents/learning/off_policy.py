@@ -15,10 +15,10 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.learner import Updated
-from train_RL_agents.memory.column_layout import Rows
+from train_RL_agents.memory.column_layout import PackedTransitions
 from train_RL_agents.memory.host import make_replay
 from train_RL_agents.memory.replay import replay_bytes, tree_bytes
-from train_RL_agents.memory.transitions import MultiStep, Windows, batch_of, example_row
+from train_RL_agents.memory.transitions import MultiStep, NStepWindows, example_transition, to_batch
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 
@@ -37,18 +37,18 @@ class OffPolicy(Algorithm):
         self.settings = settings = config.trainer
         tau = settings.tau if settings.target_update_interval == 0 else 0.0
         super().__init__(context, tau)
-        self.example_row = example_row(context.example)
+        self.example_transition = example_transition(context.example)
         self.multi_step = MultiStep(
-            self.example_row,
+            self.example_transition,
             context.example.get((GROUP, "mask")).shape,
             settings.n_steps,
             settings.gamma,
             settings.reward_scale,
         )
-        self.replay = make_replay(self.example_row, settings, context.generators["replay"], device)
+        self.replay = make_replay(self.example_transition, settings, context.generators["replay"], device)
         # On a CPU the loop is not compiled, because compiled code transposes more slowly than torch itself.
         self._store = config.execution.loop(
-            self._store_transitions, self.multi_step.blank(), device, name="storing", log=context.log
+            self._store_transitions, self.multi_step.closed_windows(), device, name="storing", log=context.log
         )
         if config.execution.compile and device.type == "cuda":
             context.clock.compiles("insert")
@@ -60,7 +60,7 @@ class OffPolicy(Algorithm):
         """Return an estimate of the memory of replay, of open n-step windows and of batches."""
         settings = config.trainer
         assert isinstance(settings, OffPolicyConfig)
-        row = example_row(step)
+        row = example_transition(step)
         rows, priorities = replay_bytes(row, settings.buffer_size, settings.prioritized)
         closing = settings.num_envs * settings.steps_per_batch * settings.n_steps
         robots = step.get((GROUP, "mask")).shape[-1]
@@ -73,7 +73,7 @@ class OffPolicy(Algorithm):
             items.append(MemoryPlanEntry("copy of replay while saving", rows, True, True))
 
         def loss(count: int) -> None:
-            batch = batch_of(row.expand(count).clone())
+            batch = to_batch(row.expand(count).clone())
             losses = agent.loss(batch, agent.loss_noise(count, torch.Generator()))
             if config.imitation_learning:
                 errors = imitation_errors(agent, batch.observation, batch.action)
@@ -89,11 +89,13 @@ class OffPolicy(Algorithm):
             if rows is not None:
                 self.replay.insert(rows)
 
-    def _store_transitions(self, windows: Windows | None, steps: TensorDictBase) -> tuple[Windows | None, Rows | None]:
+    def _store_transitions(
+        self, windows: NStepWindows | None, steps: TensorDictBase
+    ) -> tuple[NStepWindows | None, PackedTransitions | None]:
         """Build multi-step transitions; insert them into a replay on the device, or else return them."""
         self.accumulate(steps)
-        windows, rows = self.multi_step.rows(windows, steps)
-        if not self.replay.on_device:
+        windows, rows = self.multi_step.advance(windows, steps)
+        if not self.replay.inserts_on_device:
             return windows, rows
         self.replay.insert(rows)
         return windows, None
@@ -115,19 +117,19 @@ class OffPolicy(Algorithm):
     def _learn(self) -> Updated:
         """Sample a batch, learn from it and set its priorities, in operations that can be captured."""
         drawn = self.replay.sample()
-        scalars, priority = self.learner.learn(batch_of(drawn))
+        scalars, priority = self.learner.learn(to_batch(drawn))
         self.replay.update_priority(drawn, priority)
         return scalars, None
 
     def _update(self) -> None:
-        if self.learner.captures and self.replay.on_device:
+        if self.learner.captures and self.replay.inserts_on_device:
             with self._clock.phase("update"):
                 self.meter.add(self._learn_captured()[0])
             return
         with self._clock.phase("sample"):
             drawn = self.replay.sample()
         with self._clock.phase("update"):
-            scalars, priority = self.learner.update(batch_of(drawn))
+            scalars, priority = self.learner.update(to_batch(drawn))
             self.meter.add(scalars)
         self.replay.update_priority(drawn, priority)
 
@@ -156,12 +158,12 @@ class OffPolicy(Algorithm):
 
     def reset_windows(self) -> None:
         """Drop the unfinished n-step windows; see Algorithm."""
-        self._store.state = self.multi_step.blank()
+        self._store.state = self.multi_step.closed_windows()
         self._store.reset()  # steps from workers have additional keys
 
     def device_scalars(self) -> dict[str, Tensor]:
         """Return the share of replay that is filled, for the log."""
-        return {"replay_fill": self.replay.filled / self.settings.buffer_size}
+        return {"replay_fill": self.replay.num_stored / self.settings.buffer_size}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that learning depends on; replay is included only with ``save_replay``."""
@@ -174,6 +176,6 @@ class OffPolicy(Algorithm):
         """Restore the result of ``state_dict``, which must include replay."""
         super().load_state_dict(state)
         self.replay.load_state_dict(state["replay"])
-        self._store.state = self.multi_step.from_state(state["n_step"])
+        self._store.state = self.multi_step.windows_from_state(state["n_step"])
         self._store.reset()
         self._seen = int(state["env_steps"])

@@ -15,30 +15,35 @@ from torch import Tensor
 
 from marinenav_env.runtime.host_reads import rows_where
 
-STORED = "stored"
-"""Key of the mask [B] of the transitions that replay stores."""
+STORED_MASK = "stored"
+"""Key of the mask [B] bool in a tensordict of transitions: true for those that replay must store."""
 
-Packed = dict[str, Tensor]
-"""Packed transitions: matrices [..., W] by the name of their dtype, such as ``float32``."""
+PackedTensors = dict[str, Tensor]
+"""Tensors packed into one matrix [..., W] per dtype, by the name of the dtype such as ``float32``.
+
+The W columns of a matrix hold all numbers of that dtype of one transition; see ColumnLayout.
+"""
 
 
-class Rows(NamedTuple):
+class PackedTransitions(NamedTuple):
     """Packed transitions to insert into replay."""
 
-    packed: Packed
-    """Transitions as matrices [B, W] by the name of their dtype."""
-    stored: Tensor | None
-    """Mask [B] of the transitions to store; None: all."""
+    matrices: PackedTensors
+    """Matrices [B, W] by the name of their dtype; a row is one transition."""
+    mask: Tensor | None
+    """Mask [B] bool of the transitions to store; None: all."""
 
 
 class _Column(NamedTuple):
-    """Position of a leaf tensor in the matrices."""
+    """Columns ``begin`` to ``end`` (exclusive) of the matrix of a dtype, which hold one leaf tensor of a transition."""
 
     key: tuple[str, ...]
-    kind: str
+    """Key of the leaf in the TensorDict of a transition."""
+    dtype: str
     begin: int
     end: int
     shape: torch.Size
+    """Shape of the leaf without batch dimensions."""
 
 
 class ColumnLayout:
@@ -52,22 +57,25 @@ class ColumnLayout:
 
     def __init__(self, example: TensorDictBase) -> None:
         self.widths: dict[str, int] = {}
-        """Number of columns by dtype."""
+        """Number W of columns of each matrix, by the name of its dtype."""
         self._columns: list[_Column] = []
         for key, leaf in _leaves(example):
             kind, begin = dtype_name(leaf), self.widths.get(dtype_name(leaf), 0)
             self.widths[kind] = begin + leaf.numel()
             self._columns.append(_Column(key, kind, begin, self.widths[kind], leaf.shape))
 
-    def zeros(self, batch: Sequence[int], device: torch.device) -> Packed:
+    def zeros(self, batch: Sequence[int], device: torch.device) -> PackedTensors:
         """Return matrices [*batch, W] of zeros by the name of their dtype."""
         return {
             kind: torch.zeros(*batch, width, dtype=getattr(torch, kind), device=device)
             for kind, width in self.widths.items()
         }
 
-    def pack(self, rows: TensorDictBase) -> Packed:
-        """Pack transitions of any batch shape into matrices; leaves without columns are left out."""
+    def pack(self, rows: TensorDictBase) -> PackedTensors:
+        """Pack a TensorDict of transitions with any batch shape into matrices [*batch, W].
+
+        Leaves that the example lacks are left out.
+        """
         parts: dict[str, list[Tensor]] = {kind: [] for kind in self.widths}
         batch = rows.batch_size
         reversed_axes = [*reversed(range(len(batch)))]
@@ -75,13 +83,13 @@ class ColumnLayout:
             leaf = rows.get(column.key)
             # Steps of the world have environments innermost in memory; all columns are transposed at once below.
             columns = leaf.permute((*range(len(batch), leaf.ndim), *reversed_axes))
-            parts[column.kind].append(columns.reshape(column.end - column.begin, batch.numel()))
+            parts[column.dtype].append(columns.reshape(column.end - column.begin, batch.numel()))
         return {
             kind: torch.cat(columns).t().contiguous().view(*batch[::-1], width).permute((*reversed_axes, -1))
             for (kind, width), columns in zip(self.widths.items(), parts.values(), strict=True)
         }
 
-    def unpack(self, packed: Packed) -> TensorDict:
+    def unpack(self, packed: PackedTensors) -> TensorDict:
         """Convert packed matrices to a TensorDict of transitions whose tensors are views of the matrices."""
         first = next(iter(packed.values()))
         batch = first.shape[:-1]
@@ -93,13 +101,13 @@ class ColumnLayout:
             level[key[-1]] = packed[kind][..., begin:end].view((*batch, *shape))
         return TensorDict(rows, batch, device=first.device)
 
-    def rows(self, batch: TensorDictBase) -> Rows:
-        """Pack transitions [B] and their mask STORED; on a CPU, pack only the transitions to store."""
-        stored = batch.get(STORED)
+    def pack_marked(self, batch: TensorDictBase) -> PackedTransitions:
+        """Pack transitions [B] with their entry STORED_MASK as the mask; on a CPU, pack only those to store."""
+        stored = batch.get(STORED_MASK)
         index = rows_where(stored)
         if index is None:
-            return Rows(self.pack(batch), stored)
-        return Rows(self.pack(batch[index]), None)
+            return PackedTransitions(self.pack(batch), stored)
+        return PackedTransitions(self.pack(batch[index]), None)
 
 
 def dtype_name(leaf: Tensor) -> str:
@@ -108,7 +116,7 @@ def dtype_name(leaf: Tensor) -> str:
 
 
 def _leaves(tree: TensorDictBase) -> Iterator[tuple[tuple[str, ...], Tensor]]:
-    """Yield the leaves of a TensorDict with their keys; below the first level in alphabetical order."""
+    """Yield the key and the tensor of every leaf of a TensorDict; leaves of nested keys are sorted by name."""
     for name, value in tree.items():
         if isinstance(value, Tensor):
             yield (name,), value

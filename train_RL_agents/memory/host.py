@@ -22,20 +22,20 @@ from torch import Tensor
 from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import require
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
-from train_RL_agents.memory.column_layout import STORED, Rows
-from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay, copied
+from train_RL_agents.memory.column_layout import STORED_MASK, PackedTransitions
+from train_RL_agents.memory.replay import SLOT_KEY, WEIGHTS_KEY, Replay, bitwise_clone
 
 CPU = torch.device("cpu")
-AHEAD = 2
-"""Number of prefetched batches; a batch is sampled this many calls of ``sample`` before it is returned."""
-_MAX_QUEUED = 8
-"""Largest number of queued insertions and other tasks, which bounds the memory; with more, the training loop waits."""
+NUM_PREFETCHED = 2
+"""Number of batches sampled ahead; a batch is sampled this many calls of ``HostReplay.sample`` before its return."""
+_MAX_QUEUED_TASKS = 8
+"""Largest number of queued insertions and updates of priorities, which bounds memory; the caller waits at more."""
 
 
-class Prefetcher:
-    """Asynchronous copies between a device and the host, for which the caller does not wait.
+class AsyncCopier:
+    """Asynchronous copies of tensordicts between a device and the host, for which the caller does not wait.
 
-    On the CPU there is nothing to copy; sent data is cloned, so that it may be overwritten.
+    If the device is the CPU, ``send`` clones data, so that it may be overwritten, and ``fetch`` does nothing.
 
     Args:
         device: device of the training.
@@ -46,9 +46,9 @@ class Prefetcher:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def send(self, data: TensorDictBase) -> Callable[[], TensorDictBase]:
-        """Start a copy to the host, and return a function that waits for the copy and returns it."""
+        """Start a copy from the device to the host; return a function that waits for the copy and returns it."""
         if self._stream is None:
-            sent = copied(data)
+            sent = bitwise_clone(data)
             return lambda: sent
         # On the training loop's own stream, so that later writes to the same memory come after the copy.
         sent = data.apply(self._pinned_copy, device=CPU)
@@ -63,12 +63,12 @@ class Prefetcher:
 
     @staticmethod
     def _pinned_copy(tensor: Tensor) -> Tensor:
-        """Return a copy in pinned memory, which may still be incomplete."""
+        """Return a copy in pinned host memory, which is complete only when the current stream has run."""
         copy = torch.empty(tensor.shape, dtype=tensor.dtype, device=CPU, pin_memory=True)
         return copy.copy_(tensor, non_blocking=True)
 
     def fetch(self, data: TensorDictBase) -> Callable[[], TensorDictBase]:
-        """Start a copy to the device; return a function that makes the current stream wait and returns the copy."""
+        """Start a copy to the device; return a function that makes the current stream wait for it and returns it."""
         if self._stream is None:
             return lambda: data
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
@@ -90,8 +90,8 @@ class Prefetcher:
 class HostReplay:
     """Replay with transitions, cursor and priorities in the host's memory, with the interface of ``Replay``.
 
-    A batch is sampled AHEAD calls of ``sample`` before it is returned, so it lacks later transitions and priorities.
-    Prefetching starts with the first ``sample``.
+    A batch is sampled NUM_PREFETCHED calls of ``sample`` before it is returned, so it lacks transitions and
+    priorities that are inserted or set in between. Prefetching starts with the first ``sample``.
 
     Transitions stay in pageable memory, because they are gathered separately, which pinning would not speed up. Only
     copied batches are pinned.
@@ -105,8 +105,8 @@ class HostReplay:
         alpha: exponent of priorities; None: uniform sampling.
     """
 
-    on_device: ClassVar[bool] = False
-    """False, because the host inserts the transitions; see Replay."""
+    inserts_on_device: ClassVar[bool] = False
+    """False, because a thread on the host inserts the transitions, which a CUDA graph cannot capture."""
 
     def __init__(
         self,
@@ -118,70 +118,73 @@ class HostReplay:
         alpha: float | None = None,
     ) -> None:
         self._ring = Replay(example.to(CPU), capacity, batch_size, generator, alpha)
-        self._prefetcher, self.capacity = Prefetcher(device), capacity
+        self._copier, self.capacity = AsyncCopier(device), capacity
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="replay")
         self._prefetched: deque[Future[Callable[[], TensorDictBase]]] = deque()
         self._tasks: deque[Future[None]] = deque()
-        self.filled = torch.zeros((), dtype=torch.int64, device=device)
+        self.num_stored = torch.zeros((), dtype=torch.int64, device=device)
         """Number of stored transitions once all queued insertions are done, int64 scalar on the device."""
 
     def extend(self, rows: TensorDictBase) -> None:
-        """Add the transitions [B] whose STORED is true to the buffer."""
-        self.insert(self._ring.layout.rows(rows))
+        """Queue the insertion of the transitions [B] of a tensordict whose entry STORED_MASK is true."""
+        self.insert(self._ring.layout.pack_marked(rows))
 
-    def insert(self, rows: Rows) -> None:
-        """Queue the insertion of packed transitions [B]."""
+    def insert(self, rows: PackedTransitions) -> None:
+        """Queue the insertion of packed transitions [B]; the tensors may be overwritten afterwards."""
         packed, stored = rows
         size = len(next(iter(packed.values())))
-        marked = packed if stored is None else packed | {STORED: stored}
-        self.filled = (self.filled + (size if stored is None else stored.sum())).clamp_max(self.capacity)
-        arrived = self._prefetcher.send(TensorDict(marked, [size]))
+        marked = packed if stored is None else packed | {STORED_MASK: stored}
+        self.num_stored = (self.num_stored + (size if stored is None else stored.sum())).clamp_max(self.capacity)
+        arrived = self._copier.send(TensorDict(marked, [size]))
 
         def insert() -> None:
             matrices = dict(arrived().items())
-            mask = matrices.pop(STORED, None)
+            mask = matrices.pop(STORED_MASK, None)
             if mask is not None:
                 matrices = {kind: matrix[mask] for kind, matrix in matrices.items()}
-            self._ring.insert(Rows(matrices, None))
+            self._ring.insert(PackedTransitions(matrices, None))
 
-        self._submit(insert)
+        self._queue(insert)
 
     def sample(self) -> TensorDictBase:
-        """Sample transitions [batch_size], with SLOT and, if prioritised, WEIGHTS."""
-        while len(self._prefetched) < AHEAD:
+        """Return the next prefetched batch of transitions [batch_size], on the device.
+
+        It has the entries SLOT_KEY, [batch_size] int64, and, if prioritised, WEIGHTS_KEY, [batch_size] float32.
+        """
+        while len(self._prefetched) < NUM_PREFETCHED:
             self._prefetched.append(self._worker.submit(self._sample_batch))
         batch = self._prefetched.popleft().result()()
         self._prefetched.append(self._worker.submit(self._sample_batch))
         return batch
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
-        """Set the priorities of sampled transitions from the absolute errors [B]; do nothing if sampling is uniform."""
-        if priority is None or self._ring.priorities is None:
+        """Queue new priorities of a sampled batch from absolute TD errors [B]; do nothing if sampling is uniform."""
+        if priority is None or self._ring.sampler is None:
             return
-        sent = TensorDict({SLOT: drawn.get(SLOT), "priority": priority}, priority.shape)
-        arrived = self._prefetcher.send(sent)
+        sent = TensorDict({SLOT_KEY: drawn.get(SLOT_KEY), "priority": priority}, priority.shape)
+        arrived = self._copier.send(sent)
 
         def update() -> None:
             rows = arrived()
             self._ring.update_priority(rows, rows.get("priority"))
 
-        self._submit(update)
+        self._queue(update)
 
     def set_beta(self, beta: float) -> None:
-        """Set the exponent of the importance weights, if transitions are prioritised."""
-        self._submit(lambda: self._ring.set_beta(beta))
+        """Set the exponent beta of the importance weights; do nothing if sampling is uniform."""
+        self._queue(lambda: self._ring.set_beta(beta))
 
     def _sample_batch(self) -> Callable[[], TensorDictBase]:
-        """Sample a batch and start its copy to the device; called in the background thread."""
-        return self._prefetcher.fetch(self._ring.sample())
+        """Sample a batch and start its copy to the device (see AsyncCopier.fetch); called in the background thread."""
+        return self._copier.fetch(self._ring.sample())
 
-    def _submit(self, task: Callable[[], None]) -> None:
+    def _queue(self, task: Callable[[], None]) -> None:
         """Queue a task for the background thread, and raise errors of earlier tasks."""
         self._tasks.append(self._worker.submit(task))
-        while self._tasks and (self._tasks[0].done() or len(self._tasks) > _MAX_QUEUED):
+        while self._tasks and (self._tasks[0].done() or len(self._tasks) > _MAX_QUEUED_TASKS):
             self._tasks.popleft().result()
 
-    def _finish(self) -> None:
+    def _wait_for_tasks(self) -> None:
         """Wait for all queued tasks, including prefetched batches, whose sampling advances the generator."""
         for drawn in self._prefetched:
             drawn.result()
@@ -189,28 +192,28 @@ class HostReplay:
             self._tasks.popleft().result()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the buffer, and the prefetched batches."""
-        self._finish()
+        """Return the state of the buffer like Replay.state_dict, and the prefetched batches as the list ``drawn``."""
+        self._wait_for_tasks()
         drawn = [future.result()().to(CPU).to_dict() for future in self._prefetched]
         return self._ring.state_dict() | {"drawn": drawn}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the result of ``state_dict``."""
-        self._finish()
+        self._wait_for_tasks()
         self._ring.load_state_dict(state)
-        self.filled.copy_(self._ring.filled)
+        self.num_stored.copy_(self._ring.num_stored)
         self._prefetched.clear()
         count = len(state["drawn"])
-        require(count in (0, AHEAD), "replay drawn", count, f"0 or {AHEAD} batches")
+        require(count in (0, NUM_PREFETCHED), "replay drawn", count, f"0 or {NUM_PREFETCHED} batches")
         for rows in state["drawn"]:
-            slots = rows[SLOT]
+            slots = rows[SLOT_KEY]
             are_valid = bool(((slots >= 0) & (slots < self.capacity)).all())  # host: the slots are on the host
             require(are_valid, "replay drawn", "slots", f"below {self.capacity}")
-            batch = self._ring.rows_at(slots)
-            if self._ring.priorities is not None:
-                batch.set(WEIGHTS, torch.zeros(slots.shape))
+            batch = self._ring.transitions_at(slots)
+            if self._ring.sampler is not None:
+                batch.set(WEIGHTS_KEY, torch.zeros(slots.shape))
             restore(batch, rows)
-            self._prefetched.append(self._worker.submit(self._prefetcher.fetch, batch))
+            self._prefetched.append(self._worker.submit(self._copier.fetch, batch))
 
 
 def make_replay(
@@ -219,11 +222,11 @@ def make_replay(
     generator: torch.Generator,
     device: torch.device,
 ) -> Replay | HostReplay:
-    """Return the replay that the settings describe.
+    """Return an empty replay with the size, storage (device or host) and sampling that the settings state.
 
     Args:
-        example: one transition, for shapes and dtypes.
-        settings: sizes, storage and priorities.
+        example: one transition without batch dimensions, for shapes and dtypes.
+        settings: ``buffer_size``, ``batch_size``, ``replay_storage``, ``prioritized`` and ``priority_exponent``.
         generator: random generator on the device of the transitions.
         device: device of the training.
     """

@@ -17,15 +17,17 @@ from torch import Tensor
 
 from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import require
-from train_RL_agents.memory.column_layout import ColumnLayout, Rows
-from train_RL_agents.memory.prioritized import SPARE, BlockSums, Priorities
+from train_RL_agents.memory.column_layout import ColumnLayout, PackedTransitions
+from train_RL_agents.memory.prioritized import SPARE_SLOTS, BlockSums, PrioritizedSampler
 
-SLOT, WEIGHTS = "slot", "weights"
-"""Keys of sampled transitions: their slots and importance weights."""
+SLOT_KEY = "slot"
+"""Key of the slots [B] int64 of sampled transitions."""
+WEIGHTS_KEY = "weights"
+"""Key of the importance weights [B] float32 of transitions sampled by priority."""
 
 
-def copied(rows: TensorDictBase) -> TensorDictBase:
-    """Return a bitwise copy; TensorDict's ``clone`` adds 0, which turns -0.0 into 0.0."""
+def bitwise_clone(rows: TensorDictBase) -> TensorDictBase:
+    """Return a bitwise copy of a tensordict; TensorDict's ``clone`` adds 0, which turns -0.0 into 0.0."""
     return rows.apply(Tensor.clone)
 
 
@@ -34,17 +36,17 @@ def tree_bytes(tree: Any) -> int:
     return sum(int(leaf.nbytes) for leaf in tree.values(True, True))
 
 
-def replay_bytes(row: TensorDictBase, capacity: int, prioritized: bool) -> tuple[int, int]:
-    """Return the memory (bytes) of the transitions of a replay and of their priorities.
+def replay_bytes(example: TensorDictBase, capacity: int, prioritized: bool) -> tuple[int, int]:
+    """Return the memory of a replay as two numbers of bytes, of the transitions and of their priorities.
 
     Args:
-        row: one transition, without batch dimensions.
+        example: one transition without batch dimensions, for shapes and dtypes.
         capacity: number of transitions.
-        prioritized: whether there are priorities.
+        prioritized: whether transitions have priorities.
     """
-    slots = capacity + SPARE
+    slots = capacity + SPARE_SLOTS
     priorities = BlockSums(slots, torch.device("meta")).nbytes() if prioritized else 0
-    return slots * tree_bytes(row), priorities
+    return slots * tree_bytes(example), priorities
 
 
 class Replay:
@@ -60,8 +62,8 @@ class Replay:
         alpha: exponent of priorities; None: uniform sampling.
     """
 
-    on_device: ClassVar[bool] = True
-    """True if kernels of the device insert the transitions, as a CUDA graph needs."""
+    inserts_on_device: ClassVar[bool] = True
+    """True, because only kernels of the device insert and sample transitions, which a CUDA graph can capture."""
 
     def __init__(
         self,
@@ -71,24 +73,25 @@ class Replay:
         generator: torch.Generator,
         alpha: float | None = None,
     ) -> None:
-        device, slots = generator.device, capacity + SPARE
+        device, slots = generator.device, capacity + SPARE_SLOTS
         self.capacity, self._batch_size, self._generator = capacity, batch_size, generator
         self.layout = ColumnLayout(example)
-        """Layout of a transition in the columns of the matrices."""
+        """Layout of a transition in the columns of the matrices that store all transitions."""
         self._packed = self.layout.zeros([slots], device)
         self._cursor = torch.zeros((), dtype=torch.int64, device=device)
-        self.filled = torch.zeros((), dtype=torch.int64, device=device)
+        self.num_stored = torch.zeros((), dtype=torch.int64, device=device)
         """Number of stored transitions, int64 scalar on the device."""
-        self.priorities = None if alpha is None else Priorities(capacity, generator, alpha)
+        self.sampler = None if alpha is None else PrioritizedSampler(capacity, generator, alpha)
+        """Sampler by priority; None: uniform sampling."""
 
     def extend(self, rows: TensorDictBase) -> None:
-        """Add the transitions [B] whose STORED is true to the buffer."""
-        self.insert(self.layout.rows(rows))
+        """Insert the transitions [B] of a tensordict whose entry STORED_MASK is true."""
+        self.insert(self.layout.pack_marked(rows))
 
-    def insert(self, rows: Rows) -> None:
-        """Insert packed transitions [B], at most as many as the capacity."""
+    def insert(self, rows: PackedTransitions) -> None:
+        """Insert the packed transitions [B] in their mask; B must not exceed the capacity."""
         packed, stored = rows
-        device, size = self.filled.device, len(next(iter(packed.values())))
+        device, size = self.num_stored.device, len(next(iter(packed.values())))
         if not size:
             return
         number: Tensor = torch.arange(size, device=device)
@@ -98,23 +101,23 @@ class Replay:
         else:
             rank = stored.cumsum(0)
             slots = (self._cursor + rank - 1) % self.capacity
-            slots = torch.where(stored, slots, self.capacity + number % SPARE)
+            slots = torch.where(stored, slots, self.capacity + number % SPARE_SLOTS)
             added = rank[-1]
         for kind, matrix in packed.items():
             self._packed[kind].index_copy_(0, slots, matrix)
         self._cursor.add_(added).remainder_(self.capacity)
-        self.filled.add_(added).clamp_max_(self.capacity)
-        if self.priorities is not None:
-            self.priorities.add(slots)
+        self.num_stored.add_(added).clamp_max_(self.capacity)
+        if self.sampler is not None:
+            self.sampler.add(slots)
 
     def sample(self) -> TensorDictBase:
-        """Sample transitions [batch_size], with SLOT and, if prioritised, WEIGHTS.
+        """Return sampled transitions [batch_size], with the entry SLOT_KEY and, if prioritised, WEIGHTS_KEY.
 
-        While nothing is stored, the blank transition of the first slot is returned.
+        While nothing is stored, all of them are that of the first slot, which is zeros.
         """
-        if self.priorities is not None:
-            slots, weights = self.priorities.draw(self._batch_size, self.filled)
-            return self.rows_at(slots).set(WEIGHTS, weights)
+        if self.sampler is not None:
+            slots, weights = self.sampler.sample(self._batch_size, self.num_stored)
+            return self.transitions_at(slots).set(WEIGHTS_KEY, weights)
         # float64: a float32 uniform cannot reach every slot of a large buffer.
         chance = torch.rand(
             self._batch_size,
@@ -122,27 +125,30 @@ class Replay:
             device=self._generator.device,
             dtype=torch.float64,
         )
-        return self.rows_at((chance * self.filled).to(torch.int64))
+        return self.transitions_at((chance * self.num_stored).to(torch.int64))
 
-    def rows_at(self, slots: Tensor) -> TensorDictBase:
-        """Return copies of the transitions at slots [B], with SLOT."""
+    def transitions_at(self, slots: Tensor) -> TensorDictBase:
+        """Return copies of the transitions at slots [B] int64, with the slots as the entry SLOT_KEY."""
         drawn = {kind: matrix.index_select(0, slots) for kind, matrix in self._packed.items()}
-        return self.layout.unpack(drawn).set(SLOT, slots)
+        return self.layout.unpack(drawn).set(SLOT_KEY, slots)
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
-        """Set the priorities of sampled transitions from the absolute errors [B]; do nothing if sampling is uniform."""
-        if self.priorities is not None and priority is not None:
-            self.priorities.update(drawn.get(SLOT), priority)
+        """Set the priorities of a sampled batch [B] from absolute TD errors [B]; do nothing if sampling is uniform."""
+        if self.sampler is not None and priority is not None:
+            self.sampler.update(drawn.get(SLOT_KEY), priority)
 
     def set_beta(self, beta: float) -> None:
-        """Set the exponent of the importance weights, if transitions are prioritised."""
-        if self.priorities is not None:
-            self.priorities.beta.fill_(beta)
+        """Set the exponent beta of the importance weights; do nothing if sampling is uniform."""
+        if self.sampler is not None:
+            self.sampler.beta.fill_(beta)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the filled slots, the counters and the priorities."""
-        filled = int(self.filled)  # host: saving a checkpoint
-        # Matrices are copied as they are, because a GPU may lack the memory for unpacked copies.
+        """Return ``capacity``, the transitions ``rows``, their number ``filled``, ``cursor`` and ``sampler`` as a dict.
+
+        ``sampler`` is the state of the PrioritizedSampler, or an empty dict if sampling is uniform.
+        """
+        filled = int(self.num_stored)  # host: saving a checkpoint
+        # Matrices are bitwise_clone as they are, because a GPU may lack the memory for unpacked copies.
         packed = {
             kind: matrix[:filled].to("cpu", copy=True)  # host: saving a checkpoint
             for kind, matrix in self._packed.items()
@@ -151,12 +157,12 @@ class Replay:
             "capacity": self.capacity,
             "rows": self.layout.unpack(packed).to_dict(),
             "cursor": self._cursor.clone(),
-            "filled": self.filled.clone(),
-            "sampler": {} if self.priorities is None else self.priorities.state_dict(filled),
+            "filled": self.num_stored.clone(),
+            "sampler": {} if self.sampler is None else self.sampler.state_dict(filled),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of state_dict.
+        """Restore the result of ``state_dict``.
 
         Raises:
             ConfigError: when the capacity differs, because transitions would then be replaced at other times, or a
@@ -164,7 +170,7 @@ class Replay:
         """
         capacity = self.capacity
         require(state["capacity"] == capacity, "replay capacity", state["capacity"], str(capacity))
-        counters = {name: torch.zeros_like(self.filled) for name in ("cursor", "filled")}
+        counters = {name: torch.zeros_like(self.num_stored) for name in ("cursor", "filled")}
         restore(counters, {name: state[name] for name in counters})
         for name, most in (("filled", capacity), ("cursor", capacity - 1)):
             value = int(counters[name])  # host: loading a checkpoint
@@ -181,6 +187,6 @@ class Replay:
             if matrix is not host_rows[kind]:
                 matrix.copy_(host_rows[kind])
         self._cursor.copy_(counters["cursor"])
-        self.filled.copy_(counters["filled"])
-        if self.priorities is not None:
-            self.priorities.load_state_dict(state["sampler"], filled)
+        self.num_stored.copy_(counters["filled"])
+        if self.sampler is not None:
+            self.sampler.load_state_dict(state["sampler"], filled)

@@ -14,22 +14,22 @@ from marinenav_env import GROUP
 from marinenav_env.runtime.host_reads import rows_where
 from marinenav_env.stepping.reset_pool import restore
 from train_RL_agents.agents.base import Batch
-from train_RL_agents.memory.column_layout import STORED, ColumnLayout, Packed, Rows, dtype_name
-from train_RL_agents.memory.replay import WEIGHTS
+from train_RL_agents.memory.column_layout import STORED_MASK, ColumnLayout, PackedTensors, PackedTransitions, dtype_name
+from train_RL_agents.memory.replay import WEIGHTS_KEY
 from train_RL_agents.networks.observation import observation_of
 
 
-class Windows(NamedTuple):
-    """Unfinished n-step transitions (windows) of every robot [n, E, R], the most recently begun first."""
+class NStepWindows(NamedTuple):
+    """Unfinished n-step transitions (windows) of every robot, tensors [n, E, R], the most recently begun first."""
 
-    first: Packed
+    first: PackedTensors
     """First observation and action of each window, packed [n, E, R, W]."""
     reward: Tensor
-    """Discounted sum of the rewards so far."""
+    """Discounted sum of the rewards of each window so far."""
     discount: Tensor
-    """Discount of the next reward."""
-    open: Tensor
-    """Mask of open windows."""
+    """Discount factor of the next reward of each window, gamma to the power of its steps so far."""
+    is_open: Tensor
+    """Mask of the windows that are not finished; the other entries of finished ones have no meaning."""
 
 
 class MultiStep:
@@ -37,12 +37,12 @@ class MultiStep:
 
     A window opens at every step of an active robot and closes n steps later; when the robot terminates or its episode
     is truncated, all its open windows close at once. A closed window is one transition: first observation and action,
-    discounted sum of rewards, last observation, and the discount of its value, which is 0 only if the robot terminated.
+    discounted sum of rewards, last observation, and the discount factor of its value, 0 only if the robot terminated.
     Time-outs thus bootstrap.
 
     Args:
-        row: example transition; see ``example_row``.
-        robots: shape [E, R] of the robots.
+        example: one transition without batch dimensions; see ``example_transition``.
+        shape: numbers (E, R) of environments and of robots of each.
         n_steps: number n of steps.
         gamma: discount factor per step.
         reward_scale: factor that rewards are multiplied by.
@@ -50,48 +50,50 @@ class MultiStep:
 
     def __init__(
         self,
-        row: TensorDictBase,
-        robots: Sequence[int],
+        example: TensorDictBase,
+        shape: Sequence[int],
         n_steps: int,
         gamma: float,
         reward_scale: float,
     ) -> None:
-        self._row, self._shape = row, (n_steps, *robots)
-        last = {"observation": row.get("observation")}
-        self._first = ColumnLayout(TensorDict(last | {"action": row.get("action")}))
+        self._example, self._shape = example, (n_steps, *shape)
+        last = {"observation": example.get("observation")}
+        self._first = ColumnLayout(TensorDict(last | {"action": example.get("action")}))
         self._last = ColumnLayout(TensorDict(last))
         self.n_steps, self.gamma, self.reward_scale = n_steps, gamma, reward_scale
 
-    def rows(self, windows: Windows | None, batch: TensorDictBase) -> tuple[Windows | None, Rows]:
-        """Advance all windows of all robots by a batch of steps.
+    def advance(
+        self, windows: NStepWindows | None, batch: TensorDictBase
+    ) -> tuple[NStepWindows | None, PackedTransitions]:
+        """Advance the windows of all robots by a batch of steps, and return the windows and the finished transitions.
 
         Args:
             windows: windows before the batch; None if n is 1.
-            batch: collected steps [E, T].
+            batch: collected steps [E, T] with TorchRL's keys.
 
         Returns:
-            The windows after the batch, and the transitions of the windows that close during it, with the columns of
-            ``example_row``. Where host reads are free, only these are returned; otherwise [T * n * E * R] transitions,
-            of which the mask ``stored`` marks those to store.
+            The windows after the batch (None if n is 1), and the transitions of the windows that close during it, with
+            the columns of the example. On a CPU, only these are returned; on other devices [T * n * E * R] transitions,
+            of which the mask marks those to store.
         """
         group, following = batch.get(GROUP), batch.get(("next", GROUP))
         steps = []
         for t in range(batch.shape[1]):
-            rows, windows = self._advance(group[:, t], following[:, t], windows)
+            rows, windows = self._advance_one_step(group[:, t], following[:, t], windows)
             steps.append(rows)
         windows = windows if self.n_steps > 1 else None
         if len(steps) == 1:
             return windows, steps[0]
         packed, stored = zip(*steps, strict=True)
-        return windows, Rows(
+        return windows, PackedTransitions(
             {kind: torch.cat([matrices[kind] for matrices in packed]) for kind in packed[0]},
             None if stored[0] is None else torch.cat(stored),
         )
 
-    def _advance(
-        self, group: TensorDictBase, following: TensorDictBase, before: Windows | None
-    ) -> tuple[Rows, Windows]:
-        """Advance all windows of all robots by one step.
+    def _advance_one_step(
+        self, group: TensorDictBase, following: TensorDictBase, before: NStepWindows | None
+    ) -> tuple[PackedTransitions, NStepWindows]:
+        """Advance the windows of all robots by one step.
 
         Args:
             group: entries [E, R] of the robots before the step.
@@ -99,17 +101,17 @@ class MultiStep:
             before: windows [n, E, R] after the previous step; None if n is 1.
 
         Returns:
-            Transitions (see ``rows``), and the windows that stay open.
+            Transitions as in ``advance``, and the windows [n, E, R] after the step.
         """
-        gained, ended = self.reward_scale * _robot_values(following, "reward"), _robot_values(following, "done")
+        gained, ended = self.reward_scale * _squeezed_entry(following, "reward"), _squeezed_entry(following, "done")
         zeros, ones = torch.zeros_like(gained), torch.ones_like(gained)
-        opening = Windows(self._first.pack(group), zeros, ones, group.get("mask"))
+        opening = NStepWindows(self._first.pack(group), zeros, ones, group.get("mask"))
         first, reward, discount, opened = _push_windows(opening, before)
         reward, discount = reward + discount * gained, discount * self.gamma
         # The window of age n - 1 closes at the end of this step.
         age = torch.arange(len(opened), device=ended.device)[:, None, None]
         closes = (opened & (ended | (age == len(opened) - 1))).flatten()
-        numbers = torch.stack((reward, discount * ~_robot_values(following, "terminated")), -1)
+        numbers = torch.stack((reward, discount * ~_squeezed_entry(following, "terminated")), -1)
         last = self._last.pack(following)
 
         rows = rows_where(closes)
@@ -121,28 +123,28 @@ class MultiStep:
         for kind, matrix in last.items():
             parts.setdefault(kind, []).append(matrix.flatten(0, 1).index_select(0, robot))
         packed = {kind: torch.cat(matrices, -1) for kind, matrices in parts.items()}
-        return Rows(packed, stored), Windows(first, reward, discount, opened & ~ended)
+        return PackedTransitions(packed, stored), NStepWindows(first, reward, discount, opened & ~ended)
 
-    def blank(self) -> Windows | None:
+    def closed_windows(self) -> NStepWindows | None:
         """Return windows that are all closed; None if n is 1."""
         if self.n_steps == 1:
             return None
-        reward = self._row.get("reward")
+        reward = self._example.get("reward")
         first = self._first.zeros(self._shape, reward.device)
         zeros = reward.new_zeros(self._shape)
-        return Windows(first, zeros, zeros.clone(), zeros.to(torch.bool))
+        return NStepWindows(first, zeros, zeros.clone(), zeros.to(torch.bool))
 
-    def state_dict(self, windows: Windows | None) -> dict[str, Any]:
-        """Return copies of the tensors of windows by name, as the entry ``open``, which is None if n is 1."""
+    def state_dict(self, windows: NStepWindows | None) -> dict[str, Any]:
+        """Return a dict with the only key ``open``: copies of the tensors of windows by name, or None if n is 1."""
         if windows is None:
             return {"open": None}
         first, reward, discount, opened = windows
         parts = self._first.unpack(first).to_dict()
-        parts |= {"reward": reward, "discount": discount, STORED: opened}
-        copies: dict[str, Any] = tree_map_only(Tensor, _contiguous_copy, parts)
+        parts |= {"reward": reward, "discount": discount, STORED_MASK: opened}
+        copies: dict[str, Any] = tree_map_only(Tensor, _contiguous_clone, parts)
         return {"open": copies}
 
-    def from_state(self, state: dict[str, Any]) -> Windows | None:
+    def windows_from_state(self, state: dict[str, Any]) -> NStepWindows | None:
         """Return the windows that ``state_dict`` saved.
 
         Raises:
@@ -151,42 +153,44 @@ class MultiStep:
         """
         saved = state["open"]
         if saved is None or self.n_steps == 1:
-            return self.blank()
-        row = self._row.exclude("next_observation").set(STORED, torch.tensor(False))
+            return self.closed_windows()
+        row = self._example.exclude("next_observation").set(STORED_MASK, torch.tensor(False))
         blank = row.expand(*self._shape).clone()
         restore(blank, saved)
-        numbers = (blank.get(name) for name in ("reward", "discount", STORED))
+        numbers = (blank.get(name) for name in ("reward", "discount", STORED_MASK))
         first = self._first.pack(blank)
-        return Windows({kind: matrix.contiguous() for kind, matrix in first.items()}, *numbers)
+        return NStepWindows({kind: matrix.contiguous() for kind, matrix in first.items()}, *numbers)
 
 
-def _robot_values(following: TensorDictBase, name: str) -> Tensor:
-    """Return an entry [E, R, 1] of the robots without its last dimension, [E, R]."""
+def _squeezed_entry(following: TensorDictBase, name: str) -> Tensor:
+    """Return an entry of the robots, such as the reward [E, R, 1], without its last dimension, [E, R]."""
     value: Tensor = following.get(name)
     return value.squeeze(-1)
 
 
-def _push_windows(opening: Windows, before: Windows | None) -> Windows:
-    """Return the windows with a new one added and the oldest removed."""
+def _push_windows(opening: NStepWindows, before: NStepWindows | None) -> NStepWindows:
+    """Return windows [n, E, R] with new ones [E, R] in front and the oldest removed; without ``before``, n is 1."""
 
     def push(new: Tensor, old: Tensor | None) -> Tensor:
         return new[None] if old is None else torch.cat((new[None], old[:-1]))
 
     old_first, *olds = before or ({}, None, None, None)
     first = {kind: push(matrix, old_first.get(kind)) for kind, matrix in opening.first.items()}
-    return Windows(first, *(push(new, old) for new, old in zip(opening[1:], olds, strict=True)))
+    return NStepWindows(first, *(push(new, old) for new, old in zip(opening[1:], olds, strict=True)))
 
 
-def _contiguous_copy(tensor: Tensor) -> Tensor:
+def _contiguous_clone(tensor: Tensor) -> Tensor:
     """Return a contiguous copy that is not a view of a larger tensor."""
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
-def example_row(step: TensorDictBase) -> TensorDict:
+def example_transition(step: TensorDictBase) -> TensorDict:
     """Return one transition without batch dimensions, for shapes and dtypes.
 
+    Its entries are ``observation``, ``action``, ``reward``, ``discount`` and ``next_observation``.
+
     Args:
-        step: step [E] of the world.
+        step: step [E] of the environments with TorchRL's keys; the first robot of the first environment is taken.
     """
     group, following = step.get(GROUP)[0, 0], step.get(("next", GROUP))[0, 0]
     reward = following.get("reward").squeeze(-1)
@@ -201,13 +205,13 @@ def example_row(step: TensorDictBase) -> TensorDict:
     )
 
 
-def batch_of(rows: TensorDictBase) -> Batch:
-    """Convert transitions sampled from replay to a batch for agents."""
+def to_batch(rows: TensorDictBase) -> Batch:
+    """Convert transitions [B] sampled from replay to a Batch for agents."""
     return Batch(
         observation_of(rows.get("observation")),
         rows.get("action"),
         rows.get("reward"),
         rows.get("discount"),
         observation_of(rows.get("next_observation")),
-        rows.get(WEIGHTS, None),
+        rows.get(WEIGHTS_KEY, None),
     )

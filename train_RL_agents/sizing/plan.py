@@ -25,7 +25,7 @@ from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
-from train_RL_agents.memory.prioritized import SPARE
+from train_RL_agents.memory.prioritized import SPARE_SLOTS
 from train_RL_agents.utils.memory import USABLE, gigabytes, host_free, require_room
 
 CPU = torch.device("cpu")
@@ -154,7 +154,7 @@ def check(memory: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
         share = 1.0 - memory.lacking(on_host) / rows if rows else 0.0
         if isinstance(settings, OffPolicyConfig):
             slots = settings.buffer_size
-            fitting = round((slots + SPARE) * share) - SPARE - 1
+            fitting = round((slots + SPARE_SLOTS) * share) - SPARE_SLOTS - 1
             require(fitting <= 0, "trainer.buffer_size", slots, f"at most {fitting:,} to fit {available}")
         besides = " besides replay" if rows else ""
         raise ConfigError(

@@ -22,10 +22,10 @@ from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.config.schema import TrainConfig, with_execution
 from train_RL_agents.learning.off_policy import OffPolicy
-from train_RL_agents.memory.column_layout import STORED
+from train_RL_agents.memory.column_layout import STORED_MASK
 from train_RL_agents.memory.host import HostReplay, make_replay
 from train_RL_agents.memory.replay import Replay
-from train_RL_agents.memory.transitions import batch_of
+from train_RL_agents.memory.transitions import to_batch
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.speed.timing import Benchmark, ExtraMetrics, Stopwatch
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, log
@@ -123,14 +123,14 @@ class Fixture:
     def sampling(self) -> Benchmark:
         """Return the benchmark of sampling batches from a full replay."""
         replay = self._filled(self._off_policy.replay)
-        return self._batch_benchmark(BATCHES, lambda: batch_of(replay.sample()))
+        return self._batch_benchmark(BATCHES, lambda: to_batch(replay.sample()))
 
     def update(self) -> Benchmark:
         """Return the benchmark of updates from one batch, or of all on-policy updates from one rollout."""
         learner = self.algorithm.learner
         if not isinstance(self.config.trainer, OffPolicyConfig):
             return self._rollout_updates()
-        batch = batch_of(self._filled(self._off_policy.replay, learner.batch_size).sample())
+        batch = to_batch(self._filled(self._off_policy.replay, learner.batch_size).sample())
         return self._batch_benchmark(UPDATES, lambda: learner.update(batch))
 
     def _rollout_updates(self) -> Benchmark:
@@ -151,7 +151,7 @@ class Fixture:
         on_host = settings.replay_storage == "host"
         replay = self._filled(
             make_replay(
-                self._off_policy.example_row,
+                self._off_policy.example_transition,
                 replace(settings, buffer_size=capacity),
                 torch.Generator("cpu" if on_host else self.device).manual_seed(0),
                 self.device,
@@ -160,7 +160,7 @@ class Fixture:
 
         def learn() -> None:
             drawn = replay.sample()
-            _, priority = learner.update(batch_of(drawn))
+            _, priority = learner.update(to_batch(drawn))
             replay.update_priority(drawn, priority)
 
         return self._batch_benchmark(UPDATES, learn, {"replay": capacity})
@@ -232,7 +232,7 @@ class Fixture:
     def _filled(self, replay: Replay | HostReplay, rows: int | None = None) -> Replay | HostReplay:
         """Fill a replay with random rows, by default to its capacity, and return it."""
         num_actions, count = self.collector.env.num_discrete_actions, rows or replay.capacity
-        fill(replay, self._off_policy.example_row, num_actions, count)
+        fill(replay, self._off_policy.example_transition, num_actions, count)
         return replay
 
     def _random_actions(self, generator: torch.Generator, shape: torch.Size) -> Tensor:
@@ -253,7 +253,7 @@ def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int,
         num_actions: exclusive upper bound of random integers.
         count: number of rows.
     """
-    device = replay.filled.device
+    device = replay.num_stored.device
     generator = torch.Generator(device).manual_seed(0)
 
     def draw(leaf: Tensor, rows: int) -> Tensor:
@@ -266,7 +266,7 @@ def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int,
     for start in range(0, count, CHUNK):
         size = [min(CHUNK, count - start), *example.batch_size]
         rows = example.apply(lambda leaf, size=size: draw(leaf, size[0]), batch_size=size)
-        rows.set(STORED, torch.ones(size[0], dtype=torch.bool, device=device))
+        rows.set(STORED_MASK, torch.ones(size[0], dtype=torch.bool, device=device))
         replay.extend(rows)
 
 

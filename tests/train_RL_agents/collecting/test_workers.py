@@ -25,7 +25,7 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents.collecting import workers
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import environment_of
-from train_RL_agents.memory.column_layout import STORED
+from train_RL_agents.memory.column_layout import STORED_MASK
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -156,7 +156,7 @@ def test_workers_train_a_policy_and_resume_with_fresh_worlds(tmp_path):
     opened = {}
     at(trainer, 112, lambda: opened.update(trainer.algorithm.state_dict()["n_step"]["open"]))
     trainer.train()
-    assert not opened[STORED].any(), "windows of the worlds before went on"
+    assert not opened[STORED_MASK].any(), "windows of the worlds before went on"
     assert saved(runs[0])["env_steps"] == 160
     assert saved(runs[0])["learner"]["updates"] == (160 - 16) // 8
     assert [row["env_steps"] for row in evaluations(runs[0])] == ["80", "160"]

@@ -6,8 +6,8 @@ import torch
 from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.learning.off_policy import OffPolicy
-from train_RL_agents.memory.column_layout import STORED
-from train_RL_agents.memory.prioritized import SPARE
+from train_RL_agents.memory.column_layout import STORED_MASK
+from train_RL_agents.memory.prioritized import SPARE_SLOTS
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -65,7 +65,7 @@ def test_steps_of_active_robots_are_stored(tmp_path, storage):
         steps = trainer.collector.collect()
         stored += int(steps[GROUP, "mask"].sum())
         trainer.algorithm.observe(steps)
-    assert int(trainer.algorithm.replay.filled) == stored > 0
+    assert int(trainer.algorithm.replay.num_stored) == stored > 0
     fill = trainer.algorithm.device_scalars()["replay_fill"]
     assert float(fill) == pytest.approx(stored / 150)
 
@@ -80,7 +80,7 @@ def test_progress_moves_exploration_and_importance_weights(tmp_path):
     trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
     for progress, beta, epsilon in ((0.0, 0.4, 1.0), (0.25, 0.55, 0.525), (1.0, 1.0, 0.05), (1.5, 1.0, 0.05)):
         trainer.algorithm.set_progress(progress, trainer.collector.policy)
-        assert float(trainer.algorithm.replay.priorities.beta) == pytest.approx(beta)
+        assert float(trainer.algorithm.replay.sampler.beta) == pytest.approx(beta)
         strengths = trainer.collector.policy.exploration[:, 0].tolist()
         assert strengths[0] == pytest.approx(epsilon)
         assert strengths[-1] == pytest.approx(0.25 * epsilon)
@@ -96,11 +96,11 @@ def test_a_state_without_replay_cannot_be_resumed(tmp_path):
 
 def test_restarting_drops_open_windows_but_not_replay(tmp_path):
     algorithm = algorithm_of(tmp_path, "trainer.n_steps=3", "trainer.learning_starts=40")
-    before = int(algorithm.replay.filled)
-    assert algorithm.state_dict()["n_step"]["open"][STORED].any()
+    before = int(algorithm.replay.num_stored)
+    assert algorithm.state_dict()["n_step"]["open"][STORED_MASK].any()
     algorithm.reset_windows()
-    assert not algorithm.state_dict()["n_step"]["open"][STORED].any()
-    assert int(algorithm.replay.filled) == before
+    assert not algorithm.state_dict()["n_step"]["open"][STORED_MASK].any()
+    assert int(algorithm.replay.num_stored) == before
 
 
 def test_open_windows_of_another_kind_are_refused(tmp_path):
@@ -139,15 +139,15 @@ def test_memory_estimate_by_hand(tmp_path, storage, saved):
     trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
     step = trainer.collector.env.fake_tensordict()[:1]
     found = OffPolicy.memory_estimate(trainer.config, trainer.algorithm.learner.agent, step)
-    row = tree_bytes(trainer.algorithm.example_row)
+    row = tree_bytes(trainer.algorithm.example_transition)
     # A float reward and discount, an index, and two observations with masks of a byte.
     assert row == 4 + 4 + 8 + 2 * (4 * 7 + 5 * (4 * 5 + 1))
     robots = step[GROUP, "mask"].shape[-1]
     expected = [
-        ("replay", (150 + SPARE) * row, storage == "host", True),
+        ("replay", (150 + SPARE_SLOTS) * row, storage == "host", True),
         ("open windows", 2 * 8 * 2 * 3 * robots * row, False, False),
     ]
     if saved:
-        expected.append(("copy of replay while saving", (150 + SPARE) * row, True, True))
+        expected.append(("copy of replay while saving", (150 + SPARE_SLOTS) * row, True, True))
     assert [(item.name, item.size, item.on_host, item.exact) for item in found.items] == expected
     assert (found.row, found.joint) == (2 * row, 1)

@@ -12,21 +12,21 @@ from tests.train_RL_agents.helpers import seeded
 from tests.train_RL_agents.memory.test_replay import example, held, rows_of
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
-from train_RL_agents.memory.host import AHEAD, HostReplay, make_replay
-from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay
+from train_RL_agents.memory.host import NUM_PREFETCHED, HostReplay, make_replay
+from train_RL_agents.memory.replay import SLOT_KEY, WEIGHTS_KEY, Replay
 
 pytestmark = pytest.mark.usefixtures("either_way")
 CPU = torch.device("cpu")
 
 
 class EarlyReplay:
-    """Replay on the device; a batch is drawn when the one AHEAD before it is taken."""
+    """Replay on the device; a batch is drawn when the one NUM_PREFETCHED before it is taken."""
 
     def __init__(self, replay):
         self.replay, self.drawn = replay, deque()
 
     def sample(self):
-        while len(self.drawn) < AHEAD:
+        while len(self.drawn) < NUM_PREFETCHED:
             self.drawn.append(self.replay.sample())
         self.drawn.append(self.replay.sample())
         return self.drawn.popleft()
@@ -69,8 +69,8 @@ def test_rows_are_those_of_replay_on_the_device_drawn_as_early(alpha):
     for number in range(25):
         for ours, theirs in zip(turn(host, number), turn(device, number), strict=True):
             assert differences(ours.to_dict(), theirs.to_dict()) == []
-            assert (WEIGHTS in ours) == (alpha is not None)
-        assert torch.equal(host.filled, device.filled)
+            assert (WEIGHTS_KEY in ours) == (alpha is not None)
+        assert torch.equal(host.num_stored, device.num_stored)
     assert held(host) == held(device)
 
 
@@ -98,7 +98,7 @@ def test_the_loop_does_not_wait_for_insertions(monkeypatch):
     replay.extend(rows)
     assert time.perf_counter() - began < 0.1
     rows["action"].fill_(99)  # what was given is the loop's again
-    assert int(replay.filled) == 1
+    assert int(replay.num_stored) == 1
     assert held(replay) == [1]
 
 
@@ -110,9 +110,9 @@ def test_a_state_holds_what_was_drawn_ahead(alpha):
         turn(replay, number)
         turn(other, number + 50)
     state = replay.state_dict()
-    assert len(state["drawn"]) == AHEAD == 2
+    assert len(state["drawn"]) == NUM_PREFETCHED == 2
     for each in state["drawn"]:
-        assert each[SLOT].shape == (16,)
+        assert each[SLOT_KEY].shape == (16,)
     other.load_state_dict(state)
     others.set_state(own.get_state())
     for number in range(8, 16):
@@ -142,7 +142,7 @@ def test_settings_choose_storage_sizes_and_priorities(prioritized):
         assert isinstance(replay, kind) and replay.capacity == 70
         replay.extend(rows_of([1, 2], [True, True]))
         drawn = replay.sample()
-        assert drawn.batch_size == (6,) and (WEIGHTS in drawn) == prioritized
+        assert drawn.batch_size == (6,) and (WEIGHTS_KEY in drawn) == prioritized
         replay.update_priority(drawn, torch.full((6,), 9.0))
         sampler = replay.state_dict()["sampler"]
         assert not prioritized or float(sampler["highest"]) == pytest.approx(3.0)  # 9^0.5
@@ -153,10 +153,10 @@ def test_drawn_rows_of_slots_that_there_are_not_are_refused(slot):
     replay = both(None)[0]
     turn(replay, 0)
     state = replay.state_dict()
-    state["drawn"][1][SLOT][3] = slot
+    state["drawn"][1][SLOT_KEY][3] = slot
     with pytest.raises(ConfigError, match="replay drawn='slots': must be below 40"):
         replay.load_state_dict(state)
-    state["drawn"][1][SLOT][3] = 39 if slot > 0 else 0
+    state["drawn"][1][SLOT_KEY][3] = 39 if slot > 0 else 0
     replay.load_state_dict(state)
 
 

@@ -9,9 +9,9 @@ from tensordict import TensorDict
 
 from tests.host_reads import no_host_reads
 from tests.train_RL_agents.helpers import seeded
-from train_RL_agents.memory.column_layout import STORED
+from train_RL_agents.memory.column_layout import STORED_MASK
 from train_RL_agents.memory.prioritized import BlockSums
-from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay
+from train_RL_agents.memory.replay import SLOT_KEY, WEIGHTS_KEY, Replay
 
 pytestmark = pytest.mark.usefixtures("either_way")
 CPU = torch.device("cpu")
@@ -21,7 +21,7 @@ close = pytest.approx
 def rows_of(ids, stored=None):
     ids = torch.as_tensor(ids)
     stored = torch.ones(ids.shape, dtype=torch.bool) if stored is None else torch.as_tensor(stored)
-    return TensorDict({"action": ids, STORED: stored}, ids.shape)
+    return TensorDict({"action": ids, STORED_MASK: stored}, ids.shape)
 
 
 def replay_of(capacity, ids=(), batch_size=1000, alpha=1.0, seed=0):
@@ -33,7 +33,7 @@ def replay_of(capacity, ids=(), batch_size=1000, alpha=1.0, seed=0):
 
 
 def set_priorities(replay, slots, priorities):
-    drawn = TensorDict({SLOT: torch.tensor(slots)}, [len(slots)])
+    drawn = TensorDict({SLOT_KEY: torch.tensor(slots)}, [len(slots)])
     replay.update_priority(drawn, torch.tensor(priorities))
 
 
@@ -152,9 +152,9 @@ def test_importance_weights_by_hand():
             replay.set_beta(beta)
         drawn = replay.sample()
         raw = {10: (3 / 8) ** -beta, 11: (6 / 8) ** -beta, 12: (15 / 8) ** -beta}
-        for identity, weight in zip(drawn["action"].tolist(), drawn[WEIGHTS].tolist(), strict=True):
+        for identity, weight in zip(drawn["action"].tolist(), drawn[WEIGHTS_KEY].tolist(), strict=True):
             assert weight == close(raw[identity] / max(raw.values()), rel=1e-5)
-        assert drawn[WEIGHTS].dtype == torch.float32
+        assert drawn[WEIGHTS_KEY].dtype == torch.float32
         assert set(drawn["action"].tolist()) == {10, 11, 12}
 
 
@@ -183,8 +183,8 @@ def test_slots_are_those_of_the_rows(alpha):
     replay = replay_of(5, range(20, 28), alpha=alpha)
     by_slot = replay.state_dict()["rows"]["action"]
     drawn = replay.sample()
-    assert torch.equal(by_slot[drawn[SLOT]], drawn["action"])
-    assert (WEIGHTS in drawn) == (alpha is not None)
+    assert torch.equal(by_slot[drawn[SLOT_KEY]], drawn["action"])
+    assert (WEIGHTS_KEY in drawn) == (alpha is not None)
 
 
 def test_uniform_replay_ignores_priorities():
@@ -201,7 +201,7 @@ def test_nothing_stored_gives_blank_rows_with_harmless_weights():
     replay.set_beta(0.4)
     drawn = replay.sample()
     assert not drawn["action"].any()
-    assert drawn[WEIGHTS].tolist() == [1.0] * 1000
+    assert drawn[WEIGHTS_KEY].tolist() == [1.0] * 1000
     replay.update_priority(drawn, torch.zeros(1000))
     replay.extend(rows_of([3]))
     assert counted(replay) == {3: 50_000}
@@ -217,7 +217,7 @@ def test_no_host_reads(never_ask):
             drawn = replay.sample()
             replay.update_priority(drawn, drawn["action"].float())
             replay.update_priority(drawn, None)
-    assert drawn[WEIGHTS].isfinite().all()
+    assert drawn[WEIGHTS_KEY].isfinite().all()
 
 
 @pytest.mark.parametrize("stored", [3, 12])
@@ -236,7 +236,7 @@ def test_state_dict_round_trip(stored):
     other.load_state_dict(torch.load(stream, weights_only=True))
     for _ in range(3):
         theirs, ours = replay.sample(), other.sample()
-        for key in ("action", SLOT, WEIGHTS):
+        for key in ("action", SLOT_KEY, WEIGHTS_KEY):
             assert torch.equal(theirs[key], ours[key])
         for each in (replay, other):
             each.extend(rows_of([50, 51], [True, False]))
@@ -268,8 +268,8 @@ def test_a_state_does_not_follow_later_updates():
 def test_one_error_that_is_no_number_does_not_spoil_the_others(broken):
     replay = replay_of(8, range(8))
     set_priorities(replay, [0, 1, 2, 3], [1.0, broken, 1.0, 2.0])
-    assert replay.priorities.sums.values[1] == pytest.approx(1e6 if broken > 0 else 1e-6)
+    assert replay.sampler.priorities.values[1] == pytest.approx(1e6 if broken > 0 else 1e-6)
     set_priorities(replay, [1], [1.0])
-    assert replay.priorities.sums.values.isfinite().all()
+    assert replay.sampler.priorities.values.isfinite().all()
     assert set(counted(replay)) == set(range(8))
-    assert replay.sample()[WEIGHTS].isfinite().all()
+    assert replay.sample()[WEIGHTS_KEY].isfinite().all()

@@ -9,9 +9,9 @@ from tensordict import TensorDict
 from marinenav_env import ConfigError
 from tests.host_reads import no_host_reads
 from tests.train_RL_agents.helpers import memory_of_rows, seeded
-from train_RL_agents.memory.column_layout import STORED
-from train_RL_agents.memory.prioritized import SPARE
-from train_RL_agents.memory.replay import SLOT, WEIGHTS, Replay, replay_bytes, tree_bytes
+from train_RL_agents.memory.column_layout import STORED_MASK
+from train_RL_agents.memory.prioritized import SPARE_SLOTS
+from train_RL_agents.memory.replay import SLOT_KEY, WEIGHTS_KEY, Replay, replay_bytes, tree_bytes
 
 pytestmark = pytest.mark.usefixtures("either_way")
 
@@ -34,7 +34,7 @@ def rows_of(ids, stored):
         {
             "observation": {"x": torch.stack([ids, -ids], -1).float(), "mask": bits},
             "action": ids,
-            STORED: torch.as_tensor(stored),
+            STORED_MASK: torch.as_tensor(stored),
         },
         ids.shape,
     )
@@ -92,17 +92,17 @@ def test_ring_matches_the_list(capacity, seed):
         replay.extend(rows_of(ids, stored))
         ring.extend(ids, stored)
         assert held(replay) == ring.slots
-        assert replay.filled.item() == len(ring.slots) and replay.filled.dtype == torch.int64
+        assert replay.num_stored.item() == len(ring.slots) and replay.num_stored.dtype == torch.int64
     assert written > 10 * capacity  # it went round many times
 
 
 def test_rows_that_are_not_stored_lie_apart(never_ask):
     """A GPU would make writes to one slot wait for each other."""
     replay = filled_replay(5, [1, 2, 3])
-    given = torch.arange(10, 10 + 2 * SPARE)
+    given = torch.arange(10, 10 + 2 * SPARE_SLOTS)
     replay.extend(rows_of(given, [False] * len(given)))
-    spare = replay.rows_at(torch.arange(5, 5 + SPARE))["action"]
-    assert sorted((spare - 10).remainder(SPARE).tolist()) == list(range(SPARE))
+    spare = replay.transitions_at(torch.arange(5, 5 + SPARE_SLOTS))["action"]
+    assert sorted((spare - 10).remainder(SPARE_SLOTS).tolist()) == list(range(SPARE_SLOTS))
 
 
 def test_rows_are_copied_in_and_out():
@@ -227,24 +227,24 @@ def test_priorities_are_told_what_is_drawn_and_stored():
     plain = filled_replay(4, [1, 2])
     plain.update_priority(plain.sample(), torch.ones(64))
     plain.set_beta(0.5)
-    assert plain.priorities is None and plain.state_dict()["sampler"] == {}
+    assert plain.sampler is None and plain.state_dict()["sampler"] == {}
     replay = Replay(example(), 4, 64, seeded(), alpha=1.0)
     replay.extend(rows_of([1, 2, 3], [True, False, True]))
-    assert replay.priorities.sums.values[:4].tolist() == [1.0, 1.0, 0.0, 0.0]
+    assert replay.sampler.priorities.values[:4].tolist() == [1.0, 1.0, 0.0, 0.0]
     drawn = replay.sample()
     replay.update_priority(drawn, None)
-    assert replay.priorities.sums.values[:4].tolist() == [1.0, 1.0, 0.0, 0.0]
-    replay.update_priority(drawn, 2.0 + drawn[SLOT])
-    assert replay.priorities.sums.values[:2].tolist() == pytest.approx([2.0, 3.0], abs=1e-5)
+    assert replay.sampler.priorities.values[:4].tolist() == [1.0, 1.0, 0.0, 0.0]
+    replay.update_priority(drawn, 2.0 + drawn[SLOT_KEY])
+    assert replay.sampler.priorities.values[:2].tolist() == pytest.approx([2.0, 3.0], abs=1e-5)
     replay.set_beta(0.5)
-    assert replay.priorities.beta.item() == 0.5
-    assert replay.sample()[WEIGHTS].amax() == 1.0
+    assert replay.sampler.beta.item() == 0.5
+    assert replay.sample()[WEIGHTS_KEY].amax() == 1.0
 
 
 def test_bytes_are_those_of_all_slots():
     with memory_of_rows() as held:
         replay = Replay(example(), 40, 4, seeded(), alpha=0.5)
-    expected = sum(each.nbytes for each in held), replay.priorities.sums.nbytes()
+    expected = sum(each.nbytes for each in held), replay.sampler.priorities.nbytes()
     assert replay_bytes(example(), 40, True) == expected
     assert replay_bytes(example(), 40, False) == (expected[0], 0)
     assert tree_bytes(example()) == 2 * 4 + 3 + 8

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from marinenav_env import GROUP
 from tests.host_reads import no_host_reads
 from train_RL_agents.memory.column_layout import ColumnLayout
-from train_RL_agents.memory.transitions import MultiStep, batch_of, example_row
+from train_RL_agents.memory.transitions import MultiStep, example_transition, to_batch
 
 GAMMA, SCALE = 0.9, 0.1
 
@@ -170,27 +170,27 @@ class Streams:
     def begin(self, batch):
         """Open no window yet, for batches such as this one."""
         robots = batch[GROUP, "mask"][:, 0].shape
-        self.multi_step = MultiStep(example_row(batch[:, 0]), robots, *self.settings)
-        self.windows = self.multi_step.blank()
+        self.multi_step = MultiStep(example_transition(batch[:, 0]), robots, *self.settings)
+        self.windows = self.multi_step.closed_windows()
         return self
 
     def rows(self, batch):
         if self.multi_step is None:
             self.begin(batch)
-        self.windows, rows = self.multi_step.rows(self.windows, batch)
+        self.windows, rows = self.multi_step.advance(self.windows, batch)
         return rows
 
     def state_dict(self):
         return self.multi_step.state_dict(self.windows)
 
     def load_state_dict(self, state):
-        self.windows = self.multi_step.from_state(state)
+        self.windows = self.multi_step.windows_from_state(state)
 
 
 def stored(streams, batch):
     """The rows that a batch closes, as replay would keep them."""
     packed, marked = streams.rows(batch)
-    rows = ColumnLayout(example_row(batch[:, 0])).unpack(packed)
+    rows = ColumnLayout(example_transition(batch[:, 0])).unpack(packed)
     return rows if marked is None else rows[marked]
 
 
@@ -330,10 +330,10 @@ def test_rows_have_the_columns_of_an_example_row():
     for group in (turned[GROUP], turned["next", GROUP]):
         entries = group["observation"].to_dict()
         group["observation"] = {name: entries[name] for name in sorted(entries, reverse=True)}
-    row, streams = example_row(batch[:, 0]), Streams(1)
+    row, streams = example_transition(batch[:, 0]), Streams(1)
     assert row.batch_size == ()
     streams.begin(batch)
-    found = as_dictionary(ColumnLayout(row).unpack(streams.rows(turned).packed), 0)
+    found = as_dictionary(ColumnLayout(row).unpack(streams.rows(turned).matrices), 0)
     assert [*found] == [2.0]
 
 
@@ -363,13 +363,13 @@ def test_no_host_reads(n, never_ask):
     batches = [collected([world.step() for _ in range(2)]) for _ in range(4)]
     streams = Streams(n)
     with no_host_reads():
-        kept = [streams.rows(batch).stored for batch in batches]
+        kept = [streams.rows(batch).mask for batch in batches]
     assert torch.cat(kept).any() and {len(each) for each in kept} == {2 * n * 2 * 2}
 
 
 def test_batch_of_puts_every_field_in_its_place():
     steps = one_robot(Step(1.0, True, 4, 10.0, 2.0, truncated=True))
-    batch = batch_of(stored(Streams(1), collected(steps)))
+    batch = to_batch(stored(Streams(1), collected(steps)))
     assert batch.action.tolist() == [4]
     assert batch.reward.tolist() == pytest.approx([1.0])
     assert batch.discount.tolist() == pytest.approx([0.9])

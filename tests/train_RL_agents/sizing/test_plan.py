@@ -21,8 +21,8 @@ from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.marinenav import MarineNav
 from train_RL_agents.learning.algorithm import MemoryPlanEntry
-from train_RL_agents.memory.prioritized import SPARE
-from train_RL_agents.memory.transitions import batch_of
+from train_RL_agents.memory.prioritized import SPARE_SLOTS
+from train_RL_agents.memory.transitions import to_batch
 from train_RL_agents.sizing.plan import Plan, check, plan, table
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -65,10 +65,10 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     learner, replay = trainer.algorithm.learner, trainer.algorithm.replay
     found = plan(trainer.config, CPU)
     held = leaf_bytes(rows)
-    priorities = replay.priorities
+    priorities = replay.sampler
     assert size_of(found, "replay") == held + leaf_bytes(vars(priorities.sums).values() if priorities else [])
     assert size_of(found, "networks, targets, EMA copy") == held_weights(learner)
-    learner.update(batch_of(trainer.algorithm.example_row.expand(4).clone()))
+    learner.update(to_batch(trainer.algorithm.example_transition.expand(4).clone()))
     assert size_of(found, "optimiser") == pytest.approx(held_by_optimizer(learner), rel=0.1)
 
 
@@ -138,20 +138,20 @@ def test_an_on_policy_run_that_does_not_fit_is_refused(monkeypatch):
 FILL = """
 import psutil, torch
 from marinenav_env import MarineNavEnv
-from train_RL_agents.memory.column_layout import STORED
+from train_RL_agents.memory.column_layout import STORED_MASK
 from train_RL_agents.memory.replay import Replay, replay_bytes
-from train_RL_agents.memory.transitions import example_row
+from train_RL_agents.memory.transitions import example_transition
 
 step = MarineNavEnv(num_envs=2).fake_tensordict()
-row, capacity = example_row(step), 600_000
+row, capacity = example_transition(step), 600_000
 rows = row.expand(capacity // 200).clone()
-rows.set(STORED, torch.ones(capacity // 200, dtype=torch.bool))
+rows.set(STORED_MASK, torch.ones(capacity // 200, dtype=torch.bool))
 Replay(row, 10, 4, torch.Generator()).extend(rows[:5])
 before = psutil.Process().memory_info().rss
 replay = Replay(row, capacity, 4, torch.Generator())
 for _ in range(200):
     replay.extend(rows)
-assert int(replay.filled) == capacity
+assert int(replay.num_stored) == capacity
 print(sum(replay_bytes(row, capacity, False)), psutil.Process().memory_info().rss - before)
 """
 
@@ -178,7 +178,7 @@ def test_a_plan_touches_no_global_generator_and_is_quick_about_large_runs():
     small = plan(TrainConfig(agent_type="AC-IQN"), CPU)
     grown = size_of(found, "gradients and one update") / size_of(small, "gradients and one update")
     assert 1_000 < grown < 1_000_000 / 512
-    assert size_of(found, "replay") == size_of(small, "replay") == (1_000_000 + SPARE) * 282
+    assert size_of(found, "replay") == size_of(small, "replay") == (1_000_000 + SPARE_SLOTS) * 282
 
 
 @pytest.mark.parametrize(("storage", "place"), [("device", False), ("host", True)])

@@ -21,12 +21,12 @@ def test_the_world_and_the_loop_by_graphs():
     assert world.run(3) > 0.0
     assert collector.env.env_steps == 3 * 8
     assert world.extra_metrics(1.0)["active robot-steps/s"] > 0
-    assert int(replay.filled) == 0
+    assert int(replay.num_stored) == 0
     loop = found.loop()
     loop.run(loop.least)
     loop.run(loop.least)
     assert found.trainer.env_steps == 2 * loop.least * 8
-    assert int(replay.filled) > 0
+    assert int(replay.num_stored) > 0
     found.close()
 
 
@@ -42,9 +42,9 @@ def test_fill_leaves_no_slot_empty(monkeypatch):
     monkeypatch.setattr(fixture, "CHUNK", 30)
     built = Fixture(sized(from_dict(TINY), buffer_size=70), "eager")
     replay = built.algorithm.replay
-    fill(replay, built.algorithm.example_row, 25, 70)
+    fill(replay, built.algorithm.example_transition, 25, 70)
     built.close()
     drawn = replay.sample()
-    assert int(replay.filled) == 70
+    assert int(replay.num_stored) == 70
     assert 0 <= int(drawn["action"].min()) <= int(drawn["action"].max()) < 25
     assert drawn["observation", "objects_mask"].dtype == torch.bool
