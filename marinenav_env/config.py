@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from marinenav_env.support.validation import (
-    NOT_EMPTY,
+    IS_NOT_EMPTY,
     Fraction,
-    NonNegative,
-    Positive,
-    Range,
+    NonNegativeFloat,
+    NonNegativeInt,
+    OrderedRange,
+    PositiveFloat,
     Rule,
-    Whole,
     above,
     at_least,
     at_most,
@@ -25,7 +25,7 @@ from marinenav_env.support.validation import (
     require,
 )
 
-Numbers = Annotated[tuple[float, ...], NOT_EMPTY]
+Numbers = Annotated[tuple[float, ...], IS_NOT_EMPTY]
 Commands = Annotated[Numbers, Rule("at most 32 numbers", lambda numbers: len(numbers) <= 32)]
 PerRobot = float | Numbers
 """One number for every robot, or a tuple with one number per robot."""
@@ -194,7 +194,7 @@ class SensorConfig:
     """Detection range, to the hull of the object (m)."""
     angle: PositivePerRobot = 2.0 * math.pi
     """Field of view, centred on the bow (rad)."""
-    max_objects: Annotated[int | Annotated[tuple[int, ...], NOT_EMPTY], at_least(1), at_most(64)] = 5
+    max_objects: Annotated[int | Annotated[tuple[int, ...], IS_NOT_EMPTY], at_least(1), at_most(64)] = 5
     """Largest number of objects that a robot observes, the closest first; the largest of all robots is the number of
     object slots."""
     pos_std: NonNegativePerRobot = 0.05
@@ -210,9 +210,9 @@ class SensorConfig:
     """Number of beams of the range scan, the observation entry ``scan``; 0: no scan."""
     scan_angle: Annotated[float, above(0.0), at_most(2.0 * math.pi)] = 2.0 * math.pi
     """Field of view of the range scan, centred on the bow and divided evenly among the beams (rad)."""
-    scan_range: Positive = 20.0
+    scan_range: PositiveFloat = 20.0
     """Longest distance that the range scan measures (m)."""
-    scan_std: NonNegative = 0.05
+    scan_std: NonNegativeFloat = 0.05
     """Standard deviation of a distance measured by the range scan (m)."""
     entries: tuple[str, ...] = ()
     """Sensors of further observation entries, each as package.module:Class (see sensing.entries)."""
@@ -248,7 +248,7 @@ class RewardConfig:
     slowing_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of a term from 0 to 1 for slowing down without a turn to starboard when vessels meet head-on, since rule
     14 requires a turn."""
-    steerage_speed: NonNegative = 0.0
+    steerage_speed: NonNegativeFloat = 0.0
     """Least speed ahead (m/s) that the give_way, port_turn and slowing penalties assume of vessels that meet head-on,
     since stopping does not replace the turn of rule 14."""
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
@@ -259,9 +259,9 @@ class RewardConfig:
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of a term for moving across the line to the goal while a vessel detects nothing, which rises from 0 to 1
     at 1 m/s."""
-    passing_distance: NonNegative = 0.0
+    passing_distance: NonNegativeFloat = 0.0
     """Passing distance that the give_way, stand_on, port_turn and slowing penalties require (m); 0: colregs.domain."""
-    passing_margin: NonNegative = 0.0
+    passing_margin: NonNegativeFloat = 0.0
     """Distance inside the passing distance over which one half of the give_way penalty rises (m); the other half rises
     over the whole passing distance. 0: all of the penalty rises over the whole passing distance."""
     function: str = ""
@@ -276,32 +276,32 @@ class RewardConfig:
 class ColregsConfig:
     """Zones of the rules of the sea, in the frame of the other vessel's velocity (x ahead)."""
 
-    min_speed: NonNegative = 0.5
+    min_speed: NonNegativeFloat = 0.5
     """Least speed of both vessels for a rule to apply (m/s)."""
-    crossing_x: Range = (-9.0, 12.0)
+    crossing_x: OrderedRange = (-9.0, 12.0)
     """Bounds of the crossing zone along the other vessel's course (m)."""
-    crossing_y: Range = (-17.0, 0.0)
+    crossing_y: OrderedRange = (-17.0, 0.0)
     """Bounds of the crossing zone across the other vessel's course, positive to its starboard (m)."""
     crossing_corner_y: float = -7.0
     """Value of y at x = crossing_x[1] of the line that cuts a corner off the crossing zone (m); outside of the zone is
     y - crossing_corner_y > -crossing_corner_slope * (x - crossing_x[1])."""
     crossing_corner_slope: float = 7.0 / 12.0
     """Minus the slope of the line that cuts the corner off the crossing zone (1); see crossing_corner_y."""
-    crossing_heading: Range = (math.pi / 4, 3 * math.pi / 4)
+    crossing_heading: OrderedRange = (math.pi / 4, 3 * math.pi / 4)
     """Bounds of the own course relative to the other vessel's in a crossing (rad)."""
-    head_on_x: Range = (0.0, 17.0)
+    head_on_x: OrderedRange = (0.0, 17.0)
     """Bounds of the head-on zone along the other vessel's course (m)."""
-    head_on_half_width: NonNegative = 4.5
+    head_on_half_width: NonNegativeFloat = 4.5
     """Half of the width of the head-on zone across the other vessel's course (m)."""
     head_on_heading: float = 3 * math.pi / 4
     """Difference of the courses above which vessels are head-on (rad)."""
-    clearance: NonNegative = 1.0
+    clearance: NonNegativeFloat = 1.0
     """Margin added to the other vessel's radius for the tangent along which to pass it (m)."""
-    domain: Positive = 8.0
+    domain: PositiveFloat = 8.0
     """Smallest passing distance that vessels should keep, from centre to centre (m)."""
-    horizon: Positive = 20.0
+    horizon: PositiveFloat = 20.0
     """Time to the closest approach above which there is no risk of collision (s)."""
-    stand_on_until: NonNegative = 10.0
+    stand_on_until: NonNegativeFloat = 10.0
     """Distance below which a stand-on vessel may act (m)."""
 
     def __post_init__(self) -> None:
@@ -312,32 +312,32 @@ class ColregsConfig:
 class ScenarioConfig:
     """Sampling of scenarios, with map, distances, currents and obstacles."""
 
-    width: Positive = 55.0
+    width: PositiveFloat = 55.0
     """Map size along x (m)."""
-    height: Positive = 55.0
+    height: PositiveFloat = 55.0
     """Map size along y (m)."""
-    start_margin: NonNegative = 2.0
+    start_margin: NonNegativeFloat = 2.0
     """Least distance of starts and goals from the edge of the map (m)."""
-    obstacle_margin: NonNegative = 5.0
+    obstacle_margin: NonNegativeFloat = 5.0
     """Least distance of obstacle centres from the edge of the map (m)."""
-    clear_r: NonNegative = 10.0
+    clear_r: NonNegativeFloat = 10.0
     """Least distance between starts, between goals, and of the edges of obstacles and cores from starts and goals
     (m)."""
-    core_radius: Positive = 0.5
+    core_radius: PositiveFloat = 0.5
     """Radius r_c of a vortex core (m)."""
-    v_rel_max: Positive = 1.0
+    v_rel_max: PositiveFloat = 1.0
     """Largest sum of the current speeds of two cores of the same rotation, each taken at the centre of the other
     (m/s)."""
-    p: Positive = 0.8
+    p: PositiveFloat = 0.8
     """Largest current speed of the stronger of two cores of opposite rotation near the weaker one, as a share of the
     edge speed of the weaker one (1)."""
-    v_range: Annotated[Range, at_least(0.0)] = (3.0, 3.0)
-    """Range of the current speed at the edge of a vortex core, drawn uniformly (m/s)."""
-    obs_r_range: Annotated[Range, at_least(0.0)] = (1.0, 1.0)
-    """Range of the obstacle radius, drawn uniformly (m)."""
-    scale: Positive = 1.0
+    v_range: Annotated[OrderedRange, at_least(0.0)] = (3.0, 3.0)
+    """OrderedRange of the current speed at the edge of a vortex core, drawn uniformly (m/s)."""
+    obs_r_range: Annotated[OrderedRange, at_least(0.0)] = (1.0, 1.0)
+    """OrderedRange of the obstacle radius, drawn uniformly (m)."""
+    scale: PositiveFloat = 1.0
     """Factor on the lengths of encounters and of the levels of suites: ratio of the vessel's length to 5 m (1)."""
-    speed_scale: Positive = 1.0
+    speed_scale: PositiveFloat = 1.0
     """Factor on the speeds of encounters: ratio of the vessel's top speed to the published one (1)."""
     draws: Annotated[int, at_least(1), at_most(50_000)] = 500
     """Largest number of draws for the robots, for the cores and for the obstacles of a scenario; increased
@@ -369,19 +369,19 @@ class WeatherConfig:
     marinenav_env.physics.weather.
     """
 
-    wind_speed: NonNegative = 0.0
+    wind_speed: NonNegativeFloat = 0.0
     """Speed of the steady wind (m/s)."""
     wind_direction: float = 0.0
     """Direction that the wind blows towards (rad)."""
-    wave_height: NonNegative = 0.0
+    wave_height: NonNegativeFloat = 0.0
     """Significant height of the waves (m)."""
-    wave_period: Positive = 3.0
+    wave_period: PositiveFloat = 3.0
     """Peak period of the wave spectrum (s)."""
     wave_direction: float = 0.0
     """Direction that the waves run towards (rad)."""
-    wave_seed: Whole = 0
+    wave_seed: NonNegativeInt = 0
     """Seed of the phases of the waves."""
-    hull_height: Positive = 1.0
+    hull_height: PositiveFloat = 1.0
     """Height of hulls above the water (m)."""
     delay: Annotated[int, at_least(0), at_most(MOST_DELAY)] = 0
     """Delay until a command takes effect (control steps)."""

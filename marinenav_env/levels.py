@@ -7,7 +7,7 @@ from typing import Annotated
 
 from marinenav_env.support.validation import (
     Fraction,
-    NonNegative,
+    NonNegativeFloat,
     Rule,
     at_least,
     at_most,
@@ -33,15 +33,15 @@ class Level:
     """Number of vortex cores."""
     num_obstacles: Annotated[int, at_least(0), at_most(1000)] = 4
     """Number of static obstacles."""
-    min_start_goal_dis: NonNegative = 40.0
+    min_start_goal_dis: NonNegativeFloat = 40.0
     """Smallest distance between a robot's start and its goal (m)."""
     encounter: bool = False
     """True if the courses of all robots (at most 6) meet at the centre of the map. Robots at rest start 15 to 25 m from
     the centre, or farther where clear_r requires it on nearly parallel courses, even outside of a small map; robots in
     motion start where they reach the centre at the same time (see time_spread)."""
-    map_size: NonNegative = 0.0
+    map_size: NonNegativeFloat = 0.0
     """Side of the square map (m); 0: the map of the world."""
-    core_speed: NonNegative = 0.0
+    core_speed: NonNegativeFloat = 0.0
     """Current speed at the edge of a vortex core (m/s); 0: drawn from v_range of the world."""
     traffic: Fraction = 0.0
     """Probability that a robot other than the first keeps course and speed, in encounters only. Above 0, all robots
@@ -66,12 +66,12 @@ class Level:
     """Largest delay with which another vessel meets the first one, drawn for each, as a share of the time until all
     would meet without delays; less where vessels would start too close; 0: all meet at once. Only for vessels in
     motion."""
-    noise: NonNegative = 1.0
+    noise: NonNegativeFloat = 1.0
     """Factor on the standard deviations of measured positions and velocities (1)."""
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0
     """Largest factor on the mass and yaw inertia, and on the thrust, of a robot (1); both are drawn independently for
     every robot, from 1 / vessel_spread to vessel_spread."""
-    weather: NonNegative = 0.0
+    weather: NonNegativeFloat = 0.0
     """Largest wind, waves, delay and probability of missed detections, as a multiple of those of config.MODERATE (1);
     each is drawn for every scenario, from 0 to that multiple. 0: the weather of the world."""
     thruster_fault: Fraction = 0.0

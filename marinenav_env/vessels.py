@@ -15,7 +15,7 @@ from torch import Tensor
 from marinenav_env.config import ActuatorConfig, PerRobot, VesselConfig, WorldConfig
 from marinenav_env.levels import Level
 from marinenav_env.support.files import read_json
-from marinenav_env.support.validation import ConfigError, is_number, is_text, require
+from marinenav_env.support.validation import ConfigError, is_number, is_printable_text, require
 
 AnyLevel = TypeVar("AnyLevel", bound=Level)
 Speed = TypeVar("Speed", float, Tensor)
@@ -171,10 +171,10 @@ def _parse(content: Any) -> VesselFile:
         require(key in _KEYS, "key", key, f"one of {', '.join(_KEYS)}")
     texts = {name: content.get(name, "") for name in _TEXTS}
     for name, text in texts.items():
-        require(is_text(text), name, text, "text without control characters")
+        require(is_printable_text(text), name, text, "text without control characters")
     require(texts["name"] not in ("", PUBLISHED), "name", texts["name"], f"a name other than {PUBLISHED}")
     notes = content.get("approximated", [])
-    require(isinstance(notes, list) and all(map(is_text, notes)), "approximated", notes, "a list of texts")
+    require(isinstance(notes, list) and all(map(is_printable_text, notes)), "approximated", notes, "a list of texts")
     numbers = content.get("vessel")
     require(isinstance(numbers, dict), "vessel", numbers, "an object with numbers such as m")
     settings = dict(_read_numbers(numbers, _VESSEL, ""))
@@ -208,7 +208,7 @@ def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -
             value, source, unit = given["value"], given.get("source", ""), given.get("unit")
             is_unit = unit is None or unit == UNITS.get(name)
             require(is_unit, f"{key}: unit", unit, UNITS.get(name, "left out"))
-        require(is_text(source), f"{key}: source", source, "text")
+        require(is_printable_text(source), f"{key}: source", source, "text")
         values = value if isinstance(value, list) else [value]
         if name == "steering":
             require(bool(values), key, value, "a kind of steering, or a list of them")

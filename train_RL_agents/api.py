@@ -16,8 +16,8 @@ from torch import Tensor
 
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (
-    Count,
-    Whole,
+    NonNegativeInt,
+    PositiveInt,
     check_fields,
     is_number,
     require,
@@ -91,8 +91,8 @@ class _CheckedChoice:
     suite: str = ""
     scenarios: str | Path = ""
     strict: bool = False
-    episodes: Count = 1
-    seed: Whole = 0
+    episodes: PositiveInt = 1
+    seed: NonNegativeInt = 0
     fresh: bool = False
     risk: float | str = 1.0
     others: str = ""

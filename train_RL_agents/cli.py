@@ -334,7 +334,7 @@ def _run(arguments: argparse.Namespace) -> int:
     """Run the command, and report unusable settings in one sentence."""
     if not getattr(arguments.command, "IMPORTS", True):
         return int(arguments.command.run(arguments))
-    from marinenav_env.support.files import kept_inputs
+    from marinenav_env.support.files import protected_inputs
     from marinenav_env.support.validation import ConfigError
     from train_RL_agents.utils.compiling import quiet_compiler
 
@@ -342,7 +342,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _set_threads(arguments)
     try:
         _allow_parts(arguments)
-        with kept_inputs(), _plain_warnings():
+        with protected_inputs(), _plain_warnings():
             return int(arguments.command.run(arguments))
     except ConfigError as error:
         print(f"marinenav: error: {error}", file=sys.stderr)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.support.validation import ConfigError, is_count, require
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
@@ -432,7 +432,7 @@ class TorchRLTrainer:
                 f"{path}: was made with other settings than {self.run.path / CONFIG} has: {'; '.join(changed)}"
             )
         saved_steps, total = state.get("env_steps"), self.config.total_timesteps
-        fewer = is_count(saved_steps) and total < saved_steps and total != before["total_timesteps"]
+        fewer = is_nonnegative_int(saved_steps) and total < saved_steps and total != before["total_timesteps"]
         require(
             not fewer, "total_timesteps", total, f"at least {saved_steps}, as {self.run.path} has already made so many"
         )
@@ -449,7 +449,7 @@ class TorchRLTrainer:
             if before["trainer.learning_rate"] == self.config.trainer.learning_rate:
                 # The number of rewinds is never less than in this process.
                 rewinds = state["rewinds"]
-                require(is_count(rewinds), "rewinds", rewinds, "a whole number")
+                require(is_nonnegative_int(rewinds), "rewinds", rewinds, "a whole number")
                 self._rewinds = max(self._rewinds, rewinds)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
             # torch lists all mismatches in lines after a headline; the first one is enough.

@@ -25,7 +25,7 @@ from marinenav_env.sensing.entries import Entry
 from marinenav_env.specs import GROUP
 from marinenav_env.stepping.actions import check_form
 from marinenav_env.support.seeds import as_seed
-from marinenav_env.support.validation import ConfigError, is_count, require
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
 
@@ -193,8 +193,8 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         is_mode = isinstance(mode_name, str) and mode_name in modes
         values = ", ".join(mode.value for mode in AutoresetMode)
         require(is_mode, "autoreset_mode", autoreset_mode, f"one of {values}")
-        is_count = isinstance(num_envs, Integral) and not isinstance(num_envs, bool) and num_envs > 0
-        require(is_count, "num_envs", num_envs, "a whole number, at least 1")
+        is_positive = isinstance(num_envs, Integral) and not isinstance(num_envs, bool) and num_envs > 0
+        require(is_positive, "num_envs", num_envs, "a whole number, at least 1")
         config = _limit_steps(config or WorldConfig(), max_episode_steps)
         settings = config, scenarios, continuous, flat, render_mode, render_fps, num_envs, device
         self._worlds = _FirstVessels(others, *settings)
@@ -290,5 +290,5 @@ def _limit_steps(config: WorldConfig, steps: int | None) -> WorldConfig:
     if steps is None:
         return config
     steps = int(steps) if isinstance(steps, np.integer) else steps
-    require(is_count(steps) and steps > 0, "max_episode_steps", steps, "a whole number, at least 1")
+    require(is_nonnegative_int(steps) and steps > 0, "max_episode_steps", steps, "a whole number, at least 1")
     return replace(config, max_steps=min(config.max_steps, steps))

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from marinenav_env.physics.current import current_velocity
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -81,9 +81,9 @@ def new_figure(width: float, height: float, layout: Any = None) -> Figure:
     Raises:
         ConfigError: when matplotlib is not installed.
     """
-    figures = need("matplotlib.figure", "plot")
+    figures = import_optional("matplotlib.figure", "plot")
     figure: Figure = figures.Figure(figsize=(width, height), dpi=100, layout=layout)
-    need("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg(figure)
+    import_optional("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg(figure)
     return figure
 
 

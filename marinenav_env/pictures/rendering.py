@@ -23,7 +23,7 @@ from marinenav_env.pictures.drawing import (
     new_figure,
 )
 from marinenav_env.state import WorldState
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import require
 
 MODES = ("rgb_array", "human")
@@ -58,7 +58,7 @@ class Renderer:
         self._steps, self._places = -1, torch.empty(0)
         self._stage: Stage | None = None
         self._window: Window | None = None
-        need("matplotlib", "plot")
+        import_optional("matplotlib", "plot")
 
     def image(self, world: WorldState) -> NDArray[np.uint8]:
         """Return the current state of the world as pixels [height, width, 3]."""
@@ -151,7 +151,7 @@ class Window:
 
     def __init__(self, fps: float | None) -> None:
         require(fps is None or fps > 0.0, "render_fps", fps, "above 0, or None")
-        self._pyplot, self._fps = need("matplotlib.pyplot", "plot"), fps
+        self._pyplot, self._fps = import_optional("matplotlib.pyplot", "plot"), fps
         self._figure = self._pyplot.figure("marinenav", figsize=(SIZE, SIZE), dpi=100)
         self._picture: Any = None
         self._next = self._began = time.monotonic()
@@ -167,7 +167,7 @@ class Window:
         if self._picture is None:
             axes = self._figure.add_axes((0.0, 0.0, 1.0, 1.0), xticks=[], yticks=[])
             self._picture = axes.imshow(pixels)
-            with suppress(need("matplotlib.backend_bases", "plot").NonGuiException):
+            with suppress(import_optional("matplotlib.backend_bases", "plot").NonGuiException):
                 self._figure.canvas.manager.show()
         time.sleep(max(0.0, self._next - time.monotonic()))
         self._picture.set_data(pixels)

@@ -28,7 +28,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 from marinenav_env.runtime.compiling import compiled
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.layout import copy_all
-from marinenav_env.support.plugins import first_line
+from marinenav_env.support.plugins import summarize_error
 
 WARM_UPS = 3
 """Number of calls before the capture, during which code is compiled, kernels are chosen and memory is allocated."""
@@ -312,7 +312,7 @@ class Loop:
         while error.__context__ is not None:
             # Ending the capture raises a further error, whose context is the original one.
             error = error.__context__
-        reason = first_line(error)
+        reason = summarize_error(error)
         self._log(f"{self._name} goes on without a CUDA graph: the capture failed ({reason})")
         self.captures = False
         generators = {id(generator) for generator in self._generators}

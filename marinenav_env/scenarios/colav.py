@@ -14,7 +14,7 @@ from typing import Any
 
 from marinenav_env.scenarios.nodes import Node
 from marinenav_env.scenarios.situations import Point, Ship, Situation, count_turns, first_course
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError
 
 SHIPS = "ship_list"
@@ -41,7 +41,7 @@ def parse_yaml(text: str, name: str) -> Any:
     """
     if len(text) > LARGEST:
         raise ConfigError(f"{name}: cannot be read as YAML (it has more than {LARGEST:,} characters)")
-    yaml = need("yaml", "yaml")
+    yaml = import_optional("yaml", "yaml")
     try:
         # A few nested aliases could expand to more values than memory can hold.
         if any(isinstance(token, yaml.AnchorToken | yaml.AliasToken) for token in yaml.scan(text)):

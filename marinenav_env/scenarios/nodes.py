@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from marinenav_env.support.validation import ConfigError, brief, is_number, is_text
+from marinenav_env.support.validation import ConfigError, brief, is_number, is_printable_text
 
 FARTHEST = 1e8
 """Default of the largest accepted magnitude of a number in a file of another program."""
@@ -79,7 +79,7 @@ class Node:
         Raises:
             ConfigError: if the value is not such text.
         """
-        if not is_text(self.value):
+        if not is_printable_text(self.value):
             raise self.refusal("text of one line")
         return str(self.value)
 

@@ -34,7 +34,7 @@ from marinenav_env.config import (
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.parameters import COMMANDS, WEIGHTS, build_parameters
 from marinenav_env.state import Parameters, Scenario
-from marinenav_env.support.validation import ConfigError, is_count, is_number, is_text, require
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number, is_printable_text, require
 
 MOST, FARTHEST = 1000, 1e6
 """Largest number of robots, obstacles or cores of an episode, and largest magnitude of their numbers."""
@@ -208,7 +208,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     env, robots = _object(entry["env"], f"{key}.env"), _object(entry["robots"], where)
     perception = _object(robots.pop("perception"), f"{where}.perception")
     actuators, boat = _object(robots.pop("actuators", {}), f"{where}.actuators"), robots.pop("boat", VesselConfig.name)
-    require(is_text(boat), f"{where}.boat", boat, "a text")
+    require(is_printable_text(boat), f"{where}.boat", boat, "a text")
     has_robots = isinstance(robots["start"], list) and len(robots["start"]) > 0
     require(has_robots, f"{where}.start", robots["start"], "a list with at least one robot")
     count = len(robots["start"])
@@ -228,7 +228,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
         robots[name] = _shared(f"{where}.{name}", robots[name])
         _rows(f"{where}.{name}[0]", robots[name])
     seed = env.pop("seed", 0)
-    require(is_count(seed), f"{key}.env.seed", seed, "a whole number from 0")
+    require(is_nonnegative_int(seed), f"{key}.env.seed", seed, "a whole number from 0")
     dt, substeps = (_shared(f"{where}.{name}", robots.pop(name)) for name in ("dt", "N"))
     start, goal, heading, velocity, *sides = (
         _rows(f"{where}.{name}", robots.pop(name), count, width) for name, width in _MOTION.items()

@@ -76,7 +76,7 @@ def _load_sensor(reference: str, config: WorldConfig) -> EntrySensor:
     except ConfigError:
         raise
     except Exception as error:  # whatever the user's code raises
-        raise ConfigError(f"{key}: {plugins.first_line(error)}") from error
+        raise ConfigError(f"{key}: {plugins.summarize_error(error)}") from error
     is_identifier = isinstance(entry.name, str) and entry.name.isidentifier()
     require(is_identifier, f"{key}.name", entry.name, "an identifier")
     require(entry.kind in KINDS, f"{key}.kind", entry.kind, f"one of {', '.join(KINDS)}")

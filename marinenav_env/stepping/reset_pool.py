@@ -27,10 +27,10 @@ from marinenav_env.state import ResetState, Scenario
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (
     ConfigError,
-    Count,
+    PositiveInt,
     at_least,
     check_fields,
-    is_count,
+    is_nonnegative_int,
     require,
 )
 
@@ -85,11 +85,11 @@ class Curriculum:
     """Shares of the levels in a mixture (any scale); empty: equal shares."""
     timesteps: tuple[int, ...] = ()
     """Env-steps at which the levels start, the first 0; empty: all levels at once."""
-    pool_size: Count = None  # type: ignore[assignment]
+    pool_size: PositiveInt = None  # type: ignore[assignment]
     """Number of scenarios in the pool; by default 2048, fewer for fleets of more than about 40 robots."""
-    refresh_size: Count = None  # type: ignore[assignment]
+    refresh_size: PositiveInt = None  # type: ignore[assignment]
     """Number of scenarios replaced by a refresh; by default 256, fewer where the default pool is smaller."""
-    refresh_interval: Count = 64
+    refresh_interval: PositiveInt = 64
     """Number of vector steps between refreshes; of resets in loops that call ``step`` and ``reset`` instead of
     ``step_and_maybe_reset`` or ``maybe_reset``."""
     sampler: str | MakeSampler | Sampler = ""
@@ -361,7 +361,7 @@ class SampledPool(ResetPool):
         require(level in range(-1, len(curriculum.levels)), "saved level", level, "one that there is")
         is_begin = cursor in range(0, curriculum.pool_size, size)
         require(is_begin, "saved cursor", cursor, f"a multiple of {size} below {curriculum.pool_size}")
-        require(is_count(ticks), "saved ticks", ticks, "a whole number, at least 0")
+        require(is_nonnegative_int(ticks), "saved ticks", ticks, "a whole number, at least 0")
         self._set_level(level)
         self._cursor, self._ticks = cursor, ticks
         restore({"step": self._source.step}, {"step": state["step"]})

@@ -1,4 +1,4 @@
-"""Import of optional packages."""
+"""Import of optional dependencies, which extras of the package install."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from marinenav_env.support.validation import ConfigError
 
 
-def need(name: str, extra: str) -> Any:
-    """Import and return an optional package or module, which an extra installs.
+def import_optional(name: str, extra: str) -> Any:
+    """Import and return a module of an optional dependency.
 
     Args:
-        name: name of the package, or of a module in it.
-        extra: name of the extra in setup.cfg.
+        name: dotted name of the module, such as ``matplotlib.figure``.
+        extra: extra that installs it, as in ``pip install marinenav[extra]``.
 
     Raises:
         ConfigError: when it is not installed; the message says how to install it.

@@ -1,4 +1,4 @@
-"""Safe access to files: refuse to read what may block or fill memory, and to overwrite inputs."""
+"""Safe access to files: reading refuses pipes, devices and huge files, and writing refuses to overwrite inputs."""
 
 from __future__ import annotations
 
@@ -14,70 +14,70 @@ from typing import Any, BinaryIO
 
 from marinenav_env.support.validation import ConfigError, brief, require
 
-_inputs: set[tuple[int, int]] | None = None
-"""Device and inode numbers of the files that were read; None outside of kept_inputs."""
-LARGEST_TEXT = 48 * 2**20
-"""Largest size of a text file (bytes); its parsed content takes up to 30 times as much memory."""
+_protected_files: set[tuple[int, int]] | None = None
+"""(device, inode) of each file that must not be overwritten because it was read; None outside protected_inputs."""
+MAX_TEXT_BYTES = 48 * 2**20
+"""Largest size of a text file that is read (bytes); its parsed content takes up to 30 times as much memory."""
 
 
 @contextmanager
-def kept_inputs() -> Iterator[None]:
-    """Protect files that are read in this context from being overwritten, even through links; see require_output."""
-    global _inputs
-    _inputs = set()
+def protected_inputs() -> Iterator[None]:
+    """Return a context in which ``require_overwritable`` refuses every file that was read in it, even through links."""
+    global _protected_files
+    _protected_files = set()
     try:
         yield
     finally:
-        _inputs = None
+        _protected_files = None
 
 
-def keep(status: os.stat_result) -> None:
-    """Register a file as read, so that it is protected in the context of kept_inputs."""
-    if _inputs is not None:
-        _inputs.add((status.st_dev, status.st_ino))
+def protect_input(status: os.stat_result) -> None:
+    """Register a file, given its stat result, as one that protected_inputs protects, if that context is active."""
+    if _protected_files is not None:
+        _protected_files.add((status.st_dev, status.st_ino))
 
 
-def require_output(path: Path) -> None:
-    """Refuse to overwrite a file that was read in the context of kept_inputs, or that is not a regular file.
+def require_overwritable(path: Path) -> None:
+    """Raise an error if a path is that of a file that protected_inputs protects, or of a directory, pipe or device.
 
     Raises:
-        ConfigError: when the path is that of such a file.
+        ConfigError: when the path must not be overwritten.
     """
     try:
         status = path.stat()
     except (OSError, ValueError):  # writing will raise an error
         return
     require(stat.S_ISREG(status.st_mode), "output", str(path), "a new or a regular file")
-    read = (status.st_dev, status.st_ino) in (_inputs or ())
+    read = (status.st_dev, status.st_ino) in (_protected_files or ())
     require(not read, "output", str(path), "another file than those that are read")
 
 
-def check_outputs(*paths: Path) -> None:
-    """Refuse output files that cannot be written, before their content is computed.
+def require_writable_outputs(*paths: Path) -> None:
+    """Raise an error if an output file could not be written, so that no time is spent on its content.
 
     Raises:
-        ConfigError: when a file cannot be written, or is named twice; see also require_output.
+        ConfigError: when a file cannot be written, or is named twice; see also require_overwritable.
     """
     for number, path in enumerate(paths):
         require(path.name != "", "output", str(path), "the name of a file")
-        require_output(path)
+        require_overwritable(path)
         twice = path.resolve() in (other.resolve() for other in paths[:number])
         require(not twice, "output", str(path), "given for one file only")
-        _try_writing(path.parent, f"{path}: cannot be written")
+        _require_writable(path.parent, f"{path}: cannot be written")
 
 
-def check_folder(path: Path) -> None:
-    """Refuse a folder that cannot be written to or created.
+def require_writable_folder(path: Path) -> None:
+    """Raise an error if files cannot be created in a folder, or the folder cannot be created.
 
     Raises:
-        ConfigError: when the path is that of such a folder.
+        ConfigError: when the folder is not writable.
     """
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    _try_writing(existing, f"{path}: the folder cannot be made, or not written to")
+    _require_writable(existing, f"{path}: the folder cannot be made, or not written to")
 
 
-def _try_writing(folder: Path, refusal: str) -> None:
-    """Refuse a folder that cannot be written to; ``refusal`` is the start of the message."""
+def _require_writable(folder: Path, message_start: str) -> None:
+    """Raise ConfigError, with a message that begins with ``message_start``, if files cannot be created in a folder."""
     if not folder.exists():
         reason = f"there is no folder {folder}"
     else:
@@ -88,82 +88,90 @@ def _try_writing(folder: Path, refusal: str) -> None:
     except OSError as error:
         reason = f"no file can be made in {folder}: {error.strerror}"
     if reason:
-        raise ConfigError(f"{refusal} ({reason})")
+        raise ConfigError(f"{message_start} ({reason})")
 
 
-def open_regular(path: str | Path, what: str, largest: float) -> BinaryIO:
+def open_regular(path: str | Path, description: str, max_bytes: float) -> BinaryIO:
     """Open a regular file for reading.
 
     Args:
         path: path of the file.
-        what: description of the file for messages, such as "a scenario file".
-        largest: largest size that the file may have (bytes).
+        description: description of the file for messages, such as "a scenario file".
+        max_bytes: largest size that the file may have (bytes).
 
     Raises:
         ConfigError: when there is no such file, it is not a regular file, or it is too large.
     """
 
-    def refusal(reason: object) -> ConfigError:
-        return ConfigError(f"{path}: cannot be read as {what} ({reason})")
+    def make_error(reason: object) -> ConfigError:
+        return ConfigError(f"{path}: cannot be read as {description} ({reason})")
 
     try:
         # Opened without blocking, since a pipe may have no writer.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
-        raise refusal(error.strerror) from error
+        raise make_error(error.strerror) from error
     except ValueError as error:  # a null character
-        raise refusal(error) from error
+        raise make_error(error) from error
     status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode) and status.st_size <= largest:
-        keep(status)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= max_bytes:
+        protect_input(status)
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
     regular = stat.S_ISREG(status.st_mode)
-    raise refusal(f"it has more than {largest:,} bytes" if regular else "not a regular file")
+    raise make_error(f"it has more than {max_bytes:,} bytes" if regular else "not a regular file")
 
 
-def read_text(path: str | Path, what: str) -> str:
-    """Return the content of a text file of at most LARGEST_TEXT bytes; see open_regular.
+def read_text(path: str | Path, description: str) -> str:
+    """Return the content of a UTF-8 text file of at most MAX_TEXT_BYTES bytes.
+
+    Args:
+        path: path of the file.
+        description: description of the file for messages, such as "a scenario file".
 
     Raises:
         ConfigError: when it cannot be read, or is not UTF-8.
     """
-    with open_regular(path, what, LARGEST_TEXT) as file:
+    with open_regular(path, description, MAX_TEXT_BYTES) as file:
         try:
-            return file.read(LARGEST_TEXT).decode()
+            return file.read(MAX_TEXT_BYTES).decode()
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{path}: cannot be read as {what} ({error})") from error
+            raise ConfigError(f"{path}: cannot be read as {description} ({error})") from error
 
 
-def read_json(path: str | Path, what: str) -> Any:
-    """Return the parsed content of a JSON file; see read_text.
+def read_json(path: str | Path, description: str) -> Any:
+    """Return the parsed content of a JSON file of at most MAX_TEXT_BYTES bytes.
+
+    Args:
+        path: path of the file.
+        description: description of the file for messages, such as "a scenario file".
 
     Raises:
         ConfigError: when it cannot be read, or is not JSON.
     """
-    return parse_json(read_text(path, what), str(path), what)
+    return parse_json(read_text(path, description), str(path), description)
 
 
-def parse_json(text: Any, name: str, what: str) -> Any:
+def parse_json(text: Any, name: str, description: str) -> Any:
     """Parse JSON and return its content; repeated keys of an object are refused.
 
     Args:
         text: JSON text.
         name: source of the text, for messages.
-        what: description of the file for messages, such as "a scenario file".
+        description: description of the file for messages, such as "a scenario file".
 
     Raises:
         ConfigError: when it is not text or not JSON, or an object has a key twice.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=_make_json_object)
     except (TypeError, ValueError, RecursionError) as error:
         reason = "it is empty" if isinstance(text, str) and not text.strip() else error
-        raise ConfigError(f"{name}: cannot be read as {what} ({reason})") from error
+        raise ConfigError(f"{name}: cannot be read as {description} ({reason})") from error
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of a JSON object; refuse repeated keys, of which Python would take the last value.
+def _make_json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a dict of the (key, value) pairs of a JSON object; raise an error for repeated keys.
 
     Raises:
         ValueError: when the object has a key twice.

@@ -23,6 +23,7 @@ from typing import Any
 from marinenav_env.support.validation import ConfigError, brief
 
 AGENTS = "marinenav.agents"
+"""Entry-point group of learning agents; the groups of the other kinds of plugins follow."""
 ENCODERS = "marinenav.encoders"
 ENVIRONMENTS = "marinenav.environments"
 LOGGERS = "marinenav.loggers"
@@ -30,10 +31,11 @@ OBSERVATIONS = "marinenav.observations"
 REWARDS = "marinenav.rewards"
 SCENARIOS = "marinenav.scenarios"
 
-_REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-_LONGEST = 120
-"""Largest number of characters of a reference, so that messages stay readable."""
-_allowed: set[str] = set()
+_REFERENCE_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_MAX_REFERENCE_LENGTH = 120
+"""Largest number of characters of a reference, ``package.module:Name``, so that messages stay readable."""
+_allowed_references: set[str] = set()
+"""References passed to ``allow`` in this process."""
 
 
 def allow(*references: str) -> None:
@@ -48,17 +50,17 @@ def allow(*references: str) -> None:
     for reference in references:
         if not _is_reference(reference):
             raise ConfigError(f"{brief(reference)}: must be package.module:Name")
-        _allowed.add(reference)
+        _allowed_references.add(reference)
 
 
-def allowed() -> tuple[str, ...]:
+def allowed_references() -> tuple[str, ...]:
     """Return the references passed to ``allow``, to pass them on to child processes."""
-    return tuple(sorted(_allowed))
+    return tuple(sorted(_allowed_references))
 
 
 def _entry_points(group: str) -> EntryPoints:
-    """Return the entry points of installed packages in a group, read again when a folder of packages has changed."""
-    return _read_entry_points(group, tuple((folder, _changed(folder)) for folder in sys.path))
+    """Return the entry points that installed packages register in a group; cached until sys.path changes."""
+    return _read_entry_points(group, tuple((folder, _modification_time(folder)) for folder in sys.path))
 
 
 @cache
@@ -67,24 +69,24 @@ def _read_entry_points(group: str, folders: tuple[tuple[str, int], ...]) -> Entr
     return metadata.entry_points(group=group)
 
 
-def _changed(folder: str) -> int:
-    """Return the time at which a folder last changed (ns); 0 if there is no such folder."""
+def _modification_time(folder: str) -> int:
+    """Return the modification time of a folder (ns since the epoch); 0 if there is no such folder."""
     with suppress(OSError):
         return os.stat(folder or ".").st_mtime_ns  # noqa: PTH116
     return 0
 
 
-def registered(group: str) -> tuple[str, ...]:
-    """Return the names of the entry points of installed packages in a group."""
+def registered_names(group: str) -> tuple[str, ...]:
+    """Return the sorted names of the entry points that installed packages register in a group, such as REWARDS."""
     return tuple(sorted(_entry_points(group).names))
 
 
-def reference_of(group: str, name: str) -> str:
-    """Return ``package.module:Name`` for the name of an entry point; return any other text unchanged.
+def resolve_entry_point_name(group: str, name: str) -> str:
+    """Return ``package.module:Name`` for the name of an entry point of a group; return any other text unchanged.
 
-    Files in which the result is stored thus name the package that they need, and not only the entry point.
+    Configuration files store the result, so that they name the package that they need and not only its entry point.
     """
-    return next((_reference(point) for point in _entry_points(group) if point.name == name), name)
+    return next((_reference_of_entry_point(point) for point in _entry_points(group) if point.name == name), name)
 
 
 def resolve(group: str, reference: str) -> Any:
@@ -97,14 +99,14 @@ def resolve(group: str, reference: str) -> Any:
     Raises:
         ConfigError: when nothing registers or allows the reference, or it cannot be imported.
     """
-    registered = _entry_points(group)
-    for point in registered:
-        if reference in (point.name, _reference(point)):
-            return _load(_reference(point))
-    if reference in _allowed:
-        return _load(reference)
+    entry_points = _entry_points(group)
+    for point in entry_points:
+        if reference in (point.name, _reference_of_entry_point(point)):
+            return _import_object(_reference_of_entry_point(point))
+    if reference in _allowed_references:
+        return _import_object(reference)
     if not _is_reference(reference):
-        known = ", ".join(sorted(registered.names)[:8]) or "none"
+        known = ", ".join(sorted(entry_points.names)[:8]) or "none"
         raise ConfigError(
             f"{brief(reference)} is not registered in {group} (registered: {known}): install "
             "the package that registers it, or give package.module:Name"
@@ -115,14 +117,16 @@ def resolve(group: str, reference: str) -> Any:
     )
 
 
-def first_line(error: BaseException) -> str:
-    """Return an error of user-defined code as one short line with its type."""
+def summarize_error(error: BaseException) -> str:
+    """Return the type of an exception and the first line of its message, such as ``KeyError: 'x'``."""
     text = str(error).splitlines()
-    return f"{type(error).__name__}: {text[0][:_LONGEST]}" if text else type(error).__name__
+    return f"{type(error).__name__}: {text[0][:_MAX_REFERENCE_LENGTH]}" if text else type(error).__name__
 
 
 def describe_error(error: BaseException, modules: Collection[str]) -> str:
-    """Describe an error of user-defined code: type, text, place, and existing attributes if one was missing.
+    """Return one line on an error of user-defined code: type, message, file and line, and the fields that exist.
+
+    The fields are added after an AttributeError of a NamedTuple or dataclass.
 
     Args:
         error: exception that the code raised.
@@ -135,20 +139,20 @@ def describe_error(error: BaseException, modules: Collection[str]) -> str:
     lacking = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
     names = getattr(lacking, "_fields", None) or getattr(lacking, "__dataclass_fields__", ())
     existing = f"; {type(lacking).__name__} has {', '.join(names)}" if names else ""
-    return f"{first_line(error)}{where}{existing}"
+    return f"{summarize_error(error)}{where}{existing}"
 
 
-def _reference(point: EntryPoint) -> str:
-    """Return ``package.module:Name`` of an entry point, without extras."""
+def _reference_of_entry_point(point: EntryPoint) -> str:
+    """Return ``package.module:Name`` of an entry point."""
     return f"{point.module}:{point.attr}"
 
 
 def _is_reference(text: object) -> bool:
-    is_short = isinstance(text, str) and len(text) <= _LONGEST
-    return is_short and _REFERENCE.fullmatch(str(text)) is not None
+    is_short = isinstance(text, str) and len(text) <= _MAX_REFERENCE_LENGTH
+    return is_short and _REFERENCE_PATTERN.fullmatch(str(text)) is not None
 
 
-def _load(reference: str) -> Any:
+def _import_object(reference: str) -> Any:
     """Import and return the object that a reference names.
 
     Raises:
@@ -165,7 +169,7 @@ def _load(reference: str) -> Any:
             ) from error
         raise ConfigError(f"{reference}: needs the module {missing}, which is missing") from error
     except Exception as error:  # whatever the module's own code raises
-        raise ConfigError(f"{reference}: importing {module_name} failed ({first_line(error)})") from error
+        raise ConfigError(f"{reference}: importing {module_name} failed ({summarize_error(error)})") from error
     try:
         return attrgetter(name)(module)
     except AttributeError as error:

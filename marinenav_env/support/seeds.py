@@ -18,7 +18,7 @@ def as_seed(seed: Any, key: str = "seed") -> int:
     Args:
         seed: whole number from 0 to 2^64 - 1, of Python, NumPy or torch; None draws one from the
             operating system, so that no generator is advanced.
-        key: name of the argument, for the message.
+        key: name of the argument in the error message.
 
     Raises:
         ConfigError: when it is anything else, such as a bool or a float.
@@ -34,10 +34,15 @@ def as_seed(seed: Any, key: str = "seed") -> int:
 
 
 def joint_seed(seeds: Any, count: int) -> int:
-    """Return a single seed: ``seeds`` itself if it is one (see ``as_seed``), or one derived from a list of seeds.
+    """Return one seed for several environments, as an int.
+
+    Args:
+        seeds: one seed, which is returned (None draws one, see ``as_seed``), or a list of seeds, from which a seed is
+            derived by numpy.random.SeedSequence.
+        count: number of seeds that a list must have.
 
     Raises:
-        ConfigError: when ``seeds`` is neither a valid seed nor a list of ``count`` valid seeds, one per world.
+        ConfigError: when ``seeds`` is neither a valid seed nor a list of ``count`` valid seeds.
     """
     if not isinstance(seeds, list | tuple | np.ndarray) or getattr(seeds, "ndim", 1) == 0:
         return as_seed(seeds)

@@ -26,11 +26,15 @@ from typing import (
     get_type_hints,
 )
 
-_LONGEST_VALUE, _LONGEST_MESSAGE = 120, 380
-"""Largest number of characters of a value in a message, and of a whole message."""
-LARGEST_NUMBER, LARGEST_WHOLE = 1e30, 2**53
-"""Largest magnitude of numbers, within single precision, and of whole numbers, exact in double precision."""
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_MAX_VALUE_LENGTH = 120
+"""Largest number of characters of a value in an error message."""
+_MAX_MESSAGE_LENGTH = 380
+"""Largest number of characters of an error message."""
+MAX_FLOAT = 1e30
+"""Largest magnitude of a float in a configuration, within the range of float32."""
+MAX_INT = 2**53
+"""Largest magnitude of an int in a configuration, up to which float64 is exact."""
+_UNPRINTABLE_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class ConfigError(ValueError):
@@ -41,30 +45,30 @@ class ConfigError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        line = re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]+", " ", _cut(message, _LONGEST_MESSAGE))
+        line = re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]+", " ", _shorten(message, _MAX_MESSAGE_LENGTH))
         super().__init__(line)
 
 
-def _cut(text: str, longest: int) -> str:
-    """Return a text, without its middle if it is too long."""
-    half = (longest - 3) // 2
-    return text if len(text) <= longest else f"{text[:half]}...{text[-half:]}"
+def _shorten(text: str, max_length: int) -> str:
+    """Return a text, with its middle replaced by three dots if it has more than ``max_length`` characters."""
+    half = (max_length - 3) // 2
+    return text if len(text) <= max_length else f"{text[:half]}...{text[-half:]}"
 
 
 def brief(value: object) -> str:
-    """Return the ``repr`` of a value for messages, shortened in the middle if it is long."""
+    """Return the ``repr`` of a value, shortened in the middle to 120 characters, for error messages."""
     try:
-        return _cut(repr(value), _LONGEST_VALUE)
+        return _shorten(repr(value), _MAX_VALUE_LENGTH)
     except (ValueError, RecursionError):  # thousands of digits, or of lists inside one another
         return f"a {type(value).__name__}"
 
 
 def require(condition: bool, key: str, value: object, allowed: str) -> None:
-    """Raise an error that names a setting, its value and what is allowed, unless a condition holds.
+    """Raise ConfigError with the text "key=value: must be allowed" unless a condition is true.
 
     Args:
         condition: whether the value is valid.
-        key: dotted name of the setting.
+        key: dotted name of the setting or argument.
         value: value of the setting, for the message.
         allowed: description of valid values that completes "must be ...".
 
@@ -83,14 +87,14 @@ def is_number(value: object) -> TypeGuard[float]:
         return False
 
 
-def is_count(value: object) -> TypeGuard[int]:
+def is_nonnegative_int(value: object) -> TypeGuard[int]:
     """Return whether a value is a whole number from 0 to 2^63 - 1 (a bool is not)."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
-def is_text(value: object) -> TypeGuard[str]:
+def is_printable_text(value: object) -> TypeGuard[str]:
     """Return whether a value is text that can be shown and stored: no control characters or surrogates."""
-    return isinstance(value, str) and not _UNPRINTABLE.search(value)
+    return isinstance(value, str) and not _UNPRINTABLE_CHARACTERS.search(value)
 
 
 # Rules ------------------------------------------------------------------------------------------
@@ -100,50 +104,56 @@ def is_text(value: object) -> TypeGuard[str]:
 class Rule:
     """Condition on a value in addition to its type; part of the ``Annotated`` type of a field."""
 
-    words: str
-    """Text that completes an error message "must be ..."."""
-    holds: Callable[[Any], bool]
-    """Function that returns whether a value of the declared type fulfils the rule."""
+    requirement: str
+    """Description of valid values that completes the error message "must be ...", such as "above 0"."""
+    predicate: Callable[[Any], bool]
+    """Function that returns whether a value, already converted to the declared type, is valid."""
 
 
-def _numbers_rule(words: str, holds: Callable[[float], bool]) -> Rule:
-    """Return a rule that holds for a number, or for all numbers of a tuple."""
+def _make_number_rule(requirement: str, predicate: Callable[[float], bool]) -> Rule:
+    """Return a Rule that applies a predicate to a number, or to every number of a tuple.
 
-    def all_hold(value: Any) -> bool:
-        return all(map(holds, value)) if isinstance(value, tuple) else holds(value)
+    Args:
+        requirement: description of valid numbers that completes "must be ...", such as "above 0".
+        predicate: function that returns whether a number is valid.
+    """
 
-    return Rule(words, all_hold)
+    def all_satisfy(value: Any) -> bool:
+        return all(map(predicate, value)) if isinstance(value, tuple) else predicate(value)
+
+    return Rule(requirement, all_satisfy)
 
 
 def above(bound: float) -> Rule:
     """Return the rule that a number, or all numbers of a tuple, are greater than a bound."""
-    return _numbers_rule(f"above {bound:.10g}", lambda number: number > bound)
+    return _make_number_rule(f"above {bound:.10g}", lambda number: number > bound)
 
 
 def at_least(bound: float) -> Rule:
     """Return the rule that a number, or all numbers of a tuple, are at least a bound."""
-    return _numbers_rule(f"at least {bound:.10g}", lambda number: number >= bound)
+    return _make_number_rule(f"at least {bound:.10g}", lambda number: number >= bound)
 
 
 def at_most(bound: float) -> Rule:
     """Return the rule that a number, or all numbers of a tuple, are at most a bound."""
-    return _numbers_rule(f"at most {bound:.10g}", lambda number: number <= bound)
+    return _make_number_rule(f"at most {bound:.10g}", lambda number: number <= bound)
 
 
-NOT_EMPTY = Rule("one or more numbers", bool)
-"""Rule that a tuple is not empty."""
-ORDERED = Rule("a range, low <= high", lambda pair: bool(pair[0] <= pair[1]))
-"""Rule that a tuple (low, high) is in order."""
+IS_NOT_EMPTY = Rule("one or more numbers", bool)
+"""Rule for fields that are tuples, which must not be empty."""
+IS_ORDERED = Rule("a range, low <= high", lambda pair: bool(pair[0] <= pair[1]))
+"""Rule for fields that are pairs (low, high), with low at most high."""
 
-Count = Annotated[int, at_least(1)]
-Whole = Annotated[int, at_least(0)]
-Positive = Annotated[float, above(0.0)]
-NonNegative = Annotated[float, at_least(0.0)]
+PositiveInt = Annotated[int, at_least(1)]
+"""Type of a dataclass field that check_fields converts to an int and requires to be at least 1."""
+NonNegativeInt = Annotated[int, at_least(0)]
+PositiveFloat = Annotated[float, above(0.0)]
+NonNegativeFloat = Annotated[float, at_least(0.0)]
 Fraction = Annotated[float, at_least(0.0), at_most(1.0)]
-Share = Annotated[float, above(0.0), at_most(1.0)]
-"""Number above 0 and at most 1."""
-Range = Annotated[tuple[float, float], ORDERED]
-"""Pair of numbers (low, high) with low at most high."""
+PositiveFraction = Annotated[float, above(0.0), at_most(1.0)]
+"""Type of a dataclass field that is a number above 0 and at most 1."""
+OrderedRange = Annotated[tuple[float, float], IS_ORDERED]
+"""Type of a dataclass field that is a pair of numbers (low, high) with low at most high."""
 
 
 # Fields -----------------------------------------------------------------------------------------
@@ -157,8 +167,8 @@ def check_fields(config: Any, section: str = "") -> None:
     Numbers must be finite.
 
     Args:
-        config: instance of a dataclass, which may be frozen; its fields are replaced.
-        section: dotted name of the instance, for messages.
+        config: instance of a dataclass, which may be frozen; its fields are replaced by the converted values.
+        section: prefix of the names of the fields in error messages, such as ``world.sensor``.
 
     Raises:
         ConfigError: for the first field whose value does not fit.
@@ -169,7 +179,7 @@ def check_fields(config: Any, section: str = "") -> None:
         try:
             object.__setattr__(config, name, _convert(annotation, value))
         except TypeError:
-            allowed = describe(annotation)
+            allowed = describe_type(annotation)
         except ValueError as error:
             allowed = str(error)
         require(not allowed, f"{section}.{name}".lstrip("."), value, allowed)
@@ -177,7 +187,7 @@ def check_fields(config: Any, section: str = "") -> None:
 
 @cache
 def field_types(config_type: Any) -> dict[str, Any]:
-    """Return the declared type of each field of a dataclass, with its rules."""
+    """Return the annotation of each field of a dataclass by field name, including ``Annotated`` with its rules."""
     hints = get_type_hints(config_type, include_extras=True)
     return {item.name: hints[item.name] for item in fields(config_type)}
 
@@ -191,22 +201,27 @@ def _convert(annotation: Any, value: Any) -> Any:
     """
     if get_origin(annotation) is Annotated:
         converted = _convert(annotation.__origin__, value)
-        if not all(rule.holds(converted) for rule in annotation.__metadata__):
-            raise ValueError(words_of(annotation))
+        if not all(rule.predicate(converted) for rule in annotation.__metadata__):
+            raise ValueError(describe_rules(annotation))
         return converted
-    members = members_of(annotation)
+    members = union_members(annotation)
     if not isinstance(value, list | tuple) and all(get_origin(member) is tuple for member in members):
         value = [value]
     if len(members) == 1:
-        return _convert_one(annotation, value)
+        return _convert_to_single_type(annotation, value)
     for member in members:
         with contextlib.suppress(TypeError):
             return _convert(member, value)
     raise TypeError(value)
 
 
-def _convert_one(kind: Any, value: Any) -> Any:
-    """Convert a value to a type that is not a union and has no rules; see ``_convert``."""
+def _convert_to_single_type(kind: Any, value: Any) -> Any:
+    """Convert a value to a type that is neither a union nor ``Annotated``.
+
+    Raises:
+        TypeError: when the value is of another type.
+        ValueError: when the value is not finite or not printable; the text completes "must be ...".
+    """
     if isinstance(kind, TypeVar):
         kind = kind.__bound__
     origin, arguments = get_origin(kind) or kind, get_args(kind)
@@ -219,14 +234,14 @@ def _convert_one(kind: Any, value: Any) -> Any:
     elif origin is Literal:
         if isinstance(value, str) and value in arguments:
             return value
-    elif origin is str and isinstance(value, str) and not is_text(value):
+    elif origin is str and isinstance(value, str) and not is_printable_text(value):
         raise ValueError("text without control characters")
-    elif origin is not tuple and _is_instance(value, origin):
+    elif origin is not tuple and _may_be_instance(value, origin):
         return value
     raise TypeError(value)
 
 
-def _is_instance(value: Any, kind: Any) -> bool:
+def _may_be_instance(value: Any, kind: Any) -> bool:
     """Return whether a value is of a class; true also if Python cannot check this, as for some protocols."""
     try:
         return isinstance(value, kind)
@@ -235,14 +250,19 @@ def _is_instance(value: Any, kind: Any) -> bool:
 
 
 def _convert_number(kind: type[int | float], value: Any) -> int | float:
-    """Convert a value to a number and refuse a bool; see ``_convert``."""
+    """Convert a value to an int or float.
+
+    Raises:
+        TypeError: when the value is not a number, or a bool, or has a fraction although ``kind`` is int.
+        ValueError: when the value is not finite or too large; the text completes "must be ...".
+    """
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(value)
     if not is_number(value):
         raise ValueError("finite")
     if kind is int and value % 1:
         raise TypeError(value)
-    largest = LARGEST_WHOLE if kind is int else LARGEST_NUMBER
+    largest = MAX_INT if kind is int else MAX_FLOAT
     if abs(value) > largest:
         raise ValueError(f"from {-largest:g} to {largest:g}")
     return kind(value)
@@ -250,43 +270,48 @@ def _convert_number(kind: type[int | float], value: Any) -> int | float:
 
 # Types in words ---------------------------------------------------------------------------------
 
-_NOUNS: dict[Any, tuple[str, str]] = {
+_TYPE_NAMES: dict[Any, tuple[str, str]] = {
     int: ("a whole number", "whole numbers"),
     float: ("a number", "numbers"),
     bool: ("true or false", "true or false"),
     str: ("text", "texts"),
     NoneType: ("null", "null"),
 }
+"""Description of one value and of several values of a type, for error messages."""
 
 
 def strip_annotated(annotation: Any) -> Any:
-    """Return the type inside an ``Annotated`` annotation, without its validation rules."""
+    """Return the type inside an ``Annotated`` annotation; return any other annotation unchanged."""
     return annotation.__origin__ if get_origin(annotation) is Annotated else annotation
 
 
-def words_of(annotation: Any) -> str:
-    """Return the rules of a type in words, such as ``above 0 and at most 1``."""
-    words = [rule.words for rule in getattr(annotation, "__metadata__", ())]
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+def describe_rules(annotation: Any) -> str:
+    """Return the rules of an ``Annotated`` type as text, such as ``above 0 and at most 1``; empty without rules."""
+    requirement = [rule.requirement for rule in getattr(annotation, "__metadata__", ())]
+    return (
+        " and ".join([", ".join(requirement[:-1]), requirement[-1]]) if len(requirement) > 1 else "".join(requirement)
+    )
 
 
-def members_of(annotation: Any) -> tuple[Any, ...]:
-    """Return the types of a union, or the type itself."""
+def union_members(annotation: Any) -> tuple[Any, ...]:
+    """Return the members of a union type; a tuple with the type itself if it is not a union."""
     union = get_origin(annotation) in (Union, UnionType)
     return get_args(annotation) if union else (annotation,)
 
 
-def describe(annotation: Any) -> str:
-    """Return a type in words, such as ``a whole number or a list of whole numbers``."""
-    return " or ".join(_describe_one(strip_annotated(member)) for member in members_of(strip_annotated(annotation)))
+def describe_type(annotation: Any) -> str:
+    """Return a description of a type for users, such as ``a whole number or a list of whole numbers``."""
+    return " or ".join(
+        _describe_type_member(strip_annotated(member)) for member in union_members(strip_annotated(annotation))
+    )
 
 
-def _describe_one(annotation: Any) -> str:
+def _describe_type_member(annotation: Any) -> str:
     arguments = get_args(annotation)
     if get_origin(annotation) is Literal:
         return f"one of {', '.join(map(str, arguments))}"
     if get_origin(annotation) is tuple:
         count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
-        return f"a list of {count}{_NOUNS.get(strip_annotated(arguments[0]), ('', 'values'))[1]}"
+        return f"a list of {count}{_TYPE_NAMES.get(strip_annotated(arguments[0]), ('', 'values'))[1]}"
     name = f"a {annotation.__name__}" if isinstance(annotation, type) else str(annotation)
-    return _NOUNS.get(annotation, (name, ""))[0]
+    return _TYPE_NAMES.get(annotation, (name, ""))[0]

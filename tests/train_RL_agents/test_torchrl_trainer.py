@@ -218,7 +218,7 @@ def test_scenarios_that_refreshes_kept_are_logged_if_there_are_any(tmp_path):
     ids=" ".join,
 )
 def test_metrics_of_training_episodes_are_logged(tmp_path, words, uses_cuda_graphs, monkeypatch):
-    monkeypatch.setattr(plugins, "_allowed", {"marinenav_env.rules.reward:published_reward"})
+    monkeypatch.setattr(plugins, "_allowed_references", {"marinenav_env.rules.reward:published_reward"})
     run = new_run(tmp_path, *words)
     trainer = TorchRLTrainer(run, quiet=True)
     trainer.collector.uses_cuda_graphs = uses_cuda_graphs

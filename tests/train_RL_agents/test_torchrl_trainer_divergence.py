@@ -118,7 +118,7 @@ SENSORS = "world.sensor.entries=tests.train_RL_agents.own_sensors:Becomes"
 )
 def test_a_reward_or_a_sensor_of_a_users_own_stops_the_run(tmp_path, monkeypatch, name, setting):
     """It is named as what to check, whether losses are computed from it many times before it is seen or never."""
-    monkeypatch.setattr(plugins, "_allowed", {setting.partition("=")[2]})
+    monkeypatch.setattr(plugins, "_allowed_references", {setting.partition("=")[2]})
     run = new_run(tmp_path, f"agent_type={name}", setting, "log_freq=80")
     what = r"\breward\b" if setting.startswith(REWARDS) else "^observations"
     check = "(actions and )?reward" if setting.startswith(REWARDS) else "observations"

@@ -44,7 +44,7 @@ def agent_class(name: str) -> type[Agent[Any]]:
     require(isinstance(name, str), "agent_type", name, f"one of {', '.join(AGENTS)}")
     if name in AGENTS:
         return AGENTS[name]
-    is_plugin = ":" in name or name in plugins.registered(plugins.AGENTS)
+    is_plugin = ":" in name or name in plugins.registered_names(plugins.AGENTS)
     allowed = f"one of {', '.join(AGENTS)}, or package.module:Class{did_you_mean(name, AGENTS)}"
     require(is_plugin, "agent_type", name, allowed)
     plugin = plugins.resolve(plugins.AGENTS, name)

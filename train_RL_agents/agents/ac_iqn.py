@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import Fraction, NonNegative, above, at_most, require
+from marinenav_env.support.validation import Fraction, NonNegativeFloat, above, at_most, require
 from train_RL_agents.agents.action_critic import ImplicitQuantileCritic, best_action
 from train_RL_agents.agents.base import Agent, Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber, td_target, truncated_targets
@@ -32,10 +32,10 @@ class ACIQNConfig(QuantileConfig):
     """Number of the highest quantiles of each critic that are left out of the targets."""
     target_noise: Fraction = 0.1
     """Standard deviation of the noise on target actions, which are in [-1, 1]."""
-    actor_noise: NonNegative = 0.1
+    actor_noise: NonNegativeFloat = 0.1
     """Standard deviation of the noise on the actor's output before squashing, in the actor's loss. It smooths the
     value, which then has fewer local maxima (Nachum et al. 2018)."""
-    saturation_penalty: NonNegative = 1e-4
+    saturation_penalty: NonNegativeFloat = 1e-4
     """Weight of the penalty on the squared output of the actor before squashing, as in DDPG."""
     actor_share: Annotated[float, above(0.0), at_most(1.0)] = 0.5
     """Share of each batch that the actor learns from; the critics learn from all of it. A small share saves time, like

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import Positive, at_least, at_most, require
+from marinenav_env.support.validation import PositiveFloat, at_least, at_most, require
 from train_RL_agents.agents.base import Agent, AgentConfig
 from train_RL_agents.agents.losses import critic_error, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig
@@ -30,7 +30,7 @@ class ActionCriticConfig(AgentConfig):
     """Output of a critic: one value per action, or quantiles of its return at fixed fractions."""
     quantiles: Annotated[int, at_least(1), at_most(1024)] = 25
     """Number of quantiles of a quantile critic."""
-    kappa: Positive = 10.0
+    kappa: PositiveFloat = 10.0
     """Threshold of the Huber loss of a quantile critic (scaled reward); see QuantileConfig."""
     dropped: int = 2
     """Number of the highest quantiles of each critic that are left out of the targets."""

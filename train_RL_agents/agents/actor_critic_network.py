@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import NonNegative, at_least, at_most
+from marinenav_env.support.validation import NonNegativeFloat, at_least, at_most
 from train_RL_agents.agents.base import AgentConfig
 from train_RL_agents.networks.encoders import EncoderConfig, ObservationNetwork, Size, Sizes
 from train_RL_agents.networks.layers import orthogonal, to_float32
@@ -45,11 +45,11 @@ class ActorCriticConfig(AgentConfig):
     """Input of the value function: a robot's own observation, or those of all active robots of its environment."""
     normalize_observations: bool = False
     """Normalise the inputs of encoders by their running mean and standard deviation."""
-    value_coef: NonNegative = 0.5
+    value_coef: NonNegativeFloat = 0.5
     """Weight of the value loss."""
-    entropy: NonNegative = 0.001
+    entropy: NonNegativeFloat = 0.001
     """Weight of the entropy at the start of the run."""
-    entropy_final: NonNegative = 0.0
+    entropy_final: NonNegativeFloat = 0.0
     """Weight of the entropy at the end of the run; it falls linearly."""
 
 

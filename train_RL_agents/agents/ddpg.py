@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from marinenav_env.support.validation import Fraction, NonNegative
+from marinenav_env.support.validation import Fraction, NonNegativeFloat
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
@@ -27,7 +27,7 @@ class DDPGConfig(ActionCriticConfig):
 
     target_noise: Fraction = 0.1
     """Standard deviation of the noise on target actions, which are in [-1, 1]."""
-    saturation_penalty: NonNegative = 1e-4
+    saturation_penalty: NonNegativeFloat = 1e-4
     """Weight of the penalty on the squared output of the actor before squashing. It keeps actions from saturating,
     where their gradient nearly vanishes."""
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from marinenav_env.support.validation import NonNegative, Share
+from marinenav_env.support.validation import NonNegativeFloat, PositiveFraction
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
 from train_RL_agents.agents.base import Losses
@@ -22,11 +22,11 @@ from train_RL_agents.agents.rollout_batch import RolloutBatch
 class PPOConfig(ActorCriticConfig):
     """Settings of PPO."""
 
-    clip: Share = 0.2
+    clip: PositiveFraction = 0.2
     """Clipping range of the probability ratio around 1; changes beyond it do not improve the objective."""
-    value_clip: NonNegative = 0.0
+    value_clip: NonNegativeFloat = 0.0
     """Clipping range of the change of the value since the rollout (scaled reward); 0: no clipping."""
-    target_kl: NonNegative = 0.0
+    target_kl: NonNegativeFloat = 0.0
     """KL divergence from the policy of the rollout (nat) beyond which a batch has no policy loss; its value loss still
     trains the shared encoder. 0: no limit."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import Positive, at_least, at_most
+from marinenav_env.support.validation import PositiveFloat, at_least, at_most
 from train_RL_agents.agents.base import AgentConfig
 from train_RL_agents.networks.encoders import OBJECTS, ObservationNetwork
 from train_RL_agents.networks.layers import CosineEmbedding, dueling_values, to_float32
@@ -27,7 +27,7 @@ class QuantileConfig(AgentConfig):
     """Layer at which the fractions enter: after the last hidden layer or, as published, before the first."""
     layer_norm: bool = True
     """LayerNorm in the hidden layers of the networks that give values."""
-    kappa: Positive = 10.0
+    kappa: PositiveFloat = 10.0
     """Threshold of the Huber loss (scaled reward). Below it the loss is squared, and quantiles become expectiles, whose
     mean accounts for rare collisions; the mean of true quantiles does not."""
     risk: Literal["neutral", "adaptive"] = "adaptive"

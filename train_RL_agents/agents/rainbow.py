@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from marinenav_env.support.validation import NonNegative, at_least, at_most, require
+from marinenav_env.support.validation import NonNegativeFloat, at_least, at_most, require
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
 from train_RL_agents.agents.losses import categorical_error, categorical_targets
 from train_RL_agents.networks.encoders import ObservationNetwork
@@ -33,7 +33,7 @@ class RainbowConfig(AgentConfig):
     """Return of the lowest atom (scaled reward)."""
     v_max: float = 6.0
     """Return of the highest atom (scaled reward)."""
-    sigma_0: NonNegative = 0.05
+    sigma_0: NonNegativeFloat = 0.05
     """Initial scale of the noise in the weights."""
 
     def __post_init__(self) -> None:

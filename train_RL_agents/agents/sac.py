@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import Positive
+from marinenav_env.support.validation import PositiveFloat
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
@@ -26,7 +26,7 @@ from train_RL_agents.networks.observation import Observation
 class SACConfig(ActionCriticConfig):
     """Settings of SAC."""
 
-    temperature: Positive = 0.02
+    temperature: PositiveFloat = 0.02
     """Weight of the entropy (scaled reward); if learned, its initial value."""
     learn_temperature: bool = True
     """Learn the temperature, so that the entropy approaches the target entropy."""

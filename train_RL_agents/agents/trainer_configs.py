@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from marinenav_env.support.validation import (
-    Count,
     Fraction,
-    NonNegative,
-    Positive,
-    Share,
-    Whole,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveFraction,
+    PositiveInt,
     at_least,
     at_most,
     check_fields,
@@ -31,27 +31,27 @@ class TrainerConfig:
     least_updates: ClassVar[int]
     """Least number of updates (on-policy: rollouts) of a run for which the sizing profile ``auto`` keeps larger sizes,
     because a few large updates do not replace many."""
-    num_envs: Count = 256
+    num_envs: PositiveInt = 256
     """Number of environments in the batch."""
     collector: Literal["local", "processes", "ray"] = "local"
     """Where environments are stepped: in this process, in other processes on this host, or on processors of Ray."""
-    collectors: Count = 1
+    collectors: PositiveInt = 1
     """Number of worker processes (CPU) that the environments are divided among; 1 if local."""
-    batch_size: Count = 512
+    batch_size: PositiveInt = 512
     """Number of transitions, or of robot-steps of a rollout, per update."""
     optimizer: Literal["adam", "rmsprop"] = "adam"
     """Optimiser."""
-    learning_rate: Positive = 5e-4
+    learning_rate: PositiveFloat = 5e-4
     """Learning rate at the start of the run."""
-    learning_rate_final: NonNegative = 5e-5
+    learning_rate_final: NonNegativeFloat = 5e-5
     """Learning rate at the end of the run; it changes along a cosine in between."""
-    max_grad_norm: Positive = 10.0
+    max_grad_norm: PositiveFloat = 10.0
     """Largest norm of the gradient of all parameters together; larger gradients are clipped to it."""
     gamma: Fraction = 0.99
     """Discount factor per control step."""
-    reward_scale: Positive = 0.1
+    reward_scale: PositiveFloat = 0.1
     """Factor that rewards are multiplied by in the learner."""
-    imitation_weight: NonNegative = 1.0
+    imitation_weight: NonNegativeFloat = 1.0
     """Weight of the imitation loss, with imitation_learning."""
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999
     """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and saved; 0: the
@@ -82,18 +82,18 @@ class OffPolicyConfig(TrainerConfig):
     shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "buffer_size")
     recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "train_freq")
     least_updates: ClassVar[int] = 15_000
-    steps_per_batch: Count = 1
+    steps_per_batch: PositiveInt = 1
     """Number of vector steps per batch of the collector."""
-    buffer_size: Count = 1_000_000
+    buffer_size: PositiveInt = 1_000_000
     """Number of transitions that replay holds."""
     replay_storage: Literal["device", "host"] = "device"
     """Memory of replay: the device's, or the host's, from which batches are prefetched, so that they are sampled up to
     two batches before their use."""
-    learning_starts: Whole = 50_000
+    learning_starts: NonNegativeInt = 50_000
     """Env-steps before the first update."""
-    train_freq: Count = 128
+    train_freq: PositiveInt = 128
     """Env-steps per update."""
-    n_steps: Count = 3
+    n_steps: PositiveInt = 3
     """Number n of steps of the multi-step returns."""
     prioritized: bool = False
     """Sample transitions by the size of their errors (prioritised replay); only for agents that compute priorities."""
@@ -101,9 +101,9 @@ class OffPolicyConfig(TrainerConfig):
     """Exponent of the priorities: 0 samples uniformly, 1 in proportion to them."""
     priority_beta_initial: Fraction = 0.4
     """Initial exponent beta of the importance weights; it rises linearly to 1."""
-    tau: Share = 0.01
+    tau: PositiveFraction = 0.01
     """Share of the learned weights mixed into the target networks at each of their updates."""
-    target_update_interval: Whole = 0
+    target_update_interval: NonNegativeInt = 0
     """Env-steps between updates of the target networks; 0: with every update."""
     exploration: Literal["noise", "uniform"] = "noise"
     """How continuous actions explore: Gaussian noise on all of them, or uniform random actions instead of some of them,
@@ -112,9 +112,9 @@ class OffPolicyConfig(TrainerConfig):
     """Initial epsilon, or standard deviation of the action noise, in the environment that explores most."""
     exploration_final_eps: Fraction = 0.05
     """Final epsilon, or standard deviation of the action noise, in the environment that explores most."""
-    exploration_fraction: Share = 0.2
+    exploration_fraction: PositiveFraction = 0.2
     """Share of the run over which epsilon, or the standard deviation, changes linearly."""
-    exploration_spread: Share = 0.5
+    exploration_spread: PositiveFraction = 0.5
     """Epsilon, or standard deviation, in the environment that explores least as a share of that in the one that
     explores most; the other environments are spaced geometrically in between."""
 
@@ -176,21 +176,21 @@ class OnPolicyConfig(TrainerConfig):
     """
 
     least_updates: ClassVar[int] = 240
-    num_envs: Count = 1024
-    rollout_steps: Count = 16
+    num_envs: PositiveInt = 1024
+    rollout_steps: PositiveInt = 16
     """Number of vector steps of a rollout."""
-    epochs: Count = 1
+    epochs: PositiveInt = 1
     """Number of passes over every rollout."""
-    batch_size: Count = 1024
+    batch_size: PositiveInt = 1024
     gae_lambda: Fraction = 0.95
     """Parameter lambda of generalised advantage estimation (Schulman et al. 2016)."""
     normalize_advantages: bool = True
     """Shift and scale the advantages of a rollout to mean 0 and standard deviation 1."""
     scale_returns: bool = False
     """Divide rewards by the running standard deviation of the discounted return."""
-    learning_rate: Positive = 1e-3
-    learning_rate_final: NonNegative = 1e-5
-    max_grad_norm: Positive = 1.0
+    learning_rate: PositiveFloat = 1e-3
+    learning_rate_final: NonNegativeFloat = 1e-5
+    max_grad_norm: PositiveFloat = 1.0
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.998
 
     @property

@@ -27,7 +27,7 @@ from torchrl.envs import EnvBase
 from marinenav_env import GROUP
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.support import plugins
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.waiting import Watchdog, WorkersTimeoutError
@@ -187,7 +187,7 @@ def _makers(
     seed += _RESUME_STRIDE * env_steps
     seeds = [seed + _SEED_STRIDE * (worker + 1) for worker in range(config.trainer.collectors)]
     makers = environment.worker_factories(agent, seeds, noise, env_steps)
-    allowed, compiles = plugins.allowed(), config.execution.compile
+    allowed, compiles = plugins.allowed_references(), config.execution.compile
     return [
         partial(make_worker_env, make, number, allowed, compiles) for make, number in zip(makers, seeds, strict=True)
     ]
@@ -223,7 +223,7 @@ def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
     Raises:
         ConfigError: when Ray is missing, or has too few processors, because it would wait for more.
     """
-    ray = need("ray", "ray")
+    ray = import_optional("ray", "ray")
     from torchrl.collectors.distributed import RayCollector
 
     with _restored_signals():

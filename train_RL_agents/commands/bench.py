@@ -79,13 +79,13 @@ def _describe(title: str, meanings: dict[str, str]) -> str:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav bench``, and return its exit status."""
     from marinenav_env import Level
-    from marinenav_env.support.files import check_outputs
+    from marinenav_env.support.files import require_writable_outputs
     from train_RL_agents.config.reading import load_config
     from train_RL_agents.speed.options import Options, on_level
     from train_RL_agents.speed.run import benchmark
 
     given = vars(arguments)
-    check_outputs(*(given[name] for name in ("json", "plot") if name in given))
+    require_writable_outputs(*(given[name] for name in ("json", "plot") if name in given))
     reject_excluded(arguments.parser, given, "schedule", tuple(_LEVEL))
     overrides = [f"{key}={given[name]}" for name, key in _SETTINGS.items() if name in given]
     config = load_config(given.get("config"), [*overrides, *arguments.overrides])

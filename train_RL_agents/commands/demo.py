@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav demo``, and return its exit status."""
-    from marinenav_env.support.files import check_outputs
+    from marinenav_env.support.files import require_writable_outputs
     from marinenav_env.support.validation import require
     from train_RL_agents.evaluation.contenders import returns_scale
     from train_RL_agents.exporting.graph import policy_graphs
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.run.checkpoint import load_policy
     from train_RL_agents.utils.files import write_atomically
 
-    check_outputs(arguments.out)
+    require_writable_outputs(arguments.out)
     loaded = load_policy(arguments.policy, arguments.which)
     loaded.config.env.require_built_in("the page")
     observed = set(loaded.agent.spec.without(loaded.config.agent.excluded).entries)

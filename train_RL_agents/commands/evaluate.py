@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         error("a POLICY is given twice")
     if "record" in given and len(names) > 1:
         error("argument --record: takes one policy")
-    from marinenav_env.support.files import check_outputs
+    from marinenav_env.support.files import require_writable_outputs
     from marinenav_env.vessels import vessel_lines
     from train_RL_agents.environments.scoring import evaluate_all
     from train_RL_agents.evaluation.contenders import require_which
@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     trained = next((contender.trained for contender in contenders.values() if contender.trained), None)
     for line in vessel_lines(trained.config.world, trained.config.eval_schedule.levels) if trained else ():
         print(line)
-    check_outputs(*(given[name] for name in _OUTPUTS if name in given))
+    require_writable_outputs(*(given[name] for name in _OUTPUTS if name in given))
     with _progress() as progress:
         evaluation = evaluate_all(contenders, given, device, progress)
     try:

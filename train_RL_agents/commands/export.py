@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.parser.error(f"{' and '.join(missing)} {verb} needed, or --check FILE alone")
     import torch
 
-    from marinenav_env.support.extras import need
-    from marinenav_env.support.files import check_folder
+    from marinenav_env.support.extras import import_optional
+    from marinenav_env.support.files import require_writable_folder
     from train_RL_agents.exporting.export import CHECKS, CONTRACT, export
     from train_RL_agents.run.checkpoint import load_policy
 
@@ -67,8 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     if dtype != "float64" and "onnx" not in formats:
         arguments.parser.error("argument --dtype: float32 is for --format onnx")
     for name in ("onnx", "onnxscript") if "onnx" in formats else ():
-        need(name, "export")  # reports a missing package before anything is written
-    check_folder(arguments.out)
+        import_optional(name, "export")  # reports a missing package before anything is written
+    require_writable_folder(arguments.out)
     loaded = load_policy(arguments.checkpoint, vars(arguments).get("which", "best"))
     written = export(loaded, arguments.out, formats, getattr(torch, dtype))
     for entry in written["files"].values():

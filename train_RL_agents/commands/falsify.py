@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav falsify``, and return its exit status."""
     from marinenav_env.levels import BEHAVIOURS
-    from marinenav_env.support.files import check_folder
+    from marinenav_env.support.files import require_writable_folder
     from marinenav_env.support.validation import require
     from train_RL_agents.config.schema import LARGEST_SEED
     from train_RL_agents.evaluation.contenders import require_which
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     given, seed, folder = vars(arguments), arguments.seed, arguments.out
     require(0 <= seed < LARGEST_SEED, "--seed", seed, f"from 0 to {LARGEST_SEED - 1}")
     space = Space(arguments.vessels, tuple(given.get("behaviours", BEHAVIOURS)))
-    check_folder(folder)
+    require_writable_folder(folder)
     require_free(folder)
     keep_freed_memory()
     device = resolve_device(arguments.device)

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav identify``, and return its exit status."""
-    from marinenav_env.support.files import check_outputs
+    from marinenav_env.support.files import require_writable_outputs
     from train_RL_agents.commands.choosing import reject_excluded
 
     given, error = vars(arguments), arguments.parser.error
@@ -57,13 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
         error("either a LOG or --plan is needed")
     reject_excluded(arguments.parser, given, "plan", _FITTING)
     if "plan" in given:
-        check_outputs(*(given[name] for name in ("out",) if name in given))
+        require_writable_outputs(*(given[name] for name in ("out",) if name in given))
         _plan(arguments.vessel, given.get("out"))
         return 0
     outputs = [given[name] for name in ("out", "page", "result") if name in given]
     if "out" not in given:
         error("--out FILE is needed")
-    check_outputs(*outputs)
+    require_writable_outputs(*outputs)
     for path in outputs:
         if path.exists() and arguments.log.exists() and path.samefile(arguments.log):
             error(f"{path} is the log: name another file")

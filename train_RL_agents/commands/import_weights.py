@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav import``, and return its exit status."""
-    from marinenav_env.support.files import check_folder, check_outputs
+    from marinenav_env.support.files import require_writable_folder, require_writable_outputs
     from marinenav_env.support.validation import require
     from train_RL_agents.run.checkpoint import PUBLISHED, save_policy
     from train_RL_agents.run.published import import_policy
@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     out = out / PUBLISHED if in_folder else out
     require(not out.exists(), "--out", str(out), "a new file")
     if in_folder:
-        check_folder(out.parent)
+        require_writable_folder(out.parent)
     else:
-        check_outputs(out)
+        require_writable_outputs(out)
     agent, config, note = import_policy(arguments.file, arguments.agent)
     if in_folder:
         make_folder(out.parent)

@@ -126,10 +126,10 @@ def _check_outputs(options: dict[str, Any]) -> None:
     Raises:
         ConfigError: if an output cannot be written or drawn.
     """
-    from marinenav_env.support.files import check_folder, check_outputs
+    from marinenav_env.support.files import require_writable_folder, require_writable_outputs
 
     pages = [options[name] for name in ("html", "overview") if name in options]
-    check_outputs(*pages)
+    require_writable_outputs(*pages)
     if "html" in options:
         return
     from train_RL_agents.figures.animation import require_ffmpeg
@@ -138,7 +138,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
     if "overview" in options:
         check_picture(options["overview"])
         return
-    check_folder(options.get("out", Path()))
+    require_writable_folder(options.get("out", Path()))
     if "frames" not in options:
         require_ffmpeg()
 

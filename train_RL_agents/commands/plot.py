@@ -30,12 +30,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav plot``, and return its exit status."""
     if arguments.out.suffix.lower() in (".png", ".pdf", ".svg", ".csv") and not arguments.out.is_dir():
         arguments.parser.error(f"argument --out: must be a folder, as several files are written, not {arguments.out}")
-    from marinenav_env.support.extras import need
-    from marinenav_env.support.files import check_folder
+    from marinenav_env.support.extras import import_optional
+    from marinenav_env.support.files import require_writable_folder
     from train_RL_agents.figures import curves, plotting
 
-    need("matplotlib.figure", "plot")  # reports a missing package before anything is computed
-    check_folder(arguments.out)
+    import_optional("matplotlib.figure", "plot")  # reports a missing package before anything is computed
+    require_writable_folder(arguments.out)
     runs = curves.read_runs(arguments.runs)
     groups, left_out = curves.overlapping(curves.grouped(runs, arguments.by))
     for sentence in (*filter(None, (run.unread for run in runs)), *left_out):

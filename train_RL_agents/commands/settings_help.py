@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, get_origin
 
 from marinenav_env import Level
 from marinenav_env.levels import NAMED_LEVELS
-from marinenav_env.support.validation import describe, words_of
+from marinenav_env.support.validation import describe_rules, describe_type
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS
 from train_RL_agents.config.levels import level_dict
@@ -62,7 +62,7 @@ def sections(config: Any, prefix: str = "") -> list[Section]:
         for setting in settings:
             section, _, name = setting.key.rpartition(".")
             is_choice = get_origin(setting.annotation) is Literal
-            rules = describe(setting.annotation) if is_choice else words_of(setting.annotation)
+            rules = describe_type(setting.annotation) if is_choice else describe_rules(setting.annotation)
             default = shown(setting.default)
             if isinstance(setting.default, tuple) and setting.default and isinstance(setting.default[0], Level):
                 default = f"[{shown(setting.default[0])},...]"

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav study``, and return its exit status."""
-    from marinenav_env.support.extras import need
-    from marinenav_env.support.files import check_folder
+    from marinenav_env.support.extras import import_optional
+    from marinenav_env.support.files import require_writable_folder
     from train_RL_agents.experiments.report import write_report
     from train_RL_agents.experiments.runner import Runner
     from train_RL_agents.experiments.study import check_suites, evaluate_runs, missing_runs, read_study, run_folders
@@ -31,12 +31,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.jobs < 1:
         arguments.parser.error(f"argument --jobs: must be at least 1, not {arguments.jobs}")
-    need("matplotlib.figure", "plot")  # says what is missing before anything is trained
+    import_optional("matplotlib.figure", "plot")  # says what is missing before anything is trained
     device = resolve_device(arguments.device)
     study = read_study(arguments.file)
     check_suites(study)
     out = arguments.out or Path("runs") / arguments.file.stem
-    check_folder(out)
+    require_writable_folder(out)
     runs = missing_runs(study, out, arguments.argv, arguments.jobs)
     total = len(run_folders(study, out))
     print(f"{out}: {total} runs, {len(runs)} of them to be trained", flush=True)

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav submit``, and return its exit status."""
-    from marinenav_env.support.files import check_outputs
+    from marinenav_env.support.files import require_writable_outputs
     from train_RL_agents.utils.files import write_atomically
 
     given, error = vars(arguments), arguments.parser.error
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             error(f"argument --{name}: not allowed with an entry, which is not run again")
     if "table" not in given and not outputs:
         error("--out FILE or --certificate FILE is needed")
-    check_outputs(*(given[name] for name in outputs))
+    require_writable_outputs(*(given[name] for name in outputs))
     if "table" in given:
         _rank(given["table"], given.get("out"))
         return 0

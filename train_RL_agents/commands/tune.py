@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav tune``, and return its exit status."""
-    from marinenav_env.support.extras import need
+    from marinenav_env.support.extras import import_optional
     from train_RL_agents.config.reading import load_config
     from train_RL_agents.experiments.runner import Runner
     from train_RL_agents.experiments.search import BEST, Search
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         value = getattr(arguments, name)
         if value < 1:
             arguments.parser.error(f"argument --{name}: must be at least 1, not {value}")
-    need("optuna", "tune")
+    import_optional("optuna", "tune")
     # A replay buffer kept for each trial would fill the disk, and trials are not resumed.
     overrides = ["save_replay=false", "on_divergence=stop", *arguments.overrides]
     config, best = (load_config(arguments.config, words) for words in (overrides, arguments.overrides))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields, replace
 
 from marinenav_env.support import plugins
-from marinenav_env.support.validation import Count, Whole, check_fields, require
+from marinenav_env.support.validation import NonNegativeInt, PositiveInt, check_fields, require
 
 BUILT_IN = "marinenav"
 """Name of the built-in environment."""
@@ -23,14 +23,14 @@ class EnvConfig:
     as package.module:make_env."""
     options: tuple[str, ...] = ()
     """Keyword arguments of an external environment, as name=value."""
-    max_steps: Whole = 0
+    max_steps: NonNegativeInt = 0
     """Steps after which an episode of an external environment is truncated; 0: the environment's own limit."""
-    eval_episodes: Count = 100
+    eval_episodes: PositiveInt = 100
     """Number of episodes of an evaluation in an external environment."""
     parallel: bool = False
     """Run each environment of a library without batched environments in its own process, instead of one after
     another."""
-    timeout: Whole = 300
+    timeout: NonNegativeInt = 300
     """Seconds that environments in other processes may take before the run ends with the last saved state; 0: no limit.
     It limits one step with env.parallel, and with trainer.collectors a whole batch, which has trainer.vector_steps
     steps in every environment of a worker."""
@@ -38,7 +38,7 @@ class EnvConfig:
     def __post_init__(self) -> None:
         check_fields(self, "env")
         library, colon, task = self.name.partition(":")
-        is_known = self.name == BUILT_IN or self.name in plugins.registered(plugins.ENVIRONMENTS) or colon
+        is_known = self.name == BUILT_IN or self.name in plugins.registered_names(plugins.ENVIRONMENTS) or colon
         names = f"{BUILT_IN}, {', '.join(f'{name}:NAME' for name in SHORT_NAMES)}, or package.module:make_env"
         require(bool(is_known) and bool(task or not colon), "env.name", self.name, names)
         if self.built_in:

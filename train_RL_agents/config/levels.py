@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from marinenav_env import LEVELS, Level
 from marinenav_env.levels import NAMED_LEVELS
-from marinenav_env.support.validation import ConfigError, NonNegative, Whole, require
+from marinenav_env.support.validation import ConfigError, NonNegativeFloat, NonNegativeInt, require
 from marinenav_env.vessels import Scale, scaled_level
 from train_RL_agents.config.overrides import flatten, unknown
 from train_RL_agents.utils.closest import did_you_mean
@@ -28,9 +28,9 @@ _EVALUATED = (*SIZES, "encounter", "core_speed", "separation")
 class TrainingLevel(Level):
     """A level of a training schedule."""
 
-    weight: NonNegative = 1.0
+    weight: NonNegativeFloat = 1.0
     """Relative weight of this level among the scenarios if all levels are trained on at once."""
-    starts_at: Whole = 0
+    starts_at: NonNegativeInt = 0
     """Env-steps at which training on this level alone begins, 0 for the first level; if 0 for all levels, all are
     trained on at once."""
 
@@ -39,7 +39,7 @@ class TrainingLevel(Level):
 class EvalLevel(Level):
     """A level of an evaluation schedule."""
 
-    num_episodes: Whole = 10
+    num_episodes: NonNegativeInt = 10
     """Number of scenarios of the level."""
 
     def __post_init__(self) -> None:

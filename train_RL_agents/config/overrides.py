@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from marinenav_env.support.validation import ConfigError, brief, members_of, require, strip_annotated
+from marinenav_env.support.validation import ConfigError, brief, require, strip_annotated, union_members
 from train_RL_agents.utils.closest import closest
 
 Overrides = Mapping[str, Any] | Sequence[str]
@@ -45,7 +45,7 @@ class CommandLineValue(str):
     def in_full(self, annotation: Any) -> str:
         """Return a hint with a number such as 100k written in full; empty for other texts and types of settings."""
         number, letter = self[:-1], self[-1:].lower()
-        due = {int, float} & {strip_annotated(member) for member in members_of(strip_annotated(annotation))}
+        due = {int, float} & {strip_annotated(member) for member in union_members(strip_annotated(annotation))}
         if not due or letter not in _THOUSANDS or not re.fullmatch(r"\d+(\.\d+)?", number):
             return ""
         return f"; did you mean {float(number) * _THOUSANDS[letter]:.15g}?"

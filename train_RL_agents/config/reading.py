@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from marinenav_env.config import RewardConfig, VesselConfig
 from marinenav_env.support import plugins
-from marinenav_env.support.validation import ConfigError, field_types, members_of, require, strip_annotated
+from marinenav_env.support.validation import ConfigError, field_types, require, strip_annotated, union_members
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.boat import KEY, UNSCALED, merged_with_boat
 from train_RL_agents.config.levels import COLUMNS, LEVEL_TYPES, level_dict, read_levels
@@ -181,7 +181,7 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), whole: bool = F
     read = {
         key: value
         for key, value in read.items()
-        if value is not None or NoneType in members_of(strip_annotated(settings[key].annotation))
+        if value is not None or NoneType in union_members(strip_annotated(settings[key].annotation))
     }
     stated = {key: value for key, value in (last if whole else file | last).items() if key in read}
     try:
@@ -226,7 +226,7 @@ def _reference(group: str, value: Any) -> Any:
     if not isinstance(value, str) or value in AGENTS:
         return value
     entry, equals, name = value.rpartition("=")
-    return entry + equals + plugins.reference_of(group, name)
+    return entry + equals + plugins.resolve_entry_point_name(group, name)
 
 
 def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last: Collection[str]) -> TrainConfig[Any]:

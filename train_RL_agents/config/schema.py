@@ -12,8 +12,8 @@ from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (
-    Count,
-    NonNegative,
+    NonNegativeFloat,
+    PositiveInt,
     at_least,
     at_most,
     check_fields,
@@ -46,7 +46,7 @@ class TrainingReward:
     """Penalty on vessels that turn to port before the other vessel has passed."""
     slowing_penalty: Penalty | None = None
     """Penalty on vessels that meet head-on and slow down."""
-    steerage_speed: NonNegative | None = None
+    steerage_speed: NonNegativeFloat | None = None
     """Lowest speed ahead that the penalties assume of vessels that meet head-on (m/s)."""
     astern_penalty: Penalty | None = None
     """Penalty on vessels that go astern."""
@@ -54,9 +54,9 @@ class TrainingReward:
     """Reward of a step in which a vessel breaks a duty of an encounter, by nearly the criteria of evaluations."""
     off_course_penalty: Penalty | None = None
     """Penalty on vessels that detect nothing and leave the line to the goal."""
-    passing_distance: NonNegative | None = None
+    passing_distance: NonNegativeFloat | None = None
     """Passing distance that the penalties require (m)."""
-    passing_margin: NonNegative | None = None
+    passing_margin: NonNegativeFloat | None = None
     """Distance inside the passing distance over which half of the give-way penalty rises (m)."""
 
     def __post_init__(self) -> None:
@@ -163,11 +163,11 @@ class TrainConfig(Generic[ConfigType]):
     """Name of the agent."""
     seed: Annotated[tuple[int, ...], at_least(0), at_most(LARGEST_SEED)] = (0,)
     """Seeds, for each of which one run is trained."""
-    total_timesteps: Count = 6_000_000
+    total_timesteps: PositiveInt = 6_000_000
     """Env-steps of a run, over all its environments."""
-    eval_freq: Count = 250_000
+    eval_freq: PositiveInt = 250_000
     """Env-steps between evaluations (and checkpoints)."""
-    log_freq: Count = 20_000
+    log_freq: PositiveInt = 20_000
     """Env-steps between log entries."""
     save_dir: str = "runs"
     """Folder that run folders are made in."""
@@ -215,7 +215,7 @@ class TrainConfig(Generic[ConfigType]):
             object.__setattr__(self, "trainer", kind(**agent.trainer_defaults))
         check_fields(self)
         require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed, "one or more different numbers")
-        loggers = (*LOGGERS, *plugins.registered(plugins.LOGGERS))
+        loggers = (*LOGGERS, *plugins.registered_names(plugins.LOGGERS))
         is_valid = all(":" in name or name in loggers for name in self.loggers)
         names = f"{', '.join(loggers)}, or package.module:Class"
         require(is_valid, "loggers", self.loggers, f"some of {names}")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.specs import STATISTICS
-from marinenav_env.support.validation import is_count, is_number, require
+from marinenav_env.support.validation import is_nonnegative_int, is_number, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.group_env import GroupEnv
@@ -177,7 +177,7 @@ class EpisodeEvaluations:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the evaluations of a state_dict; raise a ValueError if it does not have this format."""
         rows, episodes = state["rows"], state["evaluations"]
-        is_valid = all(is_count(row["env_steps"]) for row in rows)
+        is_valid = all(is_nonnegative_int(row["env_steps"]) for row in rows)
         is_valid &= all(value is None or is_number(value) for row in rows for value in row.values())
         is_valid &= all({"returns", "length"} <= table.keys() <= STORED.keys() for table in episodes)
         columns = [column for table in episodes for column in table.values()]

@@ -15,7 +15,7 @@ from torchrl.envs import EnvBase, ParallelEnv, SerialEnv
 
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.specs import GROUP, STATISTICS, make_specs
-from marinenav_env.support.plugins import first_line
+from marinenav_env.support.plugins import summarize_error
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.utils.device import preserve_num_threads
 
@@ -441,7 +441,7 @@ def reported(what: str, env: EnvBase | None = None) -> Iterator[None]:
     except ConfigError:
         raise
     except Exception as error:
-        reason = first_line(error)
+        reason = summarize_error(error)
         if isinstance(env, ParallelEnv):  # its messages name neither the setting nor the reason
             if "BATCHED_PIPE_TIMEOUT" in reason:
                 reason = f"no answer within env.timeout, {env.BATCHED_PIPE_TIMEOUT:g} s"

@@ -19,7 +19,7 @@ from torchrl.envs.gym_like import BaseInfoDictReader
 from torchrl.envs.libs.vmas import VmasEnv
 
 from marinenav_env.support import plugins
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.environment import SHORT_NAMES, EnvConfig
 from train_RL_agents.environments.group_env import SUCCESS, GroupEnv, reported
@@ -69,7 +69,7 @@ def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, *
     """Return a parallel environment of PettingZoo, such as sisl/multiwalker_v9, or mpe2/simple_spread_v3."""
     allowed = "a family and an environment, such as sisl/multiwalker_v9 or mpe2/simple_spread_v3"
     require(_TASK.fullmatch(task) is not None and "/" in task, "env.name", f"pettingzoo:{task}", allowed)
-    need("pettingzoo", "pettingzoo")
+    import_optional("pettingzoo", "pettingzoo")
     from torchrl.envs.libs.pettingzoo import PettingZooWrapper
 
     family, _, name = task.partition("/")
@@ -77,7 +77,7 @@ def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, *
     try:
         make = import_module(module).parallel_env
     except (ImportError, AttributeError) as error:
-        raise ConfigError(f"env.name=pettingzoo:{task}: {plugins.first_line(error)}") from error
+        raise ConfigError(f"env.name=pettingzoo:{task}: {plugins.summarize_error(error)}") from error
     return PettingZooWrapper(make(**options), return_state=False, use_mask=True, done_on_any=False, seed=seed)
 
 
@@ -87,7 +87,7 @@ def make_vmas(task: str, num_envs: int, device: torch.device, seed: int, **optio
     for name in ("max_steps", "group_map"):
         allowed = "left out; env.max_steps limits episodes" if name == "max_steps" else "left out"
         require(name not in options, "env.options", name, allowed)
-    need("vmas", "vmas")
+    import_optional("vmas", "vmas")
     return SeparateVmasEnv(task, num_envs=num_envs, device=device, seed=seed, **options)
 
 
@@ -105,7 +105,7 @@ class SeparateVmasEnv(VmasEnv):
     @contextmanager
     def _own_random_state(self) -> Iterator[None]:
         """Make VMAS use the random state of this environment in this context."""
-        shared: list[Any] = need("vmas.simulator.environment", "vmas").Environment.vmas_random_state
+        shared: list[Any] = import_optional("vmas.simulator.environment", "vmas").Environment.vmas_random_state
         others = shared[:]
         shared[:] = self.__dict__.get("_random_state", others)
         try:

@@ -20,12 +20,12 @@ from marinenav_env.support import files
 from marinenav_env.support.validation import (
     ConfigError,
     Fraction,
+    NonNegativeInt,
     Rule,
-    Whole,
     check_fields,
-    is_count,
+    is_nonnegative_int,
     is_number,
-    is_text,
+    is_printable_text,
     require,
 )
 from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS, UNRULY_COLUMNS
@@ -46,7 +46,7 @@ _HASH = re.compile("[0-9a-f]{32}")
 Hash = Annotated[str, Rule("32 hexadecimal digits", lambda text: bool(_HASH.fullmatch(text)))]
 _IN_FILES = {"compliance": "conduct"}
 """Names in files by field of SuiteResult, where they differ."""
-Counts = tuple[Whole, ...]
+Counts = tuple[NonNegativeInt, ...]
 Numbers = tuple[float, ...]
 
 
@@ -56,7 +56,7 @@ class SuiteResult:
 
     scenarios: Hash
     """Hash of the scenarios (see frozen.hash_of)."""
-    seed: Whole
+    seed: NonNegativeInt
     """Seed of scenarios and measurement noise."""
     groups: tuple[str, ...]
     """Names of the groups."""
@@ -121,7 +121,10 @@ class SuiteResult:
         )
         require(is_whole, "conduct", "...", "the figures of all groups, finite numbers or null")
         are_pairs = self.duties.keys() <= {*ROLES} and all(
-            isinstance(pair, list | tuple) and len(pair) == 2 and all(map(is_count, pair)) and pair[0] <= pair[1]
+            isinstance(pair, list | tuple)
+            and len(pair) == 2
+            and all(map(is_nonnegative_int, pair))
+            and pair[0] <= pair[1]
             for pair in self.duties.values()
         )
         require(are_pairs, "duties", "...", "of each role two counts, the first not above the other")
@@ -222,12 +225,12 @@ class Entry:
         check_fields(self)
         for name in ("policy", "program"):
             values = getattr(self, name).values()
-            are_plain = all(value is None or is_text(value) or is_number(value) for value in values)
+            are_plain = all(value is None or is_printable_text(value) or is_number(value) for value in values)
             require(are_plain, name, "...", "texts, numbers and null by name")
         for name in ("name", "agent", "sha256"):
             value = self.policy.get(name)
             # A baseline has no file.
-            require(is_text(value) or (value is None and name == "sha256"), f"policy.{name}", value, "text")
+            require(is_printable_text(value) or (value is None and name == "sha256"), f"policy.{name}", value, "text")
 
     def content(self) -> str:
         """Return the content of the entry's file."""
@@ -270,7 +273,7 @@ def _read(path: Path) -> tuple[dict[str, Any], int]:
     is_entry = isinstance(content, dict) and content.get("format") == FORMAT
     require(is_entry, str(path), type(content).__name__, f"a {FORMAT}")
     version = content.pop("benchmark", None)
-    require(is_count(version), f"{path}: benchmark", version, "a version")
+    require(is_nonnegative_int(version), f"{path}: benchmark", version, "a version")
     return content, version
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.scenarios.scenario_file import episodes_of, scenario_text
-from marinenav_env.support.validation import is_count, is_number
+from marinenav_env.support.validation import is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, evaluation_world, finite, same_code
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
@@ -180,7 +180,7 @@ class History:
         rows, episodes = state["rows"], list(map(Episodes.from_state_dict, state["evaluations"]))
         is_valid = len(rows) == len(episodes)
         for row in rows:
-            is_valid &= is_count(row["env_steps"]) and is_number(row["success_rate"])
+            is_valid &= is_nonnegative_int(row["env_steps"]) and is_number(row["success_rate"])
             is_valid &= all(value is None or is_number(value) for value in row.values())
         for evaluation in episodes:
             is_valid &= all(len(tensor) == len(self.scenarios) for tensor in vars(evaluation).values())

@@ -24,7 +24,7 @@ from marinenav_env.config import ColregsConfig
 from marinenav_env.physics.dynamics import continuous_rates, discrete_rates
 from marinenav_env.state import Scenario, State
 from marinenav_env.support.files import parse_json
-from marinenav_env.support.validation import LARGEST_NUMBER, is_count, is_number, is_text, require
+from marinenav_env.support.validation import MAX_FLOAT, is_nonnegative_int, is_number, is_printable_text, require
 from train_RL_agents.evaluation.episode_constants import episode_constants, to_host
 from train_RL_agents.evaluation.episodes import Episodes, evaluate
 from train_RL_agents.evaluation.tally import Policy, StepCallback, Transition
@@ -396,9 +396,9 @@ def load(path: Path) -> Recording:
         kind = header.get("format")
         require(kind == FORMAT, str(path), kind, f"a {FORMAT}")
         version = header["version"]
-        is_old = is_count(version) and version < VERSION
+        is_old = is_nonnegative_int(version) and version < VERSION
         hint = "it is of an earlier version, record it again" if is_old else "update marinenav"
-        require(is_count(version) and version == VERSION, f"{path}: version", version, f"{VERSION}; {hint}")
+        require(is_nonnegative_int(version) and version == VERSION, f"{path}: version", version, f"{VERSION}; {hint}")
         tensors: Any = {name: torch.from_numpy(array) for name, array in arrays.items()}
         # JSON has lists for pairs.
         pairs = {key: tuple(value) for key, value in header["rules"].items() if isinstance(value, list)}
@@ -429,7 +429,7 @@ def _find_error(recording: Recording) -> str:
             letter, size = ("T", size - 1) if letter == "T+1" else (letter, size)
             if size != (int(letter) if letter.isdecimal() else sizes.setdefault(letter, size)):
                 return f"{name} is of another shape"
-        if kind is float and not (tensor.abs() <= LARGEST_NUMBER).all():
+        if kind is float and not (tensor.abs() <= MAX_FLOAT).all():
             return f"{name} is out of range"
         if name in _SIZES and not (tensor >= 0.0).all():
             return f"{name} is negative"
@@ -439,14 +439,14 @@ def _find_error(recording: Recording) -> str:
     if not (recording.map_size > 0.0).all():
         return "map_size is out of range"
     texts = [recording.policy, *recording.groups]
-    if len(recording.groups) != sizes["E"] or not all(map(is_text, texts)):
+    if len(recording.groups) != sizes["E"] or not all(map(is_printable_text, texts)):
         return "policy or groups are out of shape"
     if not is_number(recording.dt) or not _SHORTEST <= recording.dt <= _LONGEST:
         return "dt is out of range"
     scale = 1.0 if recording.reward_scale is None else recording.reward_scale
-    if not is_number(scale) or not 0.0 < scale <= LARGEST_NUMBER:
+    if not is_number(scale) or not 0.0 < scale <= MAX_FLOAT:
         return "reward_scale is out of range"
-    return "" if recording.seed is None or is_count(recording.seed) else "seed is no whole number"
+    return "" if recording.seed is None or is_nonnegative_int(recording.seed) else "seed is no whole number"
 
 
 __all__ = ["Recorder", "Recording", "concatenate", "load", "record", "save"]

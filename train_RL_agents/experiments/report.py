@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from marinenav_env.support.files import require_output
+from marinenav_env.support.files import require_overwritable
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.experiments.study import Study, last_row, run_folders
@@ -51,7 +51,7 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
         ConfigError: when matplotlib is missing or a file cannot be written.
     """
     for path in _outputs(out, found):
-        require_output(path)
+        require_overwritable(path)
     folders = run_folders(study, out)
     runs = {key: replace(curves.read_runs([folders[key]])[0], agent=key[0]) for key in next(iter(found.values()))}
     groups, left_out = curves.overlapping(curves.grouped(runs.values(), "agent"))

@@ -218,7 +218,7 @@ class Runner:
 
 def training_command(run: Path, arguments: Sequence[str] = ()) -> list[str]:
     """Return the command line that starts or resumes a run, with the options that allow the same plugins as here."""
-    allowed = (f"--plugin={part}" for part in plugins.allowed())
+    allowed = (f"--plugin={part}" for part in plugins.allowed_references())
     return [*PROGRAM, "train", "--resume", str(run), "--json-lines", *arguments, *allowed]
 
 

@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from marinenav_env.support.extras import need
-from marinenav_env.support.files import require_output
+from marinenav_env.support.extras import import_optional
+from marinenav_env.support.files import require_overwritable
 from marinenav_env.support.validation import ConfigError, is_number, require
 from train_RL_agents.config.reading import override, to_dict
 from train_RL_agents.config.schema import TrainConfig
@@ -75,7 +75,7 @@ class Search:
         trials: int = sys.maxsize,
         best: TrainConfig[Any] | None = None,
     ) -> None:
-        optuna = self._optuna = need("optuna", "tune")
+        optuna = self._optuna = import_optional("optuna", "tune")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder, self.config, self.space, self.trials = folder, config, space, trials
         self._best = best or config
@@ -85,7 +85,7 @@ class Search:
         self._alive: dict[int, int] = {}
         self._pruned: set[int] = set()
         make_folder(folder)
-        require_output(folder / BEST)
+        require_overwritable(folder / BEST)
         changed_in_place(folder, STORAGE)
         try:
             with self._writing():

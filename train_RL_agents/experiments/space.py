@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError, is_number, require, strip_annotated
 from train_RL_agents.config.overrides import unknown
 from train_RL_agents.config.reading import known_settings, override
@@ -49,7 +49,7 @@ def _distribution(key: str, value: Any, annotation: Any) -> Any:
     Raises:
         ConfigError: when the file's value does not describe a distribution.
     """
-    distributions = need("optuna.distributions", "tune")
+    distributions = import_optional("optuna.distributions", "tune")
     require(key != "agent_type", key, value, "left out: a study is of one agent")
     if isinstance(value, list):
         require(0 < len(value) <= _CHOICES, key, value, f"a list with 1 to {_CHOICES} values")

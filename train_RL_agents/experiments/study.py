@@ -16,7 +16,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.support.files import read_text
-from marinenav_env.support.validation import LARGEST_NUMBER, ConfigError, is_count, is_number, require
+from marinenav_env.support.validation import MAX_FLOAT, ConfigError, is_nonnegative_int, is_number, require
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
@@ -132,7 +132,9 @@ def _suites(path: Path, content: Any) -> tuple[Suite, ...]:
         key, allowed = f"{path}: suites.{name}", f"one of {', '.join(SUITES)}{did_you_mean(name, SUITES)}"
         require(name in SUITES, f"{path}: suites", name, allowed)
         are_options = isinstance(options, dict) and options.keys() <= {"episodes", "seed"}
-        are_options = are_options and all(is_count(value) and value <= LARGEST_SEED for value in options.values())
+        are_options = are_options and all(
+            is_nonnegative_int(value) and value <= LARGEST_SEED for value in options.values()
+        )
         require(are_options, key, options, "an object with episodes, seed or neither")
         suite, episodes = SUITES[name], options.get("episodes", 1)
         allowed = f"left out, {name} has {suite.episodes}" if suite.fixed else "at least 1"
@@ -214,7 +216,7 @@ def last_row(run: Path) -> dict[str, float]:
         metrics = {key: float(last.get(key) or 0) for key in _COLUMNS}
     except (csv.Error, TypeError, ValueError) as error:
         raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
-    are_numbers = all(0.0 <= metric <= LARGEST_NUMBER for metric in metrics.values())
+    are_numbers = all(0.0 <= metric <= MAX_FLOAT for metric in metrics.values())
     require(are_numbers, str(table), metrics, "numbers from 0")
     return metrics
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from marinenav_env import WorldConfig
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents import boat
 from train_RL_agents.agents import Agent
@@ -201,7 +201,7 @@ def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
 def _translations(dtype: torch.dtype) -> dict[Any, Any]:
     """Return ONNX translations of two operators that the exporter does not translate exactly."""
     number = np.float64 if dtype == torch.float64 else np.float32
-    onnxscript = need("onnxscript", "export")
+    onnxscript = import_optional("onnxscript", "export")
     op, tensor = getattr(onnxscript, f"opset{OPSET}"), onnxscript.ir.tensor
 
     def atan(self):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import ConfigError, is_count, require
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent, num_world_actions
 from train_RL_agents.config.reading import saved_config
@@ -87,7 +87,7 @@ def find(name: str, which: str, device: torch.device) -> Contender:
         return contenders.find(name, which, device)
     call = load_checked(path)
     saved, steps = content.get("config"), content.get("env_steps")
-    if not isinstance(saved, dict) or not is_count(steps):
+    if not isinstance(saved, dict) or not is_nonnegative_int(steps):
         raise ConfigError(f"{contract}: does not say how the policy was made; export it again")
     config = saved_config(saved, str(contract))
     actions, spec = num_world_actions(config), None
@@ -97,7 +97,7 @@ def find(name: str, which: str, device: torch.device) -> Contender:
             actions = content["action"].get("count", 1)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ConfigError(f"{contract}: does not say what the policy observes; export it again") from error
-        require(is_count(actions), f"{contract}: action.count", actions, "a whole number")
+        require(is_nonnegative_int(actions), f"{contract}: action.count", actions, "a whole number")
     # A contract may describe an agent that does not fit into memory, although the file does.
     with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
         blank = make_agent(config, actions, torch.device("meta"), spec)

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 from marinenav_env.support.files import open_regular
 from train_RL_agents.exporting import allowlist, torchscript
 from train_RL_agents.exporting.torchscript import Tensors, as_tuple
@@ -76,7 +76,7 @@ def _program(path: Path, entries: int) -> Call:
 
 
 def _onnx(path: Path, entries: int) -> Call:
-    onnxruntime = need("onnxruntime", "export")
+    onnxruntime = import_optional("onnxruntime", "export")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _FATAL  # errors are also raised
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # every thread needs memory

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from marinenav_env.support.extras import need
-from marinenav_env.support.files import require_output
+from marinenav_env.support.extras import import_optional
+from marinenav_env.support.files import require_overwritable
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.figures.drawing import Scene
 from train_RL_agents.utils.errors import first_line
@@ -24,9 +24,9 @@ def require_ffmpeg() -> None:
     Raises:
         ConfigError: if ffmpeg or a package is missing.
     """
-    need("imageio", "plot")
+    import_optional("imageio", "plot")
     try:
-        need("imageio_ffmpeg", "plot").get_ffmpeg_version()
+        import_optional("imageio_ffmpeg", "plot").get_ffmpeg_version()
     except (OSError, RuntimeError) as error:
         raise ConfigError(
             "ffmpeg, which writes videos, was not found: install it, or the package imageio-ffmpeg for this platform"
@@ -62,7 +62,7 @@ def write_frames(frames: Iterable[NDArray[np.uint8]], rate: float, folder: Path,
         ConfigError: if the files cannot be written.
     """
     require_ffmpeg()
-    imageio, ffmpeg = need("imageio.v2", "plot"), need("imageio_ffmpeg", "plot")
+    imageio, ffmpeg = import_optional("imageio.v2", "plot"), import_optional("imageio_ffmpeg", "plot")
     gif_content = io.BytesIO()
     gif_options = {"format": "GIF", "mode": "I", "duration": 1000.0 / rate, "loop": 0}
     try:
@@ -77,7 +77,7 @@ def write_frames(frames: Iterable[NDArray[np.uint8]], rate: float, folder: Path,
                     images.append_data(image)
             # ffmpeg reports no error if it could not write the end.
             ffmpeg.count_frames_and_secs(str(mp4))
-            require_output(folder / mp4.name)
+            require_overwritable(folder / mp4.name)
             write_atomically(folder / f"{name}.gif", gif_content.getvalue())
             return [mp4.replace(folder / mp4.name), folder / f"{name}.gif"]
     except (OSError, RuntimeError) as error:

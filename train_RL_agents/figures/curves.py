@@ -22,11 +22,11 @@ import numpy as np
 
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import (
-    LARGEST_NUMBER,
+    MAX_FLOAT,
     ConfigError,
-    is_count,
+    is_nonnegative_int,
     is_number,
-    is_text,
+    is_printable_text,
     require,
 )
 from train_RL_agents.results import statistics
@@ -145,7 +145,7 @@ def _read_arrays(path: Path) -> Run:
         # Episodes that do not count may be nan.
         counted = full if name == "timesteps" else full[~np.isnan(full)]
         require(
-            bool((np.abs(counted) <= LARGEST_NUMBER).all()),
+            bool((np.abs(counted) <= MAX_FLOAT).all()),
             f"{path}: {name}",
             array.ravel()[:5].tolist(),
             "finite numbers",
@@ -172,7 +172,7 @@ def _read_arrays(path: Path) -> Run:
     settings = read_json(config) if config.is_file() else {}
     axes = {"steps": arrays["timesteps"]} | _minutes(folder / "evaluations.csv", count)
     agent = settings.get("agent_type", folder.name)
-    require(is_text(agent), f"{config}: agent_type", agent, "text")
+    require(is_printable_text(agent), f"{config}: agent_type", agent, "text")
     groups = _groups(settings, episodes["success"].shape[1]) if "success" in episodes else ()
     return Run(agent, _run_folder_name(folder), axes, episodes, groups, unread if objects else "")
 
@@ -210,7 +210,7 @@ def _minutes(table: Path, count: int) -> dict[str, Array]:
     except (csv.Error, TypeError, ValueError) as error:
         raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
     require(
-        bool((np.abs(seconds) <= LARGEST_NUMBER).all()),
+        bool((np.abs(seconds) <= MAX_FLOAT).all()),
         f"{table}: wall_time",
         seconds.tolist(),
         "seconds since the start",
@@ -223,7 +223,7 @@ def _groups(settings: dict[str, Any], episodes: int) -> list[str]:
     """Return the name of the level of each episode, in the order of an evaluation; empty if levels are not known."""
     schedule = settings.get("eval_schedule")
     counts = _scenarios(schedule) if isinstance(schedule, dict) else None
-    if not (isinstance(counts, list) and all(map(is_count, counts)) and sum(counts) == episodes):
+    if not (isinstance(counts, list) and all(map(is_nonnegative_int, counts)) and sum(counts) == episodes):
         return []
     return [f"level {number}" for number, count in enumerate(counts, 1) for _ in range(count)]
 
@@ -241,7 +241,7 @@ def _read_metrics(path: Path) -> Run:
     content = read_json(path)
     setting, metrics = content.get("setting"), content.get("figures")
     agent = setting.get("agent_type") if isinstance(setting, dict) else None
-    if not (is_text(agent) and isinstance(metrics, dict) and all(map(_is_row, metrics.items()))):
+    if not (is_printable_text(agent) and isinstance(metrics, dict) and all(map(_is_row, metrics.items()))):
         raise ConfigError(f"{path}: not what marinenav evaluate --json writes")
     episodes = sum(row["episodes"] for row in metrics.values())
     require(episodes <= _MOST, f"{path}: episodes", episodes, f"at most {_MOST:,}")
@@ -258,10 +258,10 @@ def _read_metrics(path: Path) -> Run:
 def _is_row(item: tuple[str, Any]) -> bool:
     """Return whether an item is the name of a level with its metrics."""
     name, row = item
-    if not (is_text(name) and isinstance(row, dict)):
+    if not (is_printable_text(name) and isinstance(row, dict)):
         return False
     episodes, rate = row.get("episodes"), row.get("success_rate")
-    return is_count(episodes) and episodes > 0 and is_number(rate) and 0.0 <= rate <= 1.0
+    return is_nonnegative_int(episodes) and episodes > 0 and is_number(rate) and 0.0 <= rate <= 1.0
 
 
 def grouped(runs: Iterable[Run], by: str) -> Groups:

@@ -31,7 +31,7 @@ from marinenav_env.pictures.drawing import (
     on_page,
     start_places,
 )
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import require
 from train_RL_agents.figures.episode_view import NO_RULE, RULES, EpisodeView, zone_in_world
 from train_RL_agents.utils.files import write_atomically
@@ -259,7 +259,7 @@ def check_picture(path: Path) -> None:
     Raises:
         ConfigError: if the format is not supported, or matplotlib is missing.
     """
-    formats = need("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg.filetypes
+    formats = import_optional("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg.filetypes
     suffix = path.suffix.removeprefix(".").lower()
     require(suffix in formats, "picture", str(path), f"a file that ends in {', '.join(formats)}")
 

@@ -15,7 +15,7 @@ from torch.optim.rmsprop import rmsprop
 
 from marinenav_env.runtime.loop import Loop, stateless
 from marinenav_env.stepping.reset_pool import restore
-from marinenav_env.support.validation import ConfigError, is_count, is_number
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.config.schema import TrainConfig
@@ -393,7 +393,7 @@ class Learner:
         self.updates, saved = state["updates"], state["optimizer"]
         parts, rate = state["micro_batch"], saved["param_groups"][0]["lr"]
         rate = float(rate) if isinstance(rate, Tensor) else rate  # host: loading a checkpoint
-        if not (is_count(self.updates) and is_count(parts) and parts and is_number(rate)):
+        if not (is_nonnegative_int(self.updates) and is_nonnegative_int(parts) and parts and is_number(rate)):
             raise ValueError("counters of updates that are none")
         self._update_count.fill_(self.updates)
         if self.updates or saved["state"]:  # before the first update, the saved state may be empty

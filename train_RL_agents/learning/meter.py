@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marinenav_env.specs import GROUP, STATISTICS
 from marinenav_env.stepping.reset_pool import restore
-from marinenav_env.support.validation import is_count
+from marinenav_env.support.validation import is_nonnegative_int
 
 _TAGS = {
     "return": "episode_return",
@@ -68,7 +68,7 @@ class Meter:
         are_scalars = all(
             isinstance(total, Tensor) and total.ndim == 0 and total.is_floating_point() for total in sums.values()
         )
-        are_counts = all(is_count(count) and count > 0 for count in counts.values())
+        are_counts = all(is_nonnegative_int(count) and count > 0 for count in counts.values())
         if not (are_scalars and are_counts) or sums.keys() != counts.keys():
             raise ValueError("sums of scalars without their counts")
         self._sums, self._counts = sums, counts

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (
-    NOT_EMPTY,
-    NonNegative,
+    IS_NOT_EMPTY,
+    NonNegativeFloat,
     at_least,
     at_most,
     check_fields,
@@ -42,7 +42,7 @@ SELF, OBJECTS = "self_state", "objects_state"
 Size = Annotated[int, at_least(1), at_most(4096)]
 _SCALES = ("self_scale", "object_scale")
 """Names of the buffers of scales that observations are multiplied by."""
-Sizes = Annotated[tuple[int, ...], NOT_EMPTY, at_least(1), at_most(4096)]
+Sizes = Annotated[tuple[int, ...], IS_NOT_EMPTY, at_least(1), at_most(4096)]
 """Type of the numbers of units of consecutive layers."""
 
 
@@ -55,7 +55,7 @@ class EncoderConfig:
     encoder: Literal["concat", "max", "attention"] = "concat"
     """Pooling of the encoded objects: concatenation slot by slot, as published, maximum, or attention; the latter two
     take any number of objects in any order."""
-    goal_reach: NonNegative = 0.0
+    goal_reach: NonNegativeFloat = 0.0
     """Distance (m) that the position of the goal is limited to, in its direction; 0: no limit."""
     self_width: Size = 56
     """Units of the encoder of the vessel's own state, and of additional vectors."""

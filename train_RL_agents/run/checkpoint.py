@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 import torch
 from torch.serialization import default_restore_location
 
-from marinenav_env.support.files import keep, open_regular
-from marinenav_env.support.validation import ConfigError, is_count, is_number, is_text, require
+from marinenav_env.support.files import open_regular, protect_input
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number, is_printable_text, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.overrides import flatten
@@ -89,9 +89,9 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
             raise _damaged_error(path) from error
     require(file_kind == kind, str(path), file_kind, f"a {kind}")
     version = content.get("version")
-    is_old = is_count(version) and version < VERSION
+    is_old = is_nonnegative_int(version) and version < VERSION
     hint = "it is of a version before 0.2, which this one does not read" if is_old else "update marinenav"
-    require(is_count(version) and version == VERSION, f"{path}: version", version, f"{VERSION}; {hint}")
+    require(is_nonnegative_int(version) and version == VERSION, f"{path}: version", version, f"{VERSION}; {hint}")
     return dict(content)
 
 
@@ -138,7 +138,9 @@ def _is_plain(value: Any, seen: set[int]) -> bool:
         if id(value) in seen:
             return len(children) <= _MOST_SHARED and all(map(_is_leaf, children))
         seen.add(id(value))
-        has_plain_keys = not isinstance(value, dict) or all(isinstance(key, int) or is_text(key) for key in value)
+        has_plain_keys = not isinstance(value, dict) or all(
+            isinstance(key, int) or is_printable_text(key) for key in value
+        )
         return has_plain_keys and all(_is_plain(child, seen) for child in children)
     return is_whole(value) if isinstance(value, torch.Tensor) else _is_leaf(value)
 
@@ -302,16 +304,17 @@ def _is_policy(content: dict[str, Any]) -> bool:
         isinstance(weights, dict)
         and all(isinstance(name, str) and is_whole(weight) for name, weight in weights.items())
         and _is_metrics(content.get("metrics"))
-        and is_count(actions)
+        and is_nonnegative_int(actions)
         and actions != 0
-        and is_count(content.get("env_steps"))
+        and is_nonnegative_int(content.get("env_steps"))
     )
 
 
 def _is_metrics(value: Any) -> bool:
     """Return whether a value is a dict of metrics: numbers or None by name, and perhaps a note."""
     return isinstance(value, dict) and all(
-        is_text(name) and (is_text(metric) if name == "note" else metric is None or is_number(metric))
+        is_printable_text(name)
+        and (is_printable_text(metric) if name == "note" else metric is None or is_number(metric))
         for name, metric in value.items()
     )
 
@@ -355,7 +358,7 @@ def find_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Pat
     run = single_run(path, key, allowed)
     for file in (match for pattern in _PROTECTED for match in run.glob(pattern)):
         with contextlib.suppress(OSError):
-            keep(file.stat())
+            protect_input(file.stat())
     return run
 
 
@@ -375,7 +378,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     is_valid = isinstance(entries, list) and all(map(_is_entry, entries))
     require(is_valid, f"{file}: policies", entries, "a list with file, env_steps and metrics of each")
     for name in ("latest", "best"):
-        is_valid = is_text(content.get(name)) or not (entries or name in content)
+        is_valid = is_printable_text(content.get(name)) or not (entries or name in content)
         require(is_valid, f"{file}: {name}", content.get(name), "the name of a file")
     return content
 
@@ -384,7 +387,7 @@ def _is_entry(value: Any) -> bool:
     """Return whether a value is a policy's entry in a manifest."""
     return (
         isinstance(value, dict)
-        and is_text(value.get("file"))
-        and is_count(value.get("env_steps"))
+        and is_printable_text(value.get("file"))
+        and is_nonnegative_int(value.get("env_steps"))
         and _is_metrics(value.get("metrics"))
     )

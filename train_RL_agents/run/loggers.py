@@ -20,7 +20,7 @@ from torchrl.record.loggers.csv import CSVLogger
 from torchrl.record.loggers.wandb import WandbLogger
 
 from marinenav_env.support import plugins
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import require
 from train_RL_agents.config.overrides import flatten
@@ -93,7 +93,7 @@ def _make_csv(path: Path, resumed_at: int) -> Any:
 
 def _make_wandb(path: Path, resumed_at: int) -> Any:
     """Return a run of Weights & Biases, offline unless WANDB_MODE says otherwise."""
-    wandb = need("wandb", "wandb")
+    wandb = import_optional("wandb", "wandb")
     offline = os.environ.get("WANDB_MODE", "offline") in ("offline", "dryrun")
 
     class Run(WandbLogger):
@@ -143,7 +143,7 @@ class _MLflow:
 
 def _make_mlflow(path: Path, resumed_at: int) -> _MLflow:
     """Return a run of MLflow, in a file of the run folder unless MLFLOW_TRACKING_URI says otherwise."""
-    mlflow, file = need("mlflow", "mlflow"), inside(path, "mlflow_run_id")
+    mlflow, file = import_optional("mlflow", "mlflow"), inside(path, "mlflow_run_id")
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
     store = sqlite_url(changed_in_place(path, "mlflow.db"))
@@ -186,7 +186,7 @@ def check_loggers(names: Sequence[str]) -> None:
     """
     for name in names:
         if name in _EXTRAS:
-            need(name, name)
+            import_optional(name, name)
         elif name != "tensorboard":
             _find_factory(name)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import psutil
 import torch
 
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 
 Probe = Callable[[], float]
 """Function that returns the current value of a quantity."""
@@ -39,7 +39,7 @@ def gpu_probes(device: torch.device) -> dict[str, Probe]:
     if device.type != "cuda":
         return {}
     try:
-        need("pynvml", "gpu")
+        import_optional("pynvml", "gpu")
     except ValueError as error:
         logging.getLogger(__name__).warning(NOTICE, error)
         return {}

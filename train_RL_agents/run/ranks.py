@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from marinenav_env.support.validation import ConfigError, is_count, require
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.utils.device import cpu_cores, cpu_threads, resolve_device
@@ -233,7 +233,7 @@ class Ranks:
                 state = read_checked(path, TRAINING, device)
                 for name in ("env_steps", "ranks"):
                     value = state.get(name)
-                    require(is_count(value), f"{path}: {name}", value, "a whole number")
+                    require(is_nonnegative_int(value), f"{path}: {name}", value, "a whole number")
                 ranks = state["ranks"]
                 start = "marinenav" if ranks == 1 else f"torchrun with {ranks} of them"
                 if ranks != self.size:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import torch
 
 from marinenav_env import Level
-from marinenav_env.support.validation import Count, Positive, at_least, check_fields, require
+from marinenav_env.support.validation import PositiveFloat, PositiveInt, at_least, check_fields, require
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.levels import TrainingLevel, as_levels
 from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
@@ -36,9 +36,9 @@ class Options:
     """Batch sizes; the loop and growth use that of the configuration."""
     replay: _Sizes = (10_000, 100_000, 1_000_000)
     """Capacities of replay, in the measurement of growth."""
-    seconds: Positive = 2.0
+    seconds: PositiveFloat = 2.0
     """Length of a run (s)."""
-    repeats: Count = 3
+    repeats: PositiveInt = 3
     """Number of runs of every benchmark."""
 
     def __post_init__(self) -> None:

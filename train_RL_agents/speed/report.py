@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from marinenav_env.pictures.drawing import new_figure
-from marinenav_env.support.extras import need
+from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import require
 from train_RL_agents.figures.plotting import COLOURS, HATCHES, KINDS, draw_band, styles
 from train_RL_agents.results.table import Column, Table, line_width
@@ -157,7 +157,7 @@ def check_picture(path: Path) -> None:
     Raises:
         ConfigError: when matplotlib or the folder is missing, or the file format is not supported.
     """
-    need("matplotlib.figure", "plot")
+    import_optional("matplotlib.figure", "plot")
     kinds = [f".{kind}" for kind in KINDS]
     require(path.suffix in kinds, "plot", str(path), f"a file ending in {' or '.join(kinds)}")
     require(path.parent.is_dir(), "plot", str(path), "in a folder that is there")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from marinenav_env.support import files
-from marinenav_env.support.files import require_output
+from marinenav_env.support.files import require_overwritable
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.utils.errors import first_line
 
@@ -147,7 +147,7 @@ def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, own: 
     """
     require(path.name != "", "output", str(path), "the name of a file")
     if not own:
-        require_output(path)
+        require_overwritable(path)
     if isinstance(content, str):
         # File names in the text need not be valid Unicode.
         content = content.encode(errors="backslashreplace")

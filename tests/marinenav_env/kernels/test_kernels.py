@@ -25,7 +25,7 @@ def test_a_kernel_that_cannot_be_imported_is_refused(monkeypatch: pytest.MonkeyP
 def test_a_kernel_refuses_what_it_does_not_cover(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
     own = "marinenav_env.rules.reward:published_reward"
-    monkeypatch.setattr(plugins, "_allowed", {own})
+    monkeypatch.setattr(plugins, "_allowed_references", {own})
     message = (
         r"^execution\.kernel='triton': must be compiled with further observation entries or a "
         "reward of your own$"

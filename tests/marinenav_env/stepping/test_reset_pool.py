@@ -230,7 +230,7 @@ NAME = f"{__name__}:Ring"
 
 @pytest.mark.parametrize("kind", ["name", "class", "object", "scenarios"])
 def test_a_sampler_of_the_users_draws_the_scenarios(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "_allowed", {NAME})
+    monkeypatch.setattr(plugins, "_allowed_references", {NAME})
     ring = Ring(ScenarioConfig(), LEVELS * 2, CPU, torch.float32)
     sampler: Any = {"name": NAME, "class": Ring, "object": ring, "scenarios": ring}[kind]
     settings: Any = {"pool_size": 12, "refresh_size": 4, "refresh_interval": 3}

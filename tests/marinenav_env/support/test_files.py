@@ -51,31 +51,31 @@ def test_inputs_are_not_written_over_by_any_name(tmp_path: Path) -> None:
     path, link = tmp_path / "input", tmp_path / "link"
     path.write_text("x")
     link.symlink_to(path)
-    files.require_output(path)
-    with files.kept_inputs():
+    files.require_overwritable(path)
+    with files.protected_inputs():
         files.read_text(path, "a test file")
         for each in (path, link):
             with pytest.raises(ConfigError, match="another file than those that are read"):
-                files.require_output(each)
-        files.require_output(tmp_path / "new")
-    files.require_output(path)
+                files.require_overwritable(each)
+        files.require_overwritable(tmp_path / "new")
+    files.require_overwritable(path)
     with pytest.raises(ConfigError, match="a new or a regular file"):
-        files.require_output(tmp_path)
+        files.require_overwritable(tmp_path)
 
 
 def test_outputs_are_checked_before_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name, reason in (("none/a", "there is no folder"), ("file/a", "is not a folder")):
         with pytest.raises(ConfigError, match=rf"{name}: cannot be written \(.*{reason}"):
-            files.check_outputs(tmp_path / name)
+            files.require_writable_outputs(tmp_path / name)
     with pytest.raises(ConfigError, match="must be given for one file only"):
-        files.check_outputs(tmp_path / "a", tmp_path / "." / "a")
+        files.require_writable_outputs(tmp_path / "a", tmp_path / "." / "a")
     with pytest.raises(ConfigError, match="must be the name of a file"):
-        files.check_outputs(Path())
-    files.check_outputs(tmp_path / "a", tmp_path / "file")
-    files.check_folder(tmp_path / "a" / "b")
+        files.require_writable_outputs(Path())
+    files.require_writable_outputs(tmp_path / "a", tmp_path / "file")
+    files.require_writable_folder(tmp_path / "a" / "b")
     with pytest.raises(ConfigError, match=r"file/a: the folder cannot be made.*file is not a f"):
-        files.check_folder(tmp_path / "file" / "a")
+        files.require_writable_folder(tmp_path / "file" / "a")
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 

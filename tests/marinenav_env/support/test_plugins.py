@@ -66,7 +66,7 @@ def test_nothing_is_imported_because_a_file_says_so() -> None:
 
 def test_what_the_user_named_is_imported_when_it_is_needed() -> None:
     plugins.allow(NAME)
-    assert plugins.allowed() == (NAME,) and not imported()
+    assert plugins.allowed_references() == (NAME,) and not imported()
     assert plugins.resolve(plugins.REWARDS, NAME)(None) == 1
     assert "users_parts.other:Part" in refusal("users_parts.other:Part")
 
@@ -79,9 +79,11 @@ def test_entry_points_are_found_by_name_and_by_value(reference: str, register: C
 
 def test_a_package_is_found_that_was_installed_since(folder: Path, register: Callable[[str, str, str], None]) -> None:
     os.utime(folder, (0, 0))  # another time than that of the installation, however coarse the clock
-    assert "is not registered" in refusal("mine") and plugins.registered(plugins.REWARDS) == ()
+    assert "is not registered" in refusal("mine") and plugins.registered_names(plugins.REWARDS) == ()
     register(plugins.REWARDS, "mine", NAME)
-    assert plugins.registered(plugins.REWARDS) == ("mine",) and plugins.resolve(plugins.REWARDS, "mine")(None) == 1
+    assert (
+        plugins.registered_names(plugins.REWARDS) == ("mine",) and plugins.resolve(plugins.REWARDS, "mine")(None) == 1
+    )
 
 
 def test_an_entry_point_holds_for_its_group_alone(

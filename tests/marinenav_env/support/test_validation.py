@@ -9,24 +9,24 @@ import numpy as np
 import pytest
 
 from marinenav_env.support.validation import (
-    NOT_EMPTY,
+    IS_NOT_EMPTY,
     ConfigError,
-    Count,
     Fraction,
-    Positive,
-    Range,
-    Share,
+    OrderedRange,
+    PositiveFloat,
+    PositiveFraction,
+    PositiveInt,
     above,
     at_least,
     at_most,
     brief,
     check_fields,
-    describe,
-    is_count,
+    describe_rules,
+    describe_type,
+    is_nonnegative_int,
     is_number,
-    is_text,
+    is_printable_text,
     require,
-    words_of,
 )
 
 Inner = TypeVar("Inner", bound=Exception)
@@ -36,18 +36,18 @@ Inner = TypeVar("Inner", bound=Exception)
 class Settings(Generic[Inner]):
     """One field of every kind."""
 
-    count: Count = 1
-    positive: Positive = 1.0
+    count: PositiveInt = 1
+    positive: PositiveFloat = 1.0
     fraction: Fraction = 0.5
-    share: Share = 0.5
+    share: PositiveFraction = 0.5
     free: float = 0.0
     flag: bool = False
     name: str = ""
     choice: Literal["a", "b"] = "a"
     maybe: float | None = None
     counts: Annotated[tuple[int, ...], at_most(9)] = ()
-    pair: Annotated[Range, at_least(0.0)] = (0.0, 1.0)
-    each: Annotated[float | Annotated[tuple[float, ...], NOT_EMPTY], above(0.0)] = 1.0
+    pair: Annotated[OrderedRange, at_least(0.0)] = (0.0, 1.0)
+    each: Annotated[float | Annotated[tuple[float, ...], IS_NOT_EMPTY], above(0.0)] = 1.0
     rows: tuple[tuple[int, int], ...] = ()
     inner: Inner | None = None
 
@@ -173,15 +173,15 @@ def _with(settings: Settings[Any], name: str, value: Any) -> Settings[Any]:
 
 
 def test_types_and_rules_in_words() -> None:
-    assert describe(int | tuple[int, ...]) == "a whole number or a list of whole numbers"
-    assert describe(float | None) == "a number or null"
-    assert describe(Literal["a", "b"]) == "one of a, b"
-    assert describe(Annotated[tuple[float, float], NOT_EMPTY]) == "a list of 2 numbers"
-    assert words_of(Fraction) == "at least 0 and at most 1"
-    assert words_of(Annotated[int, at_most(2**32 - 1)]) == "at most 4294967295"
-    assert words_of(float) == ""
-    three = Annotated[tuple[int, ...], NOT_EMPTY, at_least(1), at_most(9)]
-    assert words_of(three) == "one or more numbers, at least 1 and at most 9"
+    assert describe_type(int | tuple[int, ...]) == "a whole number or a list of whole numbers"
+    assert describe_type(float | None) == "a number or null"
+    assert describe_type(Literal["a", "b"]) == "one of a, b"
+    assert describe_type(Annotated[tuple[float, float], IS_NOT_EMPTY]) == "a list of 2 numbers"
+    assert describe_rules(Fraction) == "at least 0 and at most 1"
+    assert describe_rules(Annotated[int, at_most(2**32 - 1)]) == "at most 4294967295"
+    assert describe_rules(float) == ""
+    three = Annotated[tuple[int, ...], IS_NOT_EMPTY, at_least(1), at_most(9)]
+    assert describe_rules(three) == "one or more numbers, at least 1 and at most 9"
 
 
 def test_messages_are_one_short_line() -> None:
@@ -233,12 +233,12 @@ def test_messages_of_up_to_380_characters_are_shown_whole() -> None:
     ],
 )
 def test_what_is_a_number_and_what_a_count(value: Any, number: bool, count: bool) -> None:
-    assert (is_number(value), is_count(value)) == (number, count)
+    assert (is_number(value), is_nonnegative_int(value)) == (number, count)
 
 
 @pytest.mark.parametrize("text", ["a\x00", "\x1f", "a\nb", "\x7f", "\x9f", "\ud800", "\udfff", 5])
 def test_text_that_cannot_be_shown_is_none(text: Any) -> None:
-    assert not is_text(text)
+    assert not is_printable_text(text)
     if isinstance(text, str):
         with pytest.raises(ConfigError, match=r"must be text without control characters$"):
             Settings(name=text)
@@ -246,7 +246,7 @@ def test_text_that_cannot_be_shown_is_none(text: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "~", "\xa0", "\ud7ff", "\ue000", "\U0001f6a2"])
 def test_other_text_is_kept(text: str) -> None:
-    assert is_text(text) and Settings(name=text).name == text
+    assert is_printable_text(text) and Settings(name=text).name == text
 
 
 @pytest.mark.parametrize(("name", "largest", "words"), [("count", 2**53, "9.0072e+15"), ("free", 1e30, "1e+30")])
