@@ -52,7 +52,9 @@ class TrainerConfig:
     reward_scale: PositiveFloat = 0.1
     """Factor that rewards are multiplied by in the learner."""
     imitation_weight: NonNegativeFloat = 1.0
-    """Weight of the imitation loss, with imitation_learning."""
+    """Weight of the imitation loss at the start of the run, with imitation_learning."""
+    imitation_weight_final: NonNegativeFloat | None = None
+    """Weight of the imitation loss at the end of the run; it changes linearly in between; null: it does not change."""
     ema_decay: Annotated[float, at_least(0.0), at_most(0.999999)] = 0.999
     """Decay per update of the exponential moving average (EMA) of the weights that is evaluated and saved; 0: the
     latest weights are used."""

@@ -112,10 +112,13 @@ class Algorithm(ABC):
         self._measured_sum = torch.zeros_like(self._reward_sum.squeeze(-1))
         self.episodes = EpisodeMeter(context.example, context.statistics)
         """Statistics of the training episodes that have ended."""
+        self._imitates = teacher is not None
         losses: LossFunction = context.agent.loss
+        self.imitation_weight = config.trainer.imitation_weight
+        # The weight is a tensor, because compiled code treats numbers as constants.
+        self._imitation_weight = torch.tensor(self.imitation_weight, device=context.device)
         if teacher is not None:
-            weight = config.trainer.imitation_weight
-            losses = with_imitation(context.agent, teacher, context.pairs, weight)
+            losses = with_imitation(context.agent, teacher, context.pairs, self._imitation_weight)
         self.learner = Learner(context.agent, config, self._generator, context.ranks, context.log, tau, losses)
 
     @classmethod
@@ -177,6 +180,10 @@ class Algorithm(ABC):
             policy: policy that collects.
         """
         self.learner.set_progress(progress)
+        settings = self._config.trainer
+        first, last = settings.imitation_weight, settings.imitation_weight_final
+        self.imitation_weight = first if last is None else first + (last - first) * min(progress, 1.0)
+        self._imitation_weight.fill_(self.imitation_weight)
 
     def missing(self, state: dict[str, Any]) -> str:
         """Return the reason why a saved state cannot be resumed; empty if it can."""
@@ -192,7 +199,8 @@ class Algorithm(ABC):
 
     def log_scalars(self) -> dict[str, float | None]:
         """Return additional scalars for the log by tag."""
-        return {
+        imitation: dict[str, float | None] = {"train/imitation_weight": self.imitation_weight} if self._imitates else {}
+        return imitation | {
             "train/learning_rate": self.learner.learning_rate,
             "train/updates": float(self.learner.updates),
             "train/micro_batches": float(self.learner.micro_batches),

@@ -1,7 +1,7 @@
 """Imitation loss: actions of a teacher as additional targets of an agent.
 
 The teacher acts on the observations of the agent, so that errors do not accumulate along an episode (DAgger, Ross et
-al. 2011), and the agent also learns from rewards (Schmitt et al. 2018).
+al. 2011), and the agent also learns from rewards, with a weight of the imitation that may fade (Schmitt et al. 2018).
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ MARGIN = 0.05
 units."""
 
 
-def with_imitation(agent: Agent[Any], teacher: LoadedPolicy, pairs: Tensor | None, weight: float) -> LossFunction:
+def with_imitation(
+    agent: Agent[Any], teacher: LoadedPolicy, pairs: Tensor | None, weight: float | Tensor
+) -> LossFunction:
     """Return the loss function of an agent with ``loss_imitation`` added.
 
     Args:
         agent: agent that learns.
         teacher: policy on the agent's device.
         pairs: continuous equivalents [A, D] of the discrete actions, if only one of the policies has discrete actions.
-        weight: weight of the imitation loss.
+        weight: weight of the imitation loss; a scalar tensor may change between updates, also in compiled code.
     """
     targets = teacher_targets(teacher, agent, pairs)
     device = next(agent.parameters()).device

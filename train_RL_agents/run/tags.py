@@ -54,6 +54,7 @@ TAGS = {
     "train/scenarios_kept": "on a GPU: scenarios that refreshes of the pool have kept so far, since none "
     "was drawn with all that its level asks for; if there are any",
     "train/learning_rate": "learning rate of the optimiser",
+    "train/imitation_weight": "weight of the imitation loss; with a teacher",
     "train/replay_fill": "off-policy agents: filled share of replay",
     "train/updates": "updates so far",
     "train/micro_batches": "parts that a batch is divided into; more than 1 after memory was short",

@@ -16,9 +16,12 @@ from train_RL_agents.agents.base import Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.config.building import spec_of
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.learning.flat import FlatWeights
+from train_RL_agents.learning.gradients import compiled_gradients
 from train_RL_agents.learning.imitation import imitation_errors, teacher_targets, with_imitation
 from train_RL_agents.networks.observation import ACTIVE
 from train_RL_agents.run.checkpoint import LoadedPolicy
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 WORLD = WorldConfig()
 PAIRS = command_pairs(WORLD.vessel)
@@ -233,3 +236,30 @@ def test_a_run_keeps_its_teacher(tmp_path, trained, uninterrupted, name):
     train(run)
     assert differences(expected, results(run)) == []
     assert differences(saved(run)["learner"], uninterrupted(words[0])["state"]["learner"])
+
+
+@pytest.mark.parametrize("name", ["DQN", "PPO"])
+@pytest.mark.usefixtures("surroundings")
+def test_the_weight_of_the_imitation_changes_linearly(tmp_path, trained, name):
+    policy = trained.checkpoints / "policy_000000000160.pt"
+    words = (f"agent_type={name}", "imitation_learning=true", f"teacher={policy}")
+    weights = ("trainer.imitation_weight=2.0", "trainer.imitation_weight_final=0")
+    trainer = TorchRLTrainer(new_run(tmp_path, *words, *weights), quiet=True)
+    algorithm = trainer.algorithm
+    for progress, weight in ((0.0, 2.0), (0.75, 0.5), (1.0, 0.0), (1.1, 0.0)):
+        algorithm.set_progress(progress, trainer.collector.policy)
+        for _ in range(4):
+            algorithm.observe(trainer.collector.collect())
+        algorithm.update(algorithm.learner.updates * 8 + 24)
+        assert algorithm.log_scalars()["train/imitation_weight"] == weight
+        assert (algorithm.meter.read()["loss_imitation"] > 0.0) == (weight > 0.0)
+
+
+def test_generated_code_reads_the_weight_of_the_imitation_in_every_update():
+    agent, weight = agent_of("PPO"), torch.tensor(2.0)
+    batch = make_rollout(agent, 8, generator=torch.Generator().manual_seed(0))
+    losses = with_imitation(agent, teacher_of("PPO"), PAIRS, weight)
+    gradients = compiled_gradients(agent, losses, FlatWeights(agent.networks), torch.device("cpu"))
+    first, second = gradients(batch, None, torch.ones(())), gradients(batch, None, weight.fill_(1.0))
+    assert second[1]["loss_imitation"].item() == pytest.approx(0.5 * first[1]["loss_imitation"].item())
+    assert not torch.allclose(first[0], second[0])
