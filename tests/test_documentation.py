@@ -12,7 +12,7 @@ from marinenav_env import LEVELS, WorldConfig, observation_entries, read_scenari
 from train_RL_agents.cli import parse
 from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
 from train_RL_agents.evaluation.ranking import page
-from train_RL_agents.utils.shipped import shipped
+from train_RL_agents.utils.shipped import shipped_paths
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -43,7 +43,7 @@ def test_the_table_of_the_benchmark_is_made_of_the_entries():
     entries = {path.stem: read_entry(path) for path in sorted(folder.glob("*.json"))}
     assert (ROOT / "docs/benchmark.md").read_text() == page(entries, f"Benchmark {BENCHMARK}")
     policies = {name: entry for name, entry in entries.items() if entry.policy["sha256"]}
-    assert policies.keys() == shipped("pretrained").keys()
+    assert policies.keys() == shipped_paths("pretrained").keys()
     for name, entry in policies.items():
         policy = (ROOT / "pretrained" / name / "policy.pt").read_bytes()
         assert entry.policy["sha256"] == hashlib.sha256(policy).hexdigest()

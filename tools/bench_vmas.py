@@ -30,7 +30,7 @@ from train_RL_agents.speed.fixture import Fixture
 from train_RL_agents.speed.options import on_level, sized
 from train_RL_agents.speed.setting import machine, software
 from train_RL_agents.speed.timing import compile_seconds, steps_for
-from train_RL_agents.utils.device import cpu_cores, resolve_device
+from train_RL_agents.utils.device import num_cpu_cores, resolve_device
 
 Runs = dict[str, Any]
 """Number of environments, and rates of all runs (env-steps/s) with median, lowest and highest."""
@@ -45,7 +45,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--agents", type=int, default=5)
     add("--obstacles", type=int, default=4, help="obstacles of our world; that of VMAS has none")
     add("--device", default="cpu")
-    add("--threads", type=int, default=cpu_cores(), help="CPU threads per world")
+    add("--threads", type=int, default=num_cpu_cores(), help="CPU threads per world")
     add("--seconds", type=float, default=2.0, help="length of a run (s)")
     add("--repeats", type=int, default=5)
     add("--compile", action=argparse.BooleanOptionalAction, default=True, help="compile the step of our world")

@@ -27,7 +27,7 @@ from train_RL_agents.evaluation.ranking import page
 from train_RL_agents.exporting.exported import find
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.utils.files import write_atomically
-from train_RL_agents.utils.shipped import shipped
+from train_RL_agents.utils.shipped import shipped_paths
 
 ROOT = Path(__file__).parents[1]
 ENTRIES = Path("docs/results/entries")
@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
     folder = arguments.root / ENTRIES
-    names = arguments.names or sorted({*shipped("pretrained"), *(path.stem for path in folder.glob("*.json"))})
+    names = arguments.names or sorted({*shipped_paths("pretrained"), *(path.stem for path in folder.glob("*.json"))})
     try:
         for name in names:
             make(name, folder / f"{name}.json", arguments.again)

@@ -42,7 +42,7 @@ from train_RL_agents.run.checkpoint import (
 )
 from train_RL_agents.torchrl_trainer import Callback
 from train_RL_agents.utils.closest import did_you_mean
-from train_RL_agents.utils.compiling import quiet_compiler
+from train_RL_agents.utils.compiling import silence_compiler_logs
 from train_RL_agents.utils.device import resolve_device
 
 _LARGEST = 1e15
@@ -313,7 +313,7 @@ def train(
     env = str(as_settings(settings).get("env.name", ""))
     if ":" in env and env.partition(":")[0] not in SHORT_NAMES:
         plugins.allow(env)
-    quiet_compiler()
+    silence_compiler_logs()
     overrides = ({"agent_type": agent} if agent else {}) | settings
     options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": functions}
     if resume is None:

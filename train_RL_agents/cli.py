@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from train_RL_agents.commands import COMMANDS
-from train_RL_agents.utils.closest import closest, did_you_mean
-from train_RL_agents.utils.provenance import versions
-from train_RL_agents.utils.signals import INTERRUPTED, exit_on_signal, interruptible
+from train_RL_agents.utils.closest import closest_names, did_you_mean
+from train_RL_agents.utils.provenance import software_versions
+from train_RL_agents.utils.signals import INTERRUPTED_STATUS, exit_on_signal, interrupt_on_signal
 from train_RL_agents.utils.toolchain import ensure_cache
 
 BAD_INPUT, PIPE_CLOSED = 2, 141
@@ -76,7 +76,7 @@ class Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         """Print the versions and exit; the arguments are those of argparse.Action."""
-        installed = versions()
+        installed = software_versions()
         print("\n".join(f"{name} {installed[name]}" for name in _VERSIONS))
         parser.exit()
 
@@ -101,9 +101,11 @@ def propose(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
             return f"; did you mean {joined}, without spaces?" if takes_settings else ""
         if word in settings:
             return f"; did you mean {word}={value}?"
-        near = closest(word, agents, 1)
+        near = closest_names(word, agents, 1)
         return f"; did you mean --agent {near[0]}?" if near else ""
-    option, setting = (next(iter(closest(name, names, 1)), "") for names in (arguments.parser.option_names(), settings))
+    option, setting = (
+        next(iter(closest_names(name, names, 1)), "") for names in (arguments.parser.option_names(), settings)
+    )
     if option:
         return f"; did you mean --{option}?"
     return f"; did you mean {setting}={value}?" if setting else ""
@@ -244,7 +246,7 @@ def _status(argv: Sequence[str]) -> int:
         with exit_on_signal():
             arguments = parse(argv)
             _import(arguments.command)
-            with interruptible():
+            with interrupt_on_signal():
                 return _run(arguments)
     except ImportError as error:
         print(
@@ -256,7 +258,7 @@ def _status(argv: Sequence[str]) -> int:
         return int(stop.code or 0)
     except KeyboardInterrupt:
         print("marinenav: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return INTERRUPTED_STATUS
     except (MemoryError, RuntimeError) as error:
         from train_RL_agents.learning.learner import out_of_memory
 
@@ -298,12 +300,12 @@ def _set_threads(arguments: argparse.Namespace) -> None:
         return
     import torch
 
-    from train_RL_agents.utils.device import THREADS_VARIABLE, cpu_threads
+    from train_RL_agents.utils.device import THREADS_VARIABLE, num_cpu_threads
 
     wanted = arguments.threads or getattr(arguments.command, "THREADS", 0)
     if arguments.threads:
         os.environ[THREADS_VARIABLE] = str(arguments.threads)  # for processes that the command starts
-    torch.set_num_threads(cpu_threads(wanted))
+    torch.set_num_threads(num_cpu_threads(wanted))
 
 
 @contextmanager
@@ -336,9 +338,9 @@ def _run(arguments: argparse.Namespace) -> int:
         return int(arguments.command.run(arguments))
     from marinenav_env.support.files import protected_inputs
     from marinenav_env.support.validation import ConfigError
-    from train_RL_agents.utils.compiling import quiet_compiler
+    from train_RL_agents.utils.compiling import silence_compiler_logs
 
-    quiet_compiler()
+    silence_compiler_logs()
     _set_threads(arguments)
     try:
         _allow_parts(arguments)

@@ -41,15 +41,15 @@ from train_RL_agents.run.resuming import changes
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import training_results
 from train_RL_agents.utils.compiling import (
-    StoppedCompilingError,
+    CompilationStoppedError,
     compile_problem,
-    end_compilers,
+    kill_compilers,
     shield_compilers,
 )
-from train_RL_agents.utils.device import cpu_threads, random_stream, release_memory, set_up_process
-from train_RL_agents.utils.progress import Clock, Display
-from train_RL_agents.utils.signals import first_signal
-from train_RL_agents.utils.slowdown import Slowdown
+from train_RL_agents.utils.device import num_cpu_threads, random_stream, release_memory, set_up_process
+from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
+from train_RL_agents.utils.signals import call_on_first_signal
+from train_RL_agents.utils.slowdown import SlowdownDetector
 
 _REWINDS = 3
 """Largest number of rewinds of a run to its last saved state; see ``on_divergence``."""
@@ -69,7 +69,7 @@ class TorchRLTrainer:
         quiet: whether nothing is printed.
         bar: whether a progress bar is shown.
         callbacks: functions called after every iteration of the loop, after log, evaluation and checkpoint.
-        json_lines: whether JSON is printed for other programs; see Display.
+        json_lines: whether JSON is printed for other programs; see ProgressDisplay.
 
     Raises:
         ConfigError: when the device is missing or the saved state does not fit the configuration.
@@ -96,15 +96,15 @@ class TorchRLTrainer:
         set_up_process(self.device, threads, execution.precision, execution.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
         self._checked_at, self._rewinds = 0, 0
-        self._slowdown, self._learned_before = Slowdown(self._advice(threads)), False
+        self._slowdown, self._learned_before = SlowdownDetector(self._advice(threads)), False
         self._saved_at: int | None = None
         self._unsaved = self.asked_to_save = False
         if execution.compile:
             shield_compilers()
-        self.clock = Clock(self._on_first_pass)
+        self.clock = PhaseTimer(self._on_first_pass)
         quiet = quiet or not ranks.is_main
         json_lines = json_lines and ranks.is_main
-        self.display = Display(config.total_timesteps, quiet, bar, run.record, json_lines, config.eval_freq)
+        self.display = ProgressDisplay(config.total_timesteps, quiet, bar, run.record, json_lines, config.eval_freq)
         self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
         with run.written(ends=False):
             self._set_up()
@@ -206,7 +206,7 @@ class TorchRLTrainer:
                         self._rewind(error)
                     except StoppedWaitingError:
                         pass  # nothing was collected in this iteration
-                    except (StoppedCompilingError, Exception) as error:
+                    except (CompilationStoppedError, Exception) as error:
                         # An exception in a destructor is lost; the ended compilers then raise another one.
                         if not (self.stopped and compile_problem(error)):
                             raise
@@ -251,12 +251,12 @@ class TorchRLTrainer:
         """Stop after this iteration, or at once while code is compiled, which takes minutes.
 
         Raises:
-            StoppedCompilingError: while code is compiled; the iteration is incomplete, so the last saved state is kept.
+            CompilationStoppedError: while code is compiled; the iteration is incomplete, so the last state is kept.
         """
         self.stop()
-        if self.config.execution.compile and self.clock.compiling and self.ranks.size == 1:
-            end_compilers()
-            raise StoppedCompilingError
+        if self.config.execution.compile and self.clock.is_compiling and self.ranks.size == 1:
+            kill_compilers()
+            raise CompilationStoppedError
 
     def _on_user_signal(self, number: int) -> None:
         """Stop or save after this iteration, as configured."""
@@ -336,10 +336,12 @@ class TorchRLTrainer:
     def _evaluate(self) -> None:
         agent, history = self.algorithm.learner.ema, self.history
         with self.clock.phase("evaluate"):
-            history.evaluate(agent, self.env_steps, self.finished, self.display.evaluating)
-        times = {"train_time": self.clock.training, "wall_time": self.clock.total}
+            history.evaluate(agent, self.env_steps, self.finished, self.display.show_evaluation_progress)
+        times = {"train_time": self.clock.training_seconds, "wall_time": self.clock.total_seconds}
         overall, best = history.record(agent, self.env_steps, times, self.finished)
-        self.display.evaluation(self.env_steps, times["wall_time"], overall, best, self.clock.pauses, len(self.rows))
+        self.display.show_evaluation(
+            self.env_steps, times["wall_time"], overall, best, self.clock.pause_seconds, len(self.rows)
+        )
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -381,13 +383,15 @@ class TorchRLTrainer:
             if self.ranks.is_main:
                 self.run.log(scalars | training_results(scalars), self.env_steps)
         if self._learned_before:  # before the first updates a run is much faster
-            slower = self._slowdown.notice(rate)
+            slower = self._slowdown.add_rate(rate)
             if slower:
                 self.display.log(slower)
         self._learned_before = self.algorithm.learner.updates > 0
         latest = self.rows[-1] if self.rows else {}
         success = latest.get("success_rate", latest.get("avg_return"))
-        self.display.step(self.env_steps, rate, success, ended.get("episode_return"), ended.get("success_rate"))
+        self.display.show_log_entry(
+            self.env_steps, rate, success, ended.get("episode_return"), ended.get("success_rate")
+        )
 
     # Saving -------------------------------------------------------------------------------------
 
@@ -467,7 +471,7 @@ class TorchRLTrainer:
         self.display.log(f"updates: {self.algorithm.learner.mode()}")
         self.display.start(self.env_steps, self.config.execution.compile)
         try:
-            with first_signal(self._on_stop_signal, self._on_user_signal):
+            with call_on_first_signal(self._on_stop_signal, self._on_user_signal):
                 yield
         except NoRoomError as error:
             raise NoRoomError(f"{error}; {self._save_without_memory()}") from error
@@ -557,7 +561,7 @@ def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -
         run.config = replace(run.config, total_timesteps=total_timesteps)
     if not run.config.execution.threads and Ranks().size == 1:
         # The configuration of a new job has no number of threads.
-        run.config = with_execution(run.config, threads=cpu_threads())
+        run.config = with_execution(run.config, threads=num_cpu_threads())
     trainer = TorchRLTrainer(run, **options)
     if trainer.ranks.is_main:
         run.write_config()  # changes also hold for the next resume

@@ -31,7 +31,7 @@ def test_of_another_version_those_with_metrics_of_compliance_are_not_kept(tmp_pa
 
 def test_one_command_writes_entry_page_and_card(tmp_path, monkeypatch):
     monkeypatch.setattr(frozen, "FROZEN", {name: frozen.FROZEN[name] for name in entry().suites})
-    monkeypatch.setattr(frozen, "revision", lambda: ("def", ""))
+    monkeypatch.setattr(frozen, "git_revision", lambda: ("def", ""))
     monkeypatch.setattr(frozen, "describe", lambda *given: entry().policy)
     asked = []
     monkeypatch.setattr(

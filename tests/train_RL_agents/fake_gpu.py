@@ -31,7 +31,7 @@ from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext, OffPolicy
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.ranks import Ranks
-from train_RL_agents.utils.progress import Clock, Display
+from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 
 GPU = torch.device("cuda", 0)
 _READ = torch.ops.aten._local_scalar_dense.default
@@ -181,9 +181,9 @@ class Loop:
         # The one-kernel optimiser is not known to the fake.
         config = from_dict(base or tiny_settings(name), ["execution.fused_optimizer=false", *words])
         generators = {each: torch.Generator(GPU) for each in ("policy", "learner", "replay")}
-        self.mode, display = mode, Display(1, quiet=True, bar=False)
+        self.mode, display = mode, ProgressDisplay(1, quiet=True, bar=False)
         self.told: list[str] = []
-        clock = Clock(lambda phase, seconds: self.told.append(phase))
+        clock = PhaseTimer(lambda phase, seconds: self.told.append(phase))
         with GPU:
             agent = AGENTS[name](config.agent, config.world.vessel.num_actions)
         noise = RandomSource.seeded(0, config.trainer.num_envs, GPU)

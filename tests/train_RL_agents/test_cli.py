@@ -292,8 +292,8 @@ def test_output_may_hold_characters_that_the_terminal_does_not_know(monkeypatch,
     ],
 )
 def test_a_command_takes_idle_cores_or_the_threads_it_is_given(line, threads, tmp_path, monkeypatch):
-    monkeypatch.setattr("train_RL_agents.utils.device.cpu_cores", lambda: 4)
-    monkeypatch.setattr("train_RL_agents.utils.device.idle_cores", lambda: 3)
+    monkeypatch.setattr("train_RL_agents.utils.device.num_cpu_cores", lambda: 4)
+    monkeypatch.setattr("train_RL_agents.utils.device.num_idle_cores", lambda: 3)
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.chdir(tmp_path)
     name, *rest = line.split()

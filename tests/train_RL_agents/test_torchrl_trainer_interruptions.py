@@ -35,7 +35,7 @@ from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import NOT_EVALUATED, STATE, load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
-from train_RL_agents.utils.signals import SIGNALS, USER_SIGNALS
+from train_RL_agents.utils.signals import STOP_SIGNALS, USER_SIGNALS
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -60,7 +60,7 @@ def limit_memory(monkeypatch, rows):
 @pytest.fixture(autouse=True)
 def every_signal_counts(monkeypatch):
     """Also one that comes at once."""
-    monkeypatch.setattr("train_RL_agents.utils.signals.TOGETHER", 0.0)
+    monkeypatch.setattr("train_RL_agents.utils.signals.DEBOUNCE_TIME", 0.0)
 
 
 def test_a_run_goes_on_with_smaller_parts_also_when_resumed(tmp_path, monkeypatch, capsys):
@@ -200,10 +200,10 @@ def test_a_disk_that_is_full(tmp_path, capsys, command):
         subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.parametrize("number", SIGNALS + USER_SIGNALS)
+@pytest.mark.parametrize("number", STOP_SIGNALS + USER_SIGNALS)
 def test_a_signal_saves_and_says_how_to_go_on(tmp_path, capsys, number):
     run = new_run(tmp_path / "a folder")
-    before = [signal.getsignal(each) for each in SIGNALS + USER_SIGNALS]
+    before = [signal.getsignal(each) for each in STOP_SIGNALS + USER_SIGNALS]
     trainer = TorchRLTrainer(run, bar=False)
     at(trainer, 64, lambda: signal.raise_signal(number))
     trainer.train()
@@ -211,7 +211,7 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path, capsys, number):
     assert saved(run)["env_steps"] == 64
     hint = f"stopped and saved; go on with: marinenav train --resume '{run.path}'\n"
     assert capsys.readouterr().out.splitlines(keepends=True)[-1] == hint
-    assert [signal.getsignal(each) for each in SIGNALS + USER_SIGNALS] == before
+    assert [signal.getsignal(each) for each in STOP_SIGNALS + USER_SIGNALS] == before
     assert differences(without_times(trainer._state()), saved(run)) == []
 
 
@@ -344,7 +344,7 @@ def wait_for(process, tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", SIGNALS + USER_SIGNALS)
+@pytest.mark.parametrize("number", STOP_SIGNALS + USER_SIGNALS)
 def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
     process = start(*command, "total_timesteps=1000000000", "eval_freq=800")
     wait_for(process, tmp_path, f"checkpoints/{STATE}")

@@ -37,7 +37,7 @@ from train_RL_agents.evaluation import history
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
-from train_RL_agents.utils.progress import Clock
+from train_RL_agents.utils.progress import PhaseTimer
 
 KINDS = [
     ("agent_type=AC-IQN", "trainer.n_steps=3", *SOFT),
@@ -259,7 +259,7 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
 
 
 def test_speed_is_that_since_the_resume(tmp_path, monkeypatch):
-    monkeypatch.setattr(Clock, "lap", lambda self: ({}, 1.0))
+    monkeypatch.setattr(PhaseTimer, "lap", lambda self: ({}, 1.0))
     run = new_run(tmp_path)
     train(run, stop_at=104)
     train(RunFolder.open(run.path))

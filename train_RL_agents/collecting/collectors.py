@@ -25,7 +25,7 @@ from train_RL_agents.collecting.workers import Workers
 from train_RL_agents.environments import Environment
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.progress import Clock, Display
+from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 
 
 class StepCollector:
@@ -50,8 +50,8 @@ class StepCollector:
         seed: int,
         noise: RandomSource,
         generator: torch.Generator,
-        clock: Clock,
-        display: Display,
+        clock: PhaseTimer,
+        display: ProgressDisplay,
     ) -> None:
         config = environment.config
         settings = config.trainer

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from train_RL_agents.utils.signals import SIGNALS, USER_SIGNALS
+from train_RL_agents.utils.signals import STOP_SIGNALS, USER_SIGNALS
 
 Result = TypeVar("Result")
 
@@ -131,7 +131,7 @@ def _answer(function: Callable[[], Any], answer: SimpleQueue[Any]) -> None:
     # first.
     resource_tracker.ensure_running()
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS + USER_SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS + USER_SIGNALS)
     try:
         answer.put((function(), None))
     except BaseException as error:

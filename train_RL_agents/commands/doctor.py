@@ -80,9 +80,9 @@ def _interpreter() -> Finding:
 
 def _packages() -> Iterator[Finding]:
     """Check that packages can be imported and match each other."""
-    from train_RL_agents.utils.provenance import versions
+    from train_RL_agents.utils.provenance import software_versions
 
-    installed = versions()
+    installed = software_versions()
     for name in ("torch", "tensordict", "torchrl", "numpy", "gymnasium", "tensorboard"):
         advice = ""
         try:

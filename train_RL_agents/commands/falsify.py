@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.falsification.report import print_table, require_free, write_files
     from train_RL_agents.falsification.searches import Trials
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
-    from train_RL_agents.utils.signals import INTERRUPTED, first_signal
+    from train_RL_agents.utils.signals import INTERRUPTED_STATUS, call_on_first_signal
 
     given, seed, folder = vars(arguments), arguments.seed, arguments.out
     require(0 <= seed < LARGEST_SEED, "--seed", seed, f"from 0 to {LARGEST_SEED - 1}")
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     def run_once(encounters: Encounters, noise: int) -> Trials:
         return trials.run_encounters(contender, encounters, world, noise, device)
 
-    with first_signal(lambda: stops.append(True)):
+    with call_on_first_signal(lambda: stops.append(True)):
         for method in methods:
             result = search(method, run_once, space, arguments.episodes, seed, show, lambda: bool(stops))
             if result is not None:
@@ -101,5 +101,5 @@ def run(arguments: argparse.Namespace) -> int:
         print(*write_files(folder, contender, results, space, world, seed, device), sep="\n")
     if stops:
         print("stopped; what was found until then is kept" if results else "stopped before anything was found")
-        return INTERRUPTED
+        return INTERRUPTED_STATUS
     return 0

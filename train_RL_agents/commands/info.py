@@ -48,9 +48,9 @@ def _machine() -> list[str]:
 
     from train_RL_agents.agents import AGENTS
     from train_RL_agents.utils.device import available_devices
-    from train_RL_agents.utils.provenance import versions
+    from train_RL_agents.utils.provenance import software_versions
 
-    lines = [f"{name}: {version}" for name, version in versions().items()]
+    lines = [f"{name}: {version}" for name, version in software_versions().items()]
     for name in available_devices():
         title = f" ({torch.cuda.get_device_name(name)})" if name.startswith("cuda") else ""
         lines.append(f"device: {name}{title}")

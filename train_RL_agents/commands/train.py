@@ -157,7 +157,7 @@ def _train_here(runs: Sequence[Run], trace: int) -> int:
     """Train runs in this process, one after another, and return the exit status."""
     from train_RL_agents.experiments.run import run_to_the_end
     from train_RL_agents.torchrl_trainer import DivergedError
-    from train_RL_agents.utils.signals import INTERRUPTED
+    from train_RL_agents.utils.signals import INTERRUPTED_STATUS
 
     for run in runs:
         try:
@@ -167,7 +167,7 @@ def _train_here(runs: Sequence[Run], trace: int) -> int:
                 print(json.dumps({"diverged": str(error)}), flush=True)
             raise
         if result.stopped and not (result.finished and run is runs[-1]):
-            return INTERRUPTED
+            return INTERRUPTED_STATUS
     return 0
 
 

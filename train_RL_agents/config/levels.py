@@ -14,7 +14,7 @@ from marinenav_env.vessels import Scale, scaled_level
 from train_RL_agents.config.overrides import flatten, unknown
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.files import read_json
-from train_RL_agents.utils.shipped import find_shipped, shipped
+from train_RL_agents.utils.shipped import find_shipped, shipped_paths
 
 AnyLevel = TypeVar("AnyLevel", bound=Level)
 
@@ -107,7 +107,7 @@ def _content(section: str, levels: Any) -> Any:
     if not isinstance(levels, str):
         return levels
     key, file = f"{section}.levels", find_shipped("configs", Path(levels))
-    hint = "" if file.is_file() else did_you_mean(levels, shipped("configs"))
+    hint = "" if file.is_file() else did_you_mean(levels, shipped_paths("configs"))
     listed = flatten(read_json(file)).get(key) if file.is_file() else None
     require(isinstance(listed, list), key, levels, f"a list of levels, or a configuration that has one{hint}")
     return listed

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.support.validation import ConfigError, brief, require, strip_annotated, union_members
-from train_RL_agents.utils.closest import closest
+from train_RL_agents.utils.closest import closest_names
 
 Overrides = Mapping[str, Any] | Sequence[str]
 """Settings by name (dotted or nested), or ``key=value`` command-line arguments."""
@@ -103,6 +103,6 @@ def unknown(key: str, value: Any, keys: list[str]) -> str:
     if inside:
         other = f"; or is it {key}_type={value}?" if f"{key}_type" in keys else ""
         return f"{key}={brief(value)}: must be an object with settings such as {inside[0]}{other}"
-    close = closest(key, keys)
+    close = closest_names(key, keys)
     hint = f"the closest: {', '.join(close)}" if close else "see marinenav train --help"
     return f"{key}={brief(value)}: there is no such setting; {hint}"

@@ -22,9 +22,9 @@ from train_RL_agents.config.boat import KEY, UNSCALED, merged_with_boat
 from train_RL_agents.config.levels import COLUMNS, LEVEL_TYPES, level_dict, read_levels
 from train_RL_agents.config.overrides import CommandLineValue, Overrides, as_settings, flatten, unknown
 from train_RL_agents.config.schema import TRAINED, TrainConfig
-from train_RL_agents.utils.closest import did_you_mean, plain_name
+from train_RL_agents.utils.closest import did_you_mean, normalized_name
 from train_RL_agents.utils.files import read_json
-from train_RL_agents.utils.shipped import find_shipped, shipped
+from train_RL_agents.utils.shipped import find_shipped, shipped_paths
 
 Config = TypeVar("Config")
 PARTS = {
@@ -100,7 +100,7 @@ def load_config(path: Path | None, overrides: Overrides = ()) -> TrainConfig[Any
         theirs, kept = (known_settings(TrainConfig(agent_type=name)).keys() for name in (before, now))
         if values.keys() & (theirs - kept):
             name = now.lower().replace("-", "_")
-            hint = f"; {name} is one of {now}" if name in shipped("configs") else ""
+            hint = f"; {name} is one of {now}" if name in shipped_paths("configs") else ""
             raise ConfigError(
                 f"agent_type={now}: {path} is a configuration of {before}, with settings that {now} lacks{hint}"
             )
@@ -111,8 +111,8 @@ def file_settings(path: Path | None) -> dict[str, Any]:
     """Return the settings of a configuration file, or of a shipped configuration, by dotted key; empty for None."""
     if path is None:
         return {}
-    file, names = find_shipped("configs", path), ", ".join(shipped("configs"))
-    hint = did_you_mean(path.stem, shipped("configs"))
+    file, names = find_shipped("configs", path), ", ".join(shipped_paths("configs"))
+    hint = did_you_mean(path.stem, shipped_paths("configs"))
     require(file.exists(), "config", str(path), f"a JSON file{hint or f' or one of {names}'}")
     return {key: value for key, value in flatten(read_json(file)).items() if key not in _RECORDED}
 
@@ -216,7 +216,7 @@ def _typed(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[str, Any
 
 def agent_name(name: str) -> str:
     """Return the registered name of an agent, such as AC-IQN for ac_iqn; return unknown names unchanged."""
-    return {plain_name(agent): agent for agent in AGENTS}.get(plain_name(name), name)
+    return {normalized_name(agent): agent for agent in AGENTS}.get(normalized_name(name), name)
 
 
 def _reference(group: str, value: Any) -> Any:

@@ -17,7 +17,7 @@ from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.results.rows import OVERALL, finite
-from train_RL_agents.utils.provenance import versions
+from train_RL_agents.utils.provenance import software_versions
 
 _MARINE = ("suite", "scenarios", "levels", "strict", "record", "others", "shield")
 """Options that only evaluations in the built-in environment have."""
@@ -84,6 +84,6 @@ def evaluate_all(
         "stochastic": "stochastic" in options,
         "device": str(device),
         "env": vars(env),
-        "versions": versions(),
+        "versions": software_versions(),
     }
     return Evaluation(results, setting)

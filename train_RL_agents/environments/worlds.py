@@ -13,7 +13,7 @@ from marinenav_env.scenarios.scenario_file import Episode, overridden_settings
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainingReward
 from train_RL_agents.evaluation.episodes import step_bytes
-from train_RL_agents.utils.memory import require_room
+from train_RL_agents.utils.memory import require_memory
 
 
 def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
@@ -32,7 +32,7 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     shape = (max(len(getattr(episode, key)) for episode in episodes) for key in ("start", "obstacles"))
     # The first states and observations of all episodes are computed at once.
     needed = len(episodes) * step_bytes(config.world, *shape)
-    require_room(f"{schedule.scenarios}: {len(episodes):,} episodes", needed)
+    require_memory(f"{schedule.scenarios}: {len(episodes):,} episodes", needed)
     trained = cache(
         partial(_with_training_rewards, config=config)
     )  # most episodes share a world, and its checks take time

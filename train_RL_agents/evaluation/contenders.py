@@ -36,8 +36,8 @@ from train_RL_agents.networks.observation import OBSERVATION, Observation, Obser
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import POLICIES, proposal, resolve_path
-from train_RL_agents.utils.memory import require_room
-from train_RL_agents.utils.shipped import shipped
+from train_RL_agents.utils.memory import require_memory
+from train_RL_agents.utils.shipped import shipped_paths
 
 BLIND = "blind:"
 """Prefix of the names of contenders that observe no objects."""
@@ -158,12 +158,12 @@ def find(name: str, which: str, device: torch.device) -> Contender:
         return Contender.of(load_policy(path, which, device))
     if name in BASELINES:
         return Contender(name)
-    near = proposal(path, [*BASELINES, *shipped("pretrained")])
+    near = proposal(path, [*BASELINES, *shipped_paths("pretrained")])
     if len(path.parts) > 1:  # a path, not a name
         raise ConfigError(f"{name}: there is no such run folder or policy file{near}")
     raise ConfigError(
         f"{name}: neither a checkpoint nor a baseline ({', '.join(BASELINES)}) nor a policy that "
-        f"is shipped ({', '.join(shipped('pretrained'))})"
+        f"is shipped ({', '.join(shipped_paths('pretrained'))})"
         f"{near}"
     )
 
@@ -173,7 +173,9 @@ def shipped_contender(name: str, device: torch.device) -> Contender:
     if name.startswith(BLIND):
         return replace(shipped_contender(name.removeprefix(BLIND), device), is_blind=True)
     return (
-        Contender(name) if name in BASELINES else Contender.of(load_policy(shipped("pretrained")[name], "best", device))
+        Contender(name)
+        if name in BASELINES
+        else Contender.of(load_policy(shipped_paths("pretrained")[name], "best", device))
     )
 
 
@@ -404,7 +406,7 @@ def run_set(
     """
     _check_fit(contender, chosen)
     for part in chosen.parts:
-        require_room(f"running {len(part.scenarios):,} episodes", _part_bytes(part, name))
+        require_memory(f"running {len(part.scenarios):,} episodes", _part_bytes(part, name))
     policy = contender.policy(world, acting)
     episodes, recordings = [], []
     ended = 0

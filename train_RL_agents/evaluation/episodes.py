@@ -23,7 +23,7 @@ from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, m
 from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, ProgressCallback, StepCallback, Tally, Transition
 from train_RL_agents.results.rows import Episodes, finite
 from train_RL_agents.results.statistics import wilson_interval
-from train_RL_agents.utils.memory import require_room
+from train_RL_agents.utils.memory import require_memory
 
 _BYTES_PER_PAIR = 544
 """Estimated temporary memory of a step (bytes) per pair of a robot and an object."""
@@ -66,7 +66,7 @@ def draw_scenarios(world: WorldConfig, levels: Sequence[Level], episodes: Sequen
     Raises:
         ConfigError: when the map has no room for a level, or there is not enough memory.
     """
-    require_room(f"drawing {sum(episodes):,} scenarios", drawing_bytes(world, levels, episodes))
+    require_memory(f"drawing {sum(episodes):,} scenarios", drawing_bytes(world, levels, episodes))
     sampler = CompleteSampler(world.scenario, tuple(levels), torch.device("cpu"), torch.float64)
     level = torch.repeat_interleave(torch.arange(len(levels)), torch.tensor(list(episodes)))
     return sampler.sample(level, torch.Generator().manual_seed(seed))

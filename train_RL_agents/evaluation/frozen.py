@@ -29,7 +29,7 @@ from train_RL_agents.evaluation.scoring import run_scored
 from train_RL_agents.evaluation.seamanship import AsternShare, kept_by_role
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, LONG, Part, ScenarioSet, make_set
 from train_RL_agents.utils.files import sha256_of
-from train_RL_agents.utils.provenance import revision, versions
+from train_RL_agents.utils.provenance import git_revision, software_versions
 
 SEED = 20_261
 """Seed of the scenarios and the measurement noise of all suites."""
@@ -243,6 +243,6 @@ def make_entry(policy: dict[str, Any], suites: dict[str, SuiteResult]) -> Entry:
         policy: description of the policy, from ``describe``.
         suites: results by name of the suite.
     """
-    commit, difference = revision()
-    program = versions() | {"revision": commit, "changed": "yes" if difference else "no"}
+    commit, difference = git_revision()
+    program = software_versions() | {"revision": commit, "changed": "yes" if difference else "no"}
     return Entry(policy, program, f"{datetime.now(UTC):%Y-%m-%d}", suites)

@@ -29,7 +29,7 @@ from train_RL_agents.evaluation.episode_constants import episode_constants, to_h
 from train_RL_agents.evaluation.episodes import Episodes, evaluate
 from train_RL_agents.evaluation.tally import Policy, StepCallback, Transition
 from train_RL_agents.policy_wrapper import QUANTILES, SCORES
-from train_RL_agents.utils.arrays import LARGEST, read_arrays
+from train_RL_agents.utils.arrays import MAX_FILE_SIZE, read_arrays
 from train_RL_agents.utils.files import write_atomically
 
 FORMAT, VERSION = "marinenav recording", 4
@@ -377,7 +377,7 @@ def save(recording: Recording, path: Path) -> None:
     tensors = {name: getattr(recording, name) for name in TENSORS}
     arrays = {name: tensor.numpy() for name, tensor in tensors.items() if tensor is not None}
     size = sum(array.nbytes for array in arrays.values())
-    require(size < LARGEST, "--record", size, f"below {LARGEST:,} bytes, which fewer episodes have")
+    require(size < MAX_FILE_SIZE, "--record", size, f"below {MAX_FILE_SIZE:,} bytes, which fewer episodes have")
     content = io.BytesIO()
     np.savez_compressed(content, about=np.array(json.dumps(header)), **arrays)
     write_atomically(path, content.getvalue())

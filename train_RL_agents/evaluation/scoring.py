@@ -28,7 +28,7 @@ from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback, StepShare
 from train_RL_agents.results.rows import count_clear, differences, group_masks
 from train_RL_agents.results.statistics import hours_per
-from train_RL_agents.utils.provenance import versions
+from train_RL_agents.utils.provenance import software_versions
 
 Compliance = dict[str, dict[str, Any]]
 """Metrics of compliance with the rules of the sea, or of safety, by group and name."""
@@ -75,7 +75,7 @@ def evaluate_built_in(
         **({} if shield is None else {"shield": True}),
         "device": str(device),
         "world": to_dict(world),
-        "versions": versions(),
+        "versions": software_versions(),
     }
     return Evaluation(results, setting, recording)
 

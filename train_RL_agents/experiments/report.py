@@ -20,7 +20,7 @@ from train_RL_agents.figures.curves import Groups, Rows, Run
 from train_RL_agents.figures.page import fill, read_part
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.table import Column, Table
-from train_RL_agents.utils.files import inside, write_atomically
+from train_RL_agents.utils.files import path_inside, write_atomically
 
 Evaluations = dict[tuple[str, int], dict[str, Any]]
 """Content of the evaluation of each run (success and group of each episode, or returns), by agent and seed."""
@@ -194,7 +194,7 @@ def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> st
     """Write the figures of a section, and return its HTML, with the tables in _SHORT; empty if there are no rows."""
     if not any(tables.values()):
         return ""
-    plotting.write(inside(out, str(folder.relative_to(out))), tables)
+    plotting.write(path_inside(out, str(folder.relative_to(out))), tables)
     parts = [f"<h2>{escape(title)}</h2>\n"]
     for name, rows in tables.items():
         if rows:

@@ -20,9 +20,9 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tracing import Trace
 from train_RL_agents.sizing.plan import check, plan
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
-from train_RL_agents.utils.compiling import compile_problem, compiled_or_not, not_compiled_message
+from train_RL_agents.utils.compiling import call_with_compile_fallback, compile_problem, not_compiled_message
 from train_RL_agents.utils.device import release_memory, resolve_device
-from train_RL_agents.utils.signals import first_signal
+from train_RL_agents.utils.signals import call_on_first_signal
 from train_RL_agents.utils.toolchain import cache_problem, compiler_problem
 
 
@@ -99,7 +99,7 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
             if ranks.is_main and not quiet:
                 print(line, flush=True)
     if ranks.size == 1:
-        result = compiled_or_not(attempt, log)
+        result = call_with_compile_fallback(attempt, log)
     else:
         try:
             result = attempt(True)
@@ -134,7 +134,7 @@ def _begin(run: Run) -> TorchRLTrainer:
     requests: list[bool] = []
     saves = run.folder.config.on_user_signal == "save"  # there is nothing to save yet
     on_user_signal = (lambda number: None) if saves else None
-    with first_signal(lambda: requests.append(True), on_user_signal), removed_if_refused(run.new_parent):
+    with call_on_first_signal(lambda: requests.append(True), on_user_signal), removed_if_refused(run.new_parent):
         trainer = torchrl_trainer.resume(run.folder, **run.options)
     if requests:
         trainer.stop()  # it stops at once, after saving its state

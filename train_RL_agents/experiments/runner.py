@@ -1,7 +1,7 @@
 """Training of several runs, each in a separate process, with one display.
 
-A process is started with ``--json-lines`` and reports its progress in lines of JSON (see utils.progress.Display);
-other lines, such as errors, are shown as they are.
+A process is started with ``--json-lines`` and reports its progress in lines of JSON, as documented in
+utils.progress.ProgressDisplay; other lines, such as errors, are shown as they are.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import torch
 
 from marinenav_env.support import plugins
 from train_RL_agents.experiments.run import Run
-from train_RL_agents.utils.device import THREADS_VARIABLE, cpu_cores
-from train_RL_agents.utils.progress import MOVE, Bars
-from train_RL_agents.utils.signals import INTERRUPTED, USER_SIGNALS, first_signal
+from train_RL_agents.utils.device import THREADS_VARIABLE, num_cpu_cores
+from train_RL_agents.utils.progress import BAR_UPDATE_KEYS, ProgressBars
+from train_RL_agents.utils.signals import INTERRUPTED_STATUS, USER_SIGNALS, call_on_first_signal
 
 PROGRAM = (sys.executable, "-m", "train_RL_agents")
 _PAUSE = 1.0
@@ -32,7 +32,7 @@ _PAUSE = 1.0
 had no run is asked again."""
 _PATIENCE = 10.0
 """Time between the request to end a process and killing it (s)."""
-_STOPPED = (INTERRUPTED, 143, -15, *(status for number in USER_SIGNALS for status in (128 + number, -number)))
+_STOPPED = (INTERRUPTED_STATUS, 143, -15, *(status for number in USER_SIGNALS for status in (128 + number, -number)))
 """Exit statuses of a process that a signal ended while it trained, while it started, or before its handlers were
 set."""
 
@@ -78,7 +78,7 @@ class Runner:
         self._places = shares(max(1, min(at_once, len(runs)) if isinstance(runs, Sized) else at_once))
         self._processes: dict[str, _Process] = {}
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
-        self._bars, self._quiet, self._trace = Bars(quiet, bar), quiet, trace
+        self._bars, self._quiet, self._trace = ProgressBars(quiet, bar), quiet, trace
         self._passed_on = self.stopped = False
         """True after a user signal was passed on, and true after a signal asked to stop."""
         self.status: dict[str, int] = {}
@@ -90,7 +90,7 @@ class Runner:
         """Train all runs to their ends, or until a signal asks to stop."""
         self._bars.start()
         try:
-            with first_signal(self._stop, self._pass_on):
+            with call_on_first_signal(self._stop, self._pass_on):
                 self._start()
                 while self._processes or not (self._exhausted or self.stopped):
                     self._handle_line()
@@ -110,7 +110,7 @@ class Runner:
         if self.stopped:
             if not self._quiet:
                 print(advice)
-            return INTERRUPTED
+            return INTERRUPTED_STATUS
         return max(map(abs, self.status.values()), default=0)
 
     def _start(self) -> None:
@@ -165,7 +165,7 @@ class Runner:
         if not isinstance(content, dict):  # users' parts may print anything
             content = {}
         process = self._processes[name]
-        if content.keys() == MOVE:
+        if content.keys() == BAR_UPDATE_KEYS:
             self._bars.show(name, **content)
             report = process.run.on_evaluation
             is_evaluation = content["rate"] is None
@@ -213,7 +213,7 @@ class Runner:
             except subprocess.TimeoutExpired:
                 process.popen.kill()
             if process.run.on_end is not None:
-                process.run.on_end(INTERRUPTED, "", False)
+                process.run.on_end(INTERRUPTED_STATUS, "", False)
 
 
 def training_command(run: Path, arguments: Sequence[str] = ()) -> list[str]:
@@ -226,7 +226,7 @@ def shares(count: int) -> list[dict[str, str]]:
     """Return the environment variables that give each of several processes its share of cores and GPUs."""
     if count == 1:
         return [{}]  # a single process takes the idle cores
-    threads = os.environ.get(THREADS_VARIABLE) or str(max(1, cpu_cores() // count))
+    threads = os.environ.get(THREADS_VARIABLE) or str(max(1, num_cpu_cores() // count))
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     gpus = named.split(",") if named else [*map(str, range(devices))]

@@ -27,7 +27,7 @@ from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.experiments.space import Space, chosen, suggest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import changed_in_place, make_folder, sqlite_url, write_atomically
+from train_RL_agents.utils.files import make_folder, modifiable_path, sqlite_url, write_atomically
 
 STORAGE, BEST = "study.db", "best.json"
 _NAME = "marinenav"
@@ -86,7 +86,7 @@ class Search:
         self._pruned: set[int] = set()
         make_folder(folder)
         require_overwritable(folder / BEST)
-        changed_in_place(folder, STORAGE)
+        modifiable_path(folder, STORAGE)
         try:
             with self._writing():
                 self.study = self._open()

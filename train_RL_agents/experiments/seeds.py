@@ -22,7 +22,7 @@ from train_RL_agents.run.resuming import RESUMABLE
 from train_RL_agents.run.run_folder import RunFolder, runs_in
 from train_RL_agents.sizing.plan import check, is_short, summary, table
 from train_RL_agents.sizing.profiles import SizedConfig, planned
-from train_RL_agents.utils.progress import relative
+from train_RL_agents.utils.progress import relative_to_cwd
 
 
 def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto", at_once: int = 1) -> SizedConfig:
@@ -58,8 +58,8 @@ def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto",
 
 def _banner(folder: Path, agent: str, device: str, more: str, root: Path) -> list[str]:
     """Return the first lines that a run prints; ``root`` is the folder that TensorBoard should show."""
-    watch = shlex.join(["tensorboard", "--logdir", str(relative(root))])
-    return [f"{relative(folder)}: {agent} on {device}, {more}", f"curves: {watch}"]
+    watch = shlex.join(["tensorboard", "--logdir", str(relative_to_cwd(root))])
+    return [f"{relative_to_cwd(folder)}: {agent} on {device}, {more}", f"curves: {watch}"]
 
 
 def new_runs(

@@ -32,7 +32,7 @@ from train_RL_agents.run.finding import CONFIG
 from train_RL_agents.run.resuming import RESUMABLE, changes
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.closest import did_you_mean
-from train_RL_agents.utils.files import inside, make_folder, read_json, sha256_of, write_atomically
+from train_RL_agents.utils.files import make_folder, path_inside, read_json, sha256_of, write_atomically
 
 _KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 _COLUMNS = ("env_steps", "train_time", "wall_time")
@@ -207,7 +207,7 @@ def last_row(run: Path) -> dict[str, float]:
     Raises:
         ConfigError: when its table is damaged.
     """
-    table = inside(run, "evaluations.csv")
+    table = path_inside(run, "evaluations.csv")
     if not table.is_file():
         return {}
     text = read_text(table, "a table of evaluations")
@@ -246,7 +246,7 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
     }
     policies = {key: load_policy(path, study.which, device) for key, path in done.items()}
     world = common_world([*map(Contender.of, policies.values())]) if study.built_in else WorldConfig()
-    folder = inside(out, "evaluations")
+    folder = path_inside(out, "evaluations")
     make_folder(folder)
     evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
     for suite in study.suites:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.utils.arrays import calls_builtins, require_archive
+from train_RL_agents.utils.arrays import may_call_builtins, require_archive
 
 _LARGEST = 512 * 2**20
 """Largest size of an exported file, both packed and unpacked (bytes)."""
@@ -81,7 +81,7 @@ def program(path: Path) -> io.BytesIO:
     def harmless(name: str, content: bytes) -> bool:
         if name.endswith(".json"):
             json.loads(content, object_hook=check_fields)
-        elif calls_builtins(content):
+        elif may_call_builtins(content):
             return False
         return bool(_ENTRY.fullmatch(name))
 

@@ -15,7 +15,7 @@ from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.exporting.export import CONTRACT, SELECTED, VERSION
 from train_RL_agents.exporting.loading import LOADERS, Call
 from train_RL_agents.exporting.sandbox import Sandbox
-from train_RL_agents.utils.arrays import LARGEST
+from train_RL_agents.utils.arrays import MAX_FILE_SIZE
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import read_json
 
@@ -144,7 +144,7 @@ def _check_hash(path: Path, expected: Any) -> None:
         ConfigError: when the file is missing, or differs from the exported file.
     """
     if expected is not None:
-        with open_regular(path, "an exported policy", LARGEST) as file:
+        with open_regular(path, "an exported policy", MAX_FILE_SIZE) as file:
             digest = hashlib.sha256(file.read()).hexdigest()
         if digest != expected:
             raise ConfigError(f"{path}: damaged, or not the file that {CONTRACT} describes")

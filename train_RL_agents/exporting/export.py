@@ -30,7 +30,7 @@ from train_RL_agents.exporting.torchscript import Tensors, as_tuple
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.files import make_folder, sha256_of, write_atomically
-from train_RL_agents.utils.provenance import versions
+from train_RL_agents.utils.provenance import software_versions
 
 OPSET = 18
 """Version of the operator set of ONNX files."""
@@ -340,7 +340,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
     return {
         "format": "marinenav export",
         "version": VERSION,
-        "versions": versions(),
+        "versions": software_versions(),
         "agent": loaded.config.agent_type,
         "policy": loaded.path.name,
         "env_steps": loaded.env_steps,

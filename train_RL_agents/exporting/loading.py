@@ -16,7 +16,7 @@ from marinenav_env.support.extras import import_optional
 from marinenav_env.support.files import open_regular
 from train_RL_agents.exporting import allowlist, torchscript
 from train_RL_agents.exporting.torchscript import Tensors, as_tuple
-from train_RL_agents.utils.arrays import LARGEST
+from train_RL_agents.utils.arrays import MAX_FILE_SIZE
 
 Call = Callable[..., Tensors]
 _FATAL = 4
@@ -36,7 +36,7 @@ def load(path: Path, entries: int) -> Call:
     Raises:
         ConfigError: when the file cannot be read, or could do more than compute.
     """
-    open_regular(path, "an exported file", LARGEST).close()
+    open_regular(path, "an exported file", MAX_FILE_SIZE).close()
     with _without_pickle():
         return LOADERS[path.suffix](path, entries)
 

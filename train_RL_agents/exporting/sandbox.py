@@ -24,7 +24,7 @@ from torch import Tensor
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.exporting.loading import load
 from train_RL_agents.exporting.torchscript import Tensors
-from train_RL_agents.utils.arrays import is_whole
+from train_RL_agents.utils.arrays import stores_all_elements
 from train_RL_agents.utils.errors import first_line
 
 try:
@@ -84,7 +84,10 @@ class Sandbox:
         """Return the outputs for at most _ROWS rows of inputs; raise a ConfigError if their sizes are unexpected."""
         outputs = self._request(inputs)
         are_valid = all(
-            is_whole(output) and not output.is_complex() and output.ndim > 0 and len(output) == len(inputs[0])
+            stores_all_elements(output)
+            and not output.is_complex()
+            and output.ndim > 0
+            and len(output) == len(inputs[0])
             for output in outputs
         )
         shapes = [output.shape[1:] for output in outputs] if are_valid else []

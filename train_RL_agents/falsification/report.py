@@ -27,7 +27,7 @@ from train_RL_agents.figures.episode_view import EpisodeView, view_episode
 from train_RL_agents.figures.replay_page import write_page
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import make_folder, write_atomically
-from train_RL_agents.utils.provenance import versions
+from train_RL_agents.utils.provenance import software_versions
 
 SCENARIOS, METRICS, PAGE = "failures.json", "falsify.json", "failures.html"
 """Names of the files that a search writes."""
@@ -144,7 +144,7 @@ def write_files(
         "encounters": kept.labels,
         "device": str(device),
         "world": to_dict(world),
-        "versions": versions(),
+        "versions": software_versions(),
     }
     write_atomically(folder / METRICS, json.dumps(content, indent=2, allow_nan=False) + "\n")
     return [*sentences, f"{folder / METRICS}: the figures"]

@@ -33,7 +33,7 @@ from train_RL_agents.results import statistics
 from train_RL_agents.results.rows import OVERALL, STORED
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
 from train_RL_agents.run.finding import EVALUATIONS, resolve_path, similar_paths
-from train_RL_agents.utils.arrays import arrays_of_objects, read_arrays
+from train_RL_agents.utils.arrays import pickled_and_plain_names, read_arrays
 from train_RL_agents.utils.files import read_json
 
 METRICS = {
@@ -131,7 +131,7 @@ def _read(path: Path) -> list[Run]:
 
 def _read_arrays(path: Path) -> Run:
     readable = {"timesteps", *(name for names in _KEYS.values() for name in names)}
-    objects, plain = arrays_of_objects(path, _WHAT)
+    objects, plain = pickled_and_plain_names(path, _WHAT)
     unread = f"{path}: {', '.join(objects)} hold Python objects, so they are not read"
     has_some = "timesteps" in plain and len(readable.intersection(plain)) > 1
     if objects and not has_some:

@@ -24,7 +24,7 @@ from train_RL_agents.learning.meter import EpisodeMeter, Meter
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.run.ranks import Ranks
-from train_RL_agents.utils.progress import Clock
+from train_RL_agents.utils.progress import PhaseTimer
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class AlgorithmContext:
     """Random generators by name: ``learner`` and ``replay``."""
     ranks: Ranks
     """Ranks (processes) of the run, which learn together."""
-    clock: Clock
+    clock: PhaseTimer
     """Timer of the phases of the training loop (collect, update, ...)."""
     log: Callable[[str], None]
     """Function that prints a line."""

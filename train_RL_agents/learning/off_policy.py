@@ -51,7 +51,7 @@ class OffPolicy(Algorithm):
             self._store_transitions, self.multi_step.closed_windows(), device, name="storing", log=context.log
         )
         if config.execution.compile and device.type == "cuda":
-            context.clock.compiles("insert")
+            context.clock.mark_compiling("insert")
         self._learn_captured = self.learner.updates_by(self._learn, context.generators["replay"])
         self._seen = 0
 

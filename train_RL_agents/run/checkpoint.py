@@ -32,9 +32,9 @@ from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.finding import POLICIES, resolve_path, single_run
 from train_RL_agents.run.published import import_policy, is_torchscript
-from train_RL_agents.utils.arrays import LARGEST, calls_builtins, is_whole
-from train_RL_agents.utils.files import inside, parse_json, read_json, write_atomically
-from train_RL_agents.utils.shipped import shipped
+from train_RL_agents.utils.arrays import MAX_FILE_SIZE, may_call_builtins, stores_all_elements
+from train_RL_agents.utils.files import parse_json, path_inside, read_json, write_atomically
+from train_RL_agents.utils.shipped import shipped_paths
 
 POLICY, TRAINING = "marinenav policy", "marinenav training state"
 VERSION = 2
@@ -74,7 +74,7 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
         return default_restore_location(storage, location if location == "cpu" else str(device))
 
     # The size of a training state is not limited, as a replay buffer may have any size.
-    with open_regular(path, "a checkpoint", LARGEST if kind == POLICY else math.inf) as file:
+    with open_regular(path, "a checkpoint", MAX_FILE_SIZE if kind == POLICY else math.inf) as file:
         try:
             _require_plain(file, _LARGEST_PICKLE[kind])
             with warnings.catch_warnings():
@@ -119,7 +119,7 @@ def _require_plain(file: BinaryIO, largest: int) -> None:
             name = entry.filename.rpartition("/")[2]
             # With constants, torch would read the file as a program.
             is_invalid |= name == "constants.pkl" or (name == "data.pkl" and entry.file_size > largest)
-            if is_invalid or (name == "data.pkl" and calls_builtins(archive.read(entry))):
+            if is_invalid or (name == "data.pkl" and may_call_builtins(archive.read(entry))):
                 raise zipfile.BadZipFile
         if size > os.fstat(file.fileno()).st_size or archive.testzip() is not None:
             raise zipfile.BadZipFile
@@ -142,7 +142,7 @@ def _is_plain(value: Any, seen: set[int]) -> bool:
             isinstance(key, int) or is_printable_text(key) for key in value
         )
         return has_plain_keys and all(_is_plain(child, seen) for child in children)
-    return is_whole(value) if isinstance(value, torch.Tensor) else _is_leaf(value)
+    return stores_all_elements(value) if isinstance(value, torch.Tensor) else _is_leaf(value)
 
 
 def _is_leaf(value: Any) -> bool:
@@ -190,7 +190,7 @@ def save_policy(
         # The weights are cloned because those of a learning agent are views of one tensor.
         "weights": {name: weight.clone() for name, weight in agent.networks.state_dict().items()},
     }
-    write_atomically(path, content, own=True)
+    write_atomically(path, content, replace_input=True)
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ def _is_policy(content: dict[str, Any]) -> bool:
     weights, actions = content.get("weights"), content.get("num_actions")
     return (
         isinstance(weights, dict)
-        and all(isinstance(name, str) and is_whole(weight) for name, weight in weights.items())
+        and all(isinstance(name, str) and stores_all_elements(weight) for name, weight in weights.items())
         and _is_metrics(content.get("metrics"))
         and is_nonnegative_int(actions)
         and actions != 0
@@ -326,8 +326,8 @@ def find_policy(path: Path, which: str = "best") -> Path:
     if single is not None:
         is_single = which in ("best", "latest", single.name)
         require(is_single, "--which", which, f"left out, as {path} has only one policy")
-        return single if single == path else inside(path, PUBLISHED)
-    names = ", ".join(shipped("pretrained"))
+        return single if single == path else path_inside(path, PUBLISHED)
+    names = ", ".join(shipped_paths("pretrained"))
     run = find_run(path, "checkpoint", f"a policy file or a run folder, or one of {names}")
     name: Any = which
     if which in ("best", "latest"):
@@ -336,7 +336,7 @@ def find_policy(path: Path, which: str = "best") -> Path:
         if name is None:
             command = shlex.join(["marinenav", "train", "--resume", str(run)])
             raise ConfigError(f"{run}: has no policy yet, as nothing was evaluated or saved; go on with: {command}")
-    file = inside(run, f"{CHECKPOINTS}/{name}")
+    file = path_inside(run, f"{CHECKPOINTS}/{name}")
     if name == which:
         files = sorted(policy.name for policy in file.parent.glob("policy_*.pt"))
         names = ", ".join(["best", "latest", *files[-_LISTED:]])
@@ -370,7 +370,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     Raises:
         ConfigError: if the manifest is damaged.
     """
-    file = inside(folder.parent, f"{folder.name}/{MANIFEST}")
+    file = path_inside(folder.parent, f"{folder.name}/{MANIFEST}")
     if not file.exists():
         return {"policies": []}
     content = read_json(file)

@@ -9,7 +9,7 @@ from pathlib import Path
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.closest import did_you_mean
-from train_RL_agents.utils.shipped import find_shipped, shipped
+from train_RL_agents.utils.shipped import find_shipped, shipped_paths
 
 CONFIG = "trial_config.json"
 """Name of the configuration file, which every run folder has."""
@@ -116,7 +116,7 @@ def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> P
     """
     argument, path = path, resolve_path(path)
     # A run folder may have the name of a shipped policy.
-    if not (path / CONFIG).is_file() and path in shipped("pretrained").values():
+    if not (path / CONFIG).is_file() and path in shipped_paths("pretrained").values():
         name = path.name
         raise ConfigError(
             f"{key}={str(argument)!r}: is a policy that is shipped, not a run; "
@@ -126,7 +126,7 @@ def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> P
     if path.is_dir() and not runs:
         holds = "there is no run in it" if any(path.iterdir()) else "it is empty"
         raise ConfigError(f"{key}={str(path)!r}: must be {allowed}; {holds}")
-    hint = "" if path.exists() else proposal(path, shipped("pretrained"))
+    hint = "" if path.exists() else proposal(path, shipped_paths("pretrained"))
     require(len(runs) > 0, key, str(path), f"{allowed}{hint}")
     names = sorted(str(run.relative_to(path)) for run in runs[:_LISTED] if run != path)
     more = ", ..." if len(runs) > _LISTED else ""

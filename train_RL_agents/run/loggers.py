@@ -28,7 +28,7 @@ from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.tensorboard import RunLogger, TensorBoard
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import changed_in_place, inside, sqlite_url, write_atomically
+from train_RL_agents.utils.files import modifiable_path, path_inside, sqlite_url, write_atomically
 
 Factory = Callable[[Path, int], Any]
 """Factory of a logger of torchrl, from the run folder and the env-steps at which the run is resumed."""
@@ -80,14 +80,14 @@ class TorchRLLogger(RunLogger):
 
 def _make_csv(path: Path, resumed_at: int) -> Any:
     """Return a logger that writes a file for every scalar, with lines ``env_steps,value``."""
-    folder = inside(path, "csv")
+    folder = path_inside(path, "csv")
     for entry in folder.rglob("*"):
-        changed_in_place(folder, str(entry.relative_to(folder)))
+        modifiable_path(folder, str(entry.relative_to(folder)))
     for file in (folder / "scalars").rglob("*.csv"):
         lines = read_text(file, "a table of scalars").splitlines(keepends=True)
         # A resumed run repeats the steps after its checkpoint; the last line of a killed run may be incomplete.
         kept = [line for line in lines if line.endswith("\n") and int(line.partition(",")[0]) <= resumed_at]
-        write_atomically(file, "".join(kept), own=True)
+        write_atomically(file, "".join(kept), replace_input=True)
     return CSVLogger("csv", str(path))
 
 
@@ -100,10 +100,10 @@ def _make_wandb(path: Path, resumed_at: int) -> Any:
         def close(self, timeout: float | None = None) -> None:
             self.experiment.finish()
 
-    file = inside(path, "wandb_run_id")
-    inside(path, "wandb")  # raises an error if it is a link out of the folder
+    file = path_inside(path, "wandb_run_id")
+    path_inside(path, "wandb")  # raises an error if it is a link out of the folder
     if not file.exists():
-        write_atomically(file, secrets.token_hex(8), own=True)
+        write_atomically(file, secrets.token_hex(8), replace_input=True)
     return Run(
         f"{path.parent.name}/{path.name}",
         offline=offline,
@@ -143,10 +143,10 @@ class _MLflow:
 
 def _make_mlflow(path: Path, resumed_at: int) -> _MLflow:
     """Return a run of MLflow, in a file of the run folder unless MLFLOW_TRACKING_URI says otherwise."""
-    mlflow, file = import_optional("mlflow", "mlflow"), inside(path, "mlflow_run_id")
+    mlflow, file = import_optional("mlflow", "mlflow"), path_inside(path, "mlflow_run_id")
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    store = sqlite_url(changed_in_place(path, "mlflow.db"))
+    store = sqlite_url(modifiable_path(path, "mlflow.db"))
     mlflow.set_tracking_uri(os.environ.get("MLFLOW_TRACKING_URI", store))
     if file.exists():
         run = mlflow.start_run(read_text(file, "the name of a run"))
@@ -154,7 +154,7 @@ def _make_mlflow(path: Path, resumed_at: int) -> _MLflow:
         experiment = mlflow.get_experiment_by_name(PROJECT)
         experiment_id = experiment.experiment_id if experiment else mlflow.create_experiment(PROJECT)
         run = mlflow.start_run(experiment_id=experiment_id)
-        write_atomically(file, run.info.run_id, own=True)
+        write_atomically(file, run.info.run_id, replace_input=True)
     mlflow.set_tag("mlflow.runName", f"{path.parent.name}/{path.name}")
     return _MLflow(mlflow, run.data.params)
 

@@ -26,8 +26,8 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent, num_world_actions
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.utils.arrays import calls_builtins, is_whole, read_arrays, require_archive
-from train_RL_agents.utils.closest import did_you_mean, plain_name
+from train_RL_agents.utils.arrays import may_call_builtins, read_arrays, require_archive, stores_all_elements
+from train_RL_agents.utils.closest import did_you_mean, normalized_name
 
 NOTE = "acting network only; all others are untrained"
 LARGEST = 32 * 2**20
@@ -102,7 +102,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     else:
         weights = _read_torch(path)
     for name, value in weights.items():
-        is_float = is_whole(value) and value.is_floating_point()
+        is_float = stores_all_elements(value) and value.is_floating_point()
         require(is_float, f"{path}: {name}", type(value).__name__, "an array of real numbers")
         require(bool(value.isfinite().all()), f"{path}: {name}", "nan or inf", "finite")
     return weights
@@ -117,7 +117,7 @@ def _read_torch(path: Path) -> dict[str, Any]:
             require_archive(path, _WHAT, LARGEST)
         program = is_torchscript(path)
         content = _strip_code(path) if program else content
-        if calls_builtins(content):
+        if may_call_builtins(content):
             raise ValueError
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about tensors that are rejected afterwards
@@ -210,7 +210,9 @@ def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
         with zipfile.ZipFile(path) as archive:
             names += archive.namelist()  # includes the names of a program's modules
     if len(candidates) > 1:
-        candidates = [name for name in candidates if plain_name(name) in plain_name(" ".join(names))] or candidates
+        candidates = [
+            name for name in candidates if normalized_name(name) in normalized_name(" ".join(names))
+        ] or candidates
     if not candidates:
         raise ConfigError(
             f"{path}: holds no published network ({', '.join(NETWORKS)}); a policy that was "

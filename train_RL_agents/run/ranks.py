@@ -24,8 +24,8 @@ from torch import Tensor
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
-from train_RL_agents.utils.device import cpu_cores, cpu_threads, resolve_device
-from train_RL_agents.utils.files import inside, write_atomically
+from train_RL_agents.utils.device import num_cpu_cores, num_cpu_threads, resolve_device
+from train_RL_agents.utils.files import path_inside, write_atomically
 
 T = TypeVar("T")
 
@@ -118,12 +118,12 @@ class Ranks:
     def threads(self, wanted: int) -> int:
         """Return the number of CPU threads of this process: the given number, or for 0 its share of the cores.
 
-        A single process takes the idle cores; see cpu_threads.
+        A single process takes the idle cores; see num_cpu_threads.
         """
         if wanted or self.size == 1:
-            return cpu_threads(wanted)
+            return num_cpu_threads(wanted)
         # The share is computed here, because torchrun sets OMP_NUM_THREADS to 1.
-        return max(1, cpu_cores() // self.local_size)
+        return max(1, num_cpu_cores() // self.local_size)
 
     def command(self) -> list[str]:
         """Return the beginning of a command line that resumes this run with the same number of processes."""
@@ -200,7 +200,7 @@ class Ranks:
     def _state_file(self, folder: Path, env_steps: int) -> Path:
         """Return the file of this rank's training state; except for the first rank, its name contains the env-steps."""
         rank_file = f"{Path(STATE).stem}_rank{self.rank}_{env_steps:012d}.pt"
-        return inside(folder.parent, f"{folder.name}/{STATE if self.is_main else rank_file}")
+        return path_inside(folder.parent, f"{folder.name}/{STATE if self.is_main else rank_file}")
 
     def write_state(self, folder: Path, state: dict[str, Any]) -> None:
         """Write the training state of this rank; a complete set of files from one step exists at any moment.
@@ -211,10 +211,10 @@ class Ranks:
         file = self._state_file(folder, state["env_steps"])
         with self.barrier():
             if not self.is_main:
-                write_atomically(file, state, own=True)
+                write_atomically(file, state, replace_input=True)
         with self.barrier():
             if self.is_main:
-                write_atomically(file, state, own=True)
+                write_atomically(file, state, replace_input=True)
         if not self.is_main:
             for other in folder.glob(f"{Path(STATE).stem}_rank{self.rank}_*.pt"):
                 if other != file:

@@ -45,8 +45,8 @@ from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
 from train_RL_agents.run.tags import results
 from train_RL_agents.run.tensorboard import RunLogger
-from train_RL_agents.utils.files import TEMPORARY, inside, read_json, write_atomically
-from train_RL_agents.utils.provenance import revision, versions
+from train_RL_agents.utils.files import TEMPORARY_SUFFIX, path_inside, read_json, write_atomically
+from train_RL_agents.utils.provenance import git_revision, software_versions
 
 _EVALUATIONS = ("eval_configs.json", "evaluations.csv", "evaluations.npz")
 LOCK, LOG = "run.lock", "run.log"
@@ -142,8 +142,8 @@ class RunFolder:
         if teacher:
             run._write(TEACHER, teacher)
         run.write_config()
-        commit, patch = revision()
-        run._write_json("versions.json", versions() | {"git revision": commit})
+        commit, patch = git_revision()
+        run._write_json("versions.json", software_versions() | {"git revision": commit})
         run._write("git_diff.patch", patch)
         run._write("command.txt", shlex.join(argv or sys.argv) + "\n")
         return run
@@ -156,7 +156,7 @@ class RunFolder:
             ConfigError: when there is no run, or more than one.
         """
         folder = find_run(Path(path))
-        path = inside(folder, CONFIG)
+        path = path_inside(folder, CONFIG)
         config = saved_config(read_json(path), str(path))
         return cls(folder, config, config.seed[0])
 
@@ -171,13 +171,13 @@ class RunFolder:
         """
         check_loggers(self.config.loggers)
         for name in (LOCK, LOG, CONFIG, TEACHER, *_EVALUATIONS, f"{CHECKPOINTS}/{STATE}"):
-            path = inside(self.path, name)
+            path = path_inside(self.path, name)
             is_writable = path.is_file() or not path.exists()
             require(is_writable, "run folder", str(path), "a regular file")
         read_manifest(self.checkpoints)  # fails now if it is damaged, not at the first policy
         self._lock = lock.acquire(self.path / LOCK)
         for folder in (self.path, self.checkpoints):
-            for file in folder.glob(f".*{TEMPORARY}"):
+            for file in folder.glob(f".*{TEMPORARY_SUFFIX}"):
                 with suppress(OSError):
                     file.unlink()
         self._log = RunLog(self.path / LOG)
@@ -218,7 +218,7 @@ class RunFolder:
     # Files --------------------------------------------------------------------------------------
 
     def _write(self, name: str, content: str | bytes) -> None:
-        write_atomically(inside(self.path, name), content, own=True)
+        write_atomically(path_inside(self.path, name), content, replace_input=True)
 
     def _write_json(self, name: str, content: Any) -> None:
         self._write(name, json.dumps(content, indent=2, allow_nan=False) + "\n")

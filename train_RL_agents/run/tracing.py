@@ -44,11 +44,11 @@ class Trace:
         if self._profiler is not None:
             self._traced += 1
             if self._traced >= self._turns and updates > self._first:
-                trainer.clock.watch = nullcontext
+                trainer.clock.phase_context = nullcontext
                 self.finish()
         elif self.path is None and updates - self._first >= _UPDATES_BEFORE:
             self._first = updates
-            trainer.clock.watch = record_function
+            trainer.clock.phase_context = record_function
             self._profiler = profile(activities=self._activities)
             self._profiler.start()
 

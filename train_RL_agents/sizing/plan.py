@@ -26,7 +26,7 @@ from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
 from train_RL_agents.memory.prioritized import SPARE_SLOTS
-from train_RL_agents.utils.memory import USABLE, gigabytes, host_free, require_room
+from train_RL_agents.utils.memory import USABLE_SHARE, free_host_memory, require_memory, size_text
 
 CPU = torch.device("cpu")
 _SAMPLE = 32
@@ -52,7 +52,7 @@ class Plan:
 
     def lacking(self, on_host: bool) -> int:
         """Return the number of bytes that are missing on the host or on the device; at most 0 if the run fits there."""
-        return self.needed(on_host) - round(USABLE * self.free.get(on_host, 0))
+        return self.needed(on_host) - round(USABLE_SHARE * self.free.get(on_host, 0))
 
 
 # Prediction -------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def _check_networks(environment: Environment) -> None:
     # A user's agent may not support creation on the meta device.
     with suppress(NotImplementedError, RuntimeError), torch.device("meta"):
         agent = make_agent(environment.config, num_actions, torch.device("meta"), spec)
-        require_room("the agent", sum(parameter.nbytes for parameter in agent.parameters()))
+        require_memory("the agent", sum(parameter.nbytes for parameter in agent.parameters()))
 
 
 def _update_bytes(memory_estimate: MemoryEstimate, batch_size: int) -> int:
@@ -123,7 +123,7 @@ def _saved_bytes(loss: Callable[[int], None], count: int) -> int:
 
 def _free_bytes(device: torch.device) -> dict[bool, int]:
     """Return the free memory (bytes) of the host and the device; see Plan.free."""
-    free = {True: host_free()}
+    free = {True: free_host_memory()}
     if device.type == "cuda":
         free[False] = torch.cuda.mem_get_info(device)[0]
     return free
@@ -148,7 +148,7 @@ def check(memory: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
         if memory.lacking(on_host) <= 0:
             continue
         where = "the host" if on_host else str(memory.device)
-        available = f"the {gigabytes(free)} free on {where}, of which {USABLE:.0%} are planned with"
+        available = f"the {size_text(free)} free on {where}, of which {USABLE_SHARE:.0%} are planned with"
         settings = config.trainer
         rows = sum(item.size for item in memory.items if item.on_host == on_host and "replay" in item.name)
         share = 1.0 - memory.lacking(on_host) / rows if rows else 0.0
@@ -159,7 +159,7 @@ def check(memory: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
         besides = " besides replay" if rows else ""
         raise ConfigError(
             f"trainer.num_envs={settings.num_envs}, trainer.batch_size={settings.batch_size}: must "
-            f"be less, as the run needs {gigabytes(memory.needed(on_host) - rows)}{besides}, to fit "
+            f"be less, as the run needs {size_text(memory.needed(on_host) - rows)}{besides}, to fit "
             f"{available}"
         )
 
@@ -168,15 +168,15 @@ def check(memory: Plan, config: TrainConfig[Any], at_once: int = 1) -> None:
 
 
 def is_short(memory: Plan) -> bool:
-    """Return whether a run takes over half of the usable share (USABLE) of free memory, on the host or the device."""
-    return any(2 * memory.needed(on_host) > USABLE * free for on_host, free in memory.free.items())
+    """Return whether a run takes over half of the USABLE_SHARE of free memory, on the host or the device."""
+    return any(2 * memory.needed(on_host) > USABLE_SHARE * free for on_host, free in memory.free.items())
 
 
 def summary(memory: Plan) -> str:
     """Return the needed and the free memory of a plan as one line of text."""
     places = {True: "host", False: str(memory.device)}
     totals = [
-        f"{gigabytes(memory.needed(on_host))} of {gigabytes(free)} free ({places[on_host]})"
+        f"{size_text(memory.needed(on_host))} of {size_text(free)} free ({places[on_host]})"
         for on_host, free in sorted(memory.free.items())
     ]
     return f"memory: {', '.join(totals)}"
@@ -190,9 +190,9 @@ def table(memory: Plan) -> Table:
     result.add_column("size", justify="right")
     places = {True: "host", False: str(memory.device)}
     for item in memory.items:
-        size = gigabytes(item.size) if item.exact else f"about {gigabytes(item.size)}"
+        size = size_text(item.size) if item.exact else f"about {size_text(item.size)}"
         result.add_row(item.name, places[item.on_host], size)
     for on_host, free in sorted(memory.free.items()):
-        needed = f"{gigabytes(memory.needed(on_host))} of {gigabytes(free)} free"
+        needed = f"{size_text(memory.needed(on_host))} of {size_text(free)} free"
         result.add_row("total", places[on_host], needed, style="bold")
     return result

@@ -178,7 +178,7 @@ class Fixture:
         update_rate, watch = self._update_rate(), Stopwatch(self.device)
         watched = self.mode != "captured"  # when captured, world and policy are one graph
         if watched:
-            trainer.clock.watch = watch
+            trainer.clock.phase_context = watch
         if watched and settings.collector == "local":
             watch.on_module(self.collector.policy, "policy")
 

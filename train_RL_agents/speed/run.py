@@ -13,7 +13,7 @@ from train_RL_agents.speed import report
 from train_RL_agents.speed.options import Options
 from train_RL_agents.speed.parts import measure_part
 from train_RL_agents.speed.setting import job, machine, software
-from train_RL_agents.utils.device import cpu_threads
+from train_RL_agents.utils.device import num_cpu_threads
 from train_RL_agents.utils.files import write_atomically
 
 FORMAT = "marinenav benchmark"
@@ -31,7 +31,7 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
         ConfigError: when something cannot be measured here, or a file cannot be written.
     """
     console = report.make_console()
-    torch.set_num_threads(cpu_threads(options.config.execution.threads))
+    torch.set_num_threads(num_cpu_threads(options.config.execution.threads))
     left_out = options.left_out()
     modes = [mode for mode in options.modes if mode not in left_out]
     facts = machine(options.device) | software() | job(options, modes)

@@ -14,8 +14,8 @@ from train_RL_agents.config.levels import SIZES
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.speed.options import Options
-from train_RL_agents.utils.device import cpu_cores
-from train_RL_agents.utils.provenance import revision, versions
+from train_RL_agents.utils.device import num_cpu_cores
+from train_RL_agents.utils.provenance import git_revision, software_versions
 
 CPU_INFO = Path("/proc/cpuinfo")
 """File in which Linux describes the processor."""
@@ -39,7 +39,7 @@ def machine(device: torch.device) -> dict[str, Any]:
     facts = {
         "processor": model,
         "instructions": f"{', '.join(flags)} (torch: {torch.backends.cpu.get_cpu_capability()})",
-        "cores": cpu_cores(),
+        "cores": num_cpu_cores(),
         "threads": torch.get_num_threads(),
         "load before": round(os.getloadavg()[0], 2),
         "device": str(device),
@@ -72,9 +72,9 @@ def _driver() -> str:
 
 def software() -> dict[str, Any]:
     """Return the versions of packages and the program's commit."""
-    commit, patch = revision()
+    commit, patch = git_revision()
     names = ("python", "torch", "torchrl", "tensordict", "platform")
-    all_versions = versions()
+    all_versions = software_versions()
     return {name: all_versions[name] for name in names} | {
         "commit": f"{commit}, with changes" if patch else commit,
         "dtype": "float32",

@@ -73,7 +73,7 @@ def synchronize(device: torch.device) -> None:
 class Stopwatch:
     """Timer that sums spans by name, with the host's clock on a CPU and events of the stream on a GPU.
 
-    Spans never make a GPU wait. An instance can be used as ``Clock.watch``.
+    Spans never make a GPU wait. An instance can be used as ``PhaseTimer.phase_context``.
 
     Args:
         device: device of the spans.

@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 from marinenav_env.support.files import open_regular
 from marinenav_env.support.validation import ConfigError, require
 
-_ARRAY = ".npy"
-"""Suffix of an array's name in a file."""
-_HEADERS = {
+_NPY_SUFFIX = ".npy"
+"""Suffix of the entry of an array in an ``.npz`` file."""
+_HEADER_READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-LARGEST = 1536 * 2**20
-"""Default limit on the size of a file, both packed and unpacked (bytes)."""
+"""NumPy's function that reads the header of an ``.npy`` file, by version of the format."""
+MAX_FILE_SIZE = 1536 * 2**20
+"""Default limit on the size of a file with arrays or weights, both packed and unpacked (bytes)."""
 
 
-def is_whole(value: object) -> bool:
+def stores_all_elements(value: object) -> bool:
     """Return whether a value is a tensor that stores all of its elements.
 
     A small file may contain a tensor of any size whose elements share one stored number.
@@ -39,7 +40,7 @@ def is_whole(value: object) -> bool:
     )
 
 
-def calls_builtins(content: bytes) -> bool:
+def may_call_builtins(content: bytes) -> bool:
     """Return whether a file for ``torch.load`` calls a built-in type, or is compressed and may do so.
 
     torch creates a bytearray of any size for such a call; files of weights contain no such call.
@@ -51,44 +52,46 @@ def calls_builtins(content: bytes) -> bool:
     return b"c__builtin__\n" in content or b"cbuiltins\n" in content
 
 
-def require_archive(path: Path, what: str, largest: float = LARGEST, names: Collection[str] | None = None) -> None:
+def require_archive(
+    path: Path, what: str, max_size: float = MAX_FILE_SIZE, names: Collection[str] | None = None
+) -> None:
     """Raise an error if a zip file is damaged, or larger than a limit when unpacked.
 
     Args:
         path: file to check.
         what: expected content for messages, such as "a recording".
-        largest: limit on the size, both packed and unpacked (bytes).
+        max_size: limit on the size, both packed and unpacked (bytes).
         names: names of the arrays that will be unpacked, and so count towards the limit; by default all.
 
     Raises:
         ConfigError: when the file cannot be read, or is too large.
     """
-    with open_regular(path, what, largest if names is None else math.inf) as file:
+    with open_regular(path, what, max_size if names is None else math.inf) as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 entries = archive.infolist()
         except Exception as error:  # damaged bytes can raise any exception
             raise ConfigError(f"{path}: damaged, or not {what}") from error
-    sizes = [entry.file_size for entry in entries if names is None or entry.filename.removesuffix(_ARRAY) in names]
+    sizes = [entry.file_size for entry in entries if names is None or entry.filename.removesuffix(_NPY_SUFFIX) in names]
     size = sum(sizes)
-    require(size <= largest, f"{path}: bytes", size, f"at most {largest:,}, also unpacked")
+    require(size <= max_size, f"{path}: bytes", size, f"at most {max_size:,}, also unpacked")
 
 
 def read_arrays(
-    path: Path, what: str, largest: float = LARGEST, names: Collection[str] | None = None
+    path: Path, what: str, max_size: float = MAX_FILE_SIZE, names: Collection[str] | None = None
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of an ``.npz`` file by name.
 
     Args:
         path: file to read.
         what: expected content for messages, such as "a recording".
-        largest: limit on the size, both packed and unpacked (bytes).
+        max_size: limit on the size, both packed and unpacked (bytes).
         names: names of the arrays to read; by default all.
 
     Raises:
         ConfigError: when the file cannot be read, contains anything but plain arrays, or is too large.
     """
-    require_archive(path, what, largest, names)
+    require_archive(path, what, max_size, names)
     try:
         # Opened here, because np.load does not close a file that it cannot read.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -100,7 +103,7 @@ def read_arrays(
     return arrays
 
 
-def arrays_of_objects(path: Path, what: str) -> tuple[list[str], list[str]]:
+def pickled_and_plain_names(path: Path, what: str) -> tuple[list[str], list[str]]:
     """Return the names of the arrays of an ``.npz`` file that are pickles of Python objects, and of the others.
 
     Args:
@@ -119,8 +122,8 @@ def arrays_of_objects(path: Path, what: str) -> tuple[list[str], list[str]]:
             with zipfile.ZipFile(file) as archive:
                 for name in archive.namelist():
                     with archive.open(name) as entry:
-                        *_, kind = _HEADERS[np.lib.format.read_magic(entry)](entry)
-                    names[not kind.hasobject].append(name.removesuffix(_ARRAY))
+                        *_, kind = _HEADER_READERS[np.lib.format.read_magic(entry)](entry)
+                    names[not kind.hasobject].append(name.removesuffix(_NPY_SUFFIX))
         except Exception as error:  # damaged bytes can raise any exception
             raise ConfigError(f"{path}: damaged, or not {what}") from error
     return names

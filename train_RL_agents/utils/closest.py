@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-USUAL = {
+ALIASES = {
     "lr": "learning_rate",
     "lr_final": "learning_rate_final",
     "batch": "batch_size",
@@ -40,16 +40,16 @@ USUAL = {
     "out": "save_dir",
     "save": "out",
 }
-"""Names of settings and options in other programs, with their names here."""
-_SIMILARITY = 0.6
-"""Smallest similarity of suggested names, from 0 to 1."""
+"""Names of settings and options in other programs, and the names of the same settings and options here."""
+_MIN_SIMILARITY = 0.6
+"""Smallest similarity of a mistyped and a suggested name, as the ratio of difflib from 0 to 1."""
 
 
-def closest(word: str, valid: Iterable[str], count: int = 3) -> list[str]:
+def closest_names(word: str, valid: Iterable[str], count: int = 3) -> list[str]:
     """Return the names most similar to a word, the most similar first.
 
     Case, hyphens and underscores are ignored. The last component of a dotted name suffices, and names that other
-    programs use are translated (``USUAL``).
+    programs use are translated (``ALIASES``).
 
     Args:
         word: mistyped name.
@@ -58,24 +58,24 @@ def closest(word: str, valid: Iterable[str], count: int = 3) -> list[str]:
     """
     names: dict[str, list[str]] = {}
     for name in valid:
-        for plain in dict.fromkeys((plain_name(name), plain_name(name.rpartition(".")[2]))):
+        for plain in dict.fromkeys((normalized_name(name), normalized_name(name.rpartition(".")[2]))):
             names.setdefault(plain, []).append(name)
     last = word.rpartition(".")[2]
     matches: dict[str, None] = {}
-    for candidate in (word, last, USUAL.get(last.replace("-", "_"), "")):
-        matches |= dict.fromkeys(names.get(plain_name(candidate), ()))
+    for candidate in (word, last, ALIASES.get(last.replace("-", "_"), "")):
+        matches |= dict.fromkeys(names.get(normalized_name(candidate), ()))
     if not matches:
-        for plain in difflib.get_close_matches(plain_name(word), names, count, _SIMILARITY):
+        for plain in difflib.get_close_matches(normalized_name(word), names, count, _MIN_SIMILARITY):
             matches |= dict.fromkeys(names[plain])
     return list(matches)[:count]
 
 
 def did_you_mean(word: object, valid: Iterable[str]) -> str:
-    """Return the end of a sentence that suggests names similar to a word; empty if there are none."""
-    suggestions = closest(word, valid) if isinstance(word, str) else []
+    """Return "; did you mean A or B?" with the valid names most similar to a mistyped word; empty if there are none."""
+    suggestions = closest_names(word, valid) if isinstance(word, str) else []
     return f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
 
 
-def plain_name(name: str) -> str:
+def normalized_name(name: str) -> str:
     """Return a name in lower case, without hyphens and underscores."""
     return re.sub(r"[-_]", "", name).lower()

@@ -16,8 +16,8 @@ from marinenav_env.support.validation import require
 
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 """Name of the environment variable with the number of threads, which child processes inherit."""
-_MEASURED = 0.2
-"""Time over which the load of the cores is measured (s)."""
+_LOAD_INTERVAL = 0.2
+"""Time over which the load of the CPU cores is measured (s)."""
 
 
 def available_devices() -> list[str]:
@@ -26,31 +26,31 @@ def available_devices() -> list[str]:
     return ["cpu", *(f"cuda:{index}" for index in range(cuda))]
 
 
-def cpu_cores() -> int:
-    """Return the number of cores that this process may use, which may be fewer than the machine has."""
+def num_cpu_cores() -> int:
+    """Return the number of CPU cores that this process may use, which may be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1  # macOS and Windows provide no more information
 
 
-def idle_cores() -> int:
-    """Return the number of idle cores of this process, measured for a fifth of a second.
+def num_idle_cores() -> int:
+    """Return the number of idle CPU cores among those of this process, measured for a fifth of a second.
 
     Returns:
-        At least 1; all cores if the load is unknown.
+        The rounded number, at least 1; all cores if the load is unknown.
     """
     try:
         # Not cpu_times_percent, whose shares are wrong for less than a second.
-        busy = psutil.cpu_percent(interval=_MEASURED, percpu=True)
+        busy = psutil.cpu_percent(interval=_LOAD_INTERVAL, percpu=True)
         cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(busy))
         idle = sum(100.0 - busy[core] for core in cores)
     except (OSError, RuntimeError, NotImplementedError, IndexError):
-        return cpu_cores()
+        return num_cpu_cores()
     return max(1, round(idle / 100.0))
 
 
-def cpu_threads(wanted: int = 0) -> int:
-    """Return the number of CPU threads for a process.
+def num_cpu_threads(wanted: int = 0) -> int:
+    """Return the number of CPU threads that this process should use.
 
     Threads wait for one another by spinning, so with another program on one of two cores, two threads are four to five
     times slower than one.
@@ -59,9 +59,9 @@ def cpu_threads(wanted: int = 0) -> int:
         wanted: requested number, at most one per core; 0: OMP_NUM_THREADS, else the number of idle cores.
     """
     if wanted:
-        return min(wanted, cpu_cores())
+        return min(wanted, num_cpu_cores())
     variable = os.environ.get(THREADS_VARIABLE, "")
-    return int(variable) if variable.isdecimal() and int(variable) > 0 else idle_cores()
+    return int(variable) if variable.isdecimal() and int(variable) > 0 else num_idle_cores()
 
 
 @contextlib.contextmanager
@@ -78,7 +78,7 @@ def preserve_num_threads() -> Iterator[None]:
 
 
 def random_stream(seed: int, number: int, device: torch.device) -> torch.Generator:
-    """Return a generator whose stream is independent of the others of the same seed and of neighbouring seeds.
+    """Return a random generator whose stream is independent of others of the same seed and of neighbouring seeds.
 
     Args:
         seed: seed of the run or of a worker.
@@ -89,7 +89,7 @@ def random_stream(seed: int, number: int, device: torch.device) -> torch.Generat
 
 
 def release_memory() -> None:
-    """Free objects in reference cycles, such as an unused trainer, and the cached memory of CUDA."""
+    """Free objects in reference cycles, such as an unused trainer, and memory that PyTorch caches on CUDA devices."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -116,7 +116,7 @@ def set_up_process(device: torch.device, threads: int, precision: str, tf32: boo
     Args:
         device: device of the computation.
         threads: number of CPU threads.
-        precision: setting ``execution.precision``, checked here only for bf16.
+        precision: auto, fp32, bf16 or fp16; only whether the device supports bf16 is checked here.
         tf32: whether float32 matrix products may use TF32 on a GPU.
 
     Raises:
@@ -134,7 +134,7 @@ def set_up_process(device: torch.device, threads: int, precision: str, tf32: boo
 
 
 def resolve_precision(device: torch.device, precision: str) -> str:
-    """Return the precision to use; auto is fp32 on a CPU, and on a GPU bf16 or, if unsupported, fp16."""
+    """Return fp32, bf16 or fp16 for a setting that may be auto: fp32 on a CPU, and bf16 or else fp16 on a GPU."""
     if precision != "auto":
         return precision
     if device.type != "cuda":
@@ -143,6 +143,7 @@ def resolve_precision(device: torch.device, precision: str) -> str:
 
 
 def _supports_bfloat16(device: torch.device) -> bool:
+    """Return whether a CUDA device computes in bfloat16 without emulation."""
     with torch.cuda.device(device):
         return torch.cuda.is_bf16_supported(including_emulation=False)
 

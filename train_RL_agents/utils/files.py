@@ -1,4 +1,4 @@
-"""Safe and atomic writing of files."""
+"""Reading of untrusted JSON files, paths that cannot leave a folder, and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from marinenav_env.support.files import require_overwritable
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.utils.errors import first_line
 
-TEMPORARY = ".tmp"
-"""Suffix of incomplete files, whose names begin with a dot."""
-_SETTINGS = "JSON settings"
+TEMPORARY_SUFFIX = ".tmp"
+"""Suffix of the names of incomplete files, which begin with a dot."""
+_JSON_SETTINGS = "JSON settings"
+"""Expected content of files that cannot be read, in messages."""
 
 
-def inside(folder: Path, name: str) -> Path:
+def path_inside(folder: Path, name: str) -> Path:
     """Return the path of a file in a folder, after checking that it does not lead out of the folder.
 
     Args:
@@ -48,7 +49,7 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: when the file cannot be read, is not JSON or has another top level.
     """
-    return parse_json(files.read_text(path, _SETTINGS), str(path))
+    return parse_json(files.read_text(path, _JSON_SETTINGS), str(path))
 
 
 def parse_json(text: Any, name: str) -> dict[str, Any]:
@@ -61,13 +62,17 @@ def parse_json(text: Any, name: str) -> dict[str, Any]:
     Raises:
         ConfigError: when the text is not a string, not JSON or not a JSON object.
     """
-    content = files.parse_json(text, name, _SETTINGS)
+    content = files.parse_json(text, name, _JSON_SETTINGS)
     require(isinstance(content, dict), name, content, "a JSON object with settings")
     return dict(content)
 
 
 def open_without_links(path: Path, flags: int) -> int:
-    """Return a file descriptor for writing; the file is created if needed, and no link is followed.
+    """Open a file for writing without following a link, and return its descriptor.
+
+    Args:
+        path: file to open, created if it is missing.
+        flags: flags of ``os.open``, such as ``os.O_WRONLY``.
 
     Raises:
         ConfigError: when the file cannot be opened, or has several names (hard links).
@@ -84,13 +89,17 @@ def open_without_links(path: Path, flags: int) -> int:
     return descriptor
 
 
-def changed_in_place(folder: Path, name: str) -> Path:
-    """Return the path of a file that is modified in place, such as a database, after checking that this is safe.
+def modifiable_path(folder: Path, name: str) -> Path:
+    """Return the path of a file that will be modified in place, such as a database, after checking that this is safe.
+
+    Args:
+        folder: folder whose content is not trusted.
+        name: name of the file, relative to the folder.
 
     Raises:
-        ConfigError: when the path leads out of ``folder``, or the file has several names (hard links).
+        ConfigError: when the path leads out of the folder, or the file has several names (hard links).
     """
-    path = inside(folder, name)
+    path = path_inside(folder, name)
     if path.is_file():
         _require_one_name(path, path.stat())
     return path
@@ -134,25 +143,25 @@ def make_folder(path: Path) -> None:
         raise ConfigError(f"{path}: the folder cannot be made ({error.strerror})") from error
 
 
-def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, own: bool = False) -> None:
+def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, replace_input: bool = False) -> None:
     """Write a file so that at any time either the old or the new one exists, complete.
 
     Args:
         path: file to write.
         content: text, bytes, or a dictionary for torch.save.
-        own: whether a file that was read before may be replaced, such as a run's own files.
+        replace_input: whether a file that this command has read may be replaced, such as a run's own files.
 
     Raises:
         ConfigError: when the file cannot be written, as on a full disk, or must not be replaced; the old one is kept.
     """
     require(path.name != "", "output", str(path), "the name of a file")
-    if not own:
+    if not replace_input:
         require_overwritable(path)
     if isinstance(content, str):
         # File names in the text need not be valid Unicode.
         content = content.encode(errors="backslashreplace")
     # A unique name, created exclusively, so that it is neither used by another process nor a link.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
     try:
         with temporary.open("xb") as stream:
             if isinstance(content, dict):

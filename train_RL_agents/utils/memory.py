@@ -1,4 +1,4 @@
-"""Free memory of the host, and checks of what fits."""
+"""Free memory of the host, and a check that planned content fits into it."""
 
 from __future__ import annotations
 
@@ -9,50 +9,59 @@ import psutil
 
 from marinenav_env.support.validation import ConfigError
 
-USABLE = 0.9
+USABLE_SHARE = 0.9
 """Share of the free memory that plans may use; the rest is a reserve."""
 _CGROUP = Path("/sys/fs/cgroup")
-_LIMITS = (
+"""Folder in which Linux describes the control group of a process, as of a container."""
+_CGROUP_FILES = (
     ("", "memory.max", "memory.current", "inactive_file"),
     ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Files with the memory limits and usage of a container, for versions 2 and 1 of control groups."""
+"""Subfolder, names of the files with limit and usage of memory (bytes), and key of the cached file pages in
+``memory.stat``, for versions 2 and 1 of control groups."""
 
 
-def host_free(cgroup: Path = _CGROUP) -> int:
+def free_host_memory(cgroup: Path = _CGROUP) -> int:
     """Return the number of free bytes of the host, or of this process's container if that is less."""
     free = int(psutil.virtual_memory().available)  # host: a number of the system
-    for folder, limit, used, cache in _LIMITS:
+    for folder, limit, used, cache in _CGROUP_FILES:
         with suppress(OSError, ValueError):  # no container, or one without a limit
-            free = min(free, _container_free(cgroup / folder, limit, used, cache))
+            free = min(free, _free_container_memory(cgroup / folder, limit, used, cache))
     return free
 
 
-def _container_free(cgroup: Path, limit: str, used: str, cache: str) -> int:
-    """Return the number of bytes that a container may still use; cached file pages count as free."""
+def _free_container_memory(cgroup: Path, limit: str, used: str, cache: str) -> int:
+    """Return the bytes that a container may still use; cached file pages count as free.
+
+    Args:
+        cgroup: folder of the control group.
+        limit: name of the file with the limit.
+        used: name of the file with the usage.
+        cache: key of the cached file pages in ``memory.stat``.
+    """
     numbers = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
     held = int((cgroup / used).read_text()) - int(numbers.get(cache, 0))  # host: numbers of the system
     return int((cgroup / limit).read_text()) - held  # host: a number of the system
 
 
-def gigabytes(size: int) -> str:
+def size_text(size: int) -> str:
     """Return a size (bytes) as text in GB (1e9 bytes), or in MB below 0.1 GB."""
     return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 
-def require_room(what: str, needed: int) -> None:
-    """Check that an amount of memory is at most the usable share of the host's free memory.
+def require_memory(what: str, needed: int) -> None:
+    """Check that an amount of memory is at most USABLE_SHARE of the free memory of the host.
 
     Args:
-        what: name of the content, for messages.
+        what: content that needs the memory, for messages.
         needed: required memory (bytes).
 
     Raises:
         ConfigError: when the memory does not suffice.
     """
-    free = host_free()
-    if needed > USABLE * free:
+    free = free_host_memory()
+    if needed > USABLE_SHARE * free:
         raise ConfigError(
-            f"{what} would take about {gigabytes(needed)} of memory, and {gigabytes(free)} are "
-            f"free, of which {USABLE:.0%} are planned with"
+            f"{what} would take about {size_text(needed)} of memory, and {size_text(free)} are "
+            f"free, of which {USABLE_SHARE:.0%} are planned with"
         )

@@ -1,4 +1,4 @@
-"""Progress display of a run, and times of its phases."""
+"""Progress display of a training run, and timer of its phases."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from marinenav_env.support.validation import is_number
 from train_RL_agents.utils.signals import stop_on_broken_pipe
-from train_RL_agents.utils.time_left import TimeLeft, clock_text
+from train_RL_agents.utils.time_left import TimeLeftEstimator, clock_text
 
-_BETWEEN = 10.0
-"""Shortest time between printed log entries when no bar is shown (s)."""
-_WIDE = 110
-"""Width of a terminal (columns) above which the bar also counts env-steps."""
+_MIN_PRINT_INTERVAL = 10.0
+"""Shortest time between printed log entries when no progress bar is shown (s)."""
+_MIN_WIDTH_WITH_COUNTS = 110
+"""Smallest width of a terminal (columns) in which progress bars also count env-steps."""
 BAR_FORMATS: dict[str, Callable[[float], str]] = {
     "episode_return": "return {:.1f}".format,
     "train_success": "success {:.2f}".format,
@@ -30,19 +30,20 @@ BAR_FORMATS: dict[str, Callable[[float], str]] = {
     "rate": "{:,.0f}/s".format,
     "left": clock_text,
 }
-"""Formats of the numbers of a bar in their order: mean return and success rate of training episodes, success rate of
-the last evaluation, env-steps per second, remaining seconds."""
-_EVALUATED: dict[str, Callable[[Any], str]] = {
+"""Formats of the metrics beside a progress bar, by name in their order: mean return and success rate of training
+episodes, success rate of the last evaluation, env-steps per second, remaining seconds."""
+_EVALUATION_FORMATS: dict[str, Callable[[Any], str]] = {
     "success_rate": "success {:.3f}".format,
     "collision_rate": "collision {:.3f}".format,
     "avg_time": lambda value: "    - s" if value is None else f"{value:5.1f} s",
     "avg_return": "return {:.2f}".format,
     "avg_length": "length {:.1f}".format,
 }
-"""Formats of the metrics of an evaluation in its printed line."""
-MOVE = {"total", "env_steps", *BAR_FORMATS}
-"""Keys of an update of the bar as JSON; see Display."""
-_NOT_TRAINING = ("evaluate", "save", "compile")
+"""Formats of the metrics of an evaluation in its printed line, by name in their order."""
+BAR_UPDATE_KEYS = {"total", "env_steps", *BAR_FORMATS}
+"""Keys of the JSON object that ProgressDisplay prints for an update of the progress bar."""
+_NON_TRAINING_PHASES = ("evaluate", "save", "compile")
+"""Phases of a run whose time does not count as training."""
 
 
 @contextmanager
@@ -62,74 +63,75 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-class Clock:
-    """Timer of the host time of every phase of a run (s).
+class PhaseTimer:
+    """Timer of the host time (s) of every phase of a run, such as ``collect`` or ``update``.
 
     Phases are not synchronised with a GPU, so its work counts in the phase that waits for it. The first pass through a
     phase that compiles code counts as ``compile``.
 
     Args:
-        first: callback after the first pass through a phase that compiles code, with the phase's name and seconds.
+        on_compiled: callback after the first pass through a phase that compiles code, with its name and its seconds.
     """
 
-    def __init__(self, first: Callable[[str, float], None] = lambda name, seconds: None) -> None:
-        self._first = first
-        self.watch: Callable[[str], AbstractContextManager[Any]] = nullcontext
-        """Function that returns the context of a phase from its name, for a profiler or a benchmark."""
-        self.compiling = False
+    def __init__(self, on_compiled: Callable[[str, float], None] = lambda name, seconds: None) -> None:
+        self._on_compiled = on_compiled
+        self.phase_context: Callable[[str], AbstractContextManager[Any]] = nullcontext
+        """Function that returns a context, for a profiler or a benchmark, in which the phase of a given name runs."""
+        self.is_compiling = False
         """True during the first pass through a phase that compiles."""
         self.seconds: dict[str, float] = {}
-        self._lap: dict[str, float] = {}
+        """Seconds spent in each phase so far, by name."""
+        self._lap_seconds: dict[str, float] = {}
         self._started = self._lap_started = time.perf_counter()
-        self._before, self._seen = 0.0, {"evaluate", "save", "insert", "sample", "compile"}
+        self._previous_seconds, self._passed_phases = 0.0, {"evaluate", "save", "insert", "sample", "compile"}
 
-    def compiles(self, name: str) -> None:
-        """Mark a phase as one that compiles code, like collect and update."""
-        self._seen.discard(name)
+    def mark_compiling(self, name: str) -> None:
+        """Mark a phase as one whose first pass compiles code, as that of all but a few phases does."""
+        self._passed_phases.discard(name)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Measure the wall time of the context, and add it to the seconds of a phase."""
-        began, self.compiling = time.perf_counter(), name not in self._seen
+        """Measure the wall time of the context, and add it to the seconds of the phase of that name."""
+        began, self.is_compiling = time.perf_counter(), name not in self._passed_phases
         try:
-            with self.watch(name), _without_garbage_collection() if self.compiling else nullcontext():
+            with self.phase_context(name), _without_garbage_collection() if self.is_compiling else nullcontext():
                 yield
         finally:
-            self.compiling = False
+            self.is_compiling = False
         taken = time.perf_counter() - began
-        if name not in self._seen:
-            self._seen.add(name)
-            self._first(name, taken)
+        if name not in self._passed_phases:
+            self._passed_phases.add(name)
+            self._on_compiled(name, taken)
             name = "compile"
         self.seconds[name] = self.seconds.get(name, 0.0) + taken
 
     @property
-    def total(self) -> float:
+    def total_seconds(self) -> float:
         """Return the wall time of the run so far (s), without the time between a stop and a resumption."""
-        return self._before + time.perf_counter() - self._started
+        return self._previous_seconds + time.perf_counter() - self._started
 
     @property
-    def training(self) -> float:
-        """Return the wall time (s) without evaluations, saving and compilation."""
-        return self.total - sum(self.seconds.get(name, 0.0) for name in _NOT_TRAINING)
+    def training_seconds(self) -> float:
+        """Return the wall time of the run so far (s), without evaluations, saving and compilation."""
+        return self.total_seconds - sum(self.seconds.get(name, 0.0) for name in _NON_TRAINING_PHASES)
 
     @property
-    def pauses(self) -> float:
-        """Return the seconds of evaluations and saving."""
+    def pause_seconds(self) -> float:
+        """Return the time of evaluations and saving so far (s)."""
         return self.seconds.get("evaluate", 0.0) + self.seconds.get("save", 0.0)
 
     def lap(self) -> tuple[dict[str, float], float]:
-        """Return each phase's share of the wall time since the last call, and the seconds of training since then."""
+        """Return, since the last call, each phase's share of the wall time by name, and the seconds of training."""
         now = time.perf_counter()
         elapsed = now - self._lap_started
-        spent = {name: value - self._lap.get(name, 0.0) for name, value in self.seconds.items()}
-        self._lap, self._lap_started = dict(self.seconds), now
-        idle = sum(spent.get(name, 0.0) for name in _NOT_TRAINING)
+        spent = {name: value - self._lap_seconds.get(name, 0.0) for name, value in self.seconds.items()}
+        self._lap_seconds, self._lap_started = dict(self.seconds), now
+        idle = sum(spent.get(name, 0.0) for name in _NON_TRAINING_PHASES)
         return {name: value / max(elapsed, 1e-9) for name, value in spent.items()}, elapsed - idle
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the seconds of each phase and in total so far, for the training state."""
-        return {"seconds": dict(self.seconds), "total": self.total}
+        """Return the seconds of each phase by name (``seconds``) and of the run (``total``), for the training state."""
+        return {"seconds": dict(self.seconds), "total": self.total_seconds}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the result of ``state_dict``.
@@ -140,20 +142,20 @@ class Clock:
         seconds = state["total"], *state["seconds"].values()
         if not all(is_number(value) and value >= 0.0 for value in seconds):
             raise ValueError("seconds that are no numbers from 0")
-        self.seconds, self._before = dict(state["seconds"]), state["total"]
-        self._lap = dict(self.seconds)
+        self.seconds, self._previous_seconds = dict(state["seconds"]), state["total"]
+        self._lap_seconds = dict(self.seconds)
         self._started = self._lap_started = time.perf_counter()
 
 
 class _Terminal(Console):
-    """Console on standard output; when its pipe is closed, the run stops and is saved."""
+    """Console on standard output that requests a stop of the run when its pipe is closed."""
 
     def on_broken_pipe(self) -> None:
-        """Stop the run; the overridden method would end the process."""
+        """Request a stop, so that the run is saved; the overridden method would end the process."""
         stop_on_broken_pipe()
 
 
-class Bars:
+class ProgressBars:
     """Progress bars below the printed lines; every bar is one line of the terminal.
 
     Args:
@@ -163,7 +165,7 @@ class Bars:
 
     def __init__(self, quiet: bool, bar: bool) -> None:
         self.console = _Terminal(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
-        counts = [MofNCompleteColumn()] if self.console.width >= _WIDE else []
+        counts = [MofNCompleteColumn()] if self.console.width >= _MIN_WIDTH_WITH_COUNTS else []
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
@@ -173,7 +175,7 @@ class Bars:
             expand=True,
             disable=quiet or not bar or not self.console.is_terminal,
         )
-        self.shown = not self._progress.disable
+        self.is_shown = not self._progress.disable
         """True if bars are shown."""
         self._tasks: dict[str, TaskID] = {}
         self._metrics: dict[str, dict[str, float]] = {}
@@ -196,8 +198,8 @@ class Bars:
         text = "  ".join(form(current[key]) for key, form in BAR_FORMATS.items() if key in current)
         self._progress.update(self._tasks[name], completed=env_steps, text=text)
 
-    def note(self, name: str, text: str) -> None:
-        """Show a text instead of the numbers of a bar, until its next update."""
+    def show_text(self, name: str, text: str) -> None:
+        """Show a text instead of the metrics of a bar, until its next update."""
         if name in self._tasks:
             self._progress.update(self._tasks[name], text=text)
 
@@ -208,7 +210,7 @@ class Bars:
             del self._metrics[name]
 
 
-class Display:
+class ProgressDisplay:
     """Display of a run's progress: a bar, or a line from time to time; a line per evaluation; and closing lines.
 
     Args:
@@ -217,7 +219,7 @@ class Display:
         bar: whether the bar is shown, if there is a terminal.
         record: callback with every line, even if nothing is printed.
         json_lines: whether JSON is printed for other programs, an object per line: ``{"line": TEXT}`` for a line, and
-            ``total``, ``env_steps`` and BAR_FORMATS by name for an update of the bar, null for unchanged numbers.
+            ``total``, ``env_steps`` and the keys of BAR_FORMATS for an update of the bar, null for unchanged numbers.
         eval_freq: env-steps between evaluations.
     """
 
@@ -230,14 +232,19 @@ class Display:
         json_lines: bool = False,
         eval_freq: int = 0,
     ) -> None:
-        self._bars, self._total = Bars(quiet or json_lines, bar), total
+        self._bars, self._total = ProgressBars(quiet or json_lines, bar), total
         self._record, self._json_lines = record, json_lines
-        self._left, self._at, self._printed_at = TimeLeft(total, eval_freq), 0, -math.inf
+        self._left, self._env_steps, self._printed_at = TimeLeftEstimator(total, eval_freq), 0, -math.inf
         self._latest: dict[str, float] = {}
 
     def start(self, env_steps: int, compiles: bool) -> None:
-        """Show the bar, after lines on resuming (if ``env_steps`` is not 0) and compiling (if ``compiles``)."""
-        self._at = env_steps
+        """Show the bar, after lines on resuming and compiling.
+
+        Args:
+            env_steps: env-steps of the run so far; 0 unless it is resumed.
+            compiles: whether the run compiles code.
+        """
+        self._env_steps = env_steps
         if env_steps:
             self.log(f"resuming at {env_steps:,} env-steps")
         if compiles:
@@ -252,14 +259,14 @@ class Display:
         self._print({"line": text})
 
     def _print(self, content: dict[str, Any]) -> None:
-        """Print an object as a line of JSON, if configured."""
+        """Print an object as a line of JSON, if this is configured."""
         if self._json_lines:
             try:
                 print(json.dumps(content), flush=True)
             except BrokenPipeError:
                 stop_on_broken_pipe()
 
-    def step(
+    def show_log_entry(
         self,
         env_steps: int,
         rate: float,
@@ -267,17 +274,17 @@ class Display:
         episode_return: float | None = None,
         train_success: float | None = None,
     ) -> None:
-        """Show a log entry: update the bar or, without one, print a line if the last one is old.
+        """Show a log entry of training: update the bar or, without one, print a line if the last line is old.
 
         Args:
             env_steps: env-steps of the run so far.
             rate: env-steps per second of training.
             success: success rate of the last evaluation; None before the first one.
-            episode_return: mean return of the training episodes that ended.
+            episode_return: mean return of the training episodes that ended since the last log entry; None if none did.
             train_success: success rate of these episodes.
         """
-        self._left.lap(env_steps - self._at, (env_steps - self._at) / rate if rate > 0 else 0.0)
-        self._at, left = env_steps, self._left.seconds(env_steps)
+        self._left.add_log_entry(env_steps - self._env_steps, (env_steps - self._env_steps) / rate if rate > 0 else 0.0)
+        self._env_steps, left = env_steps, self._left.remaining_seconds(env_steps)
         metrics = {
             "episode_return": episode_return,
             "train_success": train_success,
@@ -285,12 +292,12 @@ class Display:
             "rate": rate,
             "left": left,
         }
-        self._move(env_steps, **metrics)
+        self._update_bar(env_steps, **metrics)
         # If no episode has ended since the last entry, the line shows the latest numbers.
         self._latest |= {name: value for name, value in metrics.items() if value is not None}
         now = time.perf_counter()
-        silent = self._bars.shown or self._json_lines
-        if not silent and now - self._printed_at >= _BETWEEN:
+        silent = self._bars.is_shown or self._json_lines
+        if not silent and now - self._printed_at >= _MIN_PRINT_INTERVAL:
             self._printed_at = now
             texts = [
                 form(self._latest[name])
@@ -300,22 +307,22 @@ class Display:
             texts[-1] += " left" if left is not None else ""
             self.log(f"{env_steps:>11,} env-steps  train: {'  '.join(texts)}")
 
-    def evaluating(self, done: int, total: int) -> None:
-        """Show the number of ended episodes of an evaluation."""
-        self._bars.note("training", f"evaluating {done} of {total}")
+    def show_evaluation_progress(self, done: int, total: int) -> None:
+        """Show how many of all episodes of an evaluation have ended."""
+        self._bars.show_text("training", f"evaluating {done} of {total}")
 
-    def _move(self, env_steps: int, **metrics: float | None) -> None:
+    def _update_bar(self, env_steps: int, **metrics: float | None) -> None:
         self._bars.show("training", self._total, env_steps, **metrics)
         move = {"total": self._total, "env_steps": env_steps, **dict.fromkeys(BAR_FORMATS)}
         self._print(move | metrics)
 
-    def evaluation(
+    def show_evaluation(
         self,
         env_steps: int,
         seconds: float,
         metrics: dict[str, Any],
-        best: bool,
-        paused: float = 0.0,
+        is_best: bool,
+        evaluation_seconds: float = 0.0,
         count: int = 1,
     ) -> None:
         """Print the line of an evaluation, and show its success rate in the bar.
@@ -323,26 +330,26 @@ class Display:
         Args:
             env_steps: env-steps of the run so far.
             seconds: wall time of the run so far.
-            metrics: results of the evaluation.
-            best: whether the evaluated policy is the best so far.
-            paused: seconds of all evaluations so far, with saving.
+            metrics: results of the evaluation over all episodes by name, such as ``success_rate``.
+            is_best: whether the evaluated policy is the best so far.
+            evaluation_seconds: seconds of all evaluations so far, with saving.
             count: number of these evaluations.
         """
-        self._left.evaluated(paused, count)
+        self._left.add_evaluation(evaluation_seconds, count)
 
         # Where collisions are counted, the mean return is left out, because it says less.
-        names = _EVALUATED.keys() & metrics.keys() - ({"avg_return"} if "collision_rate" in metrics else set())
-        shown = [form(metrics[name]) for name, form in _EVALUATED.items() if name in names]
+        names = _EVALUATION_FORMATS.keys() & metrics.keys() - ({"avg_return"} if "collision_rate" in metrics else set())
+        shown = [form(metrics[name]) for name, form in _EVALUATION_FORMATS.items() if name in names]
         line = f"{env_steps:>11,} env-steps {seconds / 60:6.1f} min  {'  '.join(shown)}"
-        self.log(f"{line}{'  best' if best else ''}")
-        self._move(
+        self.log(f"{line}{'  best' if is_best else ''}")
+        self._update_bar(
             env_steps,
             success=metrics.get("success_rate", metrics.get("avg_return")),
-            left=self._left.seconds(env_steps),
+            left=self._left.remaining_seconds(env_steps),
         )
 
     def stop(self) -> None:
-        """Remove the bar, which also restores the cursor of the terminal."""
+        """Remove the progress bar, which also restores the cursor of the terminal."""
         self._bars.stop()
 
     def finish(
@@ -354,7 +361,7 @@ class Display:
         program: Sequence[str] = ("marinenav",),
         kept: int | None = None,
     ) -> None:
-        """Print where the results are, how to resume, and commands that show them.
+        """Print where the results of the run are, how to resume it, and commands that show the results.
 
         Args:
             path: folder of the run.
@@ -362,14 +369,14 @@ class Display:
             finished: whether the run made all its env-steps.
             resumable: whether the run can be resumed.
             program: program, with its leading arguments, that resumes the run.
-            kept: env-steps of the last saved state, if the run could not be saved.
+            kept: env-steps of the last saved state if the run was stopped without saving; None if it was saved.
         """
-        run, lines = str(relative(path)), []
+        run, lines = str(relative_to_cwd(path)), []
         if best is not None:
-            folder = str(relative(path.parent.parent))
+            folder = str(relative_to_cwd(path.parent.parent))
             commands = (["marinenav", "evaluate", run], ["marinenav", "play", run], ["tensorboard", "--logdir", folder])
             first, *others = map(shlex.join, commands)
-            lines = [f"policy: {relative(best)}", f"next: {first}"]
+            lines = [f"policy: {relative_to_cwd(best)}", f"next: {first}"]
             lines += [f"      {command}" for command in others]
         if finished:
             lines.insert(0, f"finished: {run}")
@@ -384,7 +391,7 @@ class Display:
             self.log(line)
 
 
-def relative(path: Path) -> Path:
-    """Return a path relative to the current folder if it is inside, else unchanged."""
+def relative_to_cwd(path: Path) -> Path:
+    """Return a path relative to the working folder if it is inside, else unchanged."""
     folder = Path.cwd()
     return path.relative_to(folder) if path.is_relative_to(folder) else path

@@ -7,14 +7,14 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
+RECORDED_PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
 """Distributions whose versions are recorded with a run."""
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python, the platform and PACKAGES by name, as text."""
+def software_versions() -> dict[str, str]:
+    """Return the versions, as text, of Python (``python``), of the ``platform`` and of RECORDED_PACKAGES, by name."""
     result = {"python": platform.python_version(), "platform": platform.platform()}
-    for name in PACKAGES:
+    for name in RECORDED_PACKAGES:
         try:
             result[name] = version(name)
         except PackageNotFoundError:
@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 
 
 def _git(*arguments: str) -> str:
-    """Return the output of git for the checkout of this file; empty if there is none."""
+    """Return the output of a git command in the folder of this file; empty if it fails."""
     try:
         result = subprocess.run(
             ["git", *arguments],
@@ -39,8 +39,8 @@ def _git(*arguments: str) -> str:
     return result.stdout
 
 
-def revision() -> tuple[str, str]:
-    """Return the program's git revision and a patch of uncommitted changes, which is empty without a checkout."""
+def git_revision() -> tuple[str, str]:
+    """Return the commit of the program's checkout (else "not a git checkout") and a patch of uncommitted changes."""
     # A virtual environment may be inside another checkout.
     if not _git("ls-files", Path(__file__).name):
         return "not a git checkout", ""

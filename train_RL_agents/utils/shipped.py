@@ -5,25 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["configs", "pretrained"]
+ShippedKind = Literal["configs", "pretrained"]
+"""Kind of shipped content: configurations, or trained policies."""
 
-PACKAGE = Path(__file__).parents[1]
-"""Folder of the package."""
+PACKAGE_FOLDER = Path(__file__).parents[1]
+"""Folder of the package train_RL_agents."""
 
 
-def shipped(kind: Kind) -> dict[str, Path]:
-    """Return the paths of the shipped configuration files, or of the folders of the shipped policies, by name."""
+def shipped_paths(kind: ShippedKind) -> dict[str, Path]:
+    """Return the paths of the shipped configuration files, or the folders of the shipped policies, by their names."""
     # setup.py adds both folders to a wheel; in a checkout they are next to the packages.
-    inside = PACKAGE / "shipped" / kind
-    root = inside if inside.is_dir() else PACKAGE.parent / kind
+    inside = PACKAGE_FOLDER / "shipped" / kind
+    root = inside if inside.is_dir() else PACKAGE_FOLDER.parent / kind
     if kind == "pretrained":
         return {file.parent.name: file.parent for file in sorted(root.glob("*/policy.pt"))}
     files = sorted(file for file in root.rglob("*.json") if file.parent.name != "vessels")
     return {file.relative_to(root).with_suffix("").as_posix(): file for file in files}
 
 
-def find_shipped(kind: Kind, path: Path) -> Path:
-    """Return an existing path unchanged, else the shipped path of that name.
+def find_shipped(kind: ShippedKind, path: Path) -> Path:
+    """Return an existing path unchanged, else the path of the shipped configuration or policy of that name.
 
     Args:
         kind: ``configs`` or ``pretrained``.
@@ -35,7 +36,7 @@ def find_shipped(kind: Kind, path: Path) -> Path:
     """
     if path.exists():
         return path
-    paths, name = shipped(kind), path.as_posix().removeprefix(f"{kind}/").removesuffix(".json")
+    paths, name = shipped_paths(kind), path.as_posix().removeprefix(f"{kind}/").removesuffix(".json")
     name = name.lower().replace("-", "_")
     folder, _, file = name.partition("/")
     inside = paths.get(folder, path) / file

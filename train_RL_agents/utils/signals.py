@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C, SIGTERM, SIGHUP and the user's signals: immediately, as an exception, or as a request."""
+"""Contexts that handle Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 by exit, exception or callback."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from types import FrameType
 from typing import Any
 
 Handler = Callable[[int, FrameType | None], None]
-_HANG_UP = getattr(signal, "SIGHUP", None)
-"""Signal of a closed terminal; Windows has none."""
-SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANG_UP)))
+"""Function that handles a signal, given its number and the interrupted stack frame."""
+_SIGHUP = getattr(signal, "SIGHUP", None)
+"""Signal of a closed terminal; None on Windows."""
+STOP_SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _SIGHUP)))
+"""Signals that ask a process to end."""
 USER_SIGNALS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
-"""Signals that a scheduler sends before the end of a job's time; Windows has none."""
-TOGETHER = 0.5
+"""SIGUSR1 and SIGUSR2, which a scheduler sends before the end of a job's time; empty on Windows."""
+DEBOUNCE_TIME = 0.5
 """Time (s) after a signal within which repetitions are ignored, as ``timeout`` signals a process and its group."""
-INTERRUPTED = 130
+INTERRUPTED_STATUS = 130
 """Exit status of a command that was interrupted."""
 _interrupted = threading.Event()
-"""Event that is set when KeyboardInterrupt was raised in the current command."""
+"""Event that is set when a signal raised KeyboardInterrupt in the current command."""
 
 
-def leave_terminal(descriptors: tuple[int, ...] = (0, 1, 2)) -> None:
-    """Redirect descriptors of a closed terminal to the null device, so that printing raises no error."""
+def detach_from_terminal(descriptors: tuple[int, ...] = (0, 1, 2)) -> None:
+    """Redirect file descriptors of a closed terminal to the null device, so that printing raises no error."""
     with Path(os.devnull).open("r+b", buffering=0) as null:
         for descriptor in descriptors:
             with suppress(OSError):
@@ -38,14 +40,14 @@ def leave_terminal(descriptors: tuple[int, ...] = (0, 1, 2)) -> None:
 
 
 def stop_on_broken_pipe() -> None:
-    """Redirect output to the null device and request a stop, as for a closed terminal.
+    """Redirect output to the null device, and send this process SIGHUP, or SIGTERM if SIGHUP is ignored.
 
     Raises:
-        BrokenPipeError: when no handler is installed.
+        BrokenPipeError: when no handler of that signal is installed.
     """
     number = signal.SIGTERM
-    if _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN:  # ignored by nohup
-        number = _HANG_UP
+    if _SIGHUP is not None and signal.getsignal(_SIGHUP) != signal.SIG_IGN:  # ignored by nohup
+        number = _SIGHUP
     if not callable(signal.getsignal(number)):
         raise BrokenPipeError
     with Path(os.devnull).open("r+b", buffering=0) as null:
@@ -57,10 +59,19 @@ def stop_on_broken_pipe() -> None:
 
 
 @contextmanager
-def _handling(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS) -> Iterator[Callable[..., None]]:
-    """Handle signals in the context; yield a function that restores the previous handlers, of all or some signals.
+def _handle_signals(
+    handle: Handler, numbers: tuple[int, ...] = STOP_SIGNALS + USER_SIGNALS
+) -> Iterator[Callable[..., None]]:
+    """Handle signals in the context, except those that a parent process has set to be ignored.
 
     Only the main thread handles signals; in another thread nothing changes.
+
+    Args:
+        handle: handler of the signals.
+        numbers: numbers of the signals.
+
+    Yields:
+        A function that restores the previous handlers of the signals whose numbers it is given, by default of all.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -71,8 +82,8 @@ def _handling(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS
             del before[number]  # as set by nohup, or by another parent process
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        if number == _HANG_UP:
-            leave_terminal()
+        if number == _SIGHUP:
+            detach_from_terminal()
         handle(number, frame)
 
     def restore(chosen: Iterable[int] = ()) -> None:
@@ -88,35 +99,37 @@ def _handling(handle: Handler, numbers: tuple[int, ...] = SIGNALS + USER_SIGNALS
 
 
 @contextmanager
-def first_signal(ask: Callable[[], None], on_user_signal: Callable[[int], None] | None = None) -> Iterator[None]:
-    """Call a function at the first signal in the context; a second Ctrl-C or SIGTERM, after TOGETHER, ends as usual.
+def call_on_first_signal(
+    request_stop: Callable[[], None], on_user_signal: Callable[[int], None] | None = None
+) -> Iterator[None]:
+    """Call a function at the first signal in the context; a second Ctrl-C or SIGTERM ends the process as usual.
 
-    USER_SIGNALS may repeat and are not counted, because the SIGTERM that a scheduler sends after them must not
-    interrupt saving.
+    A second signal within DEBOUNCE_TIME is ignored. USER_SIGNALS may repeat and are not counted, because the SIGTERM
+    that a scheduler sends after them must not interrupt saving.
 
     Args:
-        ask: function called at the first signal; it may raise.
-        on_user_signal: function called instead of ``ask`` at one of USER_SIGNALS, with its number.
+        request_stop: function called at the first signal; it may raise.
+        on_user_signal: function called instead of ``request_stop`` at one of USER_SIGNALS, with its number.
     """
-    asked: float | None = None
+    requested: float | None = None
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked is None:
-            asked = time.monotonic()  # first, since asking may raise
-            ask()
+        nonlocal requested
+        if requested is None:
+            requested = time.monotonic()  # first, since the request may raise
+            request_stop()
         # A shell may repeat SIGHUP at any time.
-        elif number != _HANG_UP and time.monotonic() - asked >= TOGETHER:
+        elif number != _SIGHUP and time.monotonic() - requested >= DEBOUNCE_TIME:
             restore((signal.SIGINT, signal.SIGTERM))
             signal.raise_signal(number)
 
     def handle_user_signal(number: int, frame: FrameType | None) -> None:
         if on_user_signal is None:
-            ask()
+            request_stop()
         else:
             on_user_signal(number)
 
-    with _handling(handle_user_signal, USER_SIGNALS), _handling(handle, SIGNALS) as restore:
+    with _handle_signals(handle_user_signal, USER_SIGNALS), _handle_signals(handle, STOP_SIGNALS) as restore:
         if _interrupted.is_set():  # before the handler was installed
             _interrupted.clear()
             handle(0, None)
@@ -135,16 +148,16 @@ def exit_on_signal() -> Iterator[None]:
         os.write(2, f"marinenav: stopped by {name}; nothing had begun\n".encode())
         os._exit(128 + number)
 
-    with _handling(handle):
+    with _handle_signals(handle):
         yield
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def interrupt_on_signal() -> Iterator[None]:
     """Raise KeyboardInterrupt at all signals in the context, so that open files are closed.
 
     Python prints and ignores exceptions in destructors and callbacks. An interrupt there is not printed, and the next
-    first_signal context treats it as a signal.
+    context of call_on_first_signal treats it as a signal.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -158,7 +171,7 @@ def interruptible() -> Iterator[None]:
     _interrupted.clear()
     previous, sys.unraisablehook = sys.unraisablehook, print_unless_interrupt
     try:
-        with _handling(handle):
+        with _handle_signals(handle):
             yield
     finally:
         sys.unraisablehook = previous

@@ -1,46 +1,47 @@
-"""Detection of runs that have become much slower."""
+"""Detection of training runs that have become much slower."""
 
 from __future__ import annotations
 
 from statistics import median
 
-_NUM_REFERENCE, _NUM_LATEST = 5, 3
-"""Number of initial rates (env-steps/s) whose median is the reference, and number of latest rates that must all be
-slow."""
-_FACTOR = 3.0
-"""Ratio of the reference to a rate above which the rate is slow."""
+_NUM_REFERENCE_RATES = 5
+"""Number of the first rates (env-steps/s) of a run whose median is the reference."""
+_NUM_LATEST_RATES = 3
+"""Number of the latest rates that must all be slow."""
+_SLOWDOWN_RATIO = 3.0
+"""Ratio of the reference rate to a rate above which that rate is slow."""
 
 
-class Slowdown:
-    """Detector that compares the latest rates of a run with its first ones.
+class SlowdownDetector:
+    """Detector that compares the latest rates of a run (env-steps/s) with its first ones.
 
     Args:
-        advice: advice at the end of the reported sentence.
+        advice: advice to the user, at the end of the sentence that ``add_rate`` returns.
     """
 
     def __init__(self, advice: str) -> None:
         self._advice = advice
         self._rates: list[float] = []
-        self._reference, self._noticed = 0.0, False
+        self._reference, self._is_slow = 0.0, False
 
-    def notice(self, rate: float) -> str:
-        """Add a rate, and return a description of the slowdown when one begins.
+    def add_rate(self, rate: float) -> str:
+        """Add a rate, and return a sentence if a slowdown begins with it.
 
         Args:
             rate: env-steps per second since the last call.
 
         Returns:
-            A sentence; empty when the run is not slow, or its slowdown was already reported.
+            A sentence with rates and advice; empty when the run is not slow, or its slowdown was reported before.
         """
         self._rates.append(rate)
         if not self._reference:
-            if len(self._rates) == _NUM_REFERENCE:
+            if len(self._rates) == _NUM_REFERENCE_RATES:
                 self._reference, self._rates = median(self._rates), []
             return ""
-        self._rates = self._rates[-_NUM_LATEST:]
-        slow = len(self._rates) == _NUM_LATEST and max(self._rates) * _FACTOR < self._reference
-        begins = slow and not self._noticed
-        self._noticed = slow
+        self._rates = self._rates[-_NUM_LATEST_RATES:]
+        slow = len(self._rates) == _NUM_LATEST_RATES and max(self._rates) * _SLOWDOWN_RATIO < self._reference
+        begins = slow and not self._is_slow
+        self._is_slow = slow
         if not begins:
             return ""
         times = self._reference / max(median(self._rates), 1e-9)

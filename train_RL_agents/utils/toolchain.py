@@ -1,4 +1,4 @@
-"""Requirements of compiled code: a C++ compiler and a cache; torch is not imported."""
+"""Requirements of torch.compile: a C++ compiler and a cache of generated code; torch is not imported."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-_CACHE = "TORCHINDUCTOR_CACHE_DIR"
-_CHECKSUM, _DIGEST = ".marinenav-sha256", re.compile("[0-9a-f]{64}")
-"""Suffix of the checksum of a library, and pattern of its content."""
+_CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+"""Environment variable with the folder in which torch caches generated code."""
+_CHECKSUM_SUFFIX = ".marinenav-sha256"
+"""Suffix that the name of a library's checksum file adds to that of the library."""
+_SHA256_PATTERN = re.compile("[0-9a-f]{64}")
+"""Pattern of the content of a checksum file."""
 
 
 def cache_folder() -> Path:
     """Return the folder in which torch caches generated code, TORCHINDUCTOR_CACHE_DIR or torch's default."""
-    named = os.environ.get(_CACHE)
-    return Path(named or Path(tempfile.gettempdir()) / f"torchinductor_{_user()}")
+    named = os.environ.get(_CACHE_VARIABLE)
+    return Path(named or Path(tempfile.gettempdir()) / f"torchinductor_{_user_name()}")
 
 
-def _user() -> str:
-    """Return the user name in torch's cache folder; containers may have no account, Windows has no user ID."""
+def _user_name() -> str:
+    """Return the user name that torch's default cache folder contains; containers may have no account."""
     try:
         return getpass.getuser()
     except (KeyError, ImportError, OSError):
@@ -34,7 +37,7 @@ def _user() -> str:
 
 
 def compiler_problem() -> str:
-    """Return what prevents compiling C++ with OpenMP, as for generated code on the CPU; empty if nothing does."""
+    """Return why C++ with OpenMP, as in generated code for the CPU, cannot be compiled here; empty if it can."""
     compiler = os.environ.get("CXX", "g++")
     hint = "install one (Debian, Ubuntu: apt install g++; conda: conda install cxx-compiler)"
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +59,7 @@ def compiler_problem() -> str:
 
 
 def cache_problem() -> str:
-    """Return what prevents writing to the cache of generated code; empty if nothing does."""
+    """Return why the cache of generated code cannot be written; empty if it can."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,17 +69,22 @@ def cache_problem() -> str:
     except OSError as error:
         return (
             f"the cache of generated code, {folder}, cannot be written ({error.strerror}); set "
-            f"{_CACHE} to a folder that can"
+            f"{_CACHE_VARIABLE} to a folder that can"
         )
     return ""
 
 
-def put_in_cache(output: Path, library: Path) -> None:
-    """Move the output of a compiler into the cache; a library gets a checksum."""
+def move_to_cache(output: Path, library: Path) -> None:
+    """Move the output file of a compiler to its path in the cache; a shared library gets a file with its checksum.
+
+    Args:
+        output: path of the output.
+        library: path in the cache.
+    """
     if library.suffix != ".so":
         output.replace(library)
         return
-    digest, checksum = _sha256(output), library.with_name(library.name + _CHECKSUM)
+    digest, checksum = _sha256(output), library.with_name(library.name + _CHECKSUM_SUFFIX)
     checksum.unlink(missing_ok=True)
     output.replace(library)
     with contextlib.suppress(OSError):  # the library can be used without its checksum
@@ -92,37 +100,39 @@ def delete_damaged_libraries() -> None:
     """
     for folder, _, names in os.walk(cache_folder()):  # skips folders that vanish in the meantime
         for name in names:
-            if name.endswith(f".so{_CHECKSUM}"):
+            if name.endswith(f".so{_CHECKSUM_SUFFIX}"):
                 with contextlib.suppress(OSError, UnicodeDecodeError):
                     _delete_if_damaged(Path(folder, name))
 
 
 def _delete_if_damaged(checksum: Path) -> None:
+    """Delete the library that a checksum file belongs to, if the two differ."""
     library, digest = (
-        checksum.with_name(checksum.name.removesuffix(_CHECKSUM)),
+        checksum.with_name(checksum.name.removesuffix(_CHECKSUM_SUFFIX)),
         checksum.read_text(),
     )
-    damaged = _DIGEST.fullmatch(digest) and _sha256(library) != digest
+    damaged = _SHA256_PATTERN.fullmatch(digest) and _sha256(library) != digest
     # Another process may have replaced the library, with another checksum.
     if damaged and checksum.read_text() == digest:
         library.unlink()
 
 
 def _sha256(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def ensure_cache() -> str:
-    """Use a temporary cache if the default one cannot be written; otherwise delete its damaged libraries.
+    """Use a temporary cache if the configured one cannot be written; otherwise delete its damaged libraries.
 
     torch needs a cache that can be written to be imported.
 
     Returns:
-        The problem of the default cache as text, or "".
+        Why the configured cache cannot be written; "" if it can.
     """
     problem = cache_problem()
     if problem:
-        os.environ[_CACHE] = folder = tempfile.mkdtemp(prefix="marinenav_code_")
+        os.environ[_CACHE_VARIABLE] = folder = tempfile.mkdtemp(prefix="marinenav_code_")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     else:
         delete_damaged_libraries()

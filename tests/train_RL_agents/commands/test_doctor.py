@@ -68,9 +68,9 @@ def test_what_is_wrong_comes_with_what_to_do(tmp_path, monkeypatch, capsys):
 
 
 def test_packages_of_other_series_are_no_pair(tmp_path, monkeypatch):
-    usual = provenance.versions()
+    usual = provenance.software_versions()
     mixed = usual | {"torchrl": "0.14.1", "tensordict": "0.13.0"}
-    monkeypatch.setattr(provenance, "versions", lambda: mixed)
+    monkeypatch.setattr(provenance, "software_versions", lambda: mixed)
     assert advised(tmp_path)["pairing"] == "pip install 'tensordict==0.14.*'"
 
 

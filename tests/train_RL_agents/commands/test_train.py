@@ -51,7 +51,7 @@ def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypa
     assert {"collect", "insert", "sample", "update", "evaluate"} <= clock.seconds.keys()
     # Once by the phase itself, and once as the first pass through "collect", which it is within.
     assert clock.seconds["compile"] >= 0.8
-    assert clock.training <= clock.total - 0.4
+    assert clock.training_seconds <= clock.total_seconds - 0.4
     assert len(list(tmp_path.glob("runs/*/seed_0/*.trace.json.gz"))) == traced
 
 
@@ -106,7 +106,7 @@ def test_the_first_screen_fits_80_columns(tmp_path, command, capsys, monkeypatch
 def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(command, capsys, monkeypatch):
     short = [*command, "total_timesteps=8", "eval_freq=8"]
     for words, free, shows in (([], 10**12, False), (["-v"], 10**12, True), ([], 10**7, True)):
-        monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda free=free: free)
+        monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda free=free: free)
         monkeypatch.setattr("train_RL_agents.experiments.seeds.check", lambda *plan: None)
         with usual_signals():
             assert main([*short, *words]) == 0

@@ -7,7 +7,7 @@ import pytest
 from marinenav_env import ConfigError, WorldConfig, read_vessel, scaled_world
 from marinenav_env.vessels import vessel_files
 from train_RL_agents.config.reading import load_config, override, to_dict
-from train_RL_agents.utils.shipped import shipped
+from train_RL_agents.utils.shipped import shipped_paths
 
 
 def world_of(*words, path=None):
@@ -107,5 +107,5 @@ def test_boats_that_cannot_be_used_are_refused_in_one_sentence(words, sentence):
 
 
 def test_vessel_files_are_no_configurations():
-    assert not [name for name in shipped("configs") if "vessel" in name or name in vessel_files()]
+    assert not [name for name in shipped_paths("configs") if "vessel" in name or name in vessel_files()]
     assert world_of() == WorldConfig()

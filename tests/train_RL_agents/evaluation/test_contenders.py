@@ -149,7 +149,7 @@ def bytes_of(monkeypatch, part, name):
         asked.append(size)
         raise MemoryError
 
-    monkeypatch.setattr(contenders, "require_room", refuse)
+    monkeypatch.setattr(contenders, "require_memory", refuse)
     with pytest.raises(MemoryError):
         run_set(STRAIGHT, ScenarioSet("one", (), (part,), 0), WORLD, ActingOptions(), CPU, name)
     return asked[0]

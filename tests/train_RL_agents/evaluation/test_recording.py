@@ -321,7 +321,7 @@ def test_what_does_not_fit_together_is_refused(whole, tmp_path, changes):
 
 
 def test_a_recording_that_could_not_be_read_is_not_written(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(recording_module, "LARGEST", 1000)
+    monkeypatch.setattr(recording_module, "MAX_FILE_SIZE", 1000)
     with pytest.raises(ConfigError, match="below 1,000 bytes"):
         save(whole[1], tmp_path / "a.npz")
     assert not list(tmp_path.iterdir())
@@ -330,10 +330,10 @@ def test_a_recording_that_could_not_be_read_is_not_written(whole, tmp_path, monk
 def test_a_recording_is_below_the_largest_size(whole, tmp_path, monkeypatch):
     path, tensors = tmp_path / "a.npz", [getattr(whole[1], name) for name in TENSORS]
     size = sum(each.numel() * each.element_size() for each in tensors if each is not None)
-    monkeypatch.setattr(recording_module, "LARGEST", size)
+    monkeypatch.setattr(recording_module, "MAX_FILE_SIZE", size)
     with pytest.raises(ConfigError, match=f"--record={size}: must be below"):
         save(whole[1], path)
-    monkeypatch.setattr(recording_module, "LARGEST", size + 1)
+    monkeypatch.setattr(recording_module, "MAX_FILE_SIZE", size + 1)
     save(whole[1], path)
 
 

@@ -28,7 +28,7 @@ from train_RL_agents.experiments.run import Run
 from train_RL_agents.experiments.runner import PROGRAM, Runner, shares, training_command
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.utils.progress import MOVE
+from train_RL_agents.utils.progress import BAR_UPDATE_KEYS
 
 
 def python(code):
@@ -41,7 +41,7 @@ def says(**content):
 
 
 def move(**content):
-    return says(**dict.fromkeys(MOVE) | {"total": 10} | content)
+    return says(**dict.fromkeys(BAR_UPDATE_KEYS) | {"total": 10} | content)
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def interrupt_when_ready(said, number=signal.SIGTERM):
 
 
 def test_cores_and_gpus_are_shared(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.experiments.runner.cpu_cores", lambda: 5)
+    monkeypatch.setattr("train_RL_agents.experiments.runner.num_cpu_cores", lambda: 5)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
     assert shares(3) == [{"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": each} for each in ("4", "6", "4")]

@@ -36,7 +36,7 @@ def test_memory_is_planned_for_all_processes_of_a_host(monkeypatch):
 @pytest.mark.usefixtures("surroundings")
 @pytest.mark.parametrize(("words", "kept"), [([], 2), (["execution.threads=1"], 1)])
 def test_a_run_keeps_the_threads_that_it_began_with(tmp_path, monkeypatch, words, kept):
-    monkeypatch.setattr("train_RL_agents.utils.device.cpu_cores", lambda: 4)
+    monkeypatch.setattr("train_RL_agents.utils.device.num_cpu_cores", lambda: 4)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     file = tmp_path / "tiny.json"
     own = {"execution": {"device": "cpu", "compile": False}, "save_dir": str(tmp_path), "total_timesteps": 8}

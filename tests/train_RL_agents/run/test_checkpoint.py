@@ -29,7 +29,7 @@ from train_RL_agents.run.checkpoint import (
 )
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.files import write_atomically
-from train_RL_agents.utils.shipped import shipped
+from train_RL_agents.utils.shipped import shipped_paths
 
 METRICS = {"success_rate": 0.5, "avg_return": -1.25, "avg_time": None, "episodes": 3}
 CONTENT = {
@@ -268,7 +268,7 @@ def test_folders_without_a_policy_are_refused(run, tmp_path):
     assert refusal(find_policy, run.path).startswith(f"{run.path}: has no policy yet")
     said = (
         f"checkpoint={str(tmp_path / 'absent')!r}: must be a policy file or a run folder, "
-        f"or one of {', '.join(shipped('pretrained'))}; {tmp_path} holds training"
+        f"or one of {', '.join(shipped_paths('pretrained'))}; {tmp_path} holds training"
     )
     assert refusal(find_policy, tmp_path / "absent") == str(ConfigError(said))  # cut in the middle if the path is long
 

@@ -17,7 +17,7 @@ from train_RL_agents.experiments.seeds import sized_config
 from train_RL_agents.run.checkpoint import CHECKPOINTS, save_policy
 from train_RL_agents.run.finding import resolve_path, runs_below, similar_paths, single_run
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.utils.shipped import shipped
+from train_RL_agents.utils.shipped import shipped_paths
 
 
 @pytest.fixture
@@ -126,8 +126,8 @@ def test_a_folder_without_a_policy_says_why(made, capsys):
 
 
 def test_shipped_names_are_meant_too():
-    assert resolve_path(Path("iqn")) == shipped("pretrained")["iqn"]
-    assert {name.lower().replace("-", "_") for name in AGENTS} <= shipped("pretrained").keys()
+    assert resolve_path(Path("iqn")) == shipped_paths("pretrained")["iqn"]
+    assert {name.lower().replace("-", "_") for name in AGENTS} <= shipped_paths("pretrained").keys()
 
 
 @pytest.mark.parametrize(

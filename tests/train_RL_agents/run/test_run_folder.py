@@ -41,7 +41,7 @@ from train_RL_agents.run import loggers, run_folder
 from train_RL_agents.run.checkpoint import load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder, best_policy
 from train_RL_agents.torchrl_trainer import resume
-from train_RL_agents.utils.provenance import versions
+from train_RL_agents.utils.provenance import software_versions
 
 STEPS = [80, 160]
 
@@ -137,7 +137,7 @@ def test_a_damaged_configuration_is_refused(tmp_path):
 
 def test_versions_of_what_a_run_depends_on(finished):
     found = strict(finished.path / "versions.json")
-    assert found == versions() | {"git revision": found["git revision"]}
+    assert found == software_versions() | {"git revision": found["git revision"]}
     for name in ("python", "platform", "torch", "torchrl", "tensordict", "numpy", "tensorboard"):
         assert found[name] not in ("", "not installed")
     assert found["git revision"]

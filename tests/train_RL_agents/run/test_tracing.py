@@ -20,7 +20,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.cli import main
 from train_RL_agents.run.tracing import Trace
-from train_RL_agents.utils.progress import Clock
+from train_RL_agents.utils.progress import PhaseTimer
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -50,7 +50,7 @@ class Turns:
     """What a trace sees of a trainer: its clock, and how many updates it has made."""
 
     def __init__(self):
-        self.clock, self.updates = Clock(), 0
+        self.clock, self.updates = PhaseTimer(), 0
         self.algorithm = SimpleNamespace(learner=self)
 
     def turn(self, trace, updates=1):
@@ -67,9 +67,9 @@ def test_rare_updates_prolong_the_trace(tmp_path):
         trainer.turn(trace)
     for updates in (0, 0, 1):
         assert trace.path is None
-        assert trainer.clock.watch is record_function
+        assert trainer.clock.phase_context is record_function
         trainer.turn(trace, updates)
-    assert trainer.clock.watch is not record_function
+    assert trainer.clock.phase_context is not record_function
     found = ranges(trace.path)
     assert {name: found[name] for name in ("collect", "insert", "update")} == {
         "collect": 3,
@@ -87,9 +87,9 @@ def test_a_resumed_run_is_traced_after_updates_of_its_own(tmp_path):
     trainer.updates = 1000
     for _ in range(10):
         trainer.turn(trace)
-        assert trainer.clock.watch is not record_function
+        assert trainer.clock.phase_context is not record_function
     trainer.turn(trace)
-    assert trainer.clock.watch is record_function
+    assert trainer.clock.phase_context is record_function
     trace.finish()
 
 

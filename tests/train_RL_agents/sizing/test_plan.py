@@ -123,7 +123,7 @@ def test_the_update_of_a_rollout_is_estimated_per_robot(critic):
 
 
 def test_an_on_policy_run_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda: 50_000_000)
+    monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda: 50_000_000)
     config = TrainConfig(agent_type="PPO")
     with pytest.raises(ConfigError) as caught:
         check(plan(config, CPU), config)
@@ -217,7 +217,7 @@ def test_what_does_not_fit_is_refused_with_what_would():
 
 
 def test_the_largest_replay_that_is_named_fits(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda: 400_000_000)
+    monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda: 400_000_000)
     config = TrainConfig(agent_type="DQN")
     with pytest.raises(ConfigError, match=r"at most ([\d,]+) to fit") as caught:
         check(plan(config, CPU), config)

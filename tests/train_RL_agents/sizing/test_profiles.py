@@ -36,7 +36,7 @@ def gpu(monkeypatch):
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: found)
         there = (memory if free is None else free) * GIB
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (there, memory * GIB))
-        monkeypatch.setattr("train_RL_agents.sizing.plan.host_free", lambda: 64 * GIB)
+        monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda: 64 * GIB)
 
     return appear
 

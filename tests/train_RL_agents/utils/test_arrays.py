@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
-from train_RL_agents.utils.arrays import LARGEST, read_arrays
+from train_RL_agents.utils.arrays import MAX_FILE_SIZE, read_arrays
 
 
-def refused(path, largest=LARGEST):
+def refused(path, largest=MAX_FILE_SIZE):
     with pytest.raises(ConfigError) as caught:
         read_arrays(path, "a recording", largest)
     assert "\n" not in str(caught.value)

@@ -5,7 +5,7 @@ import pytest
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import settings_of
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.utils.closest import USUAL, closest, did_you_mean
+from train_RL_agents.utils.closest import ALIASES, closest_names, did_you_mean
 
 SETTINGS = [setting.key for setting in settings_of(TrainConfig(agent_type="AC-IQN"))]
 
@@ -26,15 +26,15 @@ SETTINGS = [setting.key for setting in settings_of(TrainConfig(agent_type="AC-IQ
     ],
 )
 def test_the_closest_name_comes_first(word, known, expected):
-    assert closest(word, known)[0] == expected
+    assert closest_names(word, known)[0] == expected
 
 
 def test_nothing_is_proposed_for_what_is_like_nothing():
-    assert closest("xyzzy", SETTINGS) == []
+    assert closest_names("xyzzy", SETTINGS) == []
     assert did_you_mean("xyzzy", AGENTS) == did_you_mean(3, AGENTS) == ""
     assert did_you_mean("ppo2", AGENTS) == "; did you mean PPO?"
 
 
 def test_names_of_other_programs_stand_for_settings_that_there_are():
     known = {item.key.rpartition(".")[2] for name in AGENTS for item in settings_of(TrainConfig(agent_type=name))}
-    assert set(USUAL.values()) - {"out"} <= known  # an option
+    assert set(ALIASES.values()) - {"out"} <= known  # an option

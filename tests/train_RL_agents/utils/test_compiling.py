@@ -21,9 +21,9 @@ from train_RL_agents.run.checkpoint import NOT_EVALUATED, STATE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import (
+    call_with_compile_fallback,
     compile_problem,
-    compiled_or_not,
-    end_compilers,
+    kill_compilers,
     shield_compilers,
 )
 
@@ -35,7 +35,7 @@ def test_other_errors_pass(error):
 
     assert compile_problem(error) == ""
     with pytest.raises(type(error)):
-        compiled_or_not(attempt, lambda line: pytest.fail(line))
+        call_with_compile_fallback(attempt, lambda line: pytest.fail(line))
 
 
 def test_what_fails_to_compile_is_done_once_more_without():
@@ -47,7 +47,7 @@ def test_what_fails_to_compile_is_done_once_more_without():
             raise torch._dynamo.exc.TorchDynamoException("no pass\nfor this")
         return "done"
 
-    assert compiled_or_not(attempt, said.append) == "done"
+    assert call_with_compile_fallback(attempt, said.append) == "done"
     assert tried == [True, False]
     assert said == ["without generated code, which is slower: the compiler failed (no pass)"]
 
@@ -136,7 +136,7 @@ def test_compilers_are_ended_at_once_and_leave_nothing(tmp_path, shielded):
     def end():
         while not (tmp_path / "begun").exists():
             time.sleep(0.01)
-        end_compilers()
+        kill_compilers()
 
     thread = threading.Thread(target=end)
     thread.start()
@@ -157,7 +157,7 @@ def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, tiny, capsys):
     def phase(name):
         with enter(name):
             seen.append(name)
-            if seen.count("collect") == 1 and trainer.clock.compiling:
+            if seen.count("collect") == 1 and trainer.clock.is_compiling:
                 signal.raise_signal(signal.SIGINT)
             yield
 

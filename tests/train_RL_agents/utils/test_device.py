@@ -14,10 +14,10 @@ import torch
 from marinenav_env import ConfigError
 from train_RL_agents.utils.device import (
     available_devices,
-    cpu_cores,
-    cpu_threads,
-    idle_cores,
     keep_freed_memory,
+    num_cpu_cores,
+    num_cpu_threads,
+    num_idle_cores,
     random_stream,
     resolve_device,
     resolve_precision,
@@ -91,9 +91,9 @@ def test_a_process_has_a_thread_for_every_idle_core_of_its_own(monkeypatch, busy
     measured = loads(90, busy[0], busy[1], 90, busy[2])  # others' cores do not count
     monkeypatch.setattr("psutil.cpu_percent", measured)
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert idle_cores() == cpu_threads() == idle
+    assert num_idle_cores() == num_cpu_threads() == idle
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert cpu_threads() == 3 and cpu_threads(2) == 2
+    assert num_cpu_threads() == 3 and num_cpu_threads(2) == 2
 
 
 def test_all_cores_are_taken_for_idle_where_the_system_does_not_tell(monkeypatch):
@@ -101,14 +101,14 @@ def test_all_cores_are_taken_for_idle_where_the_system_does_not_tell(monkeypatch
         raise FileNotFoundError("/proc/stat")
 
     monkeypatch.setattr("psutil.cpu_percent", fails)
-    assert idle_cores() == cpu_cores()
+    assert num_idle_cores() == num_cpu_cores()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores of a process are unknown")
 def test_what_is_measured_agrees_with_a_longer_measurement():
     """Over several tries, as other programs may come and go."""
     for _ in range(5):
-        found, busy = idle_cores(), psutil.cpu_percent(interval=1.0, percpu=True)
+        found, busy = num_idle_cores(), psutil.cpu_percent(interval=1.0, percpu=True)
         free = sum(100.0 - busy[core] for core in os.sched_getaffinity(0)) / 100.0
         if abs(found - max(1.0, free)) <= 0.6:
             return
@@ -118,9 +118,9 @@ def test_what_is_measured_agrees_with_a_longer_measurement():
 @pytest.mark.heavy
 def test_a_core_that_a_program_keeps_busy_is_not_idle():
     code = "while True: pass"
-    programs = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2 * cpu_cores())]
+    programs = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2 * num_cpu_cores())]
     try:
-        assert idle_cores() == 1
+        assert num_idle_cores() == 1
     finally:
         for each in programs:
             each.kill()
@@ -130,19 +130,19 @@ def test_a_core_that_a_program_keeps_busy_is_not_idle():
 def test_cores_are_those_that_may_be_used(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 7})
     monkeypatch.setattr("psutil.cpu_percent", loads(*[0.0] * 8))
-    assert cpu_cores() == 3
+    assert num_cpu_cores() == 3
     for said, threads in (("2", 2), ("8", 8), ("0", 3), ("4,2", 3), ("", 3)):
         monkeypatch.setenv("OMP_NUM_THREADS", said)
-        assert cpu_threads() == threads
-    assert [cpu_threads(wanted) for wanted in (1, 3, 4, 1024)] == [1, 3, 3, 3]
+        assert num_cpu_threads() == threads
+    assert [num_cpu_threads(wanted) for wanted in (1, 3, 4, 1024)] == [1, 3, 3, 3]
 
 
 def test_all_cores_count_where_the_system_tells_no_more(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    assert cpu_cores() == 6
+    assert num_cpu_cores() == 6
     monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert cpu_cores() == 1
+    assert num_cpu_cores() == 1
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "mps", "gpu", "", "cpu:1"])

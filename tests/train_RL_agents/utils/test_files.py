@@ -9,7 +9,7 @@ import torch
 
 from tests.train_RL_agents.helpers import fail, refusal
 from tests.train_RL_agents.tiny_runs import differences, files
-from train_RL_agents.utils.files import changed_in_place, inside, open_without_links, write_atomically
+from train_RL_agents.utils.files import modifiable_path, open_without_links, path_inside, write_atomically
 
 FULL = OSError(28, "No space left on device")
 CONTENT = {
@@ -112,13 +112,13 @@ def test_hard_links_are_not_written_to(tmp_path):
     victim.write_text("old")
     (folder / "run.log").hardlink_to(victim)
     own = refusal(open_without_links, folder / "run.log", os.O_WRONLY | os.O_APPEND)
-    assert own == refusal(changed_in_place, folder, "run.log")
+    assert own == refusal(modifiable_path, folder, "run.log")
     assert "is a hard link, and writing to it would change another file" in own
     assert victim.read_text() == "old"
     for name in ("new", "new"):
         os.close(open_without_links(folder / name, os.O_WRONLY))
-        assert changed_in_place(folder, name) == folder / name
-    assert changed_in_place(folder, "gone") == folder / "gone"
+        assert modifiable_path(folder, name) == folder / name
+    assert modifiable_path(folder, "gone") == folder / "gone"
 
 
 def test_files_inside_a_folder(tmp_path):
@@ -129,9 +129,9 @@ def test_files_inside_a_folder(tmp_path):
     (folder / "out").symlink_to(victim)
     (folder / "within").symlink_to(folder / "file")
     for name in ("file", "within", "a/b"):
-        assert inside(tmp_path / "link", name) == tmp_path / "link" / name
+        assert path_inside(tmp_path / "link", name) == tmp_path / "link" / name
     for name in ("out", "../victim", str(victim), "a\0b"):
-        assert "leads out of" in refusal(inside, folder, name)
+        assert "leads out of" in refusal(path_inside, folder, name)
 
 
 def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path, monkeypatch):

@@ -4,31 +4,31 @@ import psutil
 import pytest
 
 from marinenav_env import ConfigError
-from train_RL_agents.utils.memory import host_free, require_room
+from train_RL_agents.utils.memory import free_host_memory, require_memory
 
 
 def test_the_limit_of_a_container_counts(tmp_path):
-    free = host_free(tmp_path)
+    free = free_host_memory(tmp_path)
     assert 0 < free <= psutil.virtual_memory().total
     (tmp_path / "memory.current").write_text("400\n")
     # Of which 100 are pages of files that can go.
     (tmp_path / "memory.stat").write_text("anon 300\ninactive_file 100\n")
     for limit, expected in (("max\n", free), ("1000\n", 700)):
         (tmp_path / "memory.max").write_text(limit)
-        assert host_free(tmp_path) == pytest.approx(expected, rel=0.2)
+        assert free_host_memory(tmp_path) == pytest.approx(expected, rel=0.2)
     old = tmp_path / "memory"  # version 1 of control groups
     old.mkdir()
     (old / "memory.usage_in_bytes").write_text("400\n")
     (old / "memory.stat").write_text("total_inactive_file 0\n")
     (old / "memory.limit_in_bytes").write_text("500\n")
-    assert host_free(tmp_path) == 100
+    assert free_host_memory(tmp_path) == 100
 
 
 def test_what_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.utils.memory.host_free", lambda: 1_000_000_000)
-    require_room("this", 900_000_000)
+    monkeypatch.setattr("train_RL_agents.utils.memory.free_host_memory", lambda: 1_000_000_000)
+    require_memory("this", 900_000_000)
     with pytest.raises(ConfigError) as caught:
-        require_room("this", 900_000_001)
+        require_memory("this", 900_000_001)
     assert str(caught.value) == (
         "this would take about 0.90 GB of memory, and 1.00 GB are free, of which 90% are planned with"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from train_RL_agents.utils import progress
-from train_RL_agents.utils.progress import Clock, Display
+from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 
 METRICS = {"success_rate": 0.25, "collision_rate": 0.5, "timeout_rate": 0.25, "avg_time": 31.25, "avg_return": -3.456}
 
@@ -37,7 +37,7 @@ def spend(clock, time, **phases):
 
 
 def test_phases_add_up_and_first_passes_are_compilation(time):
-    clock = Clock()
+    clock = PhaseTimer()
     spend(clock, time, collect=30.0, insert=1.0, sample=2.0, update=20.0)
     assert clock.seconds == {"compile": 50.0, "insert": 1.0, "sample": 2.0}
     spend(clock, time, collect=4.0, insert=1.0, sample=2.0, update=8.0)
@@ -52,20 +52,20 @@ def test_phases_add_up_and_first_passes_are_compilation(time):
         "save": 3.0,
     }
     time.passes(5.0)
-    assert clock.total == 92.0
-    assert clock.training == 92.0 - 50.0 - 16.0 - 3.0
+    assert clock.total_seconds == 92.0
+    assert clock.training_seconds == 92.0 - 50.0 - 16.0 - 3.0
 
 
 def test_first_passes_are_told_of(time):
     told = []
-    clock = Clock(lambda phase, seconds: told.append((phase, seconds)))
+    clock = PhaseTimer(lambda phase, seconds: told.append((phase, seconds)))
     spend(clock, time, collect=30.0, insert=1.0, update=20.0)
     spend(clock, time, collect=4.0, update=8.0)
     assert told == [("collect", 30.0), ("update", 20.0)]
 
 
 def test_first_passes_collect_no_garbage(time):
-    clock, collects = Clock(), []
+    clock, collects = PhaseTimer(), []
     for name in ("collect", "collect", "insert"):
         with clock.phase(name):
             collects.append(gc.isenabled())
@@ -76,7 +76,7 @@ def test_first_passes_collect_no_garbage(time):
 
 
 def test_laps_have_shares_and_seconds_of_training(time):
-    clock = Clock()
+    clock = PhaseTimer()
     spend(clock, time, collect=1.0)
     clock.lap()
     spend(clock, time, collect=4.0, insert=1.0, evaluate=2.0)
@@ -88,28 +88,28 @@ def test_laps_have_shares_and_seconds_of_training(time):
 
 
 def test_a_resumed_clock_leaves_the_interruption_out(time):
-    clock = Clock()
+    clock = PhaseTimer()
     spend(clock, time, collect=1.0, evaluate=2.0)
     spend(clock, time, collect=4.0)
     state = clock.state_dict()
-    assert (clock.total, clock.training) == (7.0, 4.0)
+    assert (clock.total_seconds, clock.training_seconds) == (7.0, 4.0)
     time.passes(3600.0)
-    again = Clock()
+    again = PhaseTimer()
     time.passes(1.0)  # setting up does not count twice
     again.load_state_dict(state)
-    assert (again.total, again.training) == (7.0, 4.0)
+    assert (again.total_seconds, again.training_seconds) == (7.0, 4.0)
     assert again.lap()[1] == 0.0
     spend(again, time, collect=2.0)  # compiles again
     spend(again, time, collect=3.0)
     assert again.seconds == {"compile": 3.0, "evaluate": 2.0, "collect": 7.0}
-    assert (again.total, again.training) == (12.0, 7.0)
+    assert (again.total_seconds, again.training_seconds) == (12.0, 7.0)
     assert again.lap() == ({"compile": 0.4, "evaluate": 0.0, "collect": 0.6}, 3.0)
     # What was saved is a copy.
     assert state == {"seconds": {"compile": 1.0, "evaluate": 2.0, "collect": 4.0}, "total": 7.0}
 
 
 def test_an_error_inside_a_phase_passes(time):
-    with pytest.raises(ZeroDivisionError), Clock().phase("collect"):
+    with pytest.raises(ZeroDivisionError), PhaseTimer().phase("collect"):
         raise ZeroDivisionError
 
 
@@ -123,11 +123,11 @@ def shown(capsys):
 
 
 def test_a_run_in_lines(capsys):
-    display = Display(total=2_000_000, quiet=False, bar=True, eval_freq=500_000)
+    display = ProgressDisplay(total=2_000_000, quiet=False, bar=True, eval_freq=500_000)
     display.start(1_000_000, compiles=True)
-    display.step(1_500_000, 1250.0, None)
-    display.evaluation(1_500_000, 90.0, METRICS, best=True)
-    display.evaluation(2_000_000, 6000.0, METRICS | {"avg_time": None}, best=False)
+    display.show_log_entry(1_500_000, 1250.0, None)
+    display.show_evaluation(1_500_000, 90.0, METRICS, is_best=True)
+    display.show_evaluation(2_000_000, 6000.0, METRICS | {"avg_time": None}, is_best=False)
     display.stop()
     display.finish(Path("runs/a/seed_0"), Path("runs/a/seed_0/checkpoints/p.pt"), True, True)
     assert shown(capsys) == [
@@ -159,9 +159,9 @@ def last_bar(capsys):
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_bar_is_one_line_with_all_metrics(monkeypatch, capsys, width):
     terminal_of(monkeypatch, width)
-    display = Display(total=6_000_000, quiet=False, bar=True)
+    display = ProgressDisplay(total=6_000_000, quiet=False, bar=True)
     display.start(0, compiles=False)
-    display.step(1_500_000, 10_600.0, 0.5, -123.4, 0.25)
+    display.show_log_entry(1_500_000, 10_600.0, 0.5, -123.4, 0.25)
     display.stop()
     line = last_bar(capsys)
     assert len(line) <= width
@@ -172,16 +172,19 @@ def test_the_bar_is_one_line_with_all_metrics(monkeypatch, capsys, width):
 def test_the_bar_shows_the_latest_metrics(monkeypatch, capsys):
     terminal_of(monkeypatch, 120)
     moves = (
-        (lambda display: display.step(4, 1.0, 0.125), "eval 0.12  1/s  0:06"),
-        (lambda display: display.step(5, 2.0, None, 1.5, 0.75), "return 1.5  success 0.75  eval 0.12  2/s  0:02"),
-        (lambda display: display.evaluating(3, 60), "evaluating 3 of 60"),
+        (lambda display: display.show_log_entry(4, 1.0, 0.125), "eval 0.12  1/s  0:06"),
         (
-            lambda display: display.evaluation(5, 1.0, METRICS, best=True),
+            lambda display: display.show_log_entry(5, 2.0, None, 1.5, 0.75),
+            "return 1.5  success 0.75  eval 0.12  2/s  0:02",
+        ),
+        (lambda display: display.show_evaluation_progress(3, 60), "evaluating 3 of 60"),
+        (
+            lambda display: display.show_evaluation(5, 1.0, METRICS, is_best=True),
             "return 1.5  success 0.75  eval 0.25  2/s  0:02",
         ),
     )
     for count, (_, expected) in enumerate(moves, 1):
-        display = Display(total=10, quiet=False, bar=True)
+        display = ProgressDisplay(total=10, quiet=False, bar=True)
         display.start(0, compiles=False)
         for move, _ in moves[:count]:
             move(display)
@@ -190,9 +193,9 @@ def test_the_bar_shows_the_latest_metrics(monkeypatch, capsys):
 
 
 def test_without_a_terminal_there_is_a_line_of_the_log_every_ten_seconds(capsys, time):
-    display = Display(total=2_000_000, quiet=False, bar=True)
+    display = ProgressDisplay(total=2_000_000, quiet=False, bar=True)
     for number in range(6):
-        display.step(100_000 * (number + 1), 10_000.0, None, -3.25, 0.5)
+        display.show_log_entry(100_000 * (number + 1), 10_000.0, None, -3.25, 0.5)
         time.passes(4.0)
     assert shown(capsys) == [
         "    100,000 env-steps  train: return -3.2  success 0.50  10,000/s  3:10 left",
@@ -201,11 +204,11 @@ def test_without_a_terminal_there_is_a_line_of_the_log_every_ten_seconds(capsys,
 
 
 def test_metrics_of_episodes_stay_when_none_has_ended_since(capsys, time):
-    display = Display(total=1_000, quiet=False, bar=True)
-    display.step(100, 100.0, None)
+    display = ProgressDisplay(total=1_000, quiet=False, bar=True)
+    display.show_log_entry(100, 100.0, None)
     for episode_return in (2.0, None):
         time.passes(10.0)
-        display.step(200, 100.0, None, episode_return, episode_return and 0.5)
+        display.show_log_entry(200, 100.0, None, episode_return, episode_return and 0.5)
     assert [line[:50].rstrip() for line in shown(capsys)] == [
         "        100 env-steps  train: 100/s  0:09 left",
         "        200 env-steps  train: return 2.0  success",
@@ -214,14 +217,14 @@ def test_metrics_of_episodes_stay_when_none_has_ended_since(capsys, time):
 
 
 def test_lines_of_long_runs_fit_a_terminal(capsys):
-    display = Display(total=10, quiet=False, bar=False)
-    display.evaluation(999_999_999, 9999.9 * 60, METRICS | {"avg_time": 500.0}, best=True)
-    display.step(99_999_999, 99_999.0, 0.5, -123.4, 0.5)
+    display = ProgressDisplay(total=10, quiet=False, bar=False)
+    display.show_evaluation(999_999_999, 9999.9 * 60, METRICS | {"avg_time": 500.0}, is_best=True)
+    display.show_log_entry(99_999_999, 99_999.0, 0.5, -123.4, 0.5)
     assert all(len(line) <= 80 for line in shown(capsys))
 
 
 def test_how_to_go_on(capsys):
-    display = Display(total=10, quiet=False, bar=False)
+    display = ProgressDisplay(total=10, quiet=False, bar=False)
     display.start(0, compiles=False)
     display.finish(Path("runs/a b"), None, False, True)
     display.finish(Path("runs/a"), None, False, False)
@@ -233,14 +236,14 @@ def test_how_to_go_on(capsys):
 
 def test_long_paths_are_not_broken(capsys):
     path = Path("/" + "/".join(["folder"] * 40))
-    Display(total=10, quiet=False, bar=False).finish(path, None, False, True)
+    ProgressDisplay(total=10, quiet=False, bar=False).finish(path, None, False, True)
     assert shown(capsys) == [f"stopped and saved; go on with: marinenav train --resume {path}"]
 
 
 def test_paths_below_the_present_folder_are_short(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run = tmp_path / "runs" / "a" / "seed_0"
-    Display(total=10, quiet=False, bar=False).finish(run, run / "p.pt", False, True)
+    ProgressDisplay(total=10, quiet=False, bar=False).finish(run, run / "p.pt", False, True)
     assert shown(capsys) == [
         "policy: runs/a/seed_0/p.pt",
         "next: marinenav evaluate runs/a/seed_0",
@@ -251,10 +254,10 @@ def test_paths_below_the_present_folder_are_short(tmp_path, monkeypatch, capsys)
 
 
 def test_quiet_is_quiet(capsys):
-    display = Display(total=10, quiet=True, bar=True)
+    display = ProgressDisplay(total=10, quiet=True, bar=True)
     display.start(5, compiles=True)
-    display.step(7, 1.0, 0.5)
-    display.evaluation(7, 1.0, METRICS, best=True)
+    display.show_log_entry(7, 1.0, 0.5)
+    display.show_evaluation(7, 1.0, METRICS, is_best=True)
     display.stop()
     display.finish(Path("runs"), None, True, True)
     assert shown(capsys) == []
@@ -263,9 +266,9 @@ def test_quiet_is_quiet(capsys):
 @pytest.mark.parametrize("bar", [True, False])
 def test_the_bar_shows_in_a_terminal_and_gives_the_cursor_back(monkeypatch, capsys, bar):
     terminal_of(monkeypatch, 120)
-    display = Display(total=1000, quiet=False, bar=bar)
+    display = ProgressDisplay(total=1000, quiet=False, bar=bar)
     display.start(250, compiles=False)
-    display.step(500, 4321.0, 0.75)
+    display.show_log_entry(500, 4321.0, 0.75)
     display.stop()
     text = capsys.readouterr().out
     assert ("500/1000" in text and "50%  eval 0.75  4,321/s  0:00" in text) == bar
@@ -275,14 +278,14 @@ def test_the_bar_shows_in_a_terminal_and_gives_the_cursor_back(monkeypatch, caps
 
 def test_lines_of_json_hold_all_that_is_shown(capsys):
     recorded = []
-    display = Display(100, False, True, recorded.append, json_lines=True)
+    display = ProgressDisplay(100, False, True, recorded.append, json_lines=True)
     display.start(0, compiles=False)
     display.log("a [line]")
-    display.step(40, 12.5, None)
-    display.step(80, 12.5, 0.75)
+    display.show_log_entry(40, 12.5, None)
+    display.show_log_entry(80, 12.5, 0.75)
     display.stop()
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    none = dict.fromkeys(progress.MOVE)
+    none = dict.fromkeys(progress.BAR_UPDATE_KEYS)
     assert shown == [
         {"line": "a [line]"},
         none | {"total": 100, "env_steps": 40, "rate": 12.5, "left": 4.8},

@@ -15,8 +15,8 @@ def recorded(run):
 
 
 def test_versions_of_what_is_not_installed(monkeypatch):
-    monkeypatch.setattr(provenance, "PACKAGES", ("torch", "no-such-package"))
-    found = provenance.versions()
+    monkeypatch.setattr(provenance, "RECORDED_PACKAGES", ("torch", "no-such-package"))
+    found = provenance.software_versions()
     assert found["no-such-package"] == "not installed"
     assert found["torch"][0].isdigit()
 

@@ -6,26 +6,26 @@ import pytest
 
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.utils import shipped as module
-from train_RL_agents.utils.shipped import find_shipped, shipped
+from train_RL_agents.utils.shipped import find_shipped, shipped_paths
 
 
 def test_everything_of_the_checkout_has_a_name():
-    assert {"dqn", "faithful/dqn", "published_schedule"} <= shipped("configs").keys()
-    assert {"a2c", "ac_iqn", "iqn", "ppo"} <= shipped("pretrained").keys()
-    assert all(path.is_file() for path in shipped("configs").values())
-    assert all((path / "policy.pt").is_file() for path in shipped("pretrained").values())
+    assert {"dqn", "faithful/dqn", "published_schedule"} <= shipped_paths("configs").keys()
+    assert {"a2c", "ac_iqn", "iqn", "ppo"} <= shipped_paths("pretrained").keys()
+    assert all(path.is_file() for path in shipped_paths("configs").values())
+    assert all((path / "policy.pt").is_file() for path in shipped_paths("pretrained").values())
 
 
 @pytest.mark.parametrize("given", ["ac_iqn", "AC-IQN", "pretrained/ac_iqn"])
 def test_a_name_is_found_from_any_folder(given, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert find_shipped("pretrained", Path(given)) == shipped("pretrained")["ac_iqn"]
+    assert find_shipped("pretrained", Path(given)) == shipped_paths("pretrained")["ac_iqn"]
 
 
 @pytest.mark.heavy
 def test_policies_that_a_shipped_configuration_names_are_found_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    configs = [load_config(Path(name)) for name in shipped("configs")]
+    configs = [load_config(Path(name)) for name in shipped_paths("configs")]
     named = [Path(name) for each in configs for name in (each.load_model, each.teacher) if name]
     assert {path.name for path in named} == {"teacher.pt", "teacher_2.pt", "policy.pt"}
     assert all(find_shipped("pretrained", path).exists() for path in named)
@@ -35,7 +35,7 @@ def test_policies_that_a_shipped_configuration_names_are_found_too(tmp_path, mon
 def test_configurations_may_end_in_json_and_lie_in_folders(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for given in ("faithful/dqn", "configs/faithful/dqn.json"):
-        assert find_shipped("configs", Path(given)) == shipped("configs")["faithful/dqn"]
+        assert find_shipped("configs", Path(given)) == shipped_paths("configs")["faithful/dqn"]
 
 
 def test_what_exists_goes_before_what_is_shipped(tmp_path, monkeypatch):
@@ -52,5 +52,5 @@ def test_what_is_not_there_is_left_as_given(tmp_path, monkeypatch):
 def test_an_installed_package_has_its_own(tmp_path, monkeypatch):
     (tmp_path / "shipped" / "configs").mkdir(parents=True)
     (tmp_path / "shipped" / "configs" / "mine.json").write_text("{}")
-    monkeypatch.setattr(module, "PACKAGE", tmp_path)
-    assert list(shipped("configs")) == ["mine"]
+    monkeypatch.setattr(module, "PACKAGE_FOLDER", tmp_path)
+    assert list(shipped_paths("configs")) == ["mine"]

@@ -8,9 +8,9 @@ import pytest
 
 from train_RL_agents.utils.signals import (
     USER_SIGNALS,
-    first_signal,
-    interruptible,
-    leave_terminal,
+    call_on_first_signal,
+    detach_from_terminal,
+    interrupt_on_signal,
     stop_on_broken_pipe,
 )
 
@@ -18,16 +18,16 @@ from train_RL_agents.utils.signals import (
 @pytest.fixture(autouse=True)
 def every_signal_counts(monkeypatch):
     """Also one that comes at once."""
-    monkeypatch.setattr("train_RL_agents.utils.signals.TOGETHER", 0.0)
+    monkeypatch.setattr("train_RL_agents.utils.signals.DEBOUNCE_TIME", 0.0)
 
 
 def test_the_first_signal_asks_and_a_later_one_acts(monkeypatch):
     heard, asked, now = [], [], [7.0]
-    monkeypatch.setattr("train_RL_agents.utils.signals.TOGETHER", 0.5)
+    monkeypatch.setattr("train_RL_agents.utils.signals.DEBOUNCE_TIME", 0.5)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     before = signal.signal(signal.SIGTERM, lambda *_: heard.append("usual"))
     try:
-        with first_signal(lambda: asked.append("asked")):
+        with call_on_first_signal(lambda: asked.append("asked")):
             for _ in range(3):  # together, as timeout sends them
                 signal.raise_signal(signal.SIGTERM)
                 now[0] += 0.1
@@ -35,7 +35,7 @@ def test_the_first_signal_asks_and_a_later_one_acts(monkeypatch):
             now[0] += 0.3
             signal.raise_signal(signal.SIGTERM)
             assert (asked, heard) == (["asked"], ["usual"])
-        with first_signal(lambda: asked.append("never")):
+        with call_on_first_signal(lambda: asked.append("never")):
             pass
         signal.raise_signal(signal.SIGTERM)
         assert (asked, heard) == (["asked"], ["usual", "usual"])
@@ -49,13 +49,13 @@ def test_users_signals_ask_as_often_as_they_come_and_are_not_counted(number):
     before = signal.signal(signal.SIGTERM, lambda *_: heard.append("usual"))
     usual = signal.getsignal(number)
     try:
-        with first_signal(lambda: asked.append("stop"), asked.append):
+        with call_on_first_signal(lambda: asked.append("stop"), asked.append):
             for each in (number, number, signal.SIGTERM, number):
                 signal.raise_signal(each)
             assert (asked, heard) == ([number, number, "stop", number], [])
             signal.raise_signal(signal.SIGTERM)
             assert heard == ["usual"]
-        with first_signal(lambda: asked.append("alike")):
+        with call_on_first_signal(lambda: asked.append("alike")):
             signal.raise_signal(number)
         assert asked[4:] == ["alike"]
     finally:
@@ -67,7 +67,7 @@ def test_users_signals_ask_as_often_as_they_come_and_are_not_counted(number):
 def test_users_signals_stay_ignored_where_they_are(number):
     before = signal.signal(number, signal.SIG_IGN)
     try:
-        with interruptible(), first_signal(lambda: pytest.fail("was asked")):
+        with interrupt_on_signal(), call_on_first_signal(lambda: pytest.fail("was asked")):
             signal.raise_signal(number)
     finally:
         signal.signal(number, before)
@@ -79,7 +79,7 @@ needs_hang_ups = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SI
 @needs_hang_ups
 def test_further_hang_ups_are_no_second_request():
     asked, before = [], signal.getsignal(signal.SIGHUP)
-    with first_signal(lambda: asked.append("asked")):
+    with call_on_first_signal(lambda: asked.append("asked")):
         for _ in range(3):
             signal.raise_signal(signal.SIGHUP)
     assert asked == ["asked"] and signal.getsignal(signal.SIGHUP) is before
@@ -92,7 +92,7 @@ def test_hang_ups_after_a_second_signal_are_none():
         each: signal.signal(each, lambda number, _: heard.append(number)) for each in (signal.SIGTERM, signal.SIGHUP)
     }
     try:
-        with first_signal(lambda: asked.append("asked")):
+        with call_on_first_signal(lambda: asked.append("asked")):
             for each in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
                 signal.raise_signal(each)
         assert (asked, heard) == (["asked"], [signal.SIGTERM])
@@ -107,7 +107,7 @@ def test_hang_ups_after_a_second_signal_are_none():
 def test_hang_ups_stay_ignored_as_nohup_has_them():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with interruptible(), first_signal(lambda: pytest.fail("was asked")):
+        with interrupt_on_signal(), call_on_first_signal(lambda: pytest.fail("was asked")):
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -120,7 +120,7 @@ def test_a_terminal_that_is_gone_is_left(tmp_path):
     os.close(ours)
     with pytest.raises(OSError, match="Input/output error"):
         os.write(lost, b"said")
-    leave_terminal((lost, there, file))
+    detach_from_terminal((lost, there, file))
     for each in (lost, there, file):
         os.write(each, b"said")
     assert os.read(kept, 4) == b"said" and (tmp_path / "log").read_text() == "said"
@@ -137,14 +137,14 @@ class Fragile:
 
 def test_an_interrupt_that_is_lost_asks_as_soon_as_it_can(capsys):
     asked = []
-    with interruptible():
+    with interrupt_on_signal():
         Fragile()
-        with first_signal(lambda: asked.append("asked")):
+        with call_on_first_signal(lambda: asked.append("asked")):
             assert asked == ["asked"]
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGTERM)
     assert capsys.readouterr().err == ""
-    with interruptible(), first_signal(lambda: asked.append("again")):
+    with interrupt_on_signal(), call_on_first_signal(lambda: asked.append("again")):
         assert asked == ["asked"]
 
 
@@ -152,7 +152,7 @@ def test_in_another_thread_signals_stay_as_they_are():
     entered = []
 
     def enter():
-        with first_signal(lambda: None):
+        with call_on_first_signal(lambda: None):
             entered.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=enter)
@@ -169,7 +169,7 @@ def test_a_reader_that_is_gone_asks_to_stop(monkeypatch, ignored):
     asked = []
     try:
         signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
-        with first_signal(lambda: asked.append(1)):
+        with call_on_first_signal(lambda: asked.append(1)):
             stop_on_broken_pipe()
         assert asked == [1]
     finally:
@@ -180,7 +180,7 @@ def test_a_reader_that_is_gone_asks_to_stop(monkeypatch, ignored):
 def test_a_request_to_stop_leaves_hang_ups_to_nohup():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with first_signal(lambda: None):
+        with call_on_first_signal(lambda: None):
             signal.raise_signal(signal.SIGTERM)
             assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN

@@ -12,7 +12,7 @@ from train_RL_agents.utils.toolchain import (
     compiler_problem,
     delete_damaged_libraries,
     ensure_cache,
-    put_in_cache,
+    move_to_cache,
 )
 
 
@@ -75,7 +75,7 @@ def cache(monkeypatch, tmp_path):
 def put(cache, name, content):
     """Put something into the cache as a compiler does."""
     (cache / "made").write_bytes(content)
-    put_in_cache(cache / "made", cache / name)
+    move_to_cache(cache / "made", cache / name)
 
 
 def test_damaged_libraries_are_deleted_from_the_cache(cache):
