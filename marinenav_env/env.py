@@ -18,8 +18,8 @@ from torchrl.envs import EnvBase
 from marinenav_env.config import WorldConfig
 from marinenav_env.kernels import find_kernel
 from marinenav_env.pictures.rendering import FPS, MODES, Renderer
-from marinenav_env.runtime.execution import EAGER, Kernel
-from marinenav_env.runtime.loop import copied
+from marinenav_env.runtime.execution import EAGER_EXECUTION, KernelName
+from marinenav_env.runtime.loop import copy_tensors
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.reading import read_scenarios
@@ -167,7 +167,7 @@ class MarineNavEnv(EnvBase):
         for name, flag in (("continuous", continuous), ("flat", flat)):
             require(isinstance(flag, bool), name, flag, "True or False")
         require(dtype in floats, "dtype", dtype, "torch.float32 or torch.float64")
-        require(kernel in get_args(Kernel), "kernel", kernel, " or ".join(get_args(Kernel)))
+        require(kernel in get_args(KernelName), "kernel", kernel, " or ".join(get_args(KernelName)))
         try:
             device = torch.device(device)
         except (RuntimeError, TypeError) as error:
@@ -182,7 +182,7 @@ class MarineNavEnv(EnvBase):
             self._scenarios = in_weather(source, config.weather)
         self._generator = torch.Generator(self.device)
         self._noise_given = noise is not None
-        self._noise = noise or RandomSource.seeded(0, num_envs, self._generator.device)
+        self._noise = noise or RandomSource.from_seed(0, num_envs, self._generator.device)
         none = torch.zeros(num_envs, dtype=torch.bool, device=self._generator.device)
         # Kernels other than ``compiled`` start an episode wherever one has ended.
         self._allowed = (none, ~none) if kernel == "compiled" else None
@@ -298,7 +298,7 @@ class MarineNavEnv(EnvBase):
         require_thrusters(self.reset_pool.states.scenario, self._all_constants.extras)
         self._pool = WorldState(self.reset_pool.states, self._all_constants)
         # A new loop, since a captured one reads the memory of the old pool.
-        self._loop = EAGER.loop(
+        self._loop = EAGER_EXECUTION.make_loop(
             self.make_step,
             self._begin(),
             self._generator.device,
@@ -489,7 +489,7 @@ class MarineNavEnv(EnvBase):
         captures = self._loop.captures
         self._outcome, step, next_input = self._loop(action.detach() if captures else action)
         if captures:  # the next step overwrites these tensors
-            step, next_input = copied((step, next_input))
+            step, next_input = copy_tensors((step, next_input))
         self._restored = False
         carry_over(tensordict, next_input)
         next_input.get(GROUP).pop("reward", None)
@@ -545,12 +545,12 @@ class MarineNavEnv(EnvBase):
 
     def next_source(self) -> RandomSource:
         """Return the random source of the noise of the next step, and advance to the step after it."""
-        return self._noise.take()
+        return self._noise.take_step()
 
     def _current_tensordict(self, outcome: Outcome | None = None) -> TensorDictBase:
         """Return the current state under TorchRL's keys, see ``to_tensordict``."""
         tensordict = self.to_tensordict(self.world_state, outcome)
-        return copied(tensordict) if self._loop.captures else tensordict
+        return copy_tensors(tensordict) if self._loop.captures else tensordict
 
     @property
     def active(self) -> Tensor:
@@ -619,7 +619,7 @@ class MarineNavEnv(EnvBase):
             "reset_pool": self.reset_pool.state_dict(),
             "constants": self._all_constants.to_tensordict().to_dict() if self._varying else {},
             "generator": self._generator.get_state(),
-            "noise": {name: tensor.clone() for name, tensor in self._noise.state().items()},
+            "noise": {name: tensor.clone() for name, tensor in self._noise.tensors_to_save().items()},
             "env_steps": self.env_steps,
             "begun": self._begun or self.env_steps > 0,
         }
@@ -650,7 +650,7 @@ class MarineNavEnv(EnvBase):
             if self._varying is not None:
                 restore(self._all_constants, state["constants"])
             self.reset_pool.load_state_dict(state["reset_pool"])
-            noise = self._noise.state()
+            noise = self._noise.tensors_to_save()
             restore(noise, {name: state["noise"][name] for name in noise})
             self._generator.set_state(state["generator"].cpu())
         except (RuntimeError, KeyError, AttributeError) as error:

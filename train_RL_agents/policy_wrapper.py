@@ -12,7 +12,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from marinenav_env.runtime.compiling import compiled
+from marinenav_env.runtime.compiling import compile_function
 from train_RL_agents.agents import Agent
 from train_RL_agents.networks.observation import ACTIVE, OBSERVATION, Observation, observation_of
 
@@ -31,7 +31,7 @@ def compiled_explore(kind: type[Agent[Any]], device: torch.device) -> Callable[.
 
     The function is cached here and not in a policy, which can thus be copied and sent to other processes.
     """
-    explore: Callable[..., Explored] = compiled(kind.explore, device)
+    explore: Callable[..., Explored] = compile_function(kind.explore, device)
     return explore
 
 

@@ -147,7 +147,7 @@ class TorchRLTrainer:
         environment = environment_of(config)
         agent = environment.agent(device)
         envs = config.trainer.num_envs
-        noise = RandomSource.seeded(self.run.seed, envs, device, self.ranks.rank * envs)
+        noise = RandomSource.from_seed(self.run.seed, envs, device, self.ranks.rank * envs)
         self._environment = environment
         self.collector = StepCollector(
             environment, agent, device, seed, noise, self._generators["policy"], self.clock, self.display

@@ -11,7 +11,7 @@ import torch
 
 from marinenav_env.runtime.products import LargeProducts, onednn_is_faster
 
-_ON_GPU: dict[str, Any] = {
+_GPU_OPTIONS: dict[str, Any] = {
     "combo_kernels": True,
     "combo_kernel_max_num_nodes": 64,
     "combo_kernel_peak_memory_pct_threshold": None,
@@ -19,57 +19,60 @@ _ON_GPU: dict[str, Any] = {
 """Options of Inductor for a GPU, which combine independent operations into one kernel. For tensors as small as those
 of this package, launching a kernel takes longer than running it."""
 
-_ON_CPU: dict[str, Any] = {"cpp.vec_isa_ok": True}
+_CPU_OPTIONS: dict[str, Any] = {"cpp.vec_isa_ok": True}
 """Options of Inductor for a CPU, which skip the test of whether the compiler supports the processor's vector
 instructions; it takes 5 s of a cold start."""
 
-_BY_ONEDNN: dict[str, Any] = {"post_grad_custom_post_pass": LargeProducts()}
+_ONEDNN_OPTIONS: dict[str, Any] = {"post_grad_custom_post_pass": LargeProducts()}
 """Options of Inductor for a CPU on which oneDNN is faster. The pass is a single object, because Dynamo shares code
 only between calls with equal options."""
 
 
-def compiled(
+def compile_function(
     function: Callable[..., Any],
     device: torch.device,
-    checks_all: bool = True,
-    further: dict[str, Any] | None = None,
+    keep_all_guards: bool = True,
+    inductor_options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Return a function compiled into one graph (fullgraph), once per combination of shapes it is called with.
+    """Return a function compiled by torch.compile into one graph, once per combination of input shapes.
 
     On a CPU, large matrix products are computed by oneDNN where that is faster; see runtime.products.
 
     Args:
         function: function of tensors.
         device: device of the tensors.
-        checks_all: True to keep all guards of Dynamo. If False, modules (with their parameters and fields) and global
-            names are not checked in each call, because there may be thousands; they must not change. Arguments, with
-            their content, and global settings are still checked. The function must then be a plain function or method.
-        further: further options of Inductor, except ``post_grad_custom_post_pass``.
+        keep_all_guards: whether to keep all guards of Dynamo. If False, modules (with their parameters and fields) and
+            global names are not checked in each call, because there may be thousands; they must not change. Arguments,
+            with their content, and global settings are still checked. ``function`` must then be a plain function or
+            method.
+        inductor_options: additional options of Inductor, except ``post_grad_custom_post_pass``.
     """
-    options = dict(further or {})
+    options = dict(inductor_options or {})
     if device.type == "cuda":
         listed = torch._inductor.list_options()  # documented by torch.compile
-        options |= {name: value for name, value in _ON_GPU.items() if name in listed}
+        options |= {name: value for name, value in _GPU_OPTIONS.items() if name in listed}
     elif device.type == "cpu":
         capabilities = torch.cpu.get_capabilities()
         # Compilers before 2021 do not support the tile instructions.
         if capabilities.get("avx2", False) and not capabilities.get("amx_tile", False):
-            options |= _ON_CPU
+            options |= _CPU_OPTIONS
         if onednn_is_faster():
-            options |= _BY_ONEDNN
-    if not checks_all:
+            options |= _ONEDNN_OPTIONS
+    if not keep_all_guards:
         options["guard_filter_fn"] = _select_guards
         function = _copy_function(function)
-    return torch.compile(function, fullgraph=True, dynamic=False, options=options or None, **_VARIANTS)
+    return torch.compile(function, fullgraph=True, dynamic=False, options=options or None, **_RECOMPILE_OPTIONS)
 
 
-_VARIANTS: dict[str, Any] = {"recompile_limit": 64} if "recompile_limit" in signature(torch.compile).parameters else {}
+_RECOMPILE_OPTIONS: dict[str, Any] = (
+    {"recompile_limit": 64} if "recompile_limit" in signature(torch.compile).parameters else {}
+)
 """Option for the largest number of variants that a function is compiled in. Versions without it, such as torch 2.11,
 allow eight, which is enough for training, but not for updates in ever smaller micro-batches."""
 
 
 def _select_guards(entries: Sequence[Any]) -> list[bool]:
-    """Return which of Dynamo's guards to keep, which are all except those of modules and of global names."""
+    """Return for each guard of Dynamo whether to keep it: False for guards on modules and on global names."""
     filters: tuple[Callable[..., list[bool]], ...] = (
         torch.compiler.skip_guard_on_all_nn_modules_unsafe,
         torch.compiler.skip_guard_on_globals_unsafe,

@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 
 import torch
 
-from marinenav_env.runtime.compiling import compiled
+from marinenav_env.runtime.compiling import compile_function
 from marinenav_env.runtime.loop import Loop
 from marinenav_env.support.validation import at_least, at_most, check_fields
 
-Kernel = Literal["compiled", "triton"]
-Precision = Literal["auto", "fp32", "bf16", "fp16"]
+KernelName = Literal["compiled", "triton"]
+"""Implementation of a step of the world: PyTorch's operators, or one Triton kernel."""
+PrecisionName = Literal["auto", "fp32", "bf16", "fp16"]
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,12 @@ class Execution:
     """Compile the world, the policy and the update; the first run then takes a minute longer."""
     capture: bool = True
     """Launch collection and updates as CUDA graphs on a GPU; without effect on a CPU."""
-    kernel: Kernel = "compiled"
-    """Kernel of a step of the world: compiled (PyTorch's operators, compiled by the setting compile)
+    kernel: KernelName = "compiled"
+    """KernelName of a step of the world: compiled (PyTorch's operators, compiled by the setting compile)
     or triton (one Triton kernel on a GPU, equal up to rounding). ``marinenav bench`` compares their
     speed."""
-    precision: Precision = "fp32"
-    """Precision of matrix products in the losses: float32, or bfloat16 or float16 with means, targets
+    precision: PrecisionName = "fp32"
+    """PrecisionName of matrix products in the losses: float32, or bfloat16 or float16 with means, targets
     and weights in float32; auto: fp32 on a CPU, bf16 on a GPU, fp16 on a GPU without bf16. Policies act
     in float32."""
     tf32: bool = False
@@ -46,28 +47,30 @@ class Execution:
     def __post_init__(self) -> None:
         check_fields(self, "execution")
 
-    def function(self, function: Callable[..., Any], device: torch.device, **options: Any) -> Callable[..., Any]:
-        """Return a function of tensors, compiled if ``compile`` is set.
+    def compile_if_enabled(
+        self, function: Callable[..., Any], device: torch.device, **options: Any
+    ) -> Callable[..., Any]:
+        """Return ``function`` compiled by torch.compile if the setting ``compile`` is true, else unchanged.
 
         Args:
             function: function of tensors.
             device: device of the tensors.
-            **options: further arguments of compiling.compiled.
+            **options: keyword arguments of runtime.compiling.compile_function.
         """
-        return compiled(function, device, **options) if self.compile else function
+        return compile_function(function, device, **options) if self.compile else function
 
-    def loop(self, step: Callable[..., tuple[Any, Any]], state: Any, device: torch.device, **options: Any) -> Loop:
-        """Return a Loop, which runs steps of a function and owns the state between them.
+    def make_loop(self, step: Callable[..., tuple[Any, Any]], state: Any, device: torch.device, **options: Any) -> Loop:
+        """Return a Loop, which calls ``step`` repeatedly, owns the state, and may compile or capture the step.
 
         Args:
-            step: function from a state and inputs to the next state and outputs.
-            state: initial state.
+            step: function that takes a state and inputs, and returns a tuple of the next state and outputs.
+            state: initial state, as tensors in tuples, dicts or TensorDicts.
             device: device of all tensors of the step.
-            **options: further arguments of Loop, which override ``compile`` and ``capture``.
+            **options: keyword arguments of Loop; ``compile`` and ``capture`` among them override these settings.
         """
         settings = {"compile": self.compile, "capture": self.capture} | options
         return Loop(step, state, device, **settings)
 
 
-EAGER = Execution(compile=False, capture=False)
+EAGER_EXECUTION = Execution(compile=False, capture=False)
 """Execution settings without compilation and without CUDA graphs."""

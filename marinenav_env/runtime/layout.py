@@ -36,29 +36,32 @@ def stack_last(tensors: Sequence[Tensor]) -> Tensor:
     return env_first(torch.stack(list(tensors)))
 
 
-_VIEWS_AS_BOOL = torch.__version__ >= "2.15"
-"""True if numbers can be viewed as bool in compiled code; the compiler of torch 2.11 raises an error."""
+_CAN_VIEW_AS_BOOL = torch.__version__ >= "2.15"
+"""True if compiled code can view uint8 tensors as bool; the compiler of torch 2.11 raises an error."""
 
 
-def stored(value: Tensor) -> Tensor:
-    """Return an equal tensor [E, ...] that compiled code stores fast; on a CPU, it would store bool slowly."""
-    slow = value.dtype == torch.bool and value.device.type == "cpu" and _VIEWS_AS_BOOL
+def to_fast_storage(value: Tensor) -> Tensor:
+    """Return an equal tensor [E, ...] that compiled code writes to memory fast, also if it is bool on a CPU.
+
+    Compiled code for a CPU writes bool slowly, so the values are written as uint8 and viewed as bool.
+    """
+    slow = value.dtype == torch.bool and value.device.type == "cpu" and _CAN_VIEW_AS_BOOL
     if not slow or not torch.compiler.is_compiling():
         return value
     return env_first(torch.where(env_last(value), 1.0, 0.0).to(torch.uint8).view(torch.bool))
 
 
-_SMALL = 32_768
-"""Number of elements up to which tensors are copied together by one kernel, which has blocks of 65,536 elements."""
+_MAX_GROUPED_SIZE = 32_768
+"""Largest number of elements of a tensor that ``copy_all`` copies by the same kernel as others of its type."""
 
 
 def copy_all(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:
-    """Copy tensors into others of the same shapes; one kernel copies all small tensors of a type."""
+    """Copy each source tensor into the target of the same position and shape, small ones of a dtype by one kernel."""
     pairs: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
     for target, source in zip(targets, sources, strict=True):
         if target is source:
             continue
-        if torch.compiler.is_compiling() or target.numel() > _SMALL:
+        if torch.compiler.is_compiling() or target.numel() > _MAX_GROUPED_SIZE:
             target.copy_(source)
         else:
             into, out_of = pairs.setdefault(target.dtype, ([], []))

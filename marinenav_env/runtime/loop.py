@@ -25,17 +25,17 @@ from tensordict import is_tensor_collection
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from marinenav_env.runtime.compiling import compiled
+from marinenav_env.runtime.compiling import compile_function
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.layout import copy_all
 from marinenav_env.support.plugins import summarize_error
 
-WARM_UPS = 3
-"""Number of calls before the capture, during which code is compiled, kernels are chosen and memory is allocated."""
+WARMUP_CALLS = 3
+"""Number of normal calls before the capture, in which code is compiled, kernels are chosen and memory is allocated."""
 
 
 class CudaRecorder:
-    """Recorder of CUDA graphs; tests replace it by a recorder for the CPU.
+    """Recorder of CUDA graphs on one device, with a stream of its own.
 
     Args:
         device: device of all tensors of the recorded functions.
@@ -47,7 +47,10 @@ class CudaRecorder:
 
     @contextmanager
     def on_side_stream(self) -> Iterator[None]:
-        """Run warm-up calls on the stream that is captured later, because libraries keep one workspace per stream."""
+        """Return a context that runs kernels on the stream of later captures, for warm-up calls.
+
+        Libraries such as cuBLAS keep one workspace per stream.
+        """
         usual = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(usual)
         with torch.cuda.stream(self._stream):
@@ -55,7 +58,15 @@ class CudaRecorder:
         usual.wait_stream(self._stream)
 
     def record(self, call: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
-        """Capture a call as a CUDA graph without running it; return a function that replays it for its results."""
+        """Capture a call as a CUDA graph, without running its kernels.
+
+        Args:
+            call: function without arguments that launches kernels and returns tensors.
+            generators: random generators that the call draws from.
+
+        Returns:
+            Function that replays the graph and returns the tensors of the call, which each replay overwrites.
+        """
         gc.collect()  # nothing may be freed while a capture is active
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         usual, index = torch.cuda.current_stream(self._device), self._stream.device_index
@@ -90,7 +101,7 @@ class CudaRecorder:
 
 
 def _end_allocation(index: int, pool: Any) -> None:
-    """Stop allocating from the memory pool of a capture that failed, and release the pool."""
+    """Stop allocating from the CUDA memory pool ``pool`` of a failed capture on device ``index``, and release it."""
     # From torch 2.12 on, torch has already done this (pytorch/pytorch#180395), and the first call raises an error.
     memory: Any = torch.cuda.memory
     with suppress(RuntimeError):
@@ -98,8 +109,8 @@ def _end_allocation(index: int, pool: Any) -> None:
         memory._cuda_releasePool(index, pool)
 
 
-def tensors_of(tree: Any) -> list[Tensor]:
-    """Return a list of the tensors in nested tuples, dicts and TensorDicts; those of a TensorDict by sorted name."""
+def list_tensors(tree: Any) -> list[Tensor]:
+    """Return the tensors in nested tuples, dicts and TensorDicts as a list; those of a TensorDict in order of names."""
     tensors: list[Tensor] = []
     for leaf in tree_leaves(tree, is_leaf=is_tensor_collection):
         if isinstance(leaf, Tensor):
@@ -109,23 +120,23 @@ def tensors_of(tree: Any) -> list[Tensor]:
     return tensors
 
 
-def copied(tree: Any) -> Any:
+def copy_tensors(tree: Any) -> Any:
     """Return a bit-identical copy of the tensors in nested tuples, dicts and TensorDicts, made by few kernels."""
     new = tree_map(
         lambda leaf: leaf if leaf is None else torch.empty_like(leaf),
         tree,
         is_leaf=is_tensor_collection,
     )
-    copy_all(tensors_of(new), tensors_of(tree))
+    copy_all(list_tensors(new), list_tensors(tree))
     return new
 
 
-def _nothing() -> None:
-    """Return None, like a weak reference to a deleted object."""
+def _return_none() -> None:
+    """Return None, as a weak reference to a deleted object does; stands for the missing reference of an input."""
 
 
-def stateless(function: Callable[..., Any]) -> Callable[..., tuple[tuple[()], Any]]:
-    """Convert a function without state to a step for ``Loop``, whose state is the empty tuple."""
+def as_stateless_step(function: Callable[..., Any]) -> Callable[..., tuple[tuple[()], Any]]:
+    """Return ``function`` as a step for Loop: it takes a state before its inputs, and returns (state, outputs)."""
     return lambda state, *inputs: (state, function(*inputs))
 
 
@@ -144,13 +155,13 @@ class Loop:
     draw from the same generators therefore capture again.
 
     Args:
-        step: function from the state, inputs and the result of ``draws`` to the next state and
-            outputs; see the docstring of the module.
+        step: function that takes the state, the inputs of a call and the results of ``draw_inputs``, and returns a
+            tuple of the next state and outputs. It must be suitable for a CUDA graph, see the module.
         state: initial state, as tensors in tuples, dicts or TensorDicts.
         device: device of all tensors of the step.
-        draws: function that draws random numbers and returns them as a tuple of further arguments; it runs
+        draw_inputs: function that draws random numbers and returns them as a tuple of further arguments; it runs
             outside compiled code, which cannot draw from generators.
-        generators: all generators that the step and ``draws`` draw from.
+        generators: all generators that the step and ``draw_inputs`` draw from.
         compile: whether the whole step is compiled where host reads are not free; where they are free,
             the step may compile parts of itself.
         capture: whether to capture a CUDA graph where this is possible.
@@ -159,8 +170,8 @@ class Loop:
         recorder: recorder of graphs; by default a CudaRecorder on a CUDA device.
     """
 
-    _loops: ClassVar[WeakSet[Loop]] = WeakSet()
-    """All existing loops of this process."""
+    _instances: ClassVar[WeakSet[Loop]] = WeakSet()
+    """All existing Loop objects of this process."""
 
     def __init__(
         self,
@@ -168,7 +179,7 @@ class Loop:
         state: Any,
         device: torch.device,
         *,
-        draws: Callable[[], tuple[Any, ...]] = tuple,
+        draw_inputs: Callable[[], tuple[Any, ...]] = tuple,
         generators: Sequence[torch.Generator] = (),
         compile: bool = False,
         capture: bool = True,
@@ -176,21 +187,21 @@ class Loop:
         log: Callable[[str], None] = print,
         recorder: CudaRecorder | None = None,
     ) -> None:
-        self._draws, self._generators = draws, generators
+        self._draw_inputs, self._generators = draw_inputs, generators
         self._name, self._log = name, log
         if recorder is None and capture and device.type == "cuda":
             recorder = CudaRecorder(device)
         self._recorder = recorder
         compile = compile and not host_reads_are_free(device)
-        self._step = compiled(step, device) if compile else step
+        self._step = compile_function(step, device) if compile else step
         # The state is written by a separate function, because torch 2.11 generates wrong code for a function
         # that writes to tensors that it also reads.
-        self._write: Any = compiled(copy_all, device) if compile and self._recorder else copy_all
-        self._state = state if self._recorder is None else copied(state)
+        self._write: Any = compile_function(copy_all, device) if compile and self._recorder else copy_all
+        self._state = state if self._recorder is None else copy_tensors(state)
         self.captures = self._recorder is not None
         """True if calls replay a CUDA graph, or will after the warm-up."""
-        self._forget()
-        self._loops.add(self)
+        self._discard_graph()
+        self._instances.add(self)
 
     @property
     def state(self) -> Any:
@@ -203,7 +214,7 @@ class Loop:
             self._state = state
         elif state is not self._state:
             with torch.no_grad():
-                copy_all(tensors_of(self._state), tensors_of(state))
+                copy_all(list_tensors(self._state), list_tensors(state))
 
     def reset(self) -> None:
         """Discard the captured graph; call this after replacing tensors that the step refers to.
@@ -211,24 +222,24 @@ class Loop:
         The next calls warm up and capture again, even if an earlier capture failed.
         """
         if self._recorder is not None and not self.captures:
-            self._state, self.captures = copied(self._state), True
-        self._forget()
+            self._state, self.captures = copy_tensors(self._state), True
+        self._discard_graph()
 
-    def _forget(self) -> None:
-        self._left = WARM_UPS
+    def _discard_graph(self) -> None:
+        self._warmup_calls_left = WARMUP_CALLS
         self._replay: Callable[[], Any] | None = None
-        self._kinds: Any = None
-        """Structure, shapes and types of the inputs; None before the first call."""
-        self._latest: list[Any] = []
+        self._input_structure: Any = None
+        """Tree structure of the inputs, and a list of their (shape, dtype); None before the first call."""
+        self._latest_inputs: list[Any] = []
         """Weak references to the inputs of the latest call."""
-        self._same: list[bool] = []
+        self._unchanged_inputs: list[bool] = []
         """For each input of the latest call, whether it was the same tensor as in the previous call."""
-        self._kept: list[bool] = []
+        self._shared_inputs: list[bool] = []
         """For each input, whether the graph uses it without a copy, because it was the same tensor as before in
         both of the last two calls up to the capture."""
-        self._repeats = 0
-        """Number of successive calls in which the set of unchanged inputs differed from ``_kept``."""
-        self._static: list[Any] = []
+        self._mismatches = 0
+        """Number of successive calls in which ``_unchanged_inputs`` differed from ``_shared_inputs``."""
+        self._graph_inputs: list[Any] = []
         """Inputs of the graph: the tensors used without a copy, and copies of the others."""
 
     def __call__(self, *inputs: Any) -> Any:
@@ -248,67 +259,82 @@ class Loop:
             ValueError: when calls are captured and the shapes or types of inputs differ from those of the first call.
         """
         if self._recorder is None or not self.captures:
-            self._state, outputs = self._step(self._state, *inputs, *self._draws())
+            self._state, outputs = self._step(self._state, *inputs, *self._draw_inputs())
             return outputs
         leaves, tree = tree_flatten(inputs)
-        self._compare(leaves, tree)
-        if self._left:
-            self._left -= 1
+        self._compare_inputs(leaves, tree)
+        if self._warmup_calls_left:
+            self._warmup_calls_left -= 1
             with self._recorder.on_side_stream():
-                return self._static_step(*inputs)
+                return self._step_in_place(*inputs)
         if self._replay is None:
-            self._record(self._recorder, leaves, tree)
+            self._capture(self._recorder, leaves, tree)
         if self._replay is None:
             return self(*inputs)
-        pairs = zip(self._static, leaves, self._kept, strict=True)
+        pairs = zip(self._graph_inputs, leaves, self._shared_inputs, strict=True)
         copies = [(old, new) for old, new, kept in pairs if not kept and new is not None]
         copy_all([old for old, _ in copies], [new for _, new in copies])
         return self._replay()
 
-    def _compare(self, leaves: list[Any], tree: Any) -> None:
-        """Record which inputs are the same tensors as in the last call, and discard a graph that does not fit them."""
+    def _compare_inputs(self, leaves: list[Any], tree: Any) -> None:
+        """Record which inputs are the same tensors as in the last call, and discard a graph that does not fit them.
+
+        Args:
+            leaves: inputs of the current call as a flat list.
+            tree: tree structure of the inputs.
+
+        Raises:
+            TypeError: when an input is not a tensor.
+            ValueError: when the shapes or types of inputs differ from those of the last call.
+        """
         for leaf in leaves:
             if leaf is not None and not isinstance(leaf, Tensor):
                 raise TypeError(f"{self._name}: would freeze {leaf!r}; give a tensor")
         shapes = [None if leaf is None else (leaf.shape, leaf.dtype) for leaf in leaves]
-        if self._kinds is not None and tree != self._kinds[0]:
-            self._forget()
-        if self._kinds is not None and shapes != self._kinds[1]:
-            raise ValueError(f"{self._name}: inputs must keep their shapes, {self._kinds[1]}")
-        before = self._latest or [_nothing] * len(leaves)
+        if self._input_structure is not None and tree != self._input_structure[0]:
+            self._discard_graph()
+        if self._input_structure is not None and shapes != self._input_structure[1]:
+            raise ValueError(f"{self._name}: inputs must keep their shapes, {self._input_structure[1]}")
+        before = self._latest_inputs or [_return_none] * len(leaves)
         same = [leaf is None or leaf is old() for leaf, old in zip(leaves, before, strict=True)]
         if self._replay is not None:
-            self._repeats = self._repeats + 1 if same != self._kept else 0
-            lost = any(kept and not is_same for kept, is_same in zip(self._kept, same, strict=True))
-            if lost or self._repeats > WARM_UPS:
-                self._forget()
+            self._mismatches = self._mismatches + 1 if same != self._shared_inputs else 0
+            lost = any(kept and not is_same for kept, is_same in zip(self._shared_inputs, same, strict=True))
+            if lost or self._mismatches > WARMUP_CALLS:
+                self._discard_graph()
         if self._replay is None:
-            earlier = self._same or same
-            self._kept = [now and then for now, then in zip(same, earlier, strict=True)]
-        self._latest = [_nothing if leaf is None else ref(leaf) for leaf in leaves]
-        self._kinds, self._same = (tree, shapes), same
+            earlier = self._unchanged_inputs or same
+            self._shared_inputs = [now and then for now, then in zip(same, earlier, strict=True)]
+        self._latest_inputs = [_return_none if leaf is None else ref(leaf) for leaf in leaves]
+        self._input_structure, self._unchanged_inputs = (tree, shapes), same
 
-    def _static_step(self, *inputs: Any) -> Any:
-        """Run a step and write the next state into the tensors of the old one; this function is captured."""
-        state, outputs = self._step(self._state, *inputs, *self._draws())
+    def _step_in_place(self, *inputs: Any) -> Any:
+        """Run a step, write the next state into the tensors of the old one, return the outputs; this is captured."""
+        state, outputs = self._step(self._state, *inputs, *self._draw_inputs())
         with torch.no_grad():
-            self._write(tensors_of(self._state), tensors_of(state))
+            self._write(list_tensors(self._state), list_tensors(state))
         return outputs
 
-    def _record(self, recorder: CudaRecorder, leaves: list[Any], tree: Any) -> None:
-        """Try to capture a graph; the error of a failure is not stored, because it would keep memory allocated."""
-        self._static = [
+    def _capture(self, recorder: CudaRecorder, leaves: list[Any], tree: Any) -> None:
+        """Try to capture a graph of a step; after a failure, stop capturing.
+
+        Args:
+            recorder: recorder of the graph.
+            leaves: inputs of the current call as a flat list.
+            tree: tree structure of the inputs.
+        """
+        self._graph_inputs = [
             leaf if kept or leaf is None else leaf.detach().clone()
-            for leaf, kept in zip(leaves, self._kept, strict=True)
+            for leaf, kept in zip(leaves, self._shared_inputs, strict=True)
         ]
-        inputs = tree_unflatten(self._static, tree)
+        inputs = tree_unflatten(self._graph_inputs, tree)
         try:
-            self._replay = recorder.record(lambda: self._static_step(*inputs), self._generators)
+            self._replay = recorder.record(lambda: self._step_in_place(*inputs), self._generators)
         except RuntimeError as error:
             self._stop_capturing(error)
 
     def _stop_capturing(self, error: BaseException) -> None:
-        """Continue without a graph, and log the reason."""
+        """Log the error of a failed capture, and run all further steps without a graph."""
         while error.__context__ is not None:
             # Ending the capture raises a further error, whose context is the original one.
             error = error.__context__
@@ -316,6 +342,6 @@ class Loop:
         self._log(f"{self._name} goes on without a CUDA graph: the capture failed ({reason})")
         self.captures = False
         generators = {id(generator) for generator in self._generators}
-        for other in list(self._loops):
+        for other in list(self._instances):
             if other is self or generators & {id(generator) for generator in other._generators}:
-                other._forget()
+                other._discard_graph()

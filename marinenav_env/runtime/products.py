@@ -14,10 +14,11 @@ from torch import Tensor
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch.fx import Graph, Node
 
-LEAST = 1 << 22
-"""Number of multiplications from which oneDNN is used, because its call takes 10 us longer than MKL's."""
-_PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
-_EXACT = ("none", "ieee")
+MIN_MULTIPLICATIONS = 1 << 22
+"""Number of scalar multiplications from which a product is computed by oneDNN, whose call takes 10 us longer."""
+_PRODUCT_OPERATORS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+"""Operators of a graph that are replaced by ``product``."""
+_FLOAT32_PRECISIONS = ("none", "ieee")
 """Values of PyTorch's setting ``fp32_precision`` with products in full float32; "none" means not set."""
 _precision_lock = Lock()
 """Lock for the setting ``fp32_precision``, which the whole process shares."""
@@ -59,20 +60,20 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
     with _precision_lock:
         before = mkldnn.matmul.fp32_precision
         try:
-            if before in _EXACT:
+            if before in _FLOAT32_PRECISIONS:
                 mkldnn.matmul.fp32_precision = "bf16"
             return torch.mm(left, right) if bias is None else torch.addmm(bias, left, right)
         finally:
-            if before in _EXACT:
+            if before in _FLOAT32_PRECISIONS:
                 mkldnn.matmul.fp32_precision = before
 
 
-def _shape(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
-    """Return an uninitialised tensor of the shape that ``product`` returns."""
+def _allocate_product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
+    """Return an uninitialised tensor of the shape of the result of ``product``, for tracing without data."""
     return left.new_empty(left.shape[0], right.shape[1])
 
 
-torch.library.register_fake("marinenav::product", _shape)
+torch.library.register_fake("marinenav::product", _allocate_product)
 
 
 class LargeProducts(CustomGraphPass):
@@ -81,7 +82,7 @@ class LargeProducts(CustomGraphPass):
     def __call__(self, graph: Graph) -> None:
         """Replace the large products of a graph in place."""
         for node in list(graph.nodes):
-            if node.target in _PRODUCTS and not node.kwargs and _is_large(node):
+            if node.target in _PRODUCT_OPERATORS and not node.kwargs and _is_large(node):
                 *bias, left, right = node.args
                 arguments = (left, right, bias[0] if bias else None)
                 with graph.inserting_before(node):
@@ -96,10 +97,10 @@ class LargeProducts(CustomGraphPass):
 
 
 def _is_large(node: Node) -> bool:
-    """Return whether a product is in float32, takes at least LEAST multiplications, and has no vector as a factor."""
+    """Return whether a product of a graph is float32, needs MIN_MULTIPLICATIONS or more, and has no vector factor."""
     left: Any = node.args[-2]
     if "val" not in node.meta or "val" not in left.meta:
         return False
     result, inner = node.meta["val"], left.meta["val"].shape[1]
-    large = result.numel() * inner >= LEAST and min(*result.shape, inner) > 1
+    large = result.numel() * inner >= MIN_MULTIPLICATIONS and min(*result.shape, inner) > 1
     return bool(result.dtype == torch.float32 and large)

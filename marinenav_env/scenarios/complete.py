@@ -54,7 +54,7 @@ def _probe(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
     size = max(4, min(PROBES, PROBED // max(1, sum(_asked(config, level)))))
     cpu = torch.device("cpu")
     sampler = ScenarioSampler(replace(config, draws=draws), (level,), cpu, torch.float32)
-    return counts_of(sampler.sample(torch.zeros(size, dtype=torch.int64), RandomSource.seeded(0, size, cpu)))
+    return counts_of(sampler.sample(torch.zeros(size, dtype=torch.int64), RandomSource.from_seed(0, size, cpu)))
 
 
 def _budgets(config: ScenarioConfig) -> list[int]:
@@ -237,7 +237,7 @@ class CompleteSampler(ScenarioSampler):
             if complete.all():  # host: where reads are free, or when the pool is first filled
                 return scenario
             rows = (~complete).nonzero().squeeze(-1)  # host: as above
-            source = generator.rows(rows) if isinstance(generator, RandomSource) else generator
+            source = generator.select(rows) if isinstance(generator, RandomSource) else generator
             draws = make_draws(source, len(rows), self._options["dtype"], attempt)
             scenario[rows] = self.draw(level[rows], draws)
         raise ConfigError(

@@ -93,7 +93,7 @@ class CounterDraws:
 
     def rows(self, rows: Tensor | slice) -> Draws:
         """Return the random numbers of some of the scenarios; use it only if ``in_parts``."""
-        return replace(self, source=self.source.rows(rows))
+        return replace(self, source=self.source.select(rows))
 
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
         """Draw numbers uniform on [0, 1), of shape [*before, P, *after]."""
@@ -120,7 +120,7 @@ class CounterDraws:
     def _numbers(self, purpose: int, count: int, size: int) -> Tensor:
         """Return uniform numbers [size, P, count]; the numbers of a candidate do not depend on ``count``."""
         calls = -(-size // 4)
-        words = self.source.of(purpose + ATTEMPT * self.attempt).words(count, calls)
+        words = self.source.with_purpose(purpose + ATTEMPT * self.attempt).words(count, calls)
         numbers = torch.stack([uniform(word, self.dtype) for word in words])
         # From [4, count, calls, P], the words of one call become adjacent.
         return numbers.permute(2, 0, 3, 1).flatten(0, 1)[:size].contiguous()

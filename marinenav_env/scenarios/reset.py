@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorClass
 from torch import Tensor
 
-from marinenav_env.runtime.host_reads import replaced_rows
+from marinenav_env.runtime.host_reads import replace_rows
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import ResetState, WorldState
 
@@ -53,7 +53,7 @@ def reset_environments(
         done: [E] bool, environments whose episode is over.
         episodes: states that the environments are reset to.
         world: state of the world, batch [E]; it is not changed.
-        finished: all other results of the compiled function that calls this one, see ``replaced_rows``.
+        finished: all other results of the compiled function that calls this one, see ``replace_rows``.
 
     Returns:
         State of the world, in new tensors except for parameters that all environments share.
@@ -71,7 +71,7 @@ def reset_environments(
             value = initial.get(name, None)
             # The pool lacks a tensor of the world only where no environment may start an episode.
             new.append(old[-1] if value is None else value)
-    replaced = iter(replaced_rows(done, episodes.entries(), new, old, finished))
+    replaced = iter(replace_rows(done, episodes.entries(), new, old, finished))
     parts = [current.apply(lambda _: next(replaced)) for current, _ in pairs]
     return WorldState(parts[0], parts[-1] if len(parts) > 1 else world.parameters)
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
-from marinenav_env.runtime.host_reads import any_or_unknown
+from marinenav_env.runtime.host_reads import may_have_any
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import (
     CORES,
@@ -120,7 +120,7 @@ def _choose(
     for slot in range(slots):
         first = open_.to(torch.int8).argmax(-1, keepdim=True)
         exists = open_.gather(-1, first) & (slot < wanted)[:, None]
-        if not any_or_unknown(exists):
+        if not may_have_any(exists):
             break
         candidate = candidates.gather(-1, first.expand(*candidates.shape[:2], 1))
         open_ = open_ & (number > first) & ~(clash(candidate) & exists)

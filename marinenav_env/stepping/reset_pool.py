@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import LEVELS, Level
-from marinenav_env.runtime.host_reads import launches_dominate, rows_where
+from marinenav_env.runtime.host_reads import launches_dominate, true_indices
 from marinenav_env.runtime.layout import environments_innermost
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler
@@ -256,7 +256,7 @@ def require_robots(scenarios: Scenario, source: str, waits: bool = True) -> None
         ConfigError: when a scenario has no robot.
     """
     none = ~scenarios.robot_mask.any(-1)
-    rows = none.nonzero() if waits else rows_where(none)  # host: at the start
+    rows = none.nonzero() if waits else true_indices(none)  # host: at the start
     empty = 0 if rows is None else len(rows)
     if empty:
         raise ConfigError(f"{source}: {empty:,} of {len(scenarios):,} scenarios have no robot")
@@ -308,7 +308,7 @@ class SampledPool(ResetPool):
 
     def next_index(self) -> RandomSource:
         """Return the random source from which the next entries are drawn, all with equal probability."""
-        return self._source._replace(step=self._source.step + 1).of(START)
+        return self._source._replace(step=self._source.step + 1).with_purpose(START)
 
     def advance(self, done: Tensor | None) -> None:
         """Advance the step of the random numbers; ``done`` has no effect."""
@@ -380,7 +380,7 @@ class SampledPool(ResetPool):
         if self._curriculum.timesteps:
             level = self._device_level.repeat(size)
         else:
-            chance = source.of(LEVEL).uniform((size,), torch.float32)
+            chance = source.with_purpose(LEVEL).uniform((size,), torch.float32)
             last = len(self._cumulative) - 1
             level = torch.searchsorted(self._cumulative, chance, right=True).clamp_max(last)
         # Only the built-in sampler accepts the counter-based source.

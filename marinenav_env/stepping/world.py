@@ -33,8 +33,8 @@ from marinenav_env.rules.reward import (
     reward_and_terms,
     reward_function,
 )
-from marinenav_env.runtime.compiling import compiled
-from marinenav_env.runtime.layout import environments_innermost, stored
+from marinenav_env.runtime.compiling import compile_function
+from marinenav_env.runtime.layout import environments_innermost, to_fast_storage
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reset import NewEpisodes, controlled, reset_environments
 from marinenav_env.sensing.entries import Scene
@@ -180,7 +180,7 @@ class World:
         if kernel is not None:
             self._advance = kernel(config, quantiles, continuous).advance
         if compile_step:
-            self._advance = compiled(self._advance, quantiles.device, checks_all=False)
+            self._advance = compile_function(self._advance, quantiles.device, keep_all_guards=False)
 
     def step(
         self,
@@ -258,10 +258,10 @@ class World:
         entries, seen = self.observe(moved, scenario, parameters, noise)
         outcome = self._find_outcome(now, parameters, moved, entries, seen)
         batch = state.batch_size
-        observation = TensorDict({name: stored(value) for name, value in entries.items()}, batch)
+        observation = TensorDict({name: to_fast_storage(value) for name, value in entries.items()}, batch)
         after = ResetState(
             scenario=scenario,
-            state=moved.apply(stored),
+            state=moved.apply(to_fast_storage),
             observation=observation,
             statistics=outcome.statistics,
             batch_size=batch,
@@ -352,7 +352,7 @@ class World:
             statistics=statistics,
             batch_size=state.batch_size,
         )
-        kept: Outcome = outcome.apply(stored)
+        kept: Outcome = outcome.apply(to_fast_storage)
         return kept
 
     def _no_statistics(self, scenario: Scenario) -> Tensor:
@@ -383,7 +383,7 @@ class World:
         """
         now, parameters = world
         dtype, robots = now.state.pose.dtype, now.state.active.shape
-        source = RandomSource.seeded(0, len(now), now.state.pose.device)
+        source = RandomSource.from_seed(0, len(now), now.state.pose.device)
         _, _, observation, _, outcome = self.advance(now, parameters, action, source)
         expected = {
             f"robots/observation/{name}": (observation[name], (*robots, *entry.shape), entry.dtype(dtype))
@@ -406,10 +406,10 @@ class World:
         perception = draw_noise(source, robots, objects, dtype)
         missed = None
         if self.weather:
-            missed = source.of(_MISSED).uniform((environments, robots, objects), dtype)
+            missed = source.with_purpose(_MISSED).uniform((environments, robots, objects), dtype)
         shape = environments, robots
         entries = (
-            sensor.noise((*shape, *sensor.shape(self.config)), source.of(purpose), dtype)
+            sensor.noise((*shape, *sensor.shape(self.config)), source.with_purpose(purpose), dtype)
             for purpose, sensor in enumerate(self.sensors, _ENTRIES)
         )
         return StepNoise(perception, tuple(entries), missed)

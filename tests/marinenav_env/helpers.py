@@ -182,7 +182,7 @@ class World:
         """Noise of one observation."""
         environments, robots = self.scenario.robot_mask.shape
         objects = robots + self.scenario.obstacle_mask.shape[1]
-        source = RandomSource.seeded(seed, environments, CPU)
+        source = RandomSource.from_seed(seed, environments, CPU)
         return draw_noise(source, robots, objects, torch.float64)
 
     def oracle_noise(self, noise: Noise, environment: int, robot: int) -> list[ObjectNoise]:

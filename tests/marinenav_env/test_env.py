@@ -121,7 +121,7 @@ def test_environments_of_several_processes_have_the_noise_of_one_batch() -> None
     """The first observations are those of other entries of a pool."""
     scenario = drawn_scenarios()
     whole = MarineNavEnv(SHORT, 6, scenarios=scenario, seed=3)
-    noises = [RandomSource.seeded(3, 3, CPU, first) for first in (0, 3)]
+    noises = [RandomSource.from_seed(3, 3, CPU, first) for first in (0, 3)]
     parts = [
         MarineNavEnv(SHORT, scenarios=scenario[rows], seed=seed, noise=noise)
         for rows, seed, noise in zip((slice(3), slice(3, 6)), (3, 4), noises, strict=True)
@@ -143,7 +143,7 @@ def test_environments_of_several_processes_have_the_scenarios_of_one_batch(kind:
     """Over more refreshes than the pool has parts, and whatever the seeds of the processes."""
     config = replace(SHORT, max_steps=3)
     whole = make(kind, 8, config=config, seed=3)
-    noises = [RandomSource.seeded(3, 4, CPU, first) for first in (0, 4)]
+    noises = [RandomSource.from_seed(3, 4, CPU, first) for first in (0, 4)]
     given = KINDS[kind]()
     given = replace(given, timesteps=tuple(begin // 2 for begin in given.timesteps))
     parts = [
@@ -184,14 +184,14 @@ def test_episodes_are_those_of_a_device_without_free_host_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = play(make("sea", seed=3))
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     assert same(play(make("sea", seed=3)), expected)
 
 
 def test_entries_of_pools_are_numbered_by_batch() -> None:
     """They take the upper half of the numbers, so they meet environments only far beyond use."""
     scenario, last = drawn_scenarios(), 2**29
-    noises = [RandomSource.seeded(3, 2, CPU, first) for first in (0, 2, last)]
+    noises = [RandomSource.from_seed(3, 2, CPU, first) for first in (0, 2, last)]
     begins = [MarineNavEnv(SHORT, 2, scenarios=scenario, noise=noise)._pool_begin for noise in noises]
     entries = len(scenario)
     assert begins == [2**31, 2**31 + entries, 2**31 + last // 2 * entries]
@@ -203,7 +203,7 @@ def test_entries_of_pools_are_numbered_by_batch() -> None:
 def test_the_compiled_step_equals_the_eager_one(kind: str, free: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In double precision, as one graph; also as on a GPU, where it has the starts of episodes."""
     if not free:
-        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     vessel = VesselConfig(m=(380.0, 400.0, 420.0))
     config = replace(SHORT, vessel=vessel, max_steps=12)
     torch.compiler.reset()

@@ -10,7 +10,7 @@ from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, MarineNavEnv
-from marinenav_env.runtime.loop import WARM_UPS, Loop
+from marinenav_env.runtime.loop import WARMUP_CALLS, Loop
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, make, same
 from tests.marinenav_env.runtime.test_loop import Tape
 
@@ -84,10 +84,10 @@ def test_a_captured_step_is_a_step(tapes: list[Tape], kind: str, options: dict[s
     assert sum(row["next", "done"].any() for row in expected if "next" in row) >= 8
     assert same(found, expected)
     assert [tape.recorded for tape in tapes] == [1]
-    assert tapes[0].replays == 69 - WARM_UPS
+    assert tapes[0].replays == 69 - WARMUP_CALLS
     env.set_seed(1)
     assert same(everything(env), expected)
-    assert [tape.replays for tape in tapes] == 2 * [69 - WARM_UPS]
+    assert [tape.replays for tape in tapes] == 2 * [69 - WARMUP_CALLS]
 
 
 def test_torchrls_collector_gets_the_same_batches(tapes: list[Tape]) -> None:
@@ -103,13 +103,13 @@ def test_torchrls_collector_gets_the_same_batches(tapes: list[Tape]) -> None:
         )
         batches.append(list(collector))
     assert same(*batches)
-    assert tapes[0].replays == 50 - WARM_UPS
+    assert tapes[0].replays == 50 - WARMUP_CALLS
 
 
 def test_a_policy_that_learns_leaves_the_state_without_gradients(tapes: list[Tape]) -> None:
     env = recording("mixture", 1)
     td = env.reset()
-    for action in actions_of(env, WARM_UPS + 2):
+    for action in actions_of(env, WARMUP_CALLS + 2):
         _, td = env.step_and_maybe_reset(td.set(ACTION, action.requires_grad_()))
     assert not env.state.pose.requires_grad
 

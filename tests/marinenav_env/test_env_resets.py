@@ -132,7 +132,7 @@ def test_steps_and_resets_read_nothing_on_the_host(
     kind: str, continuous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a GPU: there, which environments are done is not asked.
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     env = make(kind, continuous=continuous)
     td, actions = env.reset(), actions_of(env, 15)  # refreshes of the pool and time-outs
     first = env.state.pose.clone()

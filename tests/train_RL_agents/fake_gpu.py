@@ -186,7 +186,7 @@ class Loop:
         clock = PhaseTimer(lambda phase, seconds: self.told.append(phase))
         with GPU:
             agent = AGENTS[name](config.agent, config.world.vessel.num_actions)
-        noise = RandomSource.seeded(0, config.trainer.num_envs, GPU)
+        noise = RandomSource.from_seed(0, config.trainer.num_envs, GPU)
         self.collector = StepCollector(
             environment_of(config), agent, GPU, 0, noise, generators["policy"], clock, display
         )

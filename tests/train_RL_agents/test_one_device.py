@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.runtime.loop import WARM_UPS
+from marinenav_env.runtime.loop import WARMUP_CALLS
 from tests.train_RL_agents.fake_gpu import GPU, Loop, fake_gpu, only
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.agents import AGENTS
@@ -75,7 +75,7 @@ def test_a_captured_step_of_the_environment_stays_on_the_device():
         env = MarineNavEnv(num_envs=3, device=GPU, capture_step=True, seed=0)
         td = env.reset()
         action = torch.zeros(3, env.num_robots, 2, device=GPU)
-        for number in range(WARM_UPS + 3):
+        for number in range(WARMUP_CALLS + 3):
             with only(mode) if number else nullcontext():
                 _, td = env.step_and_maybe_reset(td.set(("robots", "action"), action))
         assert env.captures_step

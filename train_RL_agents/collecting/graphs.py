@@ -19,7 +19,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP
 from marinenav_env.runtime.execution import Execution
-from marinenav_env.runtime.loop import copied, stateless
+from marinenav_env.runtime.loop import as_stateless_step, copy_tensors
 from train_RL_agents.collecting.local import LocalCollector
 
 
@@ -51,22 +51,22 @@ class GraphCollector(LocalCollector):
         env.reset()
         shape, device = env.state.active.shape, env.generator.device
 
-        def draws() -> tuple[Any, ...]:
+        def draw_inputs() -> tuple[Any, ...]:
             wrapper: Any = policy
             return (wrapper.draw_noise(shape),) if execution.compile else ()
 
-        self.loop = execution.loop(
+        self.loop = execution.make_loop(
             self._step,
             env.world_state,
             device,
-            draws=draws,
+            draw_inputs=draw_inputs,
             generators=generators,
             log=log,
             name="a step of the world",
         )
         """Loop that makes vector steps."""
-        self.refresh = execution.loop(
-            stateless(lambda begin: env.reset_pool.replace(begin)),
+        self.refresh = execution.make_loop(
+            as_stateless_step(lambda begin: env.reset_pool.replace(begin)),
             (),
             device,
             generators=[env.generator],
@@ -91,7 +91,7 @@ class GraphCollector(LocalCollector):
             step: TensorDictBase = self.loop()
             env.world_state = self.loop.state
             # The next step of a graph overwrites this one.
-            collected.append(copied(step) if self.steps > 1 and self.loop.captures else step)
+            collected.append(copy_tensors(step) if self.steps > 1 and self.loop.captures else step)
         if self.steps > 1:
             return torch.stack(collected, 1)
         if collected[0] is not self._latest:

@@ -9,8 +9,8 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, MarineNavEnv
-from marinenav_env.runtime.execution import EAGER, Execution
-from marinenav_env.runtime.host_reads import rows_where
+from marinenav_env.runtime.execution import EAGER_EXECUTION, Execution
+from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reset import NewEpisodes, controlled, reset_environments
 from marinenav_env.state import Outcome, WorldState
@@ -23,7 +23,7 @@ REFILL_EVERY = 5
 
 def may_shrink(env: MarineNavEnv) -> bool:
     """Return whether ended episodes may leave a batch, that is, whether counting them does not sync the device."""
-    return rows_where(env.state.active[:, 0]) is not None
+    return true_indices(env.state.active[:, 0]) is not None
 
 
 _Running = tuple[WorldState, dict[str, Tensor]]
@@ -57,17 +57,17 @@ class RepeatedEvaluation:
         env: MarineNavEnv,
         seed: int,
         stepper: MarineNavEnv | None = None,
-        execution: Execution = EAGER,
+        execution: Execution = EAGER_EXECUTION,
     ) -> None:
         self.policy, self._env = policy, env
         self._stepper, self._tally = stepper or env, Tally(env)
         self._start, device = env.world_state, env.generator.device
         self._count = min(env.num_envs, self._stepper.num_envs)
-        self._source = RandomSource.seeded(seed, self._stepper.num_envs, device)
+        self._source = RandomSource.from_seed(seed, self._stepper.num_envs, device)
         # The compiled code of a training is reused only for calls with the same types of arguments.
         self._episodes = None if stepper is None else stepper.no_episodes(self._source)
         self._has_callback = False
-        self.loop = execution.loop(self._step, self._begin(), device, name="an evaluation step")
+        self.loop = execution.make_loop(self._step, self._begin(), device, name="an evaluation step")
         """Loop that makes a control step of B environments at every call."""
 
     @torch.no_grad()
@@ -172,7 +172,7 @@ class RepeatedEvaluation:
         a callback.
         """
         active = controlled(world.now)
-        acting = rows_where(active[: self._count].any(-1))
+        acting = true_indices(active[: self._count].any(-1))
         if acting is None or self._episodes is None:
             return self.policy(self._env.to_tensordict(world))
         # Contiguous: PyTorch's norms take ten times as long with environments innermost.

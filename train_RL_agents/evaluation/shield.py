@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.runtime.host_reads import rows_where
+from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.scenarios.parameters import COMMANDS, build_extras, build_parameters
 from marinenav_env.scenarios.scenario_file import padded_worlds
 from marinenav_env.state import Scenario
@@ -178,7 +178,7 @@ def _where(mask: Tensor, function: Callable[[Any], Tensor], like: Tensor, other:
 
     On a CPU the function is called for these rows alone.
     """
-    rows = rows_where(mask)
+    rows = true_indices(mask)
     if rows is None:
         return torch.where(mask, function(slice(None)), other)
     values = torch.full_like(like, other)

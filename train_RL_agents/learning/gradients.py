@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
-from marinenav_env.runtime.compiling import compiled
+from marinenav_env.runtime.compiling import compile_function
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.learning.common_subexpressions import CommonSubexpressions
@@ -111,4 +111,4 @@ def compiled_gradients(agent: Agent[Any], losses: LossFunction, flat: FlatWeight
         options["cpp_wrapper"] = True
     # Without guards on the hundred parameters: they are never replaced, and checking them would take longer than using
     # them.
-    return compiled(gradients, device, checks_all=False, further=options)
+    return compile_function(gradients, device, keep_all_guards=False, inductor_options=options)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
-from marinenav_env.runtime.loop import Loop, stateless
+from marinenav_env.runtime.loop import Loop, as_stateless_step
 from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent, Losses
@@ -134,7 +134,7 @@ class Learner:
         if self._traced:
             self._unchecked = self._gradients
             self._gradients = compiled_gradients(agent, losses, self._flat, device)
-        self._apply = config.execution.function(self._apply, device, checks_all=False)
+        self._apply = config.execution.compile_if_enabled(self._apply, device, keep_all_guards=False)
         self._ranks = ranks if ranks is not None and ranks.size > 1 else None
         if self._ranks:
             # Different hosts may draw values that differ in the last bits from the same seed.
@@ -166,8 +166,8 @@ class Learner:
             computes them. The results are on the device and overwritten by the next update. The function raises
             NoRoomError when memory is short even for one transition; weights are then unchanged.
         """
-        loop = self._execution.loop(
-            stateless(step),
+        loop = self._execution.make_loop(
+            as_stateless_step(step),
             (),
             self._generator.device,
             generators=[self._generator, *generators],

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from marinenav_env import GROUP
-from marinenav_env.runtime.host_reads import rows_where
+from marinenav_env.runtime.host_reads import true_indices
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.rollout_batch import RolloutBatch, weighted_mean
@@ -91,7 +91,7 @@ class OnPolicy(Algorithm):
         # Contiguous, because rounding depends on the memory layout, which differs in the graph collector.
         last = self._value(following[:, -1].contiguous())
         values = torch.cat((value[:, 1:], last[:, None]), 1)
-        rows = rows_where(truncated.flatten(0, 1).any(-1))
+        rows = true_indices(truncated.flatten(0, 1).any(-1))
         if rows is None:
             return torch.where(truncated, self._value(following), values)
         if len(rows):
@@ -187,7 +187,7 @@ class OnPolicy(Algorithm):
         slots = int(active.shape[0])
         count = active.sum()
         # All ranks must make the same number of updates.
-        indices = rows_where(active) if self._ranks.size == 1 else None
+        indices = true_indices(active) if self._ranks.size == 1 else None
         filled = slots if indices is None else len(indices)
         size = min(size, slots)  # not the number of active samples, because compiled code has fixed shapes
         for _ in range(self.settings.epochs):

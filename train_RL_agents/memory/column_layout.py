@@ -13,7 +13,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marinenav_env.runtime.host_reads import rows_where
+from marinenav_env.runtime.host_reads import true_indices
 
 STORED_MASK = "stored"
 """Key of the mask [B] bool in a tensordict of transitions: true for those that replay must store."""
@@ -104,7 +104,7 @@ class ColumnLayout:
     def pack_marked(self, batch: TensorDictBase) -> PackedTransitions:
         """Pack transitions [B] with their entry STORED_MASK as the mask; on a CPU, pack only those to store."""
         stored = batch.get(STORED_MASK)
-        index = rows_where(stored)
+        index = true_indices(stored)
         if index is None:
             return PackedTransitions(self.pack(batch), stored)
         return PackedTransitions(self.pack(batch[index]), None)

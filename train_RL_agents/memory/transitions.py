@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from marinenav_env import GROUP
-from marinenav_env.runtime.host_reads import rows_where
+from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.stepping.reset_pool import restore
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.memory.column_layout import STORED_MASK, ColumnLayout, PackedTensors, PackedTransitions, dtype_name
@@ -114,7 +114,7 @@ class MultiStep:
         numbers = torch.stack((reward, discount * ~_squeezed_entry(following, "terminated")), -1)
         last = self._last.pack(following)
 
-        rows = rows_where(closes)
+        rows = true_indices(closes)
         stored = closes if rows is None else None
         chosen = torch.arange(len(closes), device=closes.device) if rows is None else rows
         parts = {kind: [matrix.flatten(0, 2).index_select(0, chosen)] for kind, matrix in first.items()}

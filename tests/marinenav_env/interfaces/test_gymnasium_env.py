@@ -214,7 +214,7 @@ def test_worlds_that_nobody_seeds_differ():
 
 
 def test_on_a_gpu_actions_are_refused_after_the_step(monkeypatch):
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     env = MarineNavVectorEnv(2, SHORT, scenarios=PAIR)
     env.reset(seed=0)
     with pytest.raises(ConfigError, match=r"^an action since the last check: must be finite$"):

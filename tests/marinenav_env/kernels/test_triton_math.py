@@ -41,7 +41,7 @@ def random(seed, environment, step, words, numbers, COUNT: tl.constexpr):  # typ
 def compare_random() -> dict[str, object]:
     """Random numbers against those of ``philox``."""
     count = 256
-    source = philox.RandomSource.seeded(2**63 + 2**31 + 9, count, CPU)
+    source = philox.RandomSource.from_seed(2**63 + 2**31 + 9, count, CPU)
     source = source._replace(environment=source.environment + 2**32 - count, purpose=1)
     source = source._replace(step=2**32 - 1 - source.environment % 7)
     words = torch.empty(4, count, dtype=torch.int64)

@@ -100,7 +100,7 @@ def differences(
         triton_operator.LANES = 1024  # the interpreter takes as long for many lanes as for few
     kernel = triton_world.TritonWorld(world.config, world.quantiles, world.continuous)
     envs = len(state)
-    source = RandomSource.seeded(0, envs, device)
+    source = RandomSource.from_seed(0, envs, device)
     worst, happened, weather = Counter[str](), Counter[str](), parameters.weather
     if world.reward is reward_by_role:
         world.reward = Counted(happened)

@@ -348,7 +348,7 @@ def test_actuators_compile_into_one_graph(monkeypatch):
     counter = CompileCounter()
     monkeypatch.setattr(
         "marinenav_env.stepping.world.compiled",
-        lambda call, device, checks_all=True: torch.compile(call, backend=counter, fullgraph=True, dynamic=False),
+        lambda call, device, keep_all_guards=True: torch.compile(call, backend=counter, fullgraph=True, dynamic=False),
     )
     levels = (Level(3, 0, 0, 5.0), Level(3, 0, 2, 5.0, thruster_fault=0.5, weather=1.0))
     curriculum = Curriculum(levels, pool_size=64, refresh_size=16, refresh_interval=2)

@@ -16,9 +16,9 @@ def test_kernels_are_combined_on_a_gpu_as_far_as_the_version_of_torch_can(monkey
     asked = []
     monkeypatch.setattr(torch, "compile", lambda function, **options: asked.append(options))
     monkeypatch.setattr(compiling, "onednn_is_faster", lambda: False)
-    monkeypatch.setitem(compiling._ON_GPU, "option_of_a_later_version", True)
+    monkeypatch.setitem(compiling._GPU_OPTIONS, "option_of_a_later_version", True)
     for device in ("cpu", "cuda"):
-        compiling.compiled(torch.sin, torch.device(device))
+        compiling.compile_function(torch.sin, torch.device(device))
     on_cpu, on_gpu = (options["options"] for options in asked)
     assert {*(on_cpu or ())} <= {"cpp.vec_isa_ok"}
     assert on_gpu["combo_kernels"] is True
@@ -39,14 +39,14 @@ def test_vector_instructions_are_tried_only_where_the_compiler_may_lack_them(
     asked: list[dict] = []
     monkeypatch.setattr(torch, "compile", lambda function, **options: asked.append(options))
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known)
-    compiling.compiled(torch.sin, torch.device("cpu"))
+    compiling.compile_function(torch.sin, torch.device("cpu"))
     assert ("cpp.vec_isa_ok" in (asked[0]["options"] or {})) != tried
 
 
 def test_functions_become_one_graph_of_one_shape(monkeypatch):
     asked = []
     monkeypatch.setattr(torch, "compile", lambda function, **options: asked.append(options))
-    compiling.compiled(torch.sin, torch.device("cpu"))
+    compiling.compile_function(torch.sin, torch.device("cpu"))
     assert not asked[0]["dynamic"] and asked[0]["fullgraph"]
 
 
@@ -92,7 +92,7 @@ def made(monkeypatch):
 def test_what_a_function_refers_to_need_not_be_checked(made):
     """Two objects of one class each get their own code; other shapes and modes are noticed."""
     layers = [Layer(2.0), Layer(3.0)]
-    functions = [compiling.compiled(each.call, CPU, checks_all=False) for each in layers]
+    functions = [compiling.compile_function(each.call, CPU, keep_all_guards=False) for each in layers]
     for _ in range(2):
         for layer, function in zip(layers, functions, strict=True):
             value = torch.ones(3, 2)
@@ -147,14 +147,14 @@ def arguments(**changed):
     ],
 )
 def test_whatever_is_different_in_the_arguments_gets_other_code(made, changed):
-    function = compiling.compiled(scaled, CPU, checks_all=False)
+    function = compiling.compile_function(scaled, CPU, keep_all_guards=False)
     for given in (arguments(), arguments(**changed), arguments(), arguments(**changed)):
         torch.testing.assert_close(function(*given), scaled(*given))
     assert len(made) == 2
 
 
 def test_the_same_tensor_twice_gets_other_code_than_two(made):
-    function = compiling.compiled(both, CPU, checks_all=False)
+    function = compiling.compile_function(both, CPU, keep_all_guards=False)
     same = torch.ones(3)
     for _ in range(2):
         assert function(same, same).tolist() == [4.0] * 3
@@ -168,8 +168,8 @@ def both(first, second):
 
 def test_within_other_compiled_code_it_is_a_part_of_that(made):
     layer = Layer(2.0)
-    inner = compiling.compiled(layer.call, CPU, checks_all=False)
-    outer = compiling.compiled((lambda value: inner(value) + 1.0), CPU, checks_all=False)
+    inner = compiling.compile_function(layer.call, CPU, keep_all_guards=False)
+    outer = compiling.compile_function((lambda value: inner(value) + 1.0), CPU, keep_all_guards=False)
     value = torch.ones(3, 2)
     torch.testing.assert_close(outer(value), layer.call(value) + 1.0)
     assert len(made) == 1

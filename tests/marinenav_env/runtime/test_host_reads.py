@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from marinenav_env.runtime.host_reads import (
-    any_or_unknown,
     host_reads_are_free,
-    replaced_rows,
-    rows_where,
+    may_have_any,
+    replace_rows,
+    true_indices,
 )
 from marinenav_env.runtime.layout import environments_innermost
 
-NOWHERE = "marinenav_env.runtime.host_reads.FREE_HOST_READS"
+NOWHERE = "marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES"
 
 
 def test_host_reads_are_free_on_the_cpu_alone() -> None:
@@ -21,11 +21,11 @@ def test_host_reads_are_free_on_the_cpu_alone() -> None:
 
 def test_what_would_be_waited_for_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     flags = torch.tensor([False, True, True])
-    rows = rows_where(flags)
+    rows = true_indices(flags)
     assert rows is not None and rows.tolist() == [1, 2]
-    assert (any_or_unknown(flags), any_or_unknown(flags[:1])) == (True, False)
+    assert (may_have_any(flags), may_have_any(flags[:1])) == (True, False)
     monkeypatch.setattr(NOWHERE, frozenset())
-    assert rows_where(flags) is None and any_or_unknown(flags[:1])
+    assert true_indices(flags) is None and may_have_any(flags[:1])
 
 
 def some_rows() -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
@@ -43,9 +43,9 @@ def test_gathering_few_rows_equals_choosing_everywhere(share: float, monkeypatch
     index, pool, old = some_rows()
     mask = torch.rand(20, generator=torch.Generator().manual_seed(4)) < share
     before = [each.clone() for each in old]
-    found = replaced_rows(mask, index, pool, old)
+    found = replace_rows(mask, index, pool, old)
     monkeypatch.setattr(NOWHERE, frozenset())
-    expected = replaced_rows(mask, index, pool, old)
+    expected = replace_rows(mask, index, pool, old)
     for ours, theirs, source, kept, new in zip(found, expected, old, before, pool, strict=True):
         assert torch.equal(ours, theirs) and torch.equal(source, kept)
         assert ours.stride() == theirs.stride() == source.stride()

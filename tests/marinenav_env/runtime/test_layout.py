@@ -15,9 +15,9 @@ from marinenav_env.runtime.layout import (
     env_last,
     environments_innermost,
     stack_last,
-    stored,
+    to_fast_storage,
 )
-from marinenav_env.runtime.loop import tensors_of
+from marinenav_env.runtime.loop import list_tensors
 
 
 def test_env_last_is_a_view() -> None:
@@ -71,7 +71,7 @@ def test_tensors_are_copied_to_where_they_stay(make: Callable[[int], Any]) -> No
     static, names = make(3), ["value", ("inner", "flag"), ("inner", "count")]
     places = [static.get(name).data_ptr() for name in names]
     for number in (4, 5, 0):
-        copy_all(tensors_of(static), tensors_of(make(number)))
+        copy_all(list_tensors(static), list_tensors(make(number)))
         for name in names:
             assert torch.equal(static.get(name), make(number).get(name))
     assert static.get("value").signbit().all()  # bits, not numbers
@@ -107,15 +107,15 @@ def test_large_tensors_are_copied_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_only_flags_are_stored_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
     flags, numbers = torch.tensor([[True, False], [False, True]]), torch.tensor([0.0, 2.5])
-    assert stored(flags) is flags and stored(numbers) is numbers
+    assert to_fast_storage(flags) is flags and to_fast_storage(numbers) is numbers
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    monkeypatch.setattr(layout, "_VIEWS_AS_BOOL", False)
-    assert stored(flags) is flags
-    monkeypatch.setattr(layout, "_VIEWS_AS_BOOL", True)
-    assert stored(flags) is not flags and torch.equal(stored(flags), flags)
-    assert stored(numbers) is numbers
+    monkeypatch.setattr(layout, "_CAN_VIEW_AS_BOOL", False)
+    assert to_fast_storage(flags) is flags
+    monkeypatch.setattr(layout, "_CAN_VIEW_AS_BOOL", True)
+    assert to_fast_storage(flags) is not flags and torch.equal(to_fast_storage(flags), flags)
+    assert to_fast_storage(numbers) is numbers
     elsewhere = flags.to("meta")
-    assert stored(elsewhere) is elsewhere
+    assert to_fast_storage(elsewhere) is elsewhere
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_stored_changes_no_value() -> None:
     given = flags, environments_innermost(flags), flags[:, 0, 0], flags[:0], flags[:, 0].long()
 
     def all_stored(values: tuple[Tensor, ...]) -> list[Tensor]:
-        return [stored(~value if value.dtype == torch.bool else value) for value in values]
+        return [to_fast_storage(~value if value.dtype == torch.bool else value) for value in values]
 
     found = torch.compile(all_stored, fullgraph=True)(given)
     for value, expected in zip(found, all_stored(given), strict=True):

@@ -12,7 +12,7 @@ import torch
 from tensordict import TensorDict
 from torch.utils._pytree import tree_leaves
 
-from marinenav_env.runtime.loop import WARM_UPS, CudaRecorder, Loop, copied, tensors_of
+from marinenav_env.runtime.loop import WARMUP_CALLS, CudaRecorder, Loop, copy_tensors, list_tensors
 
 CPU = torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -74,21 +74,21 @@ def inputs(number, device=CPU):
     return (whole, 2.0 * whole), {"scale": torch.tensor(0.5 * number, device=device), "none": None}
 
 
-def outcomes(loop, device=CPU, count=WARM_UPS + 4):
+def outcomes(loop, device=CPU, count=WARMUP_CALLS + 4):
     """Outputs and state after each of some calls."""
     rows = []
     for number in range(count):
         outputs = {name: value.clone() for name, value in loop(*inputs(number, device)).items()}
-        rows.append([outputs, [each.clone() for each in tensors_of(loop.state)]])
+        rows.append([outputs, [each.clone() for each in list_tensors(loop.state)]])
     return rows
 
 
 def test_without_a_recorder_it_is_the_function():
     generator = torch.Generator().manual_seed(0)
     step, state, expected = counting(generator), begin(), []
-    for number in range(WARM_UPS + 4):
+    for number in range(WARMUP_CALLS + 4):
         state, outputs = step(state, *inputs(number))
-        expected.append([outputs, tensors_of(state)])
+        expected.append([outputs, list_tensors(state)])
     for options in ({}, {"capture": False}, {"recorder": Tape()}):
         loop, _ = loop_of(**options)
         assert loop.captures == ("recorder" in options)
@@ -102,11 +102,11 @@ def test_draws_are_arguments_of_the_step():
         lambda state, noise: (state + noise, noise),
         torch.zeros(3),
         CPU,
-        draws=lambda: (torch.rand(3, generator=generator),),
+        draw_inputs=lambda: (torch.rand(3, generator=generator),),
         generators=[generator],
         recorder=Tape(),
     )
-    for _ in range(WARM_UPS + 3):
+    for _ in range(WARMUP_CALLS + 3):
         assert torch.equal(loop(), torch.rand(3, generator=other))
 
 
@@ -114,19 +114,19 @@ def test_first_calls_are_real_and_later_ones_replay():
     tape = Tape()
     loop, _ = loop_of(tape)
     outcomes(loop)
-    assert (tape.beside_calls, tape.recorded, tape.replays) == (WARM_UPS, 1, 4)
+    assert (tape.beside_calls, tape.recorded, tape.replays) == (WARMUP_CALLS, 1, 4)
     loop.reset()
     loop(*inputs(0))
-    assert tape.beside_calls == WARM_UPS + 1
+    assert tape.beside_calls == WARMUP_CALLS + 1
 
 
 def test_a_captured_state_stays_where_it_is_and_another_can_be_set():
     loop, _ = loop_of(Tape())
-    before = [each.data_ptr() for each in tensors_of(loop.state)]
+    before = [each.data_ptr() for each in list_tensors(loop.state)]
     outcomes(loop)
     other = torch.ones(2), TensorDict(last=torch.ones(2))
     loop.state = other
-    assert [each.data_ptr() for each in tensors_of(loop.state)] == before
+    assert [each.data_ptr() for each in list_tensors(loop.state)] == before
     assert torch.equal(loop.state[0], torch.ones(2))
     loop(*inputs(1))
     assert torch.equal(other[0], torch.ones(2))
@@ -142,7 +142,7 @@ def test_state_and_inputs_go_by_name():
     loop = Loop(step, TensorDict(a=torch.zeros(1), b=torch.zeros(1)), CPU, recorder=Tape())
     loop.state = TensorDict(b=torch.full((1,), 2.0), a=torch.ones(1))
     assert (loop.state["a"], loop.state["b"]) == (1.0, 2.0)
-    for number in range(3 * WARM_UPS):
+    for number in range(3 * WARMUP_CALLS):
         given = {"a": torch.full((1,), 5.0), "b": torch.full((1,), 3.0)}
         names = "ab" if number % 7 else "ba"
         assert loop(TensorDict({name: given[name] for name in names})) == 2.0
@@ -167,7 +167,7 @@ def test_an_input_that_is_the_same_by_chance_leaves_the_graph():
 
 def test_inputs_are_not_kept_in_memory():
     loop = Loop(lambda state, given: (state, 2.0 * given), (), CPU, recorder=Tape())
-    for _ in range(WARM_UPS + 3):
+    for _ in range(WARMUP_CALLS + 3):
         given = torch.ones(4)
         latest = ref(given)
         loop(given)
@@ -188,7 +188,7 @@ def test_inputs_that_are_the_same_tensors_are_not_copied():
     tape, given = Tape(), inputs(0)
     loop, _ = loop_of(tape)
     reference, _ = loop_of()
-    for number in range(WARM_UPS + 4):
+    for number in range(WARMUP_CALLS + 4):
         for each, new in zip(tree_leaves(given), tree_leaves(inputs(number)), strict=True):
             if each is not None:
                 each.copy_(new)
@@ -196,7 +196,7 @@ def test_inputs_that_are_the_same_tensors_are_not_copied():
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
     assert tape.recorded == 1
     # Another tensor needs another graph, and leaves the one before as it is.
-    kept = copied(given)
+    kept = copy_tensors(given)
     torch.testing.assert_close(outcomes(loop), outcomes(reference), rtol=0, atol=0)
     assert tape.recorded == 2
     torch.testing.assert_close(given, kept, rtol=0, atol=0)
@@ -220,7 +220,7 @@ def test_what_another_loop_gives_is_copied_until_that_is_a_graph_and_then_no_mor
     made = Loop(lambda state: (state + 1.0, 10.0 * state), torch.ones(2), CPU, recorder=Static())
     tape = Tape()
     summed = Loop(lambda state, given: (state + given, None), torch.zeros(2), CPU, recorder=tape)
-    for _ in range(3 * (WARM_UPS + 1)):
+    for _ in range(3 * (WARMUP_CALLS + 1)):
         summed(made())
     assert torch.equal(summed.state, torch.full((2,), 10.0 * sum(range(1, 13))))
     assert (made.captures, tape.recorded) == (True, 2)
@@ -257,7 +257,7 @@ def test_loops_that_share_a_generator_with_a_failed_capture_are_captured_again()
         log=said.append,
         recorder=Tape(RuntimeError("broken")),
     )
-    for _ in range(WARM_UPS + 2):
+    for _ in range(WARMUP_CALLS + 2):
         failing(torch.ones(2))
     assert len(said) == 1 and not failing.captures
     outcomes(first)
@@ -393,7 +393,7 @@ def test_a_host_read_breaks_the_capture_and_not_the_run():
         return state, noise + value.sum().item()
 
     loop = Loop(step, (), device, generators=[generator], log=said.append)
-    rows = [loop(torch.ones(2, device=device)).clone() for _ in range(WARM_UPS + 3)]
+    rows = [loop(torch.ones(2, device=device)).clone() for _ in range(WARMUP_CALLS + 3)]
     assert not loop.captures and len(said) == 1
     generator.manual_seed(0)
     expected = [step((), torch.ones(2, device=device))[1] for _ in rows]

@@ -41,7 +41,7 @@ def test_numbers_follow_from_the_words() -> None:
 
 
 def test_normal_and_uniform_numbers_are_independent() -> None:
-    source = RandomSource.seeded(8, COUNT, CPU)
+    source = RandomSource.from_seed(8, COUNT, CPU)
     drawn = (
         source.normal((COUNT, 1), torch.float64).abs(),
         source.uniform((COUNT, 1), torch.float64),
@@ -53,10 +53,10 @@ def test_normal_and_uniform_numbers_are_independent() -> None:
 @pytest.mark.parametrize("seed", [0, 3, -1, 2**40 + 3, 2**63])
 def test_every_seed_gives_others(seed: int) -> None:
     state = torch.get_rng_state()
-    source, again = (RandomSource.seeded(seed, 4, CPU) for _ in range(2))
+    source, again = (RandomSource.from_seed(seed, 4, CPU) for _ in range(2))
     drawn = source.normal((4, 5), torch.float32)
     assert torch.equal(drawn, again.normal((4, 5), torch.float32))
-    other = RandomSource.seeded(seed + 2**32, 4, CPU).normal((4, 5), torch.float32)
+    other = RandomSource.from_seed(seed + 2**32, 4, CPU).normal((4, 5), torch.float32)
     assert not (drawn == other).any()
     again.step.add_(7)
     again.reseed(seed)
@@ -65,11 +65,11 @@ def test_every_seed_gives_others(seed: int) -> None:
 
 
 def test_each_environment_may_have_a_step_of_its_own() -> None:
-    source = RandomSource.seeded(1, 4, CPU)
+    source = RandomSource.from_seed(1, 4, CPU)
     steps = torch.tensor([5, 0, 2**32 - 1, 5])
     own = source._replace(step=steps)
     for row, step in enumerate(steps):
-        alone = RandomSource.seeded(1, 1, CPU, row)
+        alone = RandomSource.from_seed(1, 1, CPU, row)
         alone.step.fill_(step)
         for drawn, expected in zip(own.words(3), alone.words(3), strict=True):
             assert torch.equal(drawn[:, row], expected[:, 0])
@@ -77,7 +77,7 @@ def test_each_environment_may_have_a_step_of_its_own() -> None:
         assert torch.equal(normals[row], few[0])
         assert own.randint(1000)[row] == alone.randint(1000)[0]
     some = torch.tensor([2, 0])
-    assert torch.equal(own.rows(some).randint(1000), own.randint(1000)[some])
+    assert torch.equal(own.select(some).randint(1000), own.randint(1000)[some])
 
 
 @pytest.mark.slow
@@ -85,10 +85,10 @@ def test_numbers_are_the_same_compiled() -> None:
     def draw(source: RandomSource) -> tuple[torch.Tensor, ...]:
         return (*source.words(7), source.normal((33, 3), torch.float32), source.uniform((33, 5), torch.float32))
 
-    source = RandomSource.seeded(2**50 + 9, 33, CPU)
+    source = RandomSource.from_seed(2**50 + 9, 33, CPU)
     compiled = torch.compile(draw, fullgraph=True, dynamic=False)
     for _ in range(2):
-        taken = source.take()
+        taken = source.take_step()
         *words, normals, uniforms = draw(taken)
         *others, near, same = compiled(taken)
         assert all(map(torch.equal, (*words, uniforms), (*others, same)))
@@ -97,7 +97,7 @@ def test_numbers_are_the_same_compiled() -> None:
 
 def test_numbers_follow_from_counter_and_key() -> None:
     """Counter: number, environment, step, and 4 x purpose + 1, 2 or 3; key: the seed."""
-    source = RandomSource.seeded(9 * 2**32 + 3, 2, CPU, 7).of(5)
+    source = RandomSource.from_seed(9 * 2**32 + 3, 2, CPU, 7).with_purpose(5)
     source.step.fill_(6)
     key = torch.tensor(3), torch.tensor(9)
     for number, environment in itertools.product(range(3), range(2)):
@@ -114,10 +114,10 @@ def test_numbers_follow_from_counter_and_key() -> None:
 
 
 def test_each_step_takes_the_next_source() -> None:
-    source = RandomSource.seeded(3, 2, CPU)
-    taken = [source.take() for _ in range(3)]
+    source = RandomSource.from_seed(3, 2, CPU)
+    taken = [source.take_step() for _ in range(3)]
     assert [each.step.tolist() for each in taken] == [[0, 0], [1, 1], [2, 2]] and int(source.step) == 3
-    assert {name: each.tolist() for name, each in source.state().items()} == {
+    assert {name: each.tolist() for name, each in source.tensors_to_save().items()} == {
         "seed": [3, 0],
         "step": 3,
     }
@@ -127,7 +127,7 @@ def test_each_step_takes_the_next_source() -> None:
 
 @pytest.mark.parametrize("shape", [(2, 1), (2, 4), (2, 5), (2, 3, 3)])
 def test_as_many_numbers_are_drawn_as_are_asked_for(shape: tuple[int, ...]) -> None:
-    source = RandomSource.seeded(3, 2, CPU)
+    source = RandomSource.from_seed(3, 2, CPU)
     for drawn in (source.normal(shape, torch.float64), source.uniform(shape, torch.float64)):
         assert drawn.shape == shape and len(drawn.unique()) == math.prod(shape)
 
@@ -136,7 +136,7 @@ def test_as_many_numbers_are_drawn_as_are_asked_for(shape: tuple[int, ...]) -> N
 
 
 def test_distributions_and_moments() -> None:
-    source = RandomSource.seeded(4, COUNT, CPU)
+    source = RandomSource.from_seed(4, COUNT, CPU)
     normals, uniforms = (
         source.normal((COUNT, 4), torch.float64),
         source.uniform((COUNT, 4), torch.float64),
@@ -155,13 +155,13 @@ def test_distributions_and_moments() -> None:
 
 def test_neighbours_are_not_correlated() -> None:
     """Steps, purposes, seeds and environments that follow one another, and their slots."""
-    source = RandomSource.seeded(5, COUNT, CPU)
+    source = RandomSource.from_seed(5, COUNT, CPU)
     variants = [
         source,
         source._replace(step=source.step + 1),
-        source.of(1),
+        source.with_purpose(1),
         source._replace(environment=source.environment + 1),
-        RandomSource.seeded(6, COUNT, CPU),
+        RandomSource.from_seed(6, COUNT, CPU),
     ]
     drawn = [each.normal((COUNT, 3, 2), torch.float64).flatten(1) for each in variants]
     drawn[3][-1] = torch.randn(6, generator=torch.Generator().manual_seed(0))
@@ -174,21 +174,21 @@ def test_neighbours_are_not_correlated() -> None:
 
 
 def test_every_bit_is_set_half_of_the_time() -> None:
-    words = torch.stack(RandomSource.seeded(7, COUNT, CPU).words(1))
+    words = torch.stack(RandomSource.from_seed(7, COUNT, CPU).words(1))
     bits = words >> torch.arange(32)[:, None, None, None] & 1
     share = bits.double().mean(-1)
     assert (share - 0.5).abs().max() < 5.0 * 0.5 / math.sqrt(COUNT)
 
 
 def test_whole_numbers_are_even_and_below_their_limit() -> None:
-    source, size = RandomSource.seeded(2**45 - 3, COUNT, CPU, 2**32 - COUNT).of(9), 7
+    source, size = RandomSource.from_seed(2**45 - 3, COUNT, CPU, 2**32 - COUNT).with_purpose(9), 7
     source.step.fill_(2**32 - 1)
     found = source.randint(size)
     share = torch.bincount(found, minlength=size) / COUNT
     assert len(share) == size
     assert (share - 1.0 / size).abs().max() < 4.5 * math.sqrt(1.0 / size / COUNT)
-    few = source.rows(torch.tensor([3, 0, COUNT - 1]))
+    few = source.select(torch.tensor([3, 0, COUNT - 1]))
     for limit in (1, size, 2**31):
         assert 0 <= source.randint(limit).min() <= source.randint(limit).max() < limit
     assert few.randint(size).tolist() == found[[3, 0, -1]].tolist()
-    assert source.rows(torch.tensor([], dtype=torch.int64)).randint(3).dtype == torch.int64
+    assert source.select(torch.tensor([], dtype=torch.int64)).randint(3).dtype == torch.int64

@@ -9,11 +9,11 @@ from torch._inductor.utils import run_and_get_code
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from marinenav_env.runtime import compiling
-from marinenav_env.runtime.products import LEAST, LargeProducts, onednn_is_faster, product
+from marinenav_env.runtime.products import MIN_MULTIPLICATIONS, LargeProducts, onednn_is_faster, product
 
 CPU = torch.device("cpu")
 needs_onednn = pytest.mark.skipif(not onednn_is_faster(), reason="oneDNN would not be used here")
-LARGE = (256, 128, 128)  # just LEAST multiplications
+LARGE = (256, 128, 128)  # just MIN_MULTIPLICATIONS multiplications
 OPERATOR = torch.ops.marinenav.product.default
 
 
@@ -125,12 +125,14 @@ def test_large_products_of_a_graph_are_replaced():
 
 def test_small_products_stay():
     rows, inner, columns = LARGE
-    assert rows * inner * columns == LEAST
+    assert rows * inner * columns == MIN_MULTIPLICATIONS
     found, _ = targets(layer, *matrices(rows - 1, inner, columns))
     assert OPERATOR not in found
 
 
-@pytest.mark.parametrize("shape", [(1, LEAST, 2), (LEAST, 1, 2), (LEAST, 2, 1)])
+@pytest.mark.parametrize(
+    "shape", [(1, MIN_MULTIPLICATIONS, 2), (MIN_MULTIPLICATIONS, 1, 2), (MIN_MULTIPLICATIONS, 2, 1)]
+)
 def test_products_of_vectors_stay(shape):
     found, _ = targets(lambda left, right, bias: left @ right, *matrices(*shape))
     assert OPERATOR not in found
@@ -198,7 +200,7 @@ def test_generated_code_uses_it_on_a_cpu(monkeypatch, faster):
     monkeypatch.setattr(torch, "compile", lambda function, **options: asked.append(options))
     monkeypatch.setattr(compiling, "onednn_is_faster", lambda: faster)
     for device in ("cpu", "cuda", "meta"):
-        compiling.compiled(torch.sin, torch.device(device))
+        compiling.compile_function(torch.sin, torch.device(device))
     on_cpu, *on_others = ("post_grad_custom_post_pass" in (each["options"] or {}) for each in asked)
     assert on_cpu is faster and not any(on_others)
 
@@ -207,10 +209,10 @@ def test_generated_code_uses_it_on_a_cpu(monkeypatch, faster):
 def test_functions_compiled_twice_share_their_code(monkeypatch):
     monkeypatch.setattr(compiling, "onednn_is_faster", lambda: True)
     given = torch.ones(3)
-    compiling.compiled(doubled, CPU)(given)
+    compiling.compile_function(doubled, CPU)(given)
     before = counters["stats"]["unique_graphs"]
     for _ in range(10):  # more than Dynamo compiles
-        assert compiling.compiled(doubled, CPU)(given).tolist() == [2.0, 2.0, 2.0]
+        assert compiling.compile_function(doubled, CPU)(given).tolist() == [2.0, 2.0, 2.0]
     assert counters["stats"]["unique_graphs"] == before
 
 
@@ -223,7 +225,7 @@ def test_a_compiled_function_gives_the_same():
         right = right[:256]  # as a layer of two inputs that were joined
         return layer(left[:, :256], right, bias), left.mT @ layer(left[:, :256], right, bias)
 
-    found, code = run_and_get_code(compiling.compiled(backward, CPU), *arguments)
+    found, code = run_and_get_code(compiling.compile_function(backward, CPU), *arguments)
     for each, wanted in zip(found, backward(*arguments), strict=True):
         torch.testing.assert_close(each, wanted, rtol=1e-4, atol=2e-2)
     assert "marinenav.product" in code[0]

@@ -39,7 +39,7 @@ def drawn(
     by_counter: bool,
 ) -> Scenario:
     sampler = kind(config, levels, CPU, torch.float32)
-    seeded: Any = RandomSource.seeded(3, count, CPU) if by_counter else torch.Generator().manual_seed(3)
+    seeded: Any = RandomSource.from_seed(3, count, CPU) if by_counter else torch.Generator().manual_seed(3)
     return sampler.sample(torch.arange(count) % len(levels), seeded)
 
 
@@ -74,7 +74,7 @@ def test_the_few_that_lack_something_are_drawn_again(by_counter: bool) -> None:
 @pytest.fixture
 def reads_cost_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Host reads are avoided, as on a GPU."""
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
 
 
 @pytest.mark.usefixtures("reads_cost_time")
@@ -152,7 +152,7 @@ def test_the_next_complete_one_of_the_level(
     samplers = [CompleteSampler(ScenarioConfig(), LEVELS[:2], CPU, torch.float32) for _ in "ab"]
     for sampler, flags in zip(samplers, (torch.ones_like(given), given), strict=True):
         monkeypatch.setattr(sampler, "is_complete", lambda scenario, flags=flags: flags)
-    usual, found = (sampler.sample(every, RandomSource.seeded(3, len(level), CPU)) for sampler in samplers)
+    usual, found = (sampler.sample(every, RandomSource.from_seed(3, len(level), CPU)) for sampler in samplers)
     assert same_rows(found, usual[expected]).all()
     assert not same_rows(usual, usual.roll(1)).any()
 

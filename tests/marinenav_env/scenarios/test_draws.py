@@ -26,7 +26,7 @@ COUNT = 60
 def drawn(levels: tuple[Level, ...], numbers: slice = slice(None)) -> Scenario:
     sampler = ScenarioSampler(ScenarioConfig(), levels, CPU, torch.float32)
     level = torch.arange(COUNT) % len(levels)
-    return sampler.sample(level[numbers], RandomSource.seeded(5, COUNT, CPU).rows(numbers))
+    return sampler.sample(level[numbers], RandomSource.from_seed(5, COUNT, CPU).select(numbers))
 
 
 def same(first: Scenario, second: Scenario) -> bool:
@@ -41,7 +41,7 @@ def test_scenarios_do_not_depend_on_how_many_candidates_are_examined_at_first(
 ) -> None:
     expected = drawn(levels)
     if way == "gpu":
-        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     else:
         monkeypatch.setattr(draws, "FIRST_CANDIDATES", 1 if way == "one" else 500)
     assert same(drawn(levels), expected)
@@ -72,7 +72,7 @@ def test_a_scenario_does_not_depend_on_the_others(levels: tuple[Level, ...]) -> 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (2, 1, 1), (2, 1), (5, 5), (0, 0)])
 def test_the_first_candidates_are_the_same_of_any_number(sizes: tuple[int, ...]) -> None:
-    source = draws.CounterDraws(RandomSource.seeded(3, 7, CPU), torch.float64)
+    source = draws.CounterDraws(RandomSource.from_seed(3, 7, CPU), torch.float64)
     few, many = (source.candidates(5, count, sizes, 3) for count in (6, 40))
     for size, one, other in zip(sizes, few, many, strict=True):
         assert one.shape == (size, 7, 6)
@@ -87,7 +87,7 @@ def test_the_first_candidates_are_the_same_of_any_number(sizes: tuple[int, ...])
 
 
 def test_numbers_of_every_shape_differ() -> None:
-    source = draws.CounterDraws(RandomSource.seeded(3, 7, CPU), torch.float32)
+    source = draws.CounterDraws(RandomSource.from_seed(3, 7, CPU), torch.float32)
     for before, after in (((), ()), ((3,), ()), ((2,), (4, 2)), ((), (5,))):
         found = source.uniform(5, before, after)
         assert found.shape == (*before, 7, *after) and found.dtype == torch.float32

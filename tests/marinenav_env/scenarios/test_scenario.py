@@ -34,7 +34,7 @@ def draw(
 ) -> Scenario:
     """Scenarios of all levels in turn."""
     sampler = ScenarioSampler(config, levels, CPU, dtype)
-    source = RandomSource.seeded(seed, count, CPU) if by_counter else torch.Generator().manual_seed(seed)
+    source = RandomSource.from_seed(seed, count, CPU) if by_counter else torch.Generator().manual_seed(seed)
     return sampler.sample(torch.arange(count) % len(levels), source)
 
 
@@ -405,7 +405,7 @@ def test_a_slow_vessel_that_the_first_overtakes_does_not_misbehave(monkeypatch: 
 def test_scenarios_without_them_are_drawn_as_before() -> None:
     """The same numbers, with a level that has some beside them or not."""
     traffic, other = encounter(3, traffic=0.5), unruly()
-    source = RandomSource.seeded(5, 8, CPU)
+    source = RandomSource.from_seed(5, 8, CPU)
     alone = ScenarioSampler(ScenarioConfig(), (traffic,), CPU, torch.float64).sample(torch.zeros(8).long(), source)
     beside = ScenarioSampler(ScenarioConfig(), (traffic, other), CPU, torch.float64).sample(
         torch.zeros(8).long(), source

@@ -24,7 +24,7 @@ def test_mass_and_thrust_are_drawn_by_robot_and_noise_is_scaled_by_level() -> No
     shared, _ = build_parameters([world], 3, CPU, DOUBLE)
     sampler = ParameterSampler(shared, LEVELS, 3)
     level = torch.arange(2).repeat(300)
-    drawn = sampler.sample(level, RandomSource.seeded(0, len(level), CPU))
+    drawn = sampler.sample(level, RandomSource.from_seed(0, len(level), CPU))
     usual, varied = drawn[level == 0], drawn[level == 1]
     for own, factor in ((usual, 1.0), (varied, 4.0)):
         for name in ("pos_std", "vel_std"):
@@ -49,7 +49,7 @@ def test_only_the_slow_vessel_is_weaker_ahead() -> None:
     slow = replace(usual, slow_vessel=True)
     levels = (usual, slow, replace(slow, vessel_spread=2.0))
     level = torch.arange(3).repeat(20)
-    drawn = ParameterSampler(shared, levels, 3).sample(level, RandomSource.seeded(0, len(level), CPU))
+    drawn = ParameterSampler(shared, levels, 3).sample(level, RandomSource.from_seed(0, len(level), CPU))
     ahead = drawn.vessel.max_thrust / drawn.vessel.min_thrust
     base = shared.vessel.max_thrust / shared.vessel.min_thrust
     for number, factor in enumerate((1.0, 0.12, 0.12)):
@@ -114,8 +114,8 @@ def test_weather_equals_scalar_code() -> None:
     strengths = (0.0, 0.4, 1.0, 9.0)
     levels = tuple(Level(3, 0, 0, 30.0, weather=each) for each in strengths)
     level = torch.arange(4).repeat(30)
-    found = ParameterSampler(shared, levels, 3).sample(level, RandomSource.seeded(7, len(level), CPU))
-    draws = CounterDraws(RandomSource.seeded(7, 120, CPU), DOUBLE)
+    found = ParameterSampler(shared, levels, 3).sample(level, RandomSource.from_seed(7, len(level), CPU))
+    draws = CounterDraws(RandomSource.from_seed(7, 120, CPU), DOUBLE)
     chance = draws.uniform(WEATHER, (6 + len(RATIOS),), ()).T.tolist()
     weather = found.weather
     assert weather is not None
@@ -144,7 +144,7 @@ def test_calm_levels_have_the_weather_of_the_world() -> None:
     shared, _ = build_parameters([WorldConfig(weather=own)], 2, CPU, DOUBLE)
     levels = (Level(2, 0, 0, 30.0), Level(2, 0, 0, 30.0, weather=1.0))
     level = torch.arange(2).repeat(10)
-    drawn = ParameterSampler(shared, levels, 2).sample(level, RandomSource.seeded(0, len(level), CPU))
+    drawn = ParameterSampler(shared, levels, 2).sample(level, RandomSource.from_seed(0, len(level), CPU))
     assert drawn.weather is not None and shared.weather is not None
     for name, value in shared.weather.items():
         calm, stormy = (drawn.weather.get(name)[level == each] for each in (0, 1))

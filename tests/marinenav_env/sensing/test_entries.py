@@ -21,7 +21,7 @@ class Plain(EntrySensor):
 def test_a_sensor_describes_its_entry() -> None:
     expected = Entry("plain", "vector", (3,), "", (), ((-LIMIT, LIMIT),), "")
     assert Plain().entry(WorldConfig()) == expected
-    assert Plain().noise((2, 1, 3), RandomSource.seeded(0, 2, CPU), torch.float32) is None
+    assert Plain().noise((2, 1, 3), RandomSource.from_seed(0, 2, CPU), torch.float32) is None
 
 
 def test_masks_are_boolean_whatever_the_world_computes_in() -> None:

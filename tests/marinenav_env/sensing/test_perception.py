@@ -123,7 +123,7 @@ def test_float32_sees_nearly_the_same(world: World) -> None:
 
 def test_numbers_of_an_observation_are_independent() -> None:
     """Also those that share the words of a call of Philox."""
-    noise = perception.draw_noise(RandomSource.seeded(0, 20_000, CPU), 2, 3, torch.float64)
+    noise = perception.draw_noise(RandomSource.from_seed(0, 20_000, CPU), 2, 3, torch.float64)
     columns = torch.stack((*noise.normal, noise.uniform), -1)  # [E, R, M, 5]
     correlation = np.corrcoef(columns.flatten(1).T.numpy()) - np.eye(2 * 3 * 5)
     assert np.abs(correlation).max() < 4.5 / math.sqrt(20_000)
@@ -144,7 +144,7 @@ def measured(sensor: SensorConfig, count: int, seed: int, x: float = 7.0, y: flo
     state.pose[0] = torch.tensor([[0.0, 0.0, 0.0], [x, y, 1.0]])
     state.velocity_ground[0] = torch.tensor([[0.0, 0.0, 0.0], [3.0, -1.0, 0.0]])
     parameters, quantiles = build_parameters([WorldConfig(sensor=sensor)], 2, CPU, torch.float64)
-    source = RandomSource.seeded(seed, count, CPU)
+    source = RandomSource.from_seed(seed, count, CPU)
     observation = perception.observe(
         state.expand(count).clone(),
         world.scenario.expand(count).clone(),

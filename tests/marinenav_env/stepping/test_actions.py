@@ -120,7 +120,7 @@ def test_scripted_vessels_need_no_action() -> None:
 def test_where_reading_costs_time_it_is_told_at_the_next_full_reset(
     step: str, continuous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     env = make(seed=1, continuous=continuous)
     wrong = commands(math.nan) if continuous else indices(25)
     td = env.reset()
@@ -150,7 +150,7 @@ READERS: dict[str, Callable[[MarineNavEnv], Any]] = {
 
 @pytest.mark.parametrize("reader", READERS)
 def test_where_reading_costs_time_whatever_ends_a_loop_tells_it(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     env = make(seed=1)
     stepped(env, wrong=True)
     with pytest.raises(ConfigError, match=r"^an action since the last check: must be finite$"):
@@ -164,7 +164,7 @@ def test_where_reading_costs_time_whatever_ends_a_loop_tells_it(reader: str, mon
 def test_where_reading_costs_time_a_loop_without_an_end_is_told_now_and_then(
     reset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     monkeypatch.setattr("marinenav_env.stepping.actions.BETWEEN", 5)
     env, done = make(seed=1), torch.tensor([[True], [False], [False], [False]])
     stepped(env, wrong=True, count=4)

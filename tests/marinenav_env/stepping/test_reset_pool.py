@@ -44,7 +44,7 @@ def sampled(num_envs: int = 4, seed: int = 0, **settings: Any) -> SampledPool:
     } | settings
     curriculum = Curriculum(**settings)
     sampler = ScenarioSampler(ScenarioConfig(), curriculum.levels, CPU, torch.float32)
-    source = RandomSource.seeded(seed, num_envs, CPU)
+    source = RandomSource.from_seed(seed, num_envs, CPU)
     return SampledPool(sampler, curriculum, make_reset_state, source, torch.Generator())
 
 
@@ -185,7 +185,7 @@ def test_entries_are_adjacent_where_a_step_reads_them_in_its_kernels(
     make: Callable[[], SampledPool | FixedPool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = make()
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     pool = make()
     assert equal(pool.states.to_tensordict(), there.states.to_tensordict())
     for _ in range(2):

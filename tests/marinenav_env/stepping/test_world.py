@@ -353,11 +353,11 @@ def test_every_kind_of_noise_has_random_numbers_of_its_own() -> None:
     env = MarineNavEnv(config, scenarios=[simple_episode([(5.0, 5.0, 0.0)] * 2, [(50.0, 50.0)] * 2,
                                                          [(9.0, 9.0, 1.0)])], seed=0)  # fmt: skip
     stormy = world.World(config, env.world.quantiles, weather=True)
-    source = RandomSource.seeded(3, 1, CPU)
+    source = RandomSource.from_seed(3, 1, CPU)
     drawn = stormy.draw_noise(source, env.scenario, torch.float64)
     assert drawn.missed is not None and drawn.entries[0] is not None
-    assert torch.equal(drawn.missed, source.of(1).uniform((1, 2, 3), torch.float64))
-    assert torch.equal(drawn.entries[0], source.of(2).normal((1, 2, 4), torch.float64))
+    assert torch.equal(drawn.missed, source.with_purpose(1).uniform((1, 2, 3), torch.float64))
+    assert torch.equal(drawn.entries[0], source.with_purpose(2).normal((1, 2, 4), torch.float64))
     own = perception.draw_noise(source, 2, 3, torch.float64)
     assert torch.equal(drawn.perception.uniform, own.uniform)
     calm = world.World(config, env.world.quantiles).draw_noise(source, env.scenario, torch.float64)

@@ -9,7 +9,7 @@ from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.runtime.execution import Execution
-from marinenav_env.runtime.loop import WARM_UPS, tensors_of
+from marinenav_env.runtime.loop import WARMUP_CALLS, list_tensors
 from tests.host_reads import no_host_reads
 from tests.marinenav_env.helpers import random_episode
 from tests.train_RL_agents.helpers import replayed
@@ -120,9 +120,9 @@ def turn(trainer):
 def memory(trainer):
     """Where everything is that a captured step reads and writes."""
     env, replay, collector = trainer.collector.env, trainer.algorithm.replay, trainer.collector
-    windows = tensors_of(trainer.algorithm._store.state)
+    windows = list_tensors(trainer.algorithm._store.state)
     single = [replay._cursor, replay.num_stored, collector.policy.exploration, *replay._packed.values()]
-    states = tensors_of((env.world_state.now, env.reset_pool.states))
+    states = list_tensors((env.world_state.now, env.reset_pool.states))
     return [tensor.data_ptr() for tensor in (*states, *windows, *single)]
 
 
@@ -204,12 +204,12 @@ def test_batches_are_those_of_the_collector(steps, interval):
         if number in (4, 5, 8):
             assert differences(values(env.state_dict()), values(other.state_dict())) == []
     assert env.env_steps == other.env_steps == 12 * 4 * steps
-    assert notes.count("a step of the world") == 12 * steps - WARM_UPS
+    assert notes.count("a step of the world") == 12 * steps - WARMUP_CALLS
 
 
 def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch):
     # As on a GPU: there, which environments are done and which rows are stored is not asked.
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     trainer = begin_in_graphs(new_run(tmp_path, *KINDS[0]))
     turn(trainer)
     with no_host_reads():
@@ -219,7 +219,7 @@ def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch)
 
 @pytest.mark.slow
 def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatch):
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     # TensorDict does this for other devices than GPUs only, and it cannot be traced when nested.
     monkeypatch.setattr("tensordict.base._RecordDeviceTransfer.mark", lambda recorder: None)
     states = []
@@ -279,7 +279,7 @@ def on_host(state):
 @pytest.mark.gpu
 def test_a_captured_step_waits_for_nothing(tmp_path, tiny, cuda):
     trainer = on_gpu(tmp_path, *KINDS[0])
-    for _ in range(WARM_UPS + 3):
+    for _ in range(WARMUP_CALLS + 3):
         turn(trainer)
     torch.cuda.set_sync_debug_mode("error")
     try:

@@ -57,7 +57,7 @@ def test_settings_that_do_not_fit_are_refused(words, message):
 
 def noise():
     """What the noise of the second of several processes follows from."""
-    return RandomSource.seeded(3, 8, torch.device("cpu"), first=8)
+    return RandomSource.from_seed(3, 8, torch.device("cpu"), first=8)
 
 
 def test_each_worker_has_its_share_of_one_world():

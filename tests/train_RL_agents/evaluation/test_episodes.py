@@ -350,7 +350,7 @@ def test_smaller_batches_have_a_power_of_two(total, running, size):
 def test_on_a_gpu_the_same_is_run_again(monkeypatch):
     options = {"continuous": True, "device": CPU, "seed": 3}
     expected = evaluate(noisy, EPISODES, WORLD, drop_ended=False, **options).state_dict()
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     with replayed() as notes:
         again, watched = repeated(noisy, EPISODES, WORLD, 3), []
     runs = [
@@ -396,7 +396,7 @@ def late(step, value, continuous):
 @pytest.mark.parametrize("value", [math.nan, math.inf, 25, -1])
 def test_actions_that_are_none_are_refused_at_the_end(scenarios, monkeypatch, value, free):
     if not free:
-        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     continuous = not isinstance(value, int)
     late.calls = 0 if free else 99
     policy = partial(late, value=value, continuous=continuous)

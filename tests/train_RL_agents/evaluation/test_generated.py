@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["AC-IQN", "DQN"])
 def test_generated_code_leads_to_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     # TensorDict does this for other devices than GPUs only, and it cannot be traced when nested.
     monkeypatch.setattr("tensordict.base._RecordDeviceTransfer.mark", lambda recorder: None)
     world = WorldConfig(max_steps=12)

@@ -176,7 +176,7 @@ def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, agent, mon
         evaluations.append((seed, options))
         return SimpleNamespace(run=lambda on_step, progress: used.append(number) or episodes)
 
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     monkeypatch.setattr("train_RL_agents.evaluation.history.RepeatedEvaluation", evaluation_of)
     kinds = [make_agent(CONFIG, 25, CPU) for _ in range(2)]
     for each in agents:

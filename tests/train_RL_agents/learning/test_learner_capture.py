@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from marinenav_env.runtime.loop import WARM_UPS
+from marinenav_env.runtime.loop import WARMUP_CALLS
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import agent_of, learner_of, values_of
 from train_RL_agents.agents import AGENTS
@@ -92,7 +92,7 @@ def test_captured_updates_equal_others(name, precision):
 def test_updates_do_not_wait_for_the_gpu(name, capture):
     learner = learner_of(name, device=torch.device("cuda:0"), acting={"capture": capture})
     batch, meter = on_gpu(make_batch(agent_of(name), 32, seeded())), Meter()
-    for _ in range(WARM_UPS + 1):
+    for _ in range(WARMUP_CALLS + 1):
         learner.update(batch)
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -110,11 +110,11 @@ def test_captured_updates_are_restored_and_go_on_identically():
     learner, other = learner_of(device=device), learner_of(device=device, seed=1)
     batch = on_gpu(make_batch(agent_of("DQN"), 16, seeded()))
     for each in (learner, other):
-        for _ in range(WARM_UPS + 2):
+        for _ in range(WARMUP_CALLS + 2):
             each.update(batch)
     other.load_state_dict(copy.deepcopy(learner.state_dict()))
     other._generator.set_state(learner._generator.get_state())
-    for _ in range(WARM_UPS + 3):
+    for _ in range(WARMUP_CALLS + 3):
         for each in (learner, other):
             each.update(batch)
     ours, theirs = values_of(other.agent.networks), values_of(learner.agent.networks)

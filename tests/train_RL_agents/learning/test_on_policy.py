@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("tiny")
 @pytest.fixture
 def on_device(monkeypatch):
     """As on a GPU: nothing is read on the host."""
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
 
 
 def trainer_of(tmp_path, *words):

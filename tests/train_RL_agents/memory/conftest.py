@@ -6,7 +6,7 @@ import pytest
 @pytest.fixture
 def never_ask(monkeypatch):
     """As on a GPU."""
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
 
 
 @pytest.fixture(params=["asked", "not asked"])

@@ -301,7 +301,7 @@ def test_where_the_host_must_not_ask_all_rows_are_made(n, per_batch, monkeypatch
     batches = [collected([world.step() for _ in range(per_batch)]) for _ in range(9)]
     streams = Streams(n)
     few = [streams.rows(batch) for batch in batches]
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", frozenset())
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     streams = Streams(n)
     for batch, (expected, marked) in zip(batches, few, strict=True):
         packed, closing = streams.rows(batch)

@@ -45,7 +45,7 @@ def test_concatenated_layer_is_the_layer_of_both_concatenated(monkeypatch, layer
     inputs = [features.requires_grad_(), actions.requires_grad_(), *layer.parameters()]
     both = torch.cat((features.expand(7, 3, 4), actions), -1)
     for free in ({"cpu"}, set()):  # as on a GPU
-        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", free)
+        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", free)
         found = []
         for values in (concatenated_layer(layer, features, actions), layer(both)):
             found.append((values, torch.autograd.grad(values.pow(3).sum(), inputs)))
@@ -107,7 +107,7 @@ def test_networks_computed_together_are_each_as_alone(monkeypatch, frozen):
     networks = [hidden(3, 5, True) for _ in range(2)]
     found = []
     for free in ({"cpu"}, set()):  # as on a GPU
-        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READS", free)
+        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", free)
         given = torch.randn(7, 3, generator=seeded()).requires_grad_()
         values = ensemble_outputs(networks, given, frozen=frozen)
         learned = [] if frozen else [each for net in networks for each in net.parameters()]
