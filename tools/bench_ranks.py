@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from train_RL_agents.run.checkpoint import STATE
-from train_RL_agents.speed.setting import machine, software
+from train_RL_agents.speed.setting import describe_machine, describe_software
 
 ROOT = Path(__file__).parents[1]
 
@@ -70,7 +70,7 @@ def rate(ranks: int, args: argparse.Namespace) -> float:
 def main() -> None:
     """Measure all pairs and print the result; the order of a pair alternates."""
     args = parse()
-    setting = machine(torch.device("cpu")) | software()
+    setting = describe_machine(torch.device("cpu")) | describe_software()
     setting |= {"steps": args.steps, "ranks": args.ranks, "settings": args.settings, "threads": 1}
     rates: dict[int, list[float]] = {1: [], args.ranks: []}
     for repeat in range(args.repeats):

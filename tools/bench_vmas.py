@@ -26,10 +26,10 @@ import torch
 
 from marinenav_env import Level
 from train_RL_agents.config.reading import load_config
-from train_RL_agents.speed.fixture import Fixture
-from train_RL_agents.speed.options import on_level, sized
-from train_RL_agents.speed.setting import machine, software
-from train_RL_agents.speed.timing import compile_seconds, steps_for
+from train_RL_agents.speed.fixture import TrainerBenchmarks
+from train_RL_agents.speed.options import benchmark_config, with_training_level
+from train_RL_agents.speed.setting import describe_machine, describe_software
+from train_RL_agents.speed.timing import estimate_steps, measure_compile_seconds
 from train_RL_agents.utils.device import num_cpu_cores, resolve_device
 
 Runs = dict[str, Any]
@@ -84,14 +84,14 @@ def compare(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]
     """Measure both worlds, with ``ours`` and ``theirs`` environments, in alternating runs; print and return results."""
     overrides = [f"execution.device={args.device}", f"execution.threads={args.threads}"]
     config = load_config(None, overrides)
-    config = sized(on_level(config, Level(args.agents, 0, args.obstacles)), num_envs=ours)
+    config = benchmark_config(with_training_level(config, Level(args.agents, 0, args.obstacles)), num_envs=ours)
     mode = "eager" if not args.compile else "compiled" if args.device == "cpu" else "captured"
     rates: dict[str, list[float]] = {"ours": [], "vmas": []}
     torch.compiler.reset()
-    with closing(Fixture(config, mode)) as fixture:
-        benchmark = fixture.world()
-        compiling = compile_seconds(benchmark)
-        steps = steps_for(benchmark, args.seconds)
+    with closing(TrainerBenchmarks(config, mode)) as trainer:
+        benchmark = trainer.world()
+        compiling = measure_compile_seconds(benchmark)
+        steps = estimate_steps(benchmark, args.seconds)
         for _ in range(args.repeats):
             rates["ours"].append(ours * steps / benchmark.run(steps))
             rates["vmas"].append(run_vmas(args, theirs, args.seconds)["rate"])
@@ -114,7 +114,7 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(args.threads)
     versions = run_vmas(args, 1, 0.0)
     del versions["rate"]
-    facts = machine(resolve_device(args.device)) | software() | versions
+    facts = describe_machine(resolve_device(args.device)) | describe_software() | versions
     facts |= {name: str(value) for name, value in vars(args).items()}
     for name, value in facts.items():
         print(f"{name:>16}: {value}")

@@ -72,26 +72,28 @@ def make_benchmark(
     torch.set_num_threads(threads)
     if part == "evaluation":
         return evaluation(agent), lambda: None
-    # Names of modules may differ between the checkouts, so all of them are listed.
-    sized = import_from("speed.options:sized", "benchmark.options:sized")
-    fixture_of = import_from("speed.fixture:Fixture", "benchmark.rig:Rig")
+    # Names may differ between the checkouts, so all of them are listed.
+    sized = import_from("speed.options:benchmark_config", "speed.options:sized", "benchmark.options:sized")
+    fixture_of = import_from("speed.fixture:TrainerBenchmarks", "speed.fixture:Fixture", "benchmark.rig:Rig")
     load_config = import_from("config.reading:load_config")
     # The number of threads is set by OMP_NUM_THREADS, as the name of the setting may differ between checkouts.
     fixture = fixture_of(sized(load_config(None, [f"agent_type={agent}", *overrides])), mode)
     benchmark = getattr(fixture, part)()
     for _ in range(2):  # memory layouts may change after the first run, which compiles once more
-        benchmark.run(benchmark.least)
+        benchmark.run(getattr(benchmark, "min_steps", None) or benchmark.least)
     return benchmark.run, fixture.close
 
 
 def import_from(*places: str) -> Any:
-    """Return the first object among ``module:name`` below train_RL_agents whose package exists in the checkout."""
+    """Return the first object among ``module:name`` below train_RL_agents that exists in the checkout."""
     folder = Path(importlib.import_module("train_RL_agents").__file__ or "").parent
     for place in places:
         module, _, name = place.partition(":")
         # By file, since an editable install finds packages of another checkout that this one lacks.
         if (folder / module.partition(".")[0]).exists():
-            return getattr(importlib.import_module(f"train_RL_agents.{module}"), name)
+            found = getattr(importlib.import_module(f"train_RL_agents.{module}"), name, None)
+            if found is not None:
+                return found
     raise SystemExit(f"the checkout has none of {', '.join(places)}: add the place to this script")
 
 

@@ -12,7 +12,7 @@ TAKES_OVERRIDES = True
 OWN_THREADS = True
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _OPTIONS = ("parts", "modes", "envs", "batch", "replay", "seconds", "repeats")
-"""Arguments that are fields of speed.options.Options."""
+"""Arguments that are fields of speed.options.BenchmarkOptions."""
 _LEVEL = {"robots": 5, "vortices": 0, "obstacles": 4}
 """Default numbers of robots, vortices and obstacles in every scenario."""
 _SETTINGS = {"agent": "agent_type", "device": "execution.device", "threads": "execution.threads"}
@@ -81,8 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env import Level
     from marinenav_env.support.files import require_writable_outputs
     from train_RL_agents.config.reading import load_config
-    from train_RL_agents.speed.options import Options, on_level
-    from train_RL_agents.speed.run import benchmark
+    from train_RL_agents.speed.options import BenchmarkOptions, with_training_level
+    from train_RL_agents.speed.run import run_benchmark
 
     given = vars(arguments)
     require_writable_outputs(*(given[name] for name in ("json", "plot") if name in given))
@@ -91,8 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
     config = load_config(given.get("config"), [*overrides, *arguments.overrides])
     if "schedule" not in given:
         level = Level(*(given.get(name, default) for name, default in _LEVEL.items()))
-        config = on_level(config, level)
+        config = with_training_level(config, level)
     options = {name: given[name] for name in _OPTIONS if name in given}
     options |= {name: tuple(dict.fromkeys(options[name])) for name in ("parts", "modes") if name in options}
-    benchmark(Options(config, **options), given.get("json"), given.get("plot"))
+    run_benchmark(BenchmarkOptions(config, **options), given.get("json"), given.get("plot"))
     return 0

@@ -10,10 +10,10 @@ PARTS = {
     "loop": "the whole training loop, logging included, evaluation and saving left out",
     "growth": "how the world's rate grows with environments, and the time per update with replay",
 }
-"""Descriptions of the parts that can be measured."""
+"""Parts of training that can be measured, by name, with their descriptions."""
 MODES = {
     "eager": "every operation on its own",
     "compiled": "world, policy and losses in generated code",
     "captured": "replayed as CUDA graphs",
 }
-"""Descriptions of the modes of execution."""
+"""Modes of execution that can be measured, by name, with their descriptions."""

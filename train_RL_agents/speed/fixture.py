@@ -30,35 +30,42 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.speed.timing import Benchmark, ExtraMetrics, Stopwatch
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, log
 
-ENV_STEPS, BATCHES, ROLLOUTS, UPDATES = "env-steps/s", "batches/s", "rollouts/s", "updates/s"
-CHUNK = 65_536
-"""Number of random transitions that fill inserts into replay in one call."""
+ENV_STEP_RATE = "env-steps/s"
+"""Unit of the benchmarks that step environments."""
+BATCH_RATE = "batches/s"
+"""Unit of the benchmark of sampling."""
+ROLLOUT_RATE = "rollouts/s"
+"""Unit of the benchmark of on-policy updates."""
+UPDATE_RATE = "updates/s"
+"""Unit of the benchmarks of off-policy updates."""
+FILL_CHUNK_SIZE = 65_536
+"""Largest number of random rows that fill_with_random_rows inserts into replay in one call."""
 _PHASE_OF_PART = {"update": "update", "insertion": "insert", "sampling": "sample"}
-"""Phase timed by the trainer for each part of the loop in the benchmark report."""
+"""Phase of the trainer's timer whose time is reported as the share of a part of the loop, by part."""
 
 
 @dataclass(frozen=True)
-class _Uniform:
-    """Policy that samples uniform random actions."""
+class _RandomPolicy:
+    """Policy that sets uniform random actions, and counts the steps of active robots."""
 
     draw_noise: Callable[[torch.Size], Tensor]
-    """Function that draws actions for robots [E, R]."""
-    active: Tensor
-    """Number of active robot-steps so far, a scalar."""
+    """Function that draws actions for robots [E, R]: [E, R, 2] if continuous, else [E, R]."""
+    num_active_steps: Tensor
+    """Number of steps of active robots so far, a scalar."""
 
     def __call__(self, step: TensorDictBase, noise: Tensor | None = None) -> TensorDictBase:
         active = step.get((GROUP, "mask"))
-        self.active.add_(active.sum())
+        self.num_active_steps.add_(active.sum())
         noise = self.draw_noise(active.shape) if noise is None else noise
         return step.set((GROUP, "action"), noise)
 
 
-class Fixture:
-    """Benchmarks of the parts of a trainer in one mode of execution.
+class TrainerBenchmarks:
+    """Benchmarks of the parts of one trainer in one mode of execution; each method returns the benchmark of a part.
 
     Args:
         config: configuration of the trainer, with the sizes to measure.
-        mode: one of MODES.
+        mode: ``eager``, ``compiled`` or ``captured``.
     """
 
     def __init__(self, config: TrainConfig[Any], mode: str) -> None:
@@ -72,7 +79,7 @@ class Fixture:
         self.device = self.trainer.device
 
     def close(self) -> None:
-        """End workers, and delete the files of the trainer."""
+        """End the worker processes of the trainer, and delete its files."""
         self.collector.close()
         self.trainer.run.close()
         self.trainer.run.release()
@@ -85,7 +92,7 @@ class Fixture:
         env = self.collector.env
         active = torch.zeros((), dtype=torch.int64, device=self.device)
         generator = torch.Generator(self.device).manual_seed(0)
-        act = _Uniform(partial(self._random_actions, generator), active)
+        act = _RandomPolicy(partial(self._random_actions, generator), active)
         step = env.reset()
 
         def advance() -> None:
@@ -110,46 +117,46 @@ class Fixture:
         return benchmark
 
     def policy(self) -> Benchmark:
-        """Return the benchmark of the policy on the first observation of every environment."""
+        """Return the benchmark of the policy, always on the first observation of every environment."""
         policy, step = self.collector.policy, self.collector.env.reset()
         self.algorithm.set_progress(0.0, policy)
         return self._env_benchmark(lambda: policy(step), 1)
 
     def insertion(self) -> Benchmark:
-        """Return the benchmark of ``algorithm.observe``, always called with the same collected steps."""
+        """Return the benchmark of storing collected steps (``algorithm.observe``), always of the same steps."""
         steps = self.collector.collect()
         return self._env_benchmark(lambda: self.algorithm.observe(steps), steps.shape[1])
 
     def sampling(self) -> Benchmark:
         """Return the benchmark of sampling batches from a full replay."""
-        replay = self._filled(self._off_policy.replay)
-        return self._batch_benchmark(BATCHES, lambda: to_batch(replay.sample()))
+        replay = self._fill(self._off_policy.replay)
+        return self._batch_benchmark(BATCH_RATE, lambda: to_batch(replay.sample()))
 
     def update(self) -> Benchmark:
-        """Return the benchmark of updates from one batch, or of all on-policy updates from one rollout."""
+        """Return the benchmark of off-policy updates from one batch, or of all on-policy updates from one rollout."""
         learner = self.algorithm.learner
         if not isinstance(self.config.trainer, OffPolicyConfig):
             return self._rollout_updates()
-        batch = to_batch(self._filled(self._off_policy.replay, learner.batch_size).sample())
-        return self._batch_benchmark(UPDATES, lambda: learner.update(batch))
+        batch = to_batch(self._fill(self._off_policy.replay, learner.batch_size).sample())
+        return self._batch_benchmark(UPDATE_RATE, lambda: learner.update(batch))
 
     def _rollout_updates(self) -> Benchmark:
-        """Return the benchmark of advantages, epochs and minibatches of the same rollout."""
+        """Return the benchmark of on-policy learning from one rollout: advantages and all epochs of updates."""
         steps = self.collector.collect()
 
         def learn() -> None:
             self.algorithm.observe(steps)
             self.algorithm.update(0)
 
-        benchmark = self._batch_benchmark(ROLLOUTS, learn)
-        benchmark.extra_metrics, benchmark.least = self._update_rate(), 1
+        benchmark = self._batch_benchmark(ROLLOUT_RATE, learn)
+        benchmark.extra_metrics, benchmark.min_steps = self._update_rate(), 1
         return benchmark
 
-    def update_from(self, capacity: int) -> Benchmark:
-        """Return the benchmark of sampling, update and new priorities, from a full replay of a given capacity."""
+    def replay_update(self, capacity: int) -> Benchmark:
+        """Return the benchmark of sampling, update and new priorities with a full replay of a given capacity (rows)."""
         learner, settings = self.algorithm.learner, self._off_policy.settings
         on_host = settings.replay_storage == "host"
-        replay = self._filled(
+        replay = self._fill(
             make_replay(
                 self._off_policy.example_transition,
                 replace(settings, buffer_size=capacity),
@@ -163,17 +170,17 @@ class Fixture:
             _, priority = learner.update(to_batch(drawn))
             replay.update_priority(drawn, priority)
 
-        return self._batch_benchmark(UPDATES, learn, {"replay": capacity})
+        return self._batch_benchmark(UPDATE_RATE, learn, {"replay": capacity})
 
     def collect(self) -> Benchmark:
-        """Return the benchmark of world, policy and insertion, through the collector or as CUDA graphs."""
+        """Return the benchmark of collection: world, policy and insertion, through the collector or as CUDA graphs."""
         return self._env_benchmark(
             lambda: self.algorithm.observe(self.collector.collect()),
             self.config.trainer.vector_steps,
         )
 
     def loop(self) -> Benchmark:
-        """Return the benchmark of the training loop, with the times of its parts."""
+        """Return the benchmark of the training loop, with the shares of its parts unless it is captured."""
         trainer, settings = self.trainer, self.config.trainer
         update_rate, watch = self._update_rate(), Stopwatch(self.device)
         watched = self.mode != "captured"  # when captured, world and policy are one graph
@@ -183,7 +190,7 @@ class Fixture:
             watch.on_module(self.collector.policy, "policy")
 
         def extra_metrics(seconds: float) -> dict[str, float]:
-            parts = shares(watch.seconds(), seconds) if watched else {}
+            parts = time_shares(watch.seconds(), seconds) if watched else {}
             watch.clear()
             return update_rate(seconds) | parts
 
@@ -193,7 +200,7 @@ class Fixture:
         # Long enough for a few updates, even if they are rare.
         first = settings.learning_starts if isinstance(settings, OffPolicyConfig) else 0
         wanted = first + 3 * settings.learning_interval
-        benchmark.least = max(3, math.ceil(wanted / benchmark.amount))
+        benchmark.min_steps = max(3, math.ceil(wanted / benchmark.amount_per_step))
         return benchmark
 
     # Helpers ------------------------------------------------------------------------------------
@@ -205,34 +212,34 @@ class Fixture:
         return self.algorithm
 
     def _env_benchmark(self, step: Callable[[], object], vector_steps: int) -> Benchmark:
-        """Return a benchmark that counts env-steps."""
+        """Return the benchmark of a function whose call makes ``vector_steps`` steps of all environments."""
         envs = self.config.trainer.num_envs
         labels = {"mode": self.mode, "environments": envs}
-        return Benchmark(labels, ENV_STEPS, envs * vector_steps, self.device, step)
+        return Benchmark(labels, ENV_STEP_RATE, envs * vector_steps, self.device, step)
 
     def _batch_benchmark(
         self, unit: str, step: Callable[[], object], labels: dict[str, Any] | None = None
     ) -> Benchmark:
-        """Return a benchmark that counts batches of transitions."""
+        """Return the benchmark of a function whose call handles one batch; ``labels`` are added to its row."""
         all_labels = {"mode": self.mode, "batch": self.algorithm.learner.batch_size} | (labels or {})
         return Benchmark(all_labels, unit, 1, self.device, step)
 
     def _update_rate(self) -> ExtraMetrics:
-        """Return a function that computes the rate of updates since its last call."""
+        """Return a function that returns the rate of updates since its last call, ``{"updates/s": RATE}``."""
         learner = self.algorithm.learner
         before = learner.updates
 
         def extra_metrics(seconds: float) -> dict[str, float]:
             nonlocal before
             count, before = learner.updates - before, learner.updates
-            return {UPDATES: count / seconds}
+            return {UPDATE_RATE: count / seconds}
 
         return extra_metrics
 
-    def _filled(self, replay: Replay | HostReplay, rows: int | None = None) -> Replay | HostReplay:
-        """Fill a replay with random rows, by default to its capacity, and return it."""
+    def _fill(self, replay: Replay | HostReplay, rows: int | None = None) -> Replay | HostReplay:
+        """Fill a replay with a number of random rows, by default to its capacity, and return it."""
         num_actions, count = self.collector.env.num_discrete_actions, rows or replay.capacity
-        fill(replay, self._off_policy.example_transition, num_actions, count)
+        fill_with_random_rows(replay, self._off_policy.example_transition, num_actions, count)
         return replay
 
     def _random_actions(self, generator: torch.Generator, shape: torch.Size) -> Tensor:
@@ -244,7 +251,7 @@ class Fixture:
         return torch.randint(env.num_discrete_actions, shape, **options)
 
 
-def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int, count: int) -> None:
+def fill_with_random_rows(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int, count: int) -> None:
     """Fill a replay with random rows, whose content does not affect the time.
 
     Args:
@@ -263,27 +270,27 @@ def fill(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int,
         is_integer = not leaf.dtype.is_floating_point
         return (num_actions * drawn if is_integer else 2.0 * drawn - 1.0).to(leaf.dtype)
 
-    for start in range(0, count, CHUNK):
-        size = [min(CHUNK, count - start), *example.batch_size]
+    for start in range(0, count, FILL_CHUNK_SIZE):
+        size = [min(FILL_CHUNK_SIZE, count - start), *example.batch_size]
         rows = example.apply(lambda leaf, size=size: draw(leaf, size[0]), batch_size=size)
         rows.set(STORED_MASK, torch.ones(size[0], dtype=torch.bool, device=device))
         replay.extend(rows)
 
 
-def shares(spent: dict[str, float], seconds: float) -> dict[str, float]:
-    """Return the shares of parts in the time of a run of the loop.
+def time_shares(phase_seconds: dict[str, float], seconds: float) -> dict[str, float]:
+    """Return the shares of parts in the time of a run of the training loop.
 
     Args:
-        spent: seconds by phase, and of the policy's forward pass.
+        phase_seconds: seconds of each phase by name, with ``policy`` for the policy's forward pass.
         seconds: seconds of the run.
 
     Returns:
-        Shares of the parts, where the world's is that of collection without the policy; the ``rest``; and
-        ``outside``: all except world, policy and update.
+        ``share world`` (collection without the policy), ``share policy``, ``share update``, ``share insertion``,
+        ``share sampling``, ``share rest`` (the time of no part) and ``share outside`` (the last three together).
     """
-    policy = spent.get("policy", 0.0)
-    parts = {"world": spent.get("collect", 0.0) - policy, "policy": policy}
-    parts |= {name: spent.get(phase, 0.0) for name, phase in _PHASE_OF_PART.items()}
+    policy = phase_seconds.get("policy", 0.0)
+    parts = {"world": phase_seconds.get("collect", 0.0) - policy, "policy": policy}
+    parts |= {name: phase_seconds.get(phase, 0.0) for name, phase in _PHASE_OF_PART.items()}
     result = {f"share {name}": part / seconds for name, part in parts.items()}
     rest = max(0.0, 1.0 - sum(result.values()))
     outside = rest + result["share insertion"] + result["share sampling"]

@@ -1,4 +1,4 @@
-"""Options of a benchmark, and the configurations of its sizes."""
+"""Options of ``marinenav bench``, and the configurations of the trainers that it measures."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from train_RL_agents.speed import MODES, PARTS
 from train_RL_agents.utils.device import resolve_device
 
 _Sizes = Annotated[tuple[int, ...], at_least(1)]
-_FOREVER = 10**15
-"""Number of env-steps that no measurement reaches."""
+"""Sizes that are measured one after another."""
+_UNREACHABLE_STEPS = 10**15
+"""Length of a training (env-steps) that no measurement reaches."""
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of a benchmark."""
+class BenchmarkOptions:
+    """Options of ``marinenav bench``."""
 
     config: TrainConfig[Any]
     """Configuration of the training that is measured."""
@@ -54,8 +55,8 @@ class Options:
         """Return whether the agent learns from replay."""
         return isinstance(self.config.trainer, OffPolicyConfig)
 
-    def left_out(self) -> dict[str, str]:
-        """Return why requested modes and parts cannot be measured, by name; empty if all can be.
+    def skip_reasons(self) -> dict[str, str]:
+        """Return the reason for each requested mode or part that cannot be measured here, by its name.
 
         Raises:
             ConfigError: when nothing is left to measure.
@@ -72,14 +73,14 @@ class Options:
         return modes | parts
 
 
-def on_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
-    """Return the configuration with all training scenarios on one level."""
+def with_training_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
+    """Return the configuration with all training scenarios on one level (numbers of robots, cores and obstacles)."""
     schedule = TrainingSchedule(levels=as_levels(TrainingLevel, [level]))
     return replace(config, training_schedule=schedule)
 
 
-def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
-    """Return the configuration of a run to measure: it does not end, and learning starts as early as possible.
+def benchmark_config(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
+    """Return the configuration of a training to measure: it does not end, and learns as early as possible.
 
     Replay has room for at least one insertion and one batch. Evaluations are left out, so they have few scenarios.
 
@@ -97,8 +98,8 @@ def sized(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
     return replace(
         config,
         trainer=settings,
-        total_timesteps=_FOREVER,
-        eval_freq=_FOREVER,
+        total_timesteps=_UNREACHABLE_STEPS,
+        eval_freq=_UNREACHABLE_STEPS,
         eval_schedule=evaluations,
         save_replay=False,
         on_divergence="stop",

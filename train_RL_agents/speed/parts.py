@@ -10,63 +10,66 @@ import torch
 
 from train_RL_agents.sizing.plan import check, plan
 from train_RL_agents.speed import MODES
-from train_RL_agents.speed.fixture import Fixture
-from train_RL_agents.speed.options import Options, sized
-from train_RL_agents.speed.timing import Benchmark, Row, measure
+from train_RL_agents.speed.fixture import TrainerBenchmarks
+from train_RL_agents.speed.options import BenchmarkOptions, benchmark_config
+from train_RL_agents.speed.timing import Benchmark, Row, measure_rates
 
-_SETTINGS = {"envs": "num_envs", "batch": "batch_size"}
-"""Setting of the trainer for each size of the benchmark."""
+_SETTING_OF_SIZE = {"envs": "num_envs", "batch": "batch_size"}
+"""Setting of the trainer that each size of the benchmark stands for."""
 _REPLAY_PARTS = ("sampling", "growth")
+"""Parts that only agents with replay have."""
 
 
 class Sweep(NamedTuple):
-    """Benchmarks of a part at several sizes."""
+    """Benchmarks of a part of training, and the size that varies between them."""
 
-    make: Callable[[Fixture, Options], list[Benchmark]]
-    """Function that returns the benchmarks of a fixture."""
+    make: Callable[[TrainerBenchmarks, BenchmarkOptions], list[Benchmark]]
+    """Function that returns the benchmarks of a trainer."""
     size: str = ""
-    """Name of the size that varies, from _SETTINGS; empty if none does."""
+    """Size that varies, ``envs`` or ``batch``; empty if none does."""
     modes: Sequence[str] = tuple(MODES)
-    """Modes that affect the part."""
+    """Modes of execution that affect the part."""
 
 
-WORLD = Sweep(lambda fixture, _: [fixture.world()], "envs")
+WORLD_SWEEP = Sweep(lambda trainer, _: [trainer.world()], "envs")
+"""Sweep of the world over numbers of environments."""
 SWEEPS = {
-    "world": WORLD,
+    "world": WORLD_SWEEP,
     # Policy and insertion are only captured together with other parts.
-    "policy": Sweep(lambda fixture, _: [fixture.policy()], "envs", ("eager", "compiled")),
-    "insertion": Sweep(lambda fixture, _: [fixture.insertion()], "envs", ("eager", "compiled")),
-    "sampling": Sweep(lambda fixture, _: [fixture.sampling()], "batch", ("eager",)),
-    "update": Sweep(lambda fixture, _: [fixture.update()], "batch"),
-    "collect": Sweep(lambda fixture, _: [fixture.collect()], "envs"),
-    "loop": Sweep(lambda fixture, _: [fixture.loop()]),
-    "growth": Sweep(lambda fixture, options: [fixture.update_from(capacity) for capacity in options.replay]),
+    "policy": Sweep(lambda trainer, _: [trainer.policy()], "envs", ("eager", "compiled")),
+    "insertion": Sweep(lambda trainer, _: [trainer.insertion()], "envs", ("eager", "compiled")),
+    "sampling": Sweep(lambda trainer, _: [trainer.sampling()], "batch", ("eager",)),
+    "update": Sweep(lambda trainer, _: [trainer.update()], "batch"),
+    "collect": Sweep(lambda trainer, _: [trainer.collect()], "envs"),
+    "loop": Sweep(lambda trainer, _: [trainer.loop()]),
+    "growth": Sweep(lambda trainer, options: [trainer.replay_update(capacity) for capacity in options.replay]),
 }
-"""Sweep of each part; growth with environments uses WORLD."""
+"""Sweep of each part by name; growth with environments uses WORLD_SWEEP."""
 
 
-def measure_part(part: str, options: Options, modes: Sequence[str]) -> Iterator[Row]:
-    """Yield the measurements of a part.
+def measure_part(part: str, options: BenchmarkOptions, modes: Sequence[str]) -> Iterator[Row]:
+    """Measure a part of training at all sizes, and yield the results.
 
     Args:
-        part: name of the part.
+        part: name of the part, from PARTS.
         options: options of the benchmark.
         modes: modes that are available here.
 
     Yields:
-        A row per size and mode; modes of one size are measured alternately.
+        A row per size and mode: ``part``, and the keys of ``timing.measure_rates``. The modes of one size are measured
+        alternately.
     """
-    sweeps = [WORLD] if part == "growth" and "world" not in options.parts else []
+    sweeps = [WORLD_SWEEP] if part == "growth" and "world" not in options.parts else []
     sweeps += [SWEEPS[part]] if options.has_replay or part not in _REPLAY_PARTS else []
     for make, size, differ in sweeps:
         names = [mode for mode in modes if mode in differ] or ["eager"]
         for number in getattr(options, size) if size else (None,):
             # Compiled code is cached per shape, with a limited number of variants.
             torch.compiler.reset()
-            config = sized(options.config, **({_SETTINGS[size]: number} if size else {}))
+            config = benchmark_config(options.config, **({_SETTING_OF_SIZE[size]: number} if size else {}))
             check(plan(config, options.device), config)
             with ExitStack() as stack:
-                fixtures = [stack.enter_context(closing(Fixture(config, name))) for name in names]
-                benchmarks = [benchmark for fixture in fixtures for benchmark in make(fixture, options)]
-                for row in measure(benchmarks, options.seconds, options.repeats):
+                trainers = [stack.enter_context(closing(TrainerBenchmarks(config, name))) for name in names]
+                benchmarks = [benchmark for trainer in trainers for benchmark in make(trainer, options)]
+                for row in measure_rates(benchmarks, options.seconds, options.repeats):
                     yield {"part": part} | row

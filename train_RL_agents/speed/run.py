@@ -1,4 +1,4 @@
-"""Run of a benchmark: measures its parts, prints and writes the results."""
+"""Measurement of all parts of a benchmark, whose results are printed and written."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import torch
 
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.speed import report
-from train_RL_agents.speed.options import Options
+from train_RL_agents.speed.options import BenchmarkOptions
 from train_RL_agents.speed.parts import measure_part
-from train_RL_agents.speed.setting import job, machine, software
+from train_RL_agents.speed.setting import describe_machine, describe_run, describe_software
 from train_RL_agents.utils.device import num_cpu_threads
 from train_RL_agents.utils.files import write_atomically
 
-FORMAT = "marinenav benchmark"
+FORMAT_NAME = "marinenav benchmark"
+"""Value of ``format`` in the JSON file of a benchmark."""
 
 
-def benchmark(options: Options, out: Path | None = None, plot: Path | None = None) -> None:
+def run_benchmark(options: BenchmarkOptions, out: Path | None = None, plot: Path | None = None) -> None:
     """Measure and print a benchmark, and write the results after every size, so that no measurement is lost.
 
     Args:
@@ -32,10 +33,10 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
     """
     console = report.make_console()
     torch.set_num_threads(num_cpu_threads(options.config.execution.threads))
-    left_out = options.left_out()
+    left_out = options.skip_reasons()
     modes = [mode for mode in options.modes if mode not in left_out]
-    facts = machine(options.device) | software() | job(options, modes)
-    content: dict[str, Any] = {"format": FORMAT, "setting": facts, "config": to_dict(options.config), "rows": []}
+    facts = describe_machine(options.device) | describe_software() | describe_run(options, modes)
+    content: dict[str, Any] = {"format": FORMAT_NAME, "setting": facts, "config": to_dict(options.config), "rows": []}
 
     def write() -> None:
         if out is not None:
@@ -53,8 +54,8 @@ def benchmark(options: Options, out: Path | None = None, plot: Path | None = Non
             for row in measure_part(part, options, modes):
                 content["rows"].append(row)
                 write()
-        report.show(console, content["rows"][before:])
-    content["growth"] = list(report.growth(content["rows"]))
+        report.print_rates(console, content["rows"][before:])
+    content["growth"] = list(report.growth_results(content["rows"]))
     console.print("", *(row["text"] for row in content["growth"]), sep="\n")
     write()
     if plot is not None:

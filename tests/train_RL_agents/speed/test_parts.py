@@ -8,8 +8,8 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.speed import parts
-from train_RL_agents.speed.fixture import Fixture
-from train_RL_agents.speed.options import Options
+from train_RL_agents.speed.fixture import TrainerBenchmarks
+from train_RL_agents.speed.options import BenchmarkOptions
 from train_RL_agents.speed.parts import measure_part
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -20,7 +20,7 @@ def tiny(*overrides):
 
 
 def test_the_loop_says_where_its_time_goes():
-    options = Options(tiny(), parts=("loop",), seconds=0.001, repeats=1)
+    options = BenchmarkOptions(tiny(), parts=("loop",), seconds=0.001, repeats=1)
     (row,) = measure_part("loop", options, ["eager"])
     assert (row["environments"], row["batch"], row["unit"]) == (8, 8, "env-steps/s")
     notes = row["notes"]
@@ -35,7 +35,7 @@ def test_the_loop_says_where_its_time_goes():
 @pytest.mark.parametrize("agent", ["AC-IQN", "Rainbow"])
 def test_other_agents_are_measured(agent):
     config = tiny(f"agent_type={agent}", f"trainer.prioritized={str(agent == 'Rainbow').lower()}")
-    options = Options(config, envs=(2,), batch=(4,), replay=(20,), seconds=0.001, repeats=1)
+    options = BenchmarkOptions(config, envs=(2,), batch=(4,), replay=(20,), seconds=0.001, repeats=1)
     for part in ("world", "update", "growth"):
         assert all(row["median"] > 0 for row in measure_part(part, options, ["eager"]))
 
@@ -45,10 +45,10 @@ def test_modes_of_one_size_take_turns_and_others_run_once(monkeypatch):
 
     def record(config, mode):
         made.append((mode, config.trainer.num_envs))
-        return Fixture(config, "eager")
+        return TrainerBenchmarks(config, "eager")
 
-    monkeypatch.setattr(parts, "Fixture", record)
-    options = Options(tiny(), envs=(2, 4), batch=(2, 4), seconds=0.001, repeats=1)
+    monkeypatch.setattr(parts, "TrainerBenchmarks", record)
+    options = BenchmarkOptions(tiny(), envs=(2, 4), batch=(2, 4), seconds=0.001, repeats=1)
     assert len(list(measure_part("world", options, ["eager", "compiled"]))) == 4
     assert made == [("eager", 2), ("compiled", 2), ("eager", 4), ("compiled", 4)]
     rows = measure_part("sampling", options, ["eager", "compiled"])
@@ -57,7 +57,7 @@ def test_modes_of_one_size_take_turns_and_others_run_once(monkeypatch):
 
 
 def test_growth_measures_the_world_itself_unless_it_is_a_part():
-    options = Options(tiny(), parts=("growth",), envs=(2,), replay=(20,), seconds=0.001, repeats=1)
+    options = BenchmarkOptions(tiny(), parts=("growth",), envs=(2,), replay=(20,), seconds=0.001, repeats=1)
     rows = list(measure_part("growth", options, ["eager"]))
     assert [("environments" in row, "replay" in row) for row in rows] == [(1, 0), (0, 1)]
     both = replace(options, parts=("world", "growth"))
@@ -65,6 +65,6 @@ def test_growth_measures_the_world_itself_unless_it_is_a_part():
 
 
 def test_sizes_that_memory_lacks_are_refused():
-    options = Options(tiny(), parts=("sampling",), batch=(10**9,), seconds=0.001, repeats=1)
+    options = BenchmarkOptions(tiny(), parts=("sampling",), batch=(10**9,), seconds=0.001, repeats=1)
     with pytest.raises(ConfigError, match="free on the host"):
         list(measure_part("sampling", options, ["eager"]))

@@ -8,7 +8,14 @@ import pytest
 from rich.console import Console
 
 from marinenav_env import ConfigError
-from train_RL_agents.speed.report import check_picture, draw, growth, setting_table, show, write_picture
+from train_RL_agents.speed.report import (
+    check_picture,
+    draw_benchmark,
+    growth_results,
+    print_rates,
+    setting_table,
+    write_picture,
+)
 
 needs_matplotlib = pytest.mark.skipif(not importlib.util.find_spec("matplotlib"), reason="needs the extra plot")
 
@@ -36,7 +43,7 @@ def printed(call):
 
 def test_rates_have_three_digits_and_shares_a_table_of_their_own():
     shares = {"updates/s": 12.345, "share world": 0.5, "share outside": 0.125}
-    text = printed(lambda console: show(console, [row("eager", shares), row("captured", {"updates/s": 7.0})]))
+    text = printed(lambda console: print_rates(console, [row("eager", shares), row("captured", {"updates/s": 7.0})]))
     for word in ("12,346", "98.8 to 20,000", "1.23", "4.6", "12.3", "512", "50.0%", "12.5%"):
         assert word in text
     # Within a CUDA graph nothing is told apart.
@@ -64,7 +71,7 @@ def test_growth_in_numbers_and_words():
         rate("growth", "compiled", 40.0, replay=100),
         rate("world", "compiled", 300.0, environments=10),  # one size: no growth
     ]
-    world, flat, steep = growth(rows)
+    world, flat, steep = growth_results(rows)
     assert (world["per_environment"], world["gain"]) == ([10.0, 5.0], 5.0)
     assert (flat["replay"], flat["flat"]) == ([10, 100], True)
     assert (steep["slowest_to_fastest"], steep["flat"]) == (pytest.approx(1.25), False)
@@ -96,7 +103,7 @@ def test_a_panel_for_each_part_with_its_lines_or_bars(tmp_path):
     shares = {f"share {name}": 1 / len(parts) for name in parts}
     rows = [picture_row(mode, count, 100.0 * count) for mode in ("eager", "compiled") for count in (4, 2)]
     content = {"setting": FACTS, "rows": [*rows, picture_row("eager", 2, 500.0, **shares)]}
-    world, loop = draw(content).axes
+    world, loop = draw_benchmark(content).axes
     assert [axes.get_title() for axes in (world, loop)] == ["world", "loop"]
     for line in world.lines:  # sorted by size
         assert (list(line.get_xdata()), list(line.get_ydata())) == ([2, 4], [200.0, 400.0])

@@ -7,7 +7,7 @@ import pytest
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.speed import run
-from train_RL_agents.speed.options import Options
+from train_RL_agents.speed.options import BenchmarkOptions
 
 
 @pytest.mark.usefixtures("tiny")
@@ -21,7 +21,9 @@ def test_what_was_measured_before_an_interruption_is_kept(tmp_path, monkeypatch)
             yield row
 
     monkeypatch.setattr(run, "measure_part", cut_off)
-    options = Options(from_dict(TINY), parts=("update",), modes=("eager",), batch=(4, 8), seconds=0.001, repeats=1)
+    options = BenchmarkOptions(
+        from_dict(TINY), parts=("update",), modes=("eager",), batch=(4, 8), seconds=0.001, repeats=1
+    )
     with pytest.raises(KeyboardInterrupt):
-        run.benchmark(options, out)
+        run.run_benchmark(options, out)
     assert [row["batch"] for row in json.loads(out.read_text())["rows"]] == [4]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from train_RL_agents.speed import timing
-from train_RL_agents.speed.timing import Benchmark, Stopwatch, measure, steps_for
+from train_RL_agents.speed.timing import Benchmark, Stopwatch, estimate_steps, measure_rates
 
 CPU = torch.device("cpu")
 
@@ -41,7 +41,7 @@ def benchmark(step, **other):
 
 
 def test_compilation_is_kept_apart(clock):
-    (row,) = measure([benchmark(Work(clock, 0.5))], seconds=2.0, repeats=3)
+    (row,) = measure_rates([benchmark(Work(clock, 0.5))], seconds=2.0, repeats=3)
     assert row["compile_seconds"] == pytest.approx(60.0)
     assert (row["median"], row["lowest"], row["highest"]) == pytest.approx((16.0, 16.0, 16.0))
     assert row["ms_per_step"] == pytest.approx(500.0)
@@ -52,7 +52,7 @@ def test_compilation_is_kept_apart(clock):
 def test_runs_fill_the_wanted_time_with_the_least_steps_at_least(clock, pace, steps):
     work = Work(clock, pace)
     work.first = False
-    assert steps_for(benchmark(work), 2.0) == pytest.approx(steps, rel=0.2)
+    assert estimate_steps(benchmark(work), 2.0) == pytest.approx(steps, rel=0.2)
 
 
 @pytest.mark.parametrize("extra", [0.9, 20.0])
@@ -69,14 +69,14 @@ def test_a_slow_step_that_comes_once_shortens_no_run(clock, slow, extra):
         if count == slow:
             clock.now += extra
 
-    assert steps_for(benchmark(step), 2.0) == pytest.approx(2000, rel=0.01)
+    assert estimate_steps(benchmark(step), 2.0) == pytest.approx(2000, rel=0.01)
     assert count >= slow
 
 
 def test_subjects_take_turns(clock):
     diary = []
     one, other = Work(clock, 1.0, diary), Work(clock, 1.0, diary)
-    measure([benchmark(one), benchmark(other)], seconds=3.0, repeats=2)
+    measure_rates([benchmark(one), benchmark(other)], seconds=3.0, repeats=2)
     assert diary[-12:] == [*[one] * 3, *[other] * 3] * 2
 
 
@@ -90,7 +90,7 @@ def test_metrics_are_of_the_repeats(clock):
         work()
 
     timed = benchmark(step, extra_metrics=lambda seconds: {"seconds": seconds})
-    (row,) = measure([timed], seconds=3.0, repeats=3)
+    (row,) = measure_rates([timed], seconds=3.0, repeats=3)
     assert (row["lowest"], row["median"], row["highest"]) == (2.0, 4.0, 8.0)
     assert row["runs"] == [8.0, 2.0, 4.0]
     assert row["notes"] == {"seconds": 6.0}
