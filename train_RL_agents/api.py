@@ -22,8 +22,8 @@ from marinenav_env.support.validation import (
     is_number,
     require,
 )
-from train_RL_agents.config.environment import SHORT_NAMES
-from train_RL_agents.config.overrides import as_settings
+from train_RL_agents.config.environment import LIBRARY_NAMES
+from train_RL_agents.config.overrides import flatten_overrides
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.scoring import evaluate_all
@@ -310,8 +310,8 @@ def train(
     if ":" in agent:
         # A plugin that a program names may be imported, as on the command line.
         plugins.allow(agent)
-    env = str(as_settings(settings).get("env.name", ""))
-    if ":" in env and env.partition(":")[0] not in SHORT_NAMES:
+    env = str(flatten_overrides(settings).get("env.name", ""))
+    if ":" in env and env.partition(":")[0] not in LIBRARY_NAMES:
         plugins.allow(env)
     silence_compiler_logs()
     overrides = ({"agent_type": agent} if agent else {}) | settings

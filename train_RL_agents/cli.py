@@ -281,13 +281,13 @@ def _import(command: ModuleType) -> None:
 def _allow_parts(arguments: argparse.Namespace) -> None:
     """Allow imports of the plugins that the command line names, even from the current folder."""
     from marinenav_env.support import plugins
-    from train_RL_agents.config.environment import SHORT_NAMES
-    from train_RL_agents.config.reading import PARTS
+    from train_RL_agents.config.environment import LIBRARY_NAMES
+    from train_RL_agents.config.reading import PLUGIN_GROUPS
 
-    settings = tuple(f"{key}=" for key in (*PARTS, "loggers"))
+    settings = tuple(f"{key}=" for key in (*PLUGIN_GROUPS, "loggers"))
     values = [word.partition("=")[2] for word in arguments.overrides if word.startswith(settings)]
     values += [str(getattr(arguments, name, "")) for name in ("agent", "env")]
-    values = [value for value in values if value.partition(":")[0] not in SHORT_NAMES]
+    values = [value for value in values if value.partition(":")[0] not in LIBRARY_NAMES]
     named = [*arguments.plugin, *(part for value in values for part in _PART.findall(value))]
     if named:
         plugins.allow(*named)

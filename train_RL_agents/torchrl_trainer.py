@@ -20,7 +20,7 @@ from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.config.schema import with_execution
+from train_RL_agents.config.schema import replace_execution
 from train_RL_agents.environments import environment_of
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.learning.learner import NoRoomError, out_of_memory
@@ -561,7 +561,7 @@ def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -
         run.config = replace(run.config, total_timesteps=total_timesteps)
     if not run.config.execution.threads and Ranks().size == 1:
         # The configuration of a new job has no number of threads.
-        run.config = with_execution(run.config, threads=num_cpu_threads())
+        run.config = replace_execution(run.config, threads=num_cpu_threads())
     trainer = TorchRLTrainer(run, **options)
     if trainer.ranks.is_main:
         run.write_config()  # changes also hold for the next resume

@@ -13,11 +13,11 @@ from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.runtime.loop import Loop
 from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
-from train_RL_agents.config.building import spec_of
+from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.memory.column_layout import ColumnLayout
 from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
 
-SPEC = spec_of(WorldConfig())
+SPEC = make_observation_spec(WorldConfig())
 """The published observation."""
 
 

@@ -40,7 +40,7 @@ from train_RL_agents.baselines import BASELINES
 from train_RL_agents.boat import runtime
 from train_RL_agents.boat.runtime import Tracks
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.reading import from_dict, saved_config, settings_of, to_dict
+from train_RL_agents.config.reading import from_dict, iterate_settings, restore_config, to_dict
 from train_RL_agents.evaluation import recording
 from train_RL_agents.evaluation.entry import read_entry
 from train_RL_agents.evaluation.episodes import draw_scenarios
@@ -67,7 +67,7 @@ from train_RL_agents.run.published import published_config, read_weights
 from train_RL_agents.run.run_folder import RunFolder
 
 CONFIG = from_dict(TINY)
-KEYS = sorted(setting.key for setting in settings_of(CONFIG))
+KEYS = sorted(setting.key for setting in iterate_settings(CONFIG))
 METRICS = {"success_rate": 0.5, "avg_return": 1.0, "avg_time": None}
 
 
@@ -123,7 +123,7 @@ def tree_of(path):
 @given(st.data())
 def test_settings(data):
     tree = data.draw(damaged_trees(to_dict(CONFIG), SCALARS))
-    answers(lambda: saved_config(json.loads(json.dumps(tree)), "x"))
+    answers(lambda: restore_config(json.loads(json.dumps(tree)), "x"))
     key, value = data.draw(st.sampled_from(KEYS)), data.draw(st.sampled_from(SCALARS))
     answers(lambda: from_dict(TINY, [f"{key}={value}"]))
     answers(lambda: from_dict({key: value, "": value}))

@@ -21,7 +21,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
-from train_RL_agents.config.reading import override
+from train_RL_agents.config.reading import apply_overrides
 from train_RL_agents.run.checkpoint import STATE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
@@ -257,7 +257,7 @@ def test_a_run_goes_back_with_half_the_rate(tmp_path, capsys, name, fault):
     # A resumed run keeps the rate, unless it is given another.
     for given, rate in ((5e-4, 2.5e-4), (3e-4, 4e-4)):
         again = RunFolder.open(run.path)
-        again.config = override(again.config, [f"trainer.learning_rate={given}"])
+        again.config = apply_overrides(again.config, [f"trainer.learning_rate={given}"])
         again = begin(again)
         again.algorithm.set_progress(0.5, again.collector.policy)
         assert again.algorithm.learner.learning_rate == pytest.approx(rate)

@@ -66,7 +66,7 @@ class StepCollector:
             agent, settings.num_envs, generator, uniform=uniform, compile=config.execution.compile
         )
         self._generator = generator
-        captures = config.env.built_in and config.execution.capture and device.type == "cuda"
+        captures = config.env.is_built_in and config.execution.capture and device.type == "cuda"
         self.uses_cuda_graphs = captures and settings.collector == "local"
         """True if steps are collected by CUDA graphs."""
         self.env_steps = 0

@@ -134,7 +134,7 @@ class Workers:
         self._sent = WorkerPolicy(policy, settings.num_envs // settings.collectors)
         worlds = _makers(environment, policy.agent, seed, noise, env_steps)
         frames = settings.num_envs * settings.vector_steps
-        self._watchdog, self._limit = Watchdog(stopping), environment.config.env.longest_wait
+        self._watchdog, self._limit = Watchdog(stopping), environment.config.env.max_wait
         if settings.collector == "ray":  # Ray sets signal handlers, which only the main thread may
             self._collector = _start_ray(worlds, self._sent, frames)
         else:

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.levels import BEHAVIOURS
     from marinenav_env.support.files import require_writable_folder
     from marinenav_env.support.validation import require
-    from train_RL_agents.config.schema import LARGEST_SEED
+    from train_RL_agents.config.schema import MAX_SEED
     from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.selection import defaults
     from train_RL_agents.exporting.exported import find
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.utils.signals import INTERRUPTED_STATUS, call_on_first_signal
 
     given, seed, folder = vars(arguments), arguments.seed, arguments.out
-    require(0 <= seed < LARGEST_SEED, "--seed", seed, f"from 0 to {LARGEST_SEED - 1}")
+    require(0 <= seed < MAX_SEED, "--seed", seed, f"from 0 to {MAX_SEED - 1}")
     space = Space(arguments.vessels, tuple(given.get("behaviours", BEHAVIOURS)))
     require_writable_folder(folder)
     require_free(folder)

@@ -61,14 +61,14 @@ def _machine() -> list[str]:
 def differences(config: TrainConfig[Any]) -> list[str]:
     """Return the settings that differ from the agent's defaults, as key=value."""
     from train_RL_agents.commands.settings_help import shown
-    from train_RL_agents.config.reading import settings_of
+    from train_RL_agents.config.reading import iterate_settings
     from train_RL_agents.config.schema import TrainConfig
 
-    defaults = {item.key: item.default for item in settings_of(TrainConfig(agent_type=config.agent_type))}
+    defaults = {item.key: item.value for item in iterate_settings(TrainConfig(agent_type=config.agent_type))}
     return [
-        f"{item.key}={shown(item.default)}"
-        for item in settings_of(config)
-        if item.default != defaults[item.key] or item.key == "agent_type"
+        f"{item.key}={shown(item.value)}"
+        for item in iterate_settings(config)
+        if item.value != defaults[item.key] or item.key == "agent_type"
     ]
 
 

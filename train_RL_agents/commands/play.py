@@ -153,7 +153,7 @@ def _film(options: dict[str, Any]) -> list[Path] | None:
     from train_RL_agents.utils.files import make_folder
 
     found = find(options["policies"][0], options.get("which", "best"), torch.device("cpu")).trained
-    if found is None or found.config.env.built_in:
+    if found is None or found.config.env.is_built_in:
         return None
     taken = ("policies", "which", "seed", "out")
     known = (*_CHOICES, "html", "overview", "frames", "episode", "vessel", "speed")

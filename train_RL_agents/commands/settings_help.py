@@ -16,8 +16,8 @@ from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.support.validation import describe_rules, describe_type
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS
-from train_RL_agents.config.levels import level_dict
-from train_RL_agents.config.reading import settings_of
+from train_RL_agents.config.levels import level_to_dict
+from train_RL_agents.config.reading import iterate_settings
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Column, Table
 
@@ -56,17 +56,17 @@ def sections(config: Any, prefix: str = "") -> list[Section]:
         prefix: beginning of all keys, including its dot.
     """
     parts = []
-    for kind, settings in groupby(settings_of(config, prefix), lambda setting: setting.section):
+    for kind, settings in groupby(iterate_settings(config, prefix), lambda setting: setting.section):
         title, texts = (inspect.getdoc(kind) or "").partition("\n")[0], meanings(kind)
         rows, levels = [], []
         for setting in settings:
             section, _, name = setting.key.rpartition(".")
             is_choice = get_origin(setting.annotation) is Literal
             rules = describe_type(setting.annotation) if is_choice else describe_rules(setting.annotation)
-            default = shown(setting.default)
-            if isinstance(setting.default, tuple) and setting.default and isinstance(setting.default[0], Level):
-                default = f"[{shown(setting.default[0])},...]"
-                (level,) = sections(type(setting.default[0])())
+            default = shown(setting.value)
+            if isinstance(setting.value, tuple) and setting.value and isinstance(setting.value[0], Level):
+                default = f"[{shown(setting.value[0])},...]"
+                (level,) = sections(type(setting.value[0])())
                 levels.append(level._replace(title=f"Fields of each of {setting.key}: {level.title}"))
             rows.append([setting.key, default, texts.get(name, "") + (f" ({rules})" if rules else "")])
         parts += [Section(f"{section}: {title}" if section else title, rows), *levels]
@@ -106,7 +106,7 @@ def shown(value: Any) -> str:
 
 def shortest_level_dict(level: Level) -> dict[str, Any]:
     """Return the shortest dict that describes a level, based on a named level (``like``) where that is shorter."""
-    options = [level_dict(level)]
+    options = [level_to_dict(level)]
     for name, base in NAMED_LEVELS.items():
         usual = {item.name: item.default for item in fields(level)} | vars(base)
         changed = {key: value for key, value in vars(level).items() if value != usual[key]}

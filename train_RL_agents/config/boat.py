@@ -15,13 +15,15 @@ from marinenav_env.vessels import (
     scaled_settings,
 )
 
-KEY = "world.vessel"
-"""Key of the setting that names a boat."""
-UNSCALED = Scale(1.0, 1.0, 1.0)
-"""Scale of the published vessel."""
+BOAT_KEY = "world.vessel"
+"""Key of the setting that names a boat, and of the section with the settings of the vessel."""
+UNIT_SCALE = Scale(1.0, 1.0, 1.0)
+"""Scale of the vessel of the original publication, from which other boats are scaled: all ratios are 1."""
 
 
-def merged_with_boat(file: dict[str, Any], last: dict[str, Any], whole: bool) -> tuple[dict[str, Any], Scale]:
+def merge_boat_settings(
+    file_settings: dict[str, Any], overrides: dict[str, Any], is_complete: bool
+) -> tuple[dict[str, Any], Scale]:
     """Merge the settings of a file with overrides, and add those of the boat that they name.
 
     A boat named by the overrides replaces all vessel settings of the file. A vessel setting stated together with a name
@@ -29,31 +31,37 @@ def merged_with_boat(file: dict[str, Any], last: dict[str, Any], whole: bool) ->
     stated.
 
     Args:
-        file: settings of a file, by dotted key.
-        last: settings that override those of the file, by dotted key.
-        whole: whether the file has a complete configuration, in which stated settings cannot be told from defaults.
+        file_settings: settings of a file, by dotted key.
+        overrides: settings that override those of the file, by dotted key.
+        is_complete: whether the file has all settings, so that stated ones cannot be told from defaults.
 
     Returns:
-        The settings by dotted key, and the scale of the boat (UNSCALED if none or the published one is named).
+        The settings by dotted key, and the scale of the boat relative to the published vessel (UNIT_SCALE if no other
+        boat is named).
 
     Raises:
         ConfigError: when there is no such boat, its file is damaged or implausible, or a number is out of range.
     """
-    prefix, is_named = f"{KEY}.", False
+    prefix, is_named = f"{BOAT_KEY}.", False
     vessel: dict[str, Any] = {}
-    for layer in (file, last):
-        name = layer.get(KEY)
+    for layer in (file_settings, overrides):
+        name = layer.get(BOAT_KEY)
         if name not in (None, {}):
-            require(isinstance(name, str), KEY, name, f"the name or the file of a boat; its numbers are {KEY}.m, ...")
+            require(
+                isinstance(name, str),
+                BOAT_KEY,
+                name,
+                f"the name or the file of a boat; its numbers are {BOAT_KEY}.m, ...",
+            )
             vessel, is_named = dict(read_vessel_file(name).settings), True
         stated = {key.removeprefix(prefix): value for key, value in layer.items() if key.startswith(prefix)}
         vessel |= {key: value for key, value in stated.items() if not (is_named and value is None)}
-    scale, derived = UNSCALED, dict[str, Any]()
+    scale, derived = UNIT_SCALE, dict[str, Any]()
     if is_named and vessel["name"] != PUBLISHED:
         vessel = complete_vessel(vessel)
         boat = make_vessel(vessel)
         scale = scale_of(boat)
         derived = {f"world.{name}": value for name, value in scaled_settings(boat).items()}
-    read = (file | derived if whole else derived | file) | last
+    read = (file_settings | derived if is_complete else derived | file_settings) | overrides
     others = {key: value for key, value in read.items() if not key.startswith(prefix)}
     return others | {f"{prefix}{name}": value for name, value in vessel.items()}, scale

@@ -14,7 +14,7 @@ from train_RL_agents.agents import Agent, agent_class
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.observation import ObservationSpec
 
-_OF_TEACHER = (
+_TEACHER_SETTINGS = (
     "world.dt",
     "world.substeps",
     "world.vessel.left_thrust_change",
@@ -24,8 +24,8 @@ _OF_TEACHER = (
 """Keys of the settings that must be the same for a teacher as for the run."""
 
 
-def spec_of(world: WorldConfig) -> ObservationSpec:
-    """Return the observation specification of a world's vessels; with several vessel sizes, of the largest radius."""
+def make_observation_spec(world: WorldConfig) -> ObservationSpec:
+    """Return the specification of what the vessels of a world observe; of several radii it has the largest."""
     radius = world.vessel.radius
     largest = max(radius) if isinstance(radius, tuple) else radius
     # Rounded to millimetres, as policies were trained with 2.795 m for the published vessel.
@@ -37,7 +37,7 @@ def num_world_actions(config: TrainConfig[Any]) -> int:
     return config.world.vessel.num_actions
 
 
-def require_same_world(config: TrainConfig[Any], teacher: TrainConfig[Any], name: str) -> None:
+def require_compatible_teacher(config: TrainConfig[Any], teacher: TrainConfig[Any], name: str) -> None:
     """Check that a teacher was trained for the environment, observations, thrust commands and time steps of a run.
 
     Args:
@@ -49,18 +49,18 @@ def require_same_world(config: TrainConfig[Any], teacher: TrainConfig[Any], name
         ConfigError: when one of these differs.
     """
     require(
-        teacher.env.task == config.env.task,
+        teacher.env.episode_settings == config.env.episode_settings,
         f"{name}: env.name",
         teacher.env.name,
         f"that of the run, {config.env.name}",
     )
     require(
-        spec_of(teacher.world) == spec_of(config.world),
+        make_observation_spec(teacher.world) == make_observation_spec(config.world),
         "teacher",
         name,
         "one that observes what robots of this run observe (world.sensor, world.vessel.radius)",
     )
-    for key in _OF_TEACHER:
+    for key in _TEACHER_SETTINGS:
         value, expected = map(attrgetter(key), (teacher, config))
         require(value == expected, f"{name}: {key}", value, f"that of the run, {expected}")
 
@@ -76,5 +76,5 @@ def make_agent(
         device: device of the agent.
         spec: specification of the observation and of continuous actions; None: that of ``config.world``.
     """
-    spec = spec or spec_of(config.world)
+    spec = spec or make_observation_spec(config.world)
     return agent_class(config.agent_type)(config.agent, num_actions, spec).to(device)

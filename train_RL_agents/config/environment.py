@@ -1,4 +1,4 @@
-"""Settings of the environment of a run."""
+"""Settings of the environment of a run, which is the built-in one or one of another library."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from marinenav_env.support.validation import NonNegativeInt, PositiveInt, check_
 
 BUILT_IN = "marinenav"
 """Name of the built-in environment."""
-SHORT_NAMES = ("gymnasium", "pettingzoo", "vmas")
-"""Libraries whose environments have names such as vmas:navigation."""
+LIBRARY_NAMES = ("gymnasium", "pettingzoo", "vmas")
+"""Libraries whose environments are named LIBRARY:NAME, such as vmas:navigation."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class EnvConfig:
         check_fields(self, "env")
         library, colon, task = self.name.partition(":")
         is_known = self.name == BUILT_IN or self.name in plugins.registered_names(plugins.ENVIRONMENTS) or colon
-        names = f"{BUILT_IN}, {', '.join(f'{name}:NAME' for name in SHORT_NAMES)}, or package.module:make_env"
+        names = f"{BUILT_IN}, {', '.join(f'{name}:NAME' for name in LIBRARY_NAMES)}, or package.module:make_env"
         require(bool(is_known) and bool(task or not colon), "env.name", self.name, names)
-        if self.built_in:
+        if self.is_built_in:
             for item in fields(self):
                 value = getattr(self, item.name)
                 require(value == item.default, f"env.{item.name}", value, f"left out: it has no effect in {BUILT_IN}")
@@ -57,20 +57,20 @@ class EnvConfig:
         Raises:
             ConfigError: if the environment is an external one.
         """
-        require(self.built_in, "env.name", self.name, f"{BUILT_IN} for {what}")
+        require(self.is_built_in, "env.name", self.name, f"{BUILT_IN} for {what}")
 
     @property
-    def task(self) -> EnvConfig:
+    def episode_settings(self) -> EnvConfig:
         """Return a copy with default ``eval_episodes``, ``parallel`` and ``timeout``, which do not affect episodes."""
         usual = EnvConfig()
         return replace(self, eval_episodes=usual.eval_episodes, parallel=usual.parallel, timeout=usual.timeout)
 
     @property
-    def longest_wait(self) -> float:
-        """Return the longest wait for other processes (s); infinite for the built-in world or with ``timeout`` 0."""
-        return self.timeout if self.timeout and not self.built_in else math.inf
+    def max_wait(self) -> float:
+        """Return the time limit for answers of workers (s); infinite for the built-in world or with ``timeout`` 0."""
+        return self.timeout if self.timeout and not self.is_built_in else math.inf
 
     @property
-    def built_in(self) -> bool:
+    def is_built_in(self) -> bool:
         """Return whether the environment is the built-in one."""
         return self.name == BUILT_IN

@@ -11,22 +11,22 @@ from marinenav_env import LEVELS, Level
 from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.support.validation import ConfigError, NonNegativeFloat, NonNegativeInt, require
 from marinenav_env.vessels import Scale, scaled_level
-from train_RL_agents.config.overrides import flatten, unknown
+from train_RL_agents.config.overrides import flatten, unknown_setting_message
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.files import read_json
 from train_RL_agents.utils.shipped import find_shipped, shipped_paths
 
-AnyLevel = TypeVar("AnyLevel", bound=Level)
+LevelType = TypeVar("LevelType", bound=Level)
 
-SIZES = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
-"""Sizes of a level, which ``level_dict`` always saves; a file with columns of all of them replaces the levels."""
-_EVALUATED = (*SIZES, "encounter", "core_speed", "separation")
-"""Fields that an evaluation level may set; the others vary vessels and maps, which evaluations take from the world."""
+SIZE_FIELDS = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
+"""Names of the fields of a level that ``level_to_dict`` always saves: numbers of objects, and distance to the goal."""
+_EVAL_LEVEL_FIELDS = (*SIZE_FIELDS, "encounter", "core_speed", "separation")
+"""Names of the fields that an evaluation level may set; the others vary vessels and maps, which evaluations do not."""
 
 
 @dataclass(frozen=True)
 class TrainingLevel(Level):
-    """A level of a training schedule."""
+    """A level of a training schedule: distribution of scenarios, with its weight or its start."""
 
     weight: NonNegativeFloat = 1.0
     """Relative weight of this level among the scenarios if all levels are trained on at once."""
@@ -37,7 +37,7 @@ class TrainingLevel(Level):
 
 @dataclass(frozen=True)
 class EvalLevel(Level):
-    """A level of an evaluation schedule."""
+    """A level of an evaluation schedule: distribution of scenarios, with their number."""
 
     num_episodes: NonNegativeInt = 10
     """Number of scenarios of the level."""
@@ -46,60 +46,60 @@ class EvalLevel(Level):
         super().__post_init__()
         for item in fields(Level):
             value = getattr(self, item.name)
-            is_valid = item.name in _EVALUATED or value == item.default
+            is_valid = item.name in _EVAL_LEVEL_FIELDS or value == item.default
             require(is_valid, f"level.{item.name}", value, f"{item.default} in an evaluation")
 
 
-LEVEL_TYPES: dict[str, type[Level]] = {"training_schedule": TrainingLevel, "eval_schedule": EvalLevel}
-"""Class of the levels of each schedule, by section."""
-_SIZES = {name: name for name in SIZES}
-COLUMNS = {
-    "training_schedule": _SIZES | {"timesteps": "starts_at"},
-    "eval_schedule": _SIZES | {"num_episodes": "num_episodes"},
+LEVEL_CLASSES: dict[str, type[Level]] = {"training_schedule": TrainingLevel, "eval_schedule": EvalLevel}
+"""Class of the levels of each schedule, by section of the configuration."""
+_SIZE_COLUMNS = {name: name for name in SIZE_FIELDS}
+LEVEL_COLUMNS = {
+    "training_schedule": _SIZE_COLUMNS | {"timesteps": "starts_at"},
+    "eval_schedule": _SIZE_COLUMNS | {"num_episodes": "num_episodes"},
 }
-"""Field of a level that each column in files of the original project fills, by section and column."""
+"""Field of a level that each column of a schedule fills in files of the original project, by section and column."""
 
 
-def as_levels(kind: type[AnyLevel], levels: Iterable[Level]) -> tuple[AnyLevel, ...]:
+def convert_levels(kind: type[LevelType], levels: Iterable[Level]) -> tuple[LevelType, ...]:
     """Convert levels to the class ``kind``, a subclass of Level or Level itself; fields that it lacks are dropped."""
     names = {item.name for item in fields(kind)}
     return tuple(kind(**{name: value for name, value in vars(level).items() if name in names}) for level in levels)
 
 
 def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale) -> tuple[Level, ...]:
-    """Return the levels of a schedule from the objects or columns that the settings state.
+    """Return the levels of a schedule, which the settings state as objects or as columns.
 
     The name of a configuration in place of objects stands for its levels of this schedule. A column, such as
     ``num_robots`` in files of the original project, is a list with a number for each level, which overrides a field of
-    the levels. Columns of all sizes (SIZES) replace the levels by new ones.
+    the levels. Columns of all SIZE_FIELDS replace the levels by new ones.
 
     Args:
         section: name of the schedule, training_schedule or eval_schedule.
-        layers: settings by dotted key; later ones override earlier ones.
-        scale: scale of the vessel, which multiplies lengths and current speeds that are not stated.
+        layers: several sets of settings by dotted key, of which later ones override earlier ones.
+        scale: scale of the vessel, which multiplies those lengths and current speeds that are not stated.
 
     Raises:
         ConfigError: when a column does not have one number for each level, or a stated level is not valid.
     """
-    kind, key = LEVEL_TYPES[section], f"{section}.levels"
+    kind, key = LEVEL_CLASSES[section], f"{section}.levels"
     rows: list[Any] = [scaled_level(level, scale.length, scale.speed) for level in LEVELS]
     for layer in layers:
         if layer.get(key) is not None:
-            rows = _listed(_content(section, layer[key]))
-        stated = {name: layer.get(f"{section}.{name}") for name in COLUMNS[section]}
-        columns = {name: _listed(column) for name, column in stated.items() if column is not None}
-        if columns.keys() >= {*SIZES}:
+            rows = _as_list(_find_levels(section, layer[key]))
+        stated = {name: layer.get(f"{section}.{name}") for name in LEVEL_COLUMNS[section]}
+        columns = {name: _as_list(column) for name, column in stated.items() if column is not None}
+        if columns.keys() >= {*SIZE_FIELDS}:
             rows = [{}] * len(columns["num_robots"])
-        rows = [_stated(kind, row, f"{key}: level {number}") for number, row in enumerate(rows, 1)]
+        rows = [_stated_fields(kind, row, f"{key}: level {number}") for number, row in enumerate(rows, 1)]
         for name, column in columns.items():
             allowed = f"{len(rows)} long, one for each level; levels of another number are {key}"
             require(len(column) == len(rows), f"{section}.{name}", tuple(column), allowed)
-            rows = [row | {COLUMNS[section][name]: value} for row, value in zip(rows, column, strict=True)]
+            rows = [row | {LEVEL_COLUMNS[section][name]: value} for row, value in zip(rows, column, strict=True)]
     return tuple(_make_level(kind, row, f"{key}: level {number}", scale) for number, row in enumerate(rows, 1))
 
 
-def _content(section: str, levels: Any) -> Any:
-    """Return the stated levels; if the name of a configuration is stated, return the levels that it lists.
+def _find_levels(section: str, levels: Any) -> Any:
+    """Return the stated levels of a schedule; if the name of a configuration is stated, return the levels it lists.
 
     Raises:
         ConfigError: when there is no such configuration, or it does not list levels itself.
@@ -113,24 +113,24 @@ def _content(section: str, levels: Any) -> Any:
     return listed
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     """Return a list or tuple as a list, and a single value as a list of one."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _stated(kind: type[Level], level: Any, key: str) -> dict[str, Any]:
-    """Return the fields that an object states, by name, with ``like``, or the fields of a Level that ``kind`` has."""
+def _stated_fields(kind: type[Level], level: Any, key: str) -> dict[str, Any]:
+    """Return the stated fields of a level by name: entries of an object, or fields of a Level that ``kind`` has."""
     require(isinstance(level, dict | Level), key, level, 'an object such as {"like": "crossing"}')
     names = [item.name for item in fields(kind)]
     if isinstance(level, Level):
         return {name: value for name, value in vars(level).items() if name in names}
     for name, value in level.items():
         if name not in (*names, "like"):
-            raise ConfigError(f"{key}: {unknown(name, value, names)}")
+            raise ConfigError(f"{key}: {unknown_setting_message(name, value, names)}")
     return level
 
 
-def _make_level(kind: type[AnyLevel], stated: dict[str, Any], key: str, scale: Scale) -> AnyLevel:
+def _make_level(kind: type[LevelType], stated: dict[str, Any], key: str, scale: Scale) -> LevelType:
     """Make a level from its stated fields; the others are those of the level named by ``like``, or the defaults.
 
     Args:
@@ -153,10 +153,10 @@ def _make_level(kind: type[AnyLevel], stated: dict[str, Any], key: str, scale: S
         raise ConfigError(str(error).replace("level.", f"{key}: ", 1)) from error
 
 
-def level_dict(level: Level) -> dict[str, Any]:
-    """Return the fields of a level that are saved: its sizes, and those that differ from their defaults."""
+def level_to_dict(level: Level) -> dict[str, Any]:
+    """Return the fields of a level to save, by name: its sizes, and those that differ from their defaults."""
     return {
         item.name: getattr(level, item.name)
         for item in fields(level)
-        if item.name in (*SIZES, "num_episodes") or getattr(level, item.name) != item.default
+        if item.name in (*SIZE_FIELDS, "num_episodes") or getattr(level, item.name) != item.default
     }

@@ -14,17 +14,18 @@ from train_RL_agents.utils.closest import closest_names
 
 Overrides = Mapping[str, Any] | Sequence[str]
 """Settings by name (dotted or nested), or ``key=value`` command-line arguments."""
-_DEEPEST = 20
-"""Largest depth of nested objects, or largest number of dots in a key."""
-_PYTHON = {"True": True, "False": False}
-_THOUSANDS = {"k": 1_000, "m": 1_000_000}
-"""Factors of the suffixes that other programs accept after a number, such as 100k."""
+_MAX_DEPTH = 20
+"""Largest depth of nested objects in settings."""
+_PYTHON_BOOLEANS = {"True": True, "False": False}
+"""Booleans by their names in Python, which are accepted in addition to those of JSON."""
+_SUFFIX_FACTORS = {"k": 1_000, "m": 1_000_000}
+"""Factors of the suffixes that some programs accept after a number, such as 100k; here they only lead to a hint."""
 
 
 class CommandLineValue(str):
     """Text of a value from the command line; the type of its setting decides how it is parsed."""
 
-    def value(self, annotation: Any) -> Any:
+    def parse(self, annotation: Any) -> Any:
         """Return the text parsed as a value for a setting.
 
         A setting of type str takes the text as it is. For others, the text is JSON, a JSON list without its brackets,
@@ -36,33 +37,38 @@ class CommandLineValue(str):
         """
         text, kind = str(self), strip_annotated(annotation)
         readers: list[Callable[[str], Any]] = [json.loads, lambda text: json.loads(f"[{text}]")]
-        readers += [_read_texts] if kind == tuple[str, ...] else [_PYTHON.__getitem__, int, float]
+        readers += [_parse_texts] if kind == tuple[str, ...] else [_PYTHON_BOOLEANS.__getitem__, int, float]
         for read in () if kind is str else readers:
             with contextlib.suppress(ValueError, KeyError, RecursionError):
                 return read(text)
         return text
 
-    def in_full(self, annotation: Any) -> str:
-        """Return a hint with a number such as 100k written in full; empty for other texts and types of settings."""
+    def spelled_out_hint(self, annotation: Any) -> str:
+        """Return the end of an error message that proposes a number such as 100k in full, or an empty text.
+
+        Args:
+            annotation: declared type of the setting; only numbers get a hint.
+        """
         number, letter = self[:-1], self[-1:].lower()
         due = {int, float} & {strip_annotated(member) for member in union_members(strip_annotated(annotation))}
-        if not due or letter not in _THOUSANDS or not re.fullmatch(r"\d+(\.\d+)?", number):
+        if not due or letter not in _SUFFIX_FACTORS or not re.fullmatch(r"\d+(\.\d+)?", number):
             return ""
-        return f"; did you mean {float(number) * _THOUSANDS[letter]:.15g}?"
+        return f"; did you mean {float(number) * _SUFFIX_FACTORS[letter]:.15g}?"
 
 
-def _read_texts(text: str) -> list[str]:
+def _parse_texts(text: str) -> list[str]:
+    """Return the parts of a text that are separated by commas, with or without brackets around them."""
     return [part.strip() for part in text.removeprefix("[").removesuffix("]").split(",")]
 
 
-def as_settings(overrides: Overrides) -> dict[str, Any]:
-    """Return overrides as values by dotted key; if several arguments have the same key, the last one counts.
+def flatten_overrides(overrides: Overrides) -> dict[str, Any]:
+    """Return overrides as one dict of values by dotted key; of arguments with the same key, the last one counts.
 
     Raises:
         ConfigError: when an argument is not ``key=value``, or a key is given both nested and dotted.
     """
     if isinstance(overrides, Mapping):
-        return {key: _plain(value) for key, value in flatten(overrides).items()}
+        return {key: _to_plain(value) for key, value in flatten(overrides).items()}
     settings = {}
     for argument in overrides:
         key, equals, value = argument.partition("=")
@@ -72,7 +78,7 @@ def as_settings(overrides: Overrides) -> dict[str, Any]:
     return settings
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """Convert a path to text, and NumPy numbers and arrays to Python numbers and lists; leave other values as is."""
     if isinstance(value, Path):
         return str(value)
@@ -80,12 +86,12 @@ def _plain(value: Any) -> Any:
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested dicts to one dict with dotted keys.
+    """Flatten nested dicts to one dict with dotted keys, which begin with ``prefix``.
 
     Raises:
         ConfigError: when a key is given both nested and dotted, or objects are nested too deeply.
     """
-    require(prefix.count(".") < _DEEPEST, prefix[:-1], "{...}", "nested less deeply")
+    require(prefix.count(".") < _MAX_DEPTH, prefix[:-1], "{...}", "nested less deeply")
     flat: dict[str, Any] = {}
     for name, value in nested.items():
         key = prefix + name
@@ -97,8 +103,14 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def unknown(key: str, value: Any, keys: list[str]) -> str:
-    """Return the error message for a key that is not a setting, with the closest ones among ``keys``, all settings."""
+def unknown_setting_message(key: str, value: Any, keys: list[str]) -> str:
+    """Return the error message for a key that is not a setting, with a hint.
+
+    Args:
+        key: dotted key that was given.
+        value: value that was given.
+        keys: keys of all settings, from which the closest are proposed.
+    """
     inside = [name for name in keys if name.startswith(f"{key}.")]
     if inside:
         other = f"; or is it {key}_type={value}?" if f"{key}_type" in keys else ""

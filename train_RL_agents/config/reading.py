@@ -18,16 +18,22 @@ from marinenav_env.config import RewardConfig, VesselConfig
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, field_types, require, strip_annotated, union_members
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.boat import KEY, UNSCALED, merged_with_boat
-from train_RL_agents.config.levels import COLUMNS, LEVEL_TYPES, level_dict, read_levels
-from train_RL_agents.config.overrides import CommandLineValue, Overrides, as_settings, flatten, unknown
-from train_RL_agents.config.schema import TRAINED, TrainConfig
+from train_RL_agents.config.boat import BOAT_KEY, UNIT_SCALE, merge_boat_settings
+from train_RL_agents.config.levels import LEVEL_CLASSES, LEVEL_COLUMNS, level_to_dict, read_levels
+from train_RL_agents.config.overrides import (
+    CommandLineValue,
+    Overrides,
+    flatten,
+    flatten_overrides,
+    unknown_setting_message,
+)
+from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainConfig
 from train_RL_agents.utils.closest import did_you_mean, normalized_name
 from train_RL_agents.utils.files import read_json
 from train_RL_agents.utils.shipped import find_shipped, shipped_paths
 
-Config = TypeVar("Config")
-PARTS = {
+ConfigType = TypeVar("ConfigType")
+PLUGIN_GROUPS = {
     "agent_type": plugins.AGENTS,
     "agent.entry_encoders": plugins.ENCODERS,
     "env.name": plugins.ENVIRONMENTS,
@@ -35,27 +41,27 @@ PARTS = {
     "world.sensor.entries": plugins.OBSERVATIONS,
     "training_schedule.sampler": plugins.SCENARIOS,
 }
-"""Entry-point group of the plugins that a setting may name, by key of the setting."""
-_RECORDED = {"training_time"}
-"""Keys that are ignored in configuration files, because other programs record them there; they are not settings."""
+"""Entry-point group of the plugins that the value of a setting may name, by key of the setting."""
+_IGNORED_KEYS = {"training_time"}
+"""Keys that are ignored in configuration files: the original project's trainer records them there."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of the configuration, with its type and default."""
+    """A setting of a configuration, with its type and value."""
 
     key: str
     """Dotted name of the setting."""
     annotation: Any
-    """Declared type, including its bounds."""
-    default: Any
+    """Declared type; typing.Annotated adds its bounds."""
+    value: Any
     """Value in the configuration that the setting was read from; in a new configuration, its default."""
     section: type[Any]
-    """Dataclass that declares the setting."""
+    """Dataclass that declares the setting as a field."""
 
 
-def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
-    """Yield every setting of a configuration or section, those of nested sections last; keys begin with ``prefix``."""
+def iterate_settings(config: Any, prefix: str = "") -> Iterator[Setting]:
+    """Yield every setting of a configuration or a section of one, nested sections last; keys begin with ``prefix``."""
     sections = []
     kind: Any = type(config)
     for name, annotation in field_types(kind).items():
@@ -65,18 +71,21 @@ def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
         else:
             yield Setting(key, annotation, value, kind)
     for key, section in sections:
-        yield from settings_of(section, f"{key}.")
+        yield from iterate_settings(section, f"{key}.")
 
 
 def known_settings(config: TrainConfig[Any]) -> dict[str, Setting]:
-    """Return every setting that can be given, by key; includes the columns of levels and the name of a boat."""
+    """Return every setting that a file or an override may state, by key.
+
+    In addition to those of ``config`` these are columns of levels (LEVEL_COLUMNS) and the name of a boat (BOAT_KEY).
+    """
     columns = (
-        Setting(f"{section}.{name}", tuple[float, ...], (), LEVEL_TYPES[section])
-        for section, names in COLUMNS.items()
+        Setting(f"{section}.{name}", tuple[float, ...], (), LEVEL_CLASSES[section])
+        for section, names in LEVEL_COLUMNS.items()
         for name in names
     )
-    boat = Setting(KEY, str, VesselConfig.name, VesselConfig)
-    return {setting.key: setting for setting in (*settings_of(config), *columns, boat)}
+    boat = Setting(BOAT_KEY, str, VesselConfig.name, VesselConfig)
+    return {setting.key: setting for setting in (*iterate_settings(config), *columns, boat)}
 
 
 # From and to files ------------------------------------------------------------------------------
@@ -94,8 +103,8 @@ def load_config(path: Path | None, overrides: Overrides = ()) -> TrainConfig[Any
         ConfigError: when the file cannot be read or has settings of another agent, a key is not known, or a value
             is of the wrong type or out of range.
     """
-    values, changes = file_settings(path), as_settings(overrides)
-    before, now = (agent_name(str(settings.get("agent_type", ""))) for settings in (values, changes))
+    values, changes = read_file_settings(path), flatten_overrides(overrides)
+    before, now = (registered_agent_name(str(settings.get("agent_type", ""))) for settings in (values, changes))
     if before != now and {before, now} <= AGENTS.keys():
         theirs, kept = (known_settings(TrainConfig(agent_type=name)).keys() for name in (before, now))
         if values.keys() & (theirs - kept):
@@ -107,28 +116,28 @@ def load_config(path: Path | None, overrides: Overrides = ()) -> TrainConfig[Any
     return from_dict(values, changes)
 
 
-def file_settings(path: Path | None) -> dict[str, Any]:
-    """Return the settings of a configuration file, or of a shipped configuration, by dotted key; empty for None."""
+def read_file_settings(path: Path | None) -> dict[str, Any]:
+    """Return the settings of a JSON file, or of the shipped configuration ``path``, by dotted key; empty for None."""
     if path is None:
         return {}
     file, names = find_shipped("configs", path), ", ".join(shipped_paths("configs"))
     hint = did_you_mean(path.stem, shipped_paths("configs"))
     require(file.exists(), "config", str(path), f"a JSON file{hint or f' or one of {names}'}")
-    return {key: value for key, value in flatten(read_json(file)).items() if key not in _RECORDED}
+    return {key: value for key, value in flatten(read_json(file)).items() if key not in _IGNORED_KEYS}
 
 
 def stated_keys(path: Path | None, overrides: Overrides = ()) -> set[str]:
-    """Return the dotted names of the settings that a file and overrides give; see load_config."""
-    return {*file_settings(path), *as_settings(overrides)}
+    """Return the dotted names of the settings that a file and overrides state; see ``load_config`` for arguments."""
+    return {*read_file_settings(path), *flatten_overrides(overrides)}
 
 
-def override(config: TrainConfig[Any], overrides: Overrides) -> TrainConfig[Any]:
-    """Return a copy of a configuration with overrides applied; see load_config."""
-    return from_dict(to_dict(config), overrides, whole=True)
+def apply_overrides(config: TrainConfig[Any], overrides: Overrides) -> TrainConfig[Any]:
+    """Return a copy of a configuration with overrides applied; raises the errors of ``load_config``."""
+    return from_dict(to_dict(config), overrides, is_complete=True)
 
 
-def saved_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
-    """Make a configuration from the settings of a complete saved one.
+def restore_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
+    """Make a configuration from the saved settings of a complete one.
 
     Args:
         values: settings as to_dict returns them.
@@ -139,68 +148,72 @@ def saved_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
     """
     if "execution" not in values:
         raise ConfigError(f"{source}: has settings of a version before 0.2, which this one does not read")
-    return from_dict(values, whole=True)
+    return from_dict(values, is_complete=True)
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Return a configuration, or a section of one, as a nested JSON-serialisable dict; the inverse of from_dict."""
+    """Return a configuration, or a section of one, as nested dicts of JSON types; ``from_dict`` is the inverse."""
     content = asdict(config)
-    for section in LEVEL_TYPES.keys() & content.keys():
-        content[section]["levels"] = [*map(level_dict, getattr(config, section).levels)]
+    for section in LEVEL_CLASSES.keys() & content.keys():
+        content[section]["levels"] = [*map(level_to_dict, getattr(config, section).levels)]
     return dict(json.loads(json.dumps(content)))
 
 
-def from_dict(values: dict[str, Any], overrides: Overrides = (), whole: bool = False) -> TrainConfig[Any]:
-    """Make a configuration from the content of a file and overrides; see load_config.
+def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bool = False) -> TrainConfig[Any]:
+    """Make a configuration from the content of a file and overrides; raises the errors of ``load_config``.
 
-    Null stands for the default, unless the field may be null.
+    None stands for the default, unless the setting may be None (null in JSON).
 
     Args:
         values: settings of the file, nested or with dotted keys.
         overrides: settings that override those of the file.
-        whole: whether the values are a complete configuration, in which stated settings cannot be told from defaults.
+        is_complete: whether the values are all settings, so that stated ones cannot be told from defaults.
     """
-    words = as_settings(overrides)
+    words = flatten_overrides(overrides)
     layers = [flatten(values), words]
     for layer in layers:
         if isinstance(layer.get("agent_type"), str):
-            layer["agent_type"] = agent_name(layer["agent_type"])
+            layer["agent_type"] = registered_agent_name(layer["agent_type"])
     name = (layers[0] | words).get("agent_type", TrainConfig.agent_type)
     config: TrainConfig[Any] = TrainConfig(agent_type=name)
     settings = known_settings(config)
-    file, last = (_typed(layer, settings) for layer in layers)
+    file, last = (_parse_values(layer, settings) for layer in layers)
     if last.get("training_schedule.scenarios"):  # replaces the levels of a file
         replaced = {key for key in file if key.startswith("training_schedule.") and not key.endswith("strict")}
         file = {key: file[key] for key in file.keys() - replaced}
-    read, scale = merged_with_boat(file, last, whole)
-    for section in LEVEL_TYPES:
+    read, scale = merge_boat_settings(file, last, is_complete)
+    for section in LEVEL_CLASSES:
         # The levels of a schedule that a scenario file replaces keep their defaults.
-        factors = UNSCALED if read.get(f"{section}.scenarios") else scale
+        factors = UNIT_SCALE if read.get(f"{section}.scenarios") else scale
         read[f"{section}.levels"] = read_levels(section, (file, last), factors)
-    read |= {key: _reference(group, read[key]) for key, group in PARTS.items() if key in read}
+    read |= {key: _plugin_reference(group, read[key]) for key, group in PLUGIN_GROUPS.items() if key in read}
     read = {
         key: value
         for key, value in read.items()
         if value is not None or NoneType in union_members(strip_annotated(settings[key].annotation))
     }
-    stated = {key: value for key, value in (last if whole else file | last).items() if key in read}
+    stated = {key: value for key, value in (last if is_complete else file | last).items() if key in read}
     try:
-        config = _changed(config, "", read)
+        config = _replace_settings(config, "", read)
     except ConfigError as error:
         key = str(error).partition("=")[0]
         word = words.get(key)
-        hint = word.in_full(settings[key].annotation) if isinstance(word, CommandLineValue) else ""
+        hint = word.spelled_out_hint(settings[key].annotation) if isinstance(word, CommandLineValue) else ""
         raise ConfigError(f"{error}{hint}") from error
-    if not config.env.built_in:
+    if not config.env.is_built_in:
         ineffective = stated.keys() & {"draw_evaluations"}
         ineffective |= {"agent.risk"} if stated.get("agent.risk") == "adaptive" else set()
         for key in sorted(ineffective):
             require(False, key, stated[key], f"left out: it has no effect in {config.env.name}")
-    return _with_stated_rewards(config, stated, last)
+    return _with_training_rewards(config, stated, last)
 
 
-def _typed(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[str, Any]:
-    """Return settings by dotted key, with values from the command line parsed as the types of their settings.
+def _parse_values(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[str, Any]:
+    """Return a set of settings by dotted key in which values from the command line are parsed by type of the setting.
+
+    Args:
+        layer: values by dotted key, of a file or of overrides.
+        settings: all settings by dotted key.
 
     Raises:
         ConfigError: when there is no such setting.
@@ -208,40 +221,47 @@ def _typed(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[str, Any
     values = {}
     for key, value in layer.items():
         if key in settings:
-            values[key] = value.value(settings[key].annotation) if isinstance(value, CommandLineValue) else value
+            values[key] = value.parse(settings[key].annotation) if isinstance(value, CommandLineValue) else value
         elif value != {} or not any(name.startswith(f"{key}.") for name in settings):  # {}: a section without settings
-            raise ConfigError(unknown(key, value, list(settings)))
+            raise ConfigError(unknown_setting_message(key, value, list(settings)))
     return values
 
 
-def agent_name(name: str) -> str:
-    """Return the registered name of an agent, such as AC-IQN for ac_iqn; return unknown names unchanged."""
+def registered_agent_name(name: str) -> str:
+    """Return the registered spelling of an agent's name, such as AC-IQN for ac_iqn; return unknown names unchanged."""
     return {normalized_name(agent): agent for agent in AGENTS}.get(normalized_name(name), name)
 
 
-def _reference(group: str, value: Any) -> Any:
-    """Replace the entry-point names of plugins in a value by ``package.module:Name``; return other values unchanged."""
+def _plugin_reference(group: str, value: Any) -> Any:
+    """Replace entry-point names of plugins in a value, a text or a list, by ``package.module:Name``; keep all others.
+
+    Args:
+        group: entry-point group of the names.
+        value: value of a setting; texts may be ``entry=NAME``.
+    """
     if isinstance(value, list | tuple):
-        return [_reference(group, part) for part in value]
+        return [_plugin_reference(group, part) for part in value]
     if not isinstance(value, str) or value in AGENTS:
         return value
     entry, equals, name = value.rpartition("=")
     return entry + equals + plugins.resolve_entry_point_name(group, name)
 
 
-def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last: Collection[str]) -> TrainConfig[Any]:
+def _with_training_rewards(
+    config: TrainConfig[Any], stated: Collection[str], overridden: Collection[str]
+) -> TrainConfig[Any]:
     """Return a copy that trains with the rewards that are stated, in ``training.reward`` or else in ``world.reward``.
 
     Args:
         config: configuration as it was read.
         stated: keys of the settings that are stated.
-        last: keys of the settings that override a file.
+        overridden: keys of the settings that override a file.
 
     Raises:
         ConfigError: when both state the same reward with different values, or a collision penalty is positive.
     """
     changes: dict[str, float | None] = {}
-    for name in TRAINED:
+    for name in TRAINING_REWARD_NAMES:
         training_key, world_key = f"training.reward.{name}", f"world.reward.{name}"
         trained, usual = getattr(config.training.reward, name), getattr(config.world.reward, name)
         if world_key in stated and training_key not in stated:
@@ -249,22 +269,25 @@ def _with_stated_rewards(config: TrainConfig[Any], stated: Collection[str], last
             if name == "collision_penalty":  # it replaces that of a scenario file, too
                 require(usual <= 0.0, world_key, usual, "at most 0, to be trained on")
                 changes[training_key] = usual
-        elif world_key in last or (world_key in stated and usual != getattr(RewardConfig, name)):
+        elif world_key in overridden or (world_key in stated and usual != getattr(RewardConfig, name)):
             # A default in a file is not a contradiction, because complete configurations state both values.
             require(trained in (usual, None), training_key, trained, f"{usual}, as {world_key} has it, or left out")
     training_key, world_key = (f"{section}.reward.collision_penalty" for section in ("training", "world"))
     if "training_schedule.scenarios" in stated and not {training_key, world_key} & set(stated):
         changes[training_key] = None  # each episode may state its own
-    return _changed(config, "", changes) if changes else config
+    return _replace_settings(config, "", changes) if changes else config
 
 
-def _changed(config: Config, prefix: str, values: dict[str, Any]) -> Config:
-    """Return a copy of a configuration with new values by dotted key; each section is checked as a whole."""
+def _replace_settings(config: ConfigType, prefix: str, values: dict[str, Any]) -> ConfigType:
+    """Return a copy of a configuration, or of the section with keys under ``prefix``, with new values by dotted key.
+
+    Each section is checked with all its new values at once.
+    """
     changes: dict[str, Any] = {}
     for item in fields(config):  # type: ignore[arg-type]
         key, value = prefix + item.name, getattr(config, item.name)
         if is_dataclass(value):
-            changes[item.name] = _changed(value, f"{key}.", values)
+            changes[item.name] = _replace_settings(value, f"{key}.", values)
         elif key in values:
             changes[item.name] = values[key]
     return replace(config, **changes)  # type: ignore[type-var]

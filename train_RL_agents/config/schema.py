@@ -22,13 +22,15 @@ from marinenav_env.support.validation import (
 from train_RL_agents.agents import AgentConfig, agent_class
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyConfig, TrainerConfig
 from train_RL_agents.config.environment import EnvConfig
-from train_RL_agents.config.levels import EvalLevel, TrainingLevel, as_levels
+from train_RL_agents.config.levels import EvalLevel, TrainingLevel, convert_levels
 
-ConfigType = TypeVar("ConfigType", bound=AgentConfig)
-LOGGERS = ("tensorboard", "csv", "wandb", "mlflow")
-LARGEST_SEED = 2**32 - 1
+AgentConfigType = TypeVar("AgentConfigType", bound=AgentConfig)
+LOGGER_NAMES = ("tensorboard", "csv", "wandb", "mlflow")
+"""Names of the built-in loggers."""
+MAX_SEED = 2**32 - 1
 """Largest seed of a run, an evaluation set or a search."""
 Penalty = Annotated[float, at_most(0.0)]
+"""Type of a reward term that is 0 or negative."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Training:
     """Rewards during training."""
 
 
-TRAINED = tuple(item.name for item in fields(TrainingReward))
+TRAINING_REWARD_NAMES = tuple(item.name for item in fields(TrainingReward))
 """Names of the settings of world.reward that training.reward can override."""
 
 
@@ -79,7 +81,7 @@ TRAINED = tuple(item.name for item in fields(TrainingReward))
 class TrainingSchedule:
     """Training scenarios: levels, all at once or one after another, or a scenario file."""
 
-    levels: tuple[TrainingLevel, ...] = as_levels(TrainingLevel, LEVELS)
+    levels: tuple[TrainingLevel, ...] = convert_levels(TrainingLevel, LEVELS)
     """Levels from which training scenarios are sampled, as JSON objects. With {"like": NAME}, omitted
     fields are those of the named level: published_1 to published_6, crossing, traffic,
     unruly, narrow_crossing, currents, crowd. The name of a configuration,
@@ -125,7 +127,7 @@ class TrainingSchedule:
         """Return the schedule as the Curriculum from which the world draws training scenarios."""
         weights, starts = self._weights(), self._starts()
         return Curriculum(
-            as_levels(Level, self.levels),
+            convert_levels(Level, self.levels),
             weights if {*weights} != {1.0} else (),
             starts if any(starts) else (),
             sampler=self.sampler,
@@ -136,9 +138,9 @@ class TrainingSchedule:
 class EvalSchedule:
     """Scenarios of the evaluations during training: a fixed set, the same for all runs."""
 
-    levels: tuple[EvalLevel, ...] = as_levels(EvalLevel, LEVELS)
+    levels: tuple[EvalLevel, ...] = convert_levels(EvalLevel, LEVELS)
     """Levels of the scenarios, as JSON objects or a name; see training_schedule.levels."""
-    seed: Annotated[int, at_least(0), at_most(LARGEST_SEED)] = 0
+    seed: Annotated[int, at_least(0), at_most(MAX_SEED)] = 0
     """Seed from which the scenarios are generated."""
 
     def __post_init__(self) -> None:
@@ -154,14 +156,14 @@ class EvalSchedule:
 
 
 @dataclass(frozen=True)
-class TrainConfig(Generic[ConfigType]):
+class TrainConfig(Generic[AgentConfigType]):
     """Configuration of a training run."""
 
-    agent: ConfigType = None  # type: ignore[assignment]
+    agent: AgentConfigType = None  # type: ignore[assignment]
     """Settings of the agent; by default those of its type."""
     agent_type: str = "AC-IQN"
     """Name of the agent."""
-    seed: Annotated[tuple[int, ...], at_least(0), at_most(LARGEST_SEED)] = (0,)
+    seed: Annotated[tuple[int, ...], at_least(0), at_most(MAX_SEED)] = (0,)
     """Seeds, for each of which one run is trained."""
     total_timesteps: PositiveInt = 6_000_000
     """Env-steps of a run, over all its environments."""
@@ -215,7 +217,7 @@ class TrainConfig(Generic[ConfigType]):
             object.__setattr__(self, "trainer", kind(**agent.trainer_defaults))
         check_fields(self)
         require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed, "one or more different numbers")
-        loggers = (*LOGGERS, *plugins.registered_names(plugins.LOGGERS))
+        loggers = (*LOGGER_NAMES, *plugins.registered_names(plugins.LOGGERS))
         is_valid = all(":" in name or name in loggers for name in self.loggers)
         names = f"{', '.join(loggers)}, or package.module:Class"
         require(is_valid, "loggers", self.loggers, f"some of {names}")
@@ -234,7 +236,7 @@ class TrainConfig(Generic[ConfigType]):
             require(is_valid, "on_divergence", self.on_divergence, "stop with save_replay=false")
             is_valid = agent.uses_priorities or not self.trainer.prioritized
             require(is_valid, "trainer.prioritized", True, f"false for {self.agent_type}")
-            self.trainer.check(self.training_schedule.max_robots if self.env.built_in else 1)
+            self.trainer.check(self.training_schedule.max_robots if self.env.is_built_in else 1)
 
     def _check_environment(self) -> None:
         """Refuse settings of the built-in environment if the environment is an external one.
@@ -242,7 +244,7 @@ class TrainConfig(Generic[ConfigType]):
         Raises:
             ConfigError: when such a setting differs from its default.
         """
-        if self.env.built_in:
+        if self.env.is_built_in:
             return
         allowed = f"left out: it has no effect in {self.env.name}"
         for section in ("world", "training", "training_schedule"):
@@ -253,6 +255,6 @@ class TrainConfig(Generic[ConfigType]):
         require(kernel == "compiled", "execution.kernel", kernel, f"compiled with {self.env.name}")
 
 
-def with_execution(config: TrainConfig[Any], **changes: Any) -> TrainConfig[Any]:
-    """Return a copy of a configuration with changed settings of ``execution``."""
+def replace_execution(config: TrainConfig[Any], **changes: Any) -> TrainConfig[Any]:
+    """Return a copy of a configuration with some settings of ``execution`` replaced, given as keyword arguments."""
     return replace(config, execution=replace(config.execution, **changes))

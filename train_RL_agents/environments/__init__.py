@@ -14,7 +14,7 @@ Environment = MarineNav | External
 
 def environment_of(config: TrainConfig[Any]) -> Environment:
     """Return the environment that a configuration names, built-in or external."""
-    return MarineNav(config) if config.env.built_in else External(config)
+    return MarineNav(config) if config.env.is_built_in else External(config)
 
 
 __all__ = ["Environment", "environment_of"]

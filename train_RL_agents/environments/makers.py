@@ -21,7 +21,7 @@ from torchrl.envs.libs.vmas import VmasEnv
 from marinenav_env.support import plugins
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError, require
-from train_RL_agents.config.environment import SHORT_NAMES, EnvConfig
+from train_RL_agents.config.environment import LIBRARY_NAMES, EnvConfig
 from train_RL_agents.environments.group_env import SUCCESS, GroupEnv, reported
 from train_RL_agents.utils.device import preserve_num_threads
 
@@ -140,7 +140,7 @@ def find_factory(name: str) -> Make:
         ConfigError: when the factory does not exist or cannot be imported.
     """
     library, _, task = name.partition(":")
-    if library in SHORT_NAMES:
+    if library in LIBRARY_NAMES:
         return partial(_ENV_FACTORIES[library], task)
     make = plugins.resolve(plugins.ENVIRONMENTS, name)
     require(callable(make), "env.name", name, "a function that returns an EnvBase")

@@ -22,7 +22,7 @@ from marinenav_env.stepping.actions import command_pairs
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.trainer_configs import TrainerConfig
-from train_RL_agents.config.building import make_agent, spec_of
+from train_RL_agents.config.building import make_agent, make_observation_spec
 from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainingSchedule
 from train_RL_agents.environments.worlds import training_scenarios, training_world
 from train_RL_agents.evaluation.episodes import drawing_bytes, step_bytes
@@ -47,7 +47,7 @@ class MarineNav:
 
     def __init__(self, config: TrainConfig[Any]) -> None:
         self.config = config
-        self.spec = spec_of(config.world)
+        self.spec = make_observation_spec(config.world)
         """Specification of the observation and of continuous actions."""
         self.num_actions = config.world.vessel.num_actions
         """Number of discrete actions; 1 in an external environment with continuous actions."""

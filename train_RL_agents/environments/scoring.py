@@ -11,7 +11,7 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.support.validation import require
 from train_RL_agents.config.environment import EnvConfig
-from train_RL_agents.config.schema import LARGEST_SEED
+from train_RL_agents.config.schema import MAX_SEED
 from train_RL_agents.environments.episodes import report, run_seeded
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect
@@ -35,7 +35,12 @@ def environment_of_all(contenders: Mapping[str, Contender]) -> EnvConfig:
     }
     (first, env), *others = names.items()
     for name, other in others:
-        require(other.task == env.task, f"{name}: env", f"that of {other.name}", f"that of {first}, to be compared")
+        require(
+            other.episode_settings == env.episode_settings,
+            f"{name}: env",
+            f"that of {other.name}",
+            f"that of {first}, to be compared",
+        )
     return env
 
 
@@ -53,7 +58,7 @@ def evaluate_all(
         ConfigError: when an option has no effect or an invalid value, or the policies cannot be compared.
     """
     env = environment_of_all(contenders)
-    if env.built_in:
+    if env.is_built_in:
         return scoring.evaluate_built_in(contenders, options, device, progress)
     for name in _MARINE:
         require(name not in options, f"--{name}", options.get(name), f"left out: {env.name} has none")
@@ -64,7 +69,7 @@ def evaluate_all(
     trained = [contender.trained for contender in contenders.values() if contender.trained is not None]
     usual = trained[0].config.eval_schedule.seed
     seed = secrets.randbelow(2**31) if "fresh" in options else int(options.get("seed", usual))
-    require(0 <= seed <= LARGEST_SEED, "--seed", seed, f"from 0 to {LARGEST_SEED}")
+    require(0 <= seed <= MAX_SEED, "--seed", seed, f"from 0 to {MAX_SEED}")
     episodes = int(options.get("episodes", env.eval_episodes))
     acting = ActingOptions(options.get("risk"), "stochastic" in options, seed + 1)
     # The default world is enough, because only baselines and estimates of returns read it.

@@ -11,7 +11,7 @@ from typing import Any
 from marinenav_env import Curriculum, WorldConfig, read_scenarios
 from marinenav_env.scenarios.scenario_file import Episode, overridden_settings
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.config.schema import TRAINED, TrainConfig, TrainingReward
+from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainConfig, TrainingReward
 from train_RL_agents.evaluation.episodes import step_bytes
 from train_RL_agents.utils.memory import require_memory
 
@@ -75,8 +75,8 @@ def _with_training_rewards(world: WorldConfig, penalty: float | None, config: Tr
         penalty: reward of a collision, used if training.reward states none; None: that of the world.
         config: configuration of the run.
     """
-    stated = {name: getattr(config.training.reward, name) for name in TRAINED}
-    defaults = {name: getattr(config.world.reward, name) for name in TRAINED}
+    stated = {name: getattr(config.training.reward, name) for name in TRAINING_REWARD_NAMES}
+    defaults = {name: getattr(config.world.reward, name) for name in TRAINING_REWARD_NAMES}
     defaults["collision_penalty"] = world.reward.collision_penalty if penalty is None else penalty
     values = {name: defaults[name] if value is None else value for name, value in stated.items()}
     return replace(world, reward=replace(world.reward, **values))

@@ -11,8 +11,8 @@ import torch
 
 from marinenav_env import Level, WorldConfig, read_scenarios
 from marinenav_env.support.validation import require
-from train_RL_agents.config.levels import as_levels
-from train_RL_agents.config.schema import LARGEST_SEED, EvalSchedule
+from train_RL_agents.config.levels import convert_levels
+from train_RL_agents.config.schema import MAX_SEED, EvalSchedule
 from train_RL_agents.evaluation.contenders import Contender, common_world
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.suites import Part, ScenarioSet, level_names, make_set
@@ -47,7 +47,7 @@ def choose_set(
     Raises:
         ConfigError: when there is no such file, suite, level or seed.
     """
-    require(0 <= options.get("seed", 0) <= LARGEST_SEED, "--seed", options.get("seed"), f"from 0 to {LARGEST_SEED}")
+    require(0 <= options.get("seed", 0) <= MAX_SEED, "--seed", options.get("seed"), f"from 0 to {MAX_SEED}")
     is_usable = "strict" not in options or "scenarios" in options
     require(is_usable, "--strict", True, "left out without --scenarios: levels and suites are drawn")
     fresh = secrets.randbelow(2**31) if "fresh" in options else None
@@ -69,7 +69,7 @@ def _draw(
     world: WorldConfig, schedule: EvalSchedule, seed: int, options: dict[str, Any]
 ) -> tuple[ScenarioSet, dict[str, Any]]:
     """Draw all levels and keep the requested ones, so that a level's scenarios do not depend on the request."""
-    levels, counts = as_levels(Level, schedule.levels), schedule.num_episodes
+    levels, counts = convert_levels(Level, schedule.levels), schedule.num_episodes
     if "episodes" in options:
         counts = (options["episodes"],) * len(levels)
     numbers = sorted(set(options.get("levels", range(1, len(levels) + 1))))

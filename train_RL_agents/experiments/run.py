@@ -13,7 +13,7 @@ import torch
 
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents import torchrl_trainer
-from train_RL_agents.config.schema import TrainConfig, with_execution
+from train_RL_agents.config.schema import TrainConfig, replace_execution
 from train_RL_agents.run.checkpoint import CHECKPOINTS
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
@@ -73,11 +73,11 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
     def attempt(compiled: bool) -> RunResult:
         compiled = able and compiled
         if not compiled:  # a Triton kernel is generated code, too
-            folder.config = with_execution(folder.config, kernel="compiled", compile=False)
+            folder.config = replace_execution(folder.config, kernel="compiled", compile=False)
         trainer = _begin(run)
         if not compiled:
             # The next resume may have a compiler.
-            folder.config = with_execution(folder.config, kernel=execution.kernel, compile=execution.compile)
+            folder.config = replace_execution(folder.config, kernel=execution.kernel, compile=execution.compile)
             with ranks.barrier():
                 if ranks.is_main:
                     folder.write_config()

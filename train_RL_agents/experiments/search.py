@@ -21,7 +21,7 @@ from typing import Any
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.files import require_overwritable
 from marinenav_env.support.validation import ConfigError, is_number, require
-from train_RL_agents.config.reading import override, to_dict
+from train_RL_agents.config.reading import apply_overrides, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.experiments.space import Space, chosen, suggest
@@ -80,7 +80,7 @@ class Search:
         self.folder, self.config, self.space, self.trials = folder, config, space, trials
         self._best = best or config
         self._states, self._refused = optuna.trial.TrialState, 0
-        self.score = "success" if config.env.built_in else "score"
+        self.score = "success" if config.env.is_built_in else "score"
         """Name of the maximised metric: success, or in external environments a score (success, or else return)."""
         self._alive: dict[int, int] = {}
         self._pruned: set[int] = set()
@@ -241,7 +241,7 @@ class Search:
             values = suggest(trial, self.space)
         self._alive[trial.number] = trial._trial_id
         try:
-            config = override(self.config, values)
+            config = apply_overrides(self.config, values)
             check_memory(config, at_once)
             folder = RunFolder.create(config, config.seed[0], argv, self.folder / f"trial_{trial.number:04d}")
         except ConfigError as error:
@@ -300,7 +300,7 @@ class Search:
         if not self._count(self._states.COMPLETE):
             return None
         best = self.study.best_trial
-        config = override(self._best, chosen(best.params, self.space))
+        config = apply_overrides(self._best, chosen(best.params, self.space))
         content = json.dumps(to_dict(config), indent=2) + "\n"
         write_atomically(self.folder / BEST, content)
         return best

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import vessel_lines
-from train_RL_agents.config.overrides import Overrides, as_settings
-from train_RL_agents.config.reading import agent_name, load_config, override, stated_keys
+from train_RL_agents.config.overrides import Overrides, flatten_overrides
+from train_RL_agents.config.reading import apply_overrides, load_config, registered_agent_name, stated_keys
 from train_RL_agents.experiments.run import Run, removed_if_refused
 from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.finding import LATEST, POLICIES, resolve_path
@@ -123,15 +123,15 @@ def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
     Raises:
         ConfigError: when there is no run, or a setting must not change.
     """
-    ranks, settings = Ranks(), as_settings(overrides)
+    ranks, settings = Ranks(), flatten_overrides(overrides)
     with ranks.barrier():
         folders = [RunFolder.open(run) for run in runs_in(path)]
         for folder in folders:
             agent = folder.config.agent_type
             name = str(settings.get("agent_type", agent))
             allowed = f"left out, or {agent}: {folder.path} is a run of that agent"
-            require(agent_name(name) == agent, "agent_type", name, allowed)
-            folder.config = override(folder.config, overrides)
+            require(registered_agent_name(name) == agent, "agent_type", name, allowed)
+            folder.config = apply_overrides(folder.config, overrides)
         for key, value in settings.items():
             require(key in (*RESUMABLE, "agent_type"), key, value, "left as it is when a run is resumed")
         for folder in folders:

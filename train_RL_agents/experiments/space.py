@@ -8,8 +8,8 @@ from typing import Any
 
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError, is_number, require, strip_annotated
-from train_RL_agents.config.overrides import unknown
-from train_RL_agents.config.reading import known_settings, override
+from train_RL_agents.config.overrides import unknown_setting_message
+from train_RL_agents.config.reading import apply_overrides, known_settings
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.files import read_json
 
@@ -35,11 +35,11 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
     types = {key: strip_annotated(setting.annotation) for key, setting in known_settings(config).items()}
     for key, value in content.items():
         if key not in types:
-            raise ConfigError(unknown(key, value, list(types)))
+            raise ConfigError(unknown_setting_message(key, value, list(types)))
     space = {key: _distribution(key, value, types[key]) for key, value in content.items()}
     for key, value in content.items():
         for choice in value if isinstance(value, list) else (value["low"], value["high"]):
-            override(config, {key: choice})
+            apply_overrides(config, {key: choice})
     return space
 
 

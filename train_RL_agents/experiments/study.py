@@ -19,7 +19,7 @@ from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import MAX_FLOAT, ConfigError, is_nonnegative_int, is_number, require
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
-from train_RL_agents.config.schema import LARGEST_SEED, TrainConfig
+from train_RL_agents.config.schema import MAX_SEED, TrainConfig
 from train_RL_agents.environments.episodes import run_seeded
 from train_RL_agents.evaluation.contenders import IN_COMMON, ActingOptions, Contender, common_world, run_set
 from train_RL_agents.evaluation.frozen import hash_of
@@ -72,9 +72,9 @@ class Study:
     """Policy of a run that is evaluated: ``latest`` or ``best``."""
 
     @property
-    def built_in(self) -> bool:
+    def is_built_in(self) -> bool:
         """Return whether the agents are trained in the built-in environment, rather than in an external one."""
-        return next(iter(self.groups.values())).env.built_in
+        return next(iter(self.groups.values())).env.is_built_in
 
 
 def read_study(path: Path) -> Study:
@@ -89,7 +89,7 @@ def read_study(path: Path) -> Study:
         require(key in _KEYS, f"{path}: {key}", content[key], allowed)
     agents, seeds = content.get("agents", []), content.get("seeds", [0])
     require(_is_list_of(str, agents), f"{path}: agents", agents, "a list of configurations, names or files")
-    are_seeds = _is_list_of(int, seeds) and all(0 <= seed <= LARGEST_SEED for seed in seeds)
+    are_seeds = _is_list_of(int, seeds) and all(0 <= seed <= MAX_SEED for seed in seeds)
     are_seeds = are_seeds and len(set(seeds)) == len(seeds)
     require(are_seeds, f"{path}: seeds", seeds, "a list of different whole numbers")
     settings, common = content.get("settings", {"": {}}), content.get("common", {})
@@ -107,12 +107,12 @@ def read_study(path: Path) -> Study:
     for name, key in product(others, IN_COMMON):
         is_same = getattr(groups[first].world, key) == getattr(groups[name].world, key)
         require(is_same, f"{path}: {name}", f"world.{key}", f"that of {first}, to be compared")
-        is_same = groups[first].env.task == groups[name].env.task
+        is_same = groups[first].env.episode_settings == groups[name].env.episode_settings
         require(is_same, f"{path}: {name}", "env", f"that of {first}, to be compared")
     which = content.get("which", "latest")
     require(which in ("latest", "best"), f"{path}: which", which, "latest or best")
     config = groups[first]
-    if config.env.built_in:
+    if config.env.is_built_in:
         suites = _suites(path, content.get("suites", {"paper": {}}))
     else:
         require("suites" not in content, f"{path}: suites", content.get("suites"), f"left out with {config.env.name}")
@@ -132,9 +132,7 @@ def _suites(path: Path, content: Any) -> tuple[Suite, ...]:
         key, allowed = f"{path}: suites.{name}", f"one of {', '.join(SUITES)}{did_you_mean(name, SUITES)}"
         require(name in SUITES, f"{path}: suites", name, allowed)
         are_options = isinstance(options, dict) and options.keys() <= {"episodes", "seed"}
-        are_options = are_options and all(
-            is_nonnegative_int(value) and value <= LARGEST_SEED for value in options.values()
-        )
+        are_options = are_options and all(is_nonnegative_int(value) and value <= MAX_SEED for value in options.values())
         require(are_options, key, options, "an object with episodes, seed or neither")
         suite, episodes = SUITES[name], options.get("episodes", 1)
         allowed = f"left out, {name} has {suite.episodes}" if suite.fixed else "at least 1"
@@ -156,7 +154,7 @@ def check_suites(study: Study) -> None:
         ConfigError: for the first suite that cannot be generated in the world of the first group.
     """
     world = next(iter(study.groups.values())).world
-    for suite in study.suites if study.built_in else ():
+    for suite in study.suites if study.is_built_in else ():
         make_set(suite.name, world, suite.episodes, suite.seed)
 
 
@@ -245,12 +243,12 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
         if env_steps(path) >= study.groups[key[0]].total_timesteps
     }
     policies = {key: load_policy(path, study.which, device) for key, path in done.items()}
-    world = common_world([*map(Contender.of, policies.values())]) if study.built_in else WorldConfig()
+    world = common_world([*map(Contender.of, policies.values())]) if study.is_built_in else WorldConfig()
     folder = path_inside(out, "evaluations")
     make_folder(folder)
     evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
     for suite in study.suites:
-        is_complete, evaluate = _on_suite(suite, world, device) if study.built_in else _on_seeded(suite, device)
+        is_complete, evaluate = _on_suite(suite, world, device) if study.is_built_in else _on_seeded(suite, device)
         evaluations[suite.name] = {}
         for (name, seed), policy in policies.items():
             file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"

@@ -331,7 +331,7 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
         loaded: exported policy.
         files: descriptions of the written files by format.
     """
-    agent, world, built_in = loaded.agent, loaded.config.world, loaded.config.env.built_in
+    agent, world, built_in = loaded.agent, loaded.config.world, loaded.config.env.is_built_in
     network = Deployed(agent)
     outputs = network.outputs(*network.inputs(1))
     arguments = [f"({', '.join(network.entries)})", *network.extras]

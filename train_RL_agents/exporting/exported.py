@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent, num_world_actions
-from train_RL_agents.config.reading import saved_config
+from train_RL_agents.config.reading import restore_config
 from train_RL_agents.evaluation import contenders
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.exporting.checking import load_checked
@@ -89,9 +89,9 @@ def find(name: str, which: str, device: torch.device) -> Contender:
     saved, steps = content.get("config"), content.get("env_steps")
     if not isinstance(saved, dict) or not is_nonnegative_int(steps):
         raise ConfigError(f"{contract}: does not say how the policy was made; export it again")
-    config = saved_config(saved, str(contract))
+    config = restore_config(saved, str(contract))
     actions, spec = num_world_actions(config), None
-    if not config.env.built_in:
+    if not config.env.is_built_in:
         try:
             spec = ObservationSpec.from_dict(content.get("spec"))
             actions = content["action"].get("count", 1)

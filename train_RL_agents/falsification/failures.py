@@ -14,7 +14,7 @@ from torch import Tensor
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.scenario_file import episodes_of
-from train_RL_agents.config.schema import LARGEST_SEED
+from train_RL_agents.config.schema import MAX_SEED
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.encounter_suites import KINDS
 from train_RL_agents.evaluation.recording import Recording
@@ -123,7 +123,7 @@ def search(
     while number < episodes and not is_stopped():
         asked = searching.ask(min(POPULATION, episodes - number))
         # Seeds follow each other, so that every population has its own noise.
-        outcomes = run(asked, (seed + len(encounters) + 1) % LARGEST_SEED)
+        outcomes = run(asked, (seed + len(encounters) + 1) % MAX_SEED)
         searching.tell(asked, outcomes)
         encounters.append(asked)
         trials.append(outcomes)

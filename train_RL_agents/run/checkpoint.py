@@ -25,7 +25,7 @@ from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.overrides import flatten
-from train_RL_agents.config.reading import saved_config, to_dict
+from train_RL_agents.config.reading import restore_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.encoders import is_scale
 from train_RL_agents.networks.observation import ObservationSpec
@@ -163,7 +163,7 @@ def saved_settings(state: dict[str, Any], path: Path) -> dict[str, Any]:
     if state.get("config") is None:
         raise ConfigError(f"{path}: does not say which settings it was made with; start a new run")
     source = f"{path}: config"
-    return flatten(to_dict(saved_config(parse_json(state["config"], source), source)))
+    return flatten(to_dict(restore_config(parse_json(state["config"], source), source)))
 
 
 def save_policy(
@@ -184,7 +184,7 @@ def save_policy(
         "config": json.dumps(to_dict(config)),
         "num_actions": agent.num_actions,
         # The specification of the built-in environment follows from the configuration.
-        **({} if config.env.built_in else {"spec": json.dumps(agent.spec.to_dict())}),
+        **({} if config.env.is_built_in else {"spec": json.dumps(agent.spec.to_dict())}),
         "env_steps": env_steps,
         "metrics": metrics,
         # The weights are cloned because those of a learning agent are views of one tensor.
@@ -281,10 +281,10 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
     if not _is_policy(content):
         raise _damaged_error(file)
     source = f"{file}: config"
-    config = saved_config(parse_json(content.get("config"), source), source)
+    config = restore_config(parse_json(content.get("config"), source), source)
     weights, actions = content["weights"], content["num_actions"]
     try:
-        spec = None if config.env.built_in else ObservationSpec.from_dict(parse_json(content.get("spec"), source))
+        spec = None if config.env.is_built_in else ObservationSpec.from_dict(parse_json(content.get("spec"), source))
     except ValueError as error:
         raise _damaged_error(file) from error
     # Shapes are compared on the meta device first: an agent that is larger than its weights might not fit into

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
-from train_RL_agents.config.building import require_same_world
-from train_RL_agents.config.reading import saved_config, to_dict
+from train_RL_agents.config.building import require_compatible_teacher
+from train_RL_agents.config.reading import restore_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Table
 from train_RL_agents.run import lock
@@ -132,7 +132,7 @@ class RunFolder:
         teacher = b""
         if config.teacher:
             loaded = load_policy(config.teacher)
-            require_same_world(config, loaded.config, config.teacher)
+            require_compatible_teacher(config, loaded.config, config.teacher)
             teacher = loaded.path.read_bytes()
         parent = parent or cls.make_parent(config)
         path = parent / f"seed_{seed}"
@@ -157,7 +157,7 @@ class RunFolder:
         """
         folder = find_run(Path(path))
         path = path_inside(folder, CONFIG)
-        config = saved_config(read_json(path), str(path))
+        config = restore_config(read_json(path), str(path))
         return cls(folder, config, config.seed[0])
 
     # The writer -------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.graphs import GraphCollector
-from train_RL_agents.config.schema import TrainConfig, with_execution
+from train_RL_agents.config.schema import TrainConfig, replace_execution
 from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.memory.column_layout import STORED_MASK
 from train_RL_agents.memory.host import HostReplay, make_replay
@@ -69,7 +69,7 @@ class TrainerBenchmarks:
     """
 
     def __init__(self, config: TrainConfig[Any], mode: str) -> None:
-        self.config = with_execution(config, compile=mode != "eager", capture=mode == "captured")
+        self.config = replace_execution(config, compile=mode != "eager", capture=mode == "captured")
         self.mode = mode
         self._folder = tempfile.TemporaryDirectory(prefix="marinenav_bench_")
         run = RunFolder.create(self.config, config.seed[0], parent=Path(self._folder.name))

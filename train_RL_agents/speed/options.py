@@ -10,7 +10,7 @@ import torch
 from marinenav_env import Level
 from marinenav_env.support.validation import PositiveFloat, PositiveInt, at_least, check_fields, require
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
-from train_RL_agents.config.levels import TrainingLevel, as_levels
+from train_RL_agents.config.levels import TrainingLevel, convert_levels
 from train_RL_agents.config.schema import TrainConfig, TrainingSchedule
 from train_RL_agents.speed import MODES, PARTS
 from train_RL_agents.utils.device import resolve_device
@@ -75,7 +75,7 @@ class BenchmarkOptions:
 
 def with_training_level(config: TrainConfig[Any], level: Level) -> TrainConfig[Any]:
     """Return the configuration with all training scenarios on one level (numbers of robots, cores and obstacles)."""
-    schedule = TrainingSchedule(levels=as_levels(TrainingLevel, [level]))
+    schedule = TrainingSchedule(levels=convert_levels(TrainingLevel, [level]))
     return replace(config, training_schedule=schedule)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from train_RL_agents.config.levels import SIZES
+from train_RL_agents.config.levels import SIZE_FIELDS
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.speed.options import BenchmarkOptions
@@ -86,7 +86,7 @@ def describe_run(options: BenchmarkOptions, modes: list[str]) -> dict[str, Any]:
     """Return settings of the training and of the benchmark that affect the measurement, by name."""
     settings = flatten(to_dict(options.config))
     levels = options.config.training_schedule.levels
-    settings |= {name: [getattr(level, name) for level in levels] for name in SIZES}
+    settings |= {name: [getattr(level, name) for level in levels] for name in SIZE_FIELDS}
     loop = {name: settings.get(f"trainer.{name}") for name in _LOOP_SETTINGS}
     return {name: _format_value(settings[key]) for name, key in _RUN_SETTINGS.items()} | {
         "loop": ", ".join(f"{name}={value}" for name, value in loop.items() if value is not None),

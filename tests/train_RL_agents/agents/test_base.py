@@ -8,7 +8,7 @@ from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
 from tests.train_RL_agents.helpers import make_batch, make_inputs, seeded
 from train_RL_agents.agents.base import Agent, AgentConfig
-from train_RL_agents.config.building import spec_of
+from train_RL_agents.config.building import make_observation_spec
 
 
 class Least(Agent):
@@ -110,9 +110,9 @@ def test_what_an_agent_need_not_have():
 
 
 def test_it_observes_what_is_published_unless_told_otherwise():
-    assert Least(AgentConfig()).spec == spec_of(WorldConfig())
+    assert Least(AgentConfig()).spec == make_observation_spec(WorldConfig())
     assert Least(AgentConfig()).num_actions == WorldConfig().vessel.num_actions
-    own = spec_of(WorldConfig(vessel=VesselConfig(radius=1.0)))
+    own = make_observation_spec(WorldConfig(vessel=VesselConfig(radius=1.0)))
     agent = Least(AgentConfig(), 7, own)
-    assert agent.spec is own and agent.spec != spec_of(WorldConfig())
+    assert agent.spec is own and agent.spec != make_observation_spec(WorldConfig())
     assert agent.networks["first"].out_features == 7

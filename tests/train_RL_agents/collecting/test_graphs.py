@@ -22,7 +22,7 @@ from tests.train_RL_agents.tiny_runs import (
     train,
 )
 from train_RL_agents.collecting.graphs import GraphCollector
-from train_RL_agents.config.schema import with_execution
+from train_RL_agents.config.schema import replace_execution
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 KINDS = [
@@ -259,7 +259,7 @@ def test_captured_is_uncaptured(tmp_path, tiny, cuda, words):
     for captured in (False, True):
         trainer = on_gpu(tmp_path / str(captured), *words)
         if not captured:
-            trainer.collector._config = with_execution(trainer.config, capture=False)
+            trainer.collector._config = replace_execution(trainer.config, capture=False)
             trainer.algorithm._store.captures = False
         for number in range(60):
             trainer.collector.policy.set_exploration(1.0 / (number + 1), 0.5)

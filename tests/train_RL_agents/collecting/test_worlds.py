@@ -14,13 +14,13 @@ from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.config.reading import (
+    apply_overrides,
     from_dict,
     load_config,
-    override,
-    saved_config,
+    restore_config,
     to_dict,
 )
-from train_RL_agents.config.schema import TRAINED, TrainingReward
+from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainingReward
 from train_RL_agents.environments.marinenav import MarineNav
 from train_RL_agents.environments.worlds import training_scenarios, training_world
 
@@ -103,7 +103,7 @@ def trained(words=(), path=None):
     return training_world(load_config(path, [*WORDS[1:], *words])).reward
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", TRAINING_REWARD_NAMES)
 def test_a_reward_that_is_stated_for_the_world_is_trained_on(tmp_path, name):
     value = 7.0 if name.startswith(("passing", "steerage")) else -7.0
     file = tmp_path / "settings.json"
@@ -116,7 +116,7 @@ def test_a_reward_that_is_stated_for_the_world_is_trained_on(tmp_path, name):
     assert getattr(config.world.reward, name) == getattr(RewardConfig, name)
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", TRAINING_REWARD_NAMES)
 def test_rewards_that_contradict_are_refused(tmp_path, name):
     value = 7.0 if name.startswith(("passing", "steerage")) else -7.0
     file = tmp_path / "settings.json"
@@ -161,13 +161,13 @@ def test_the_default_is_trained_on_where_it_is_stated(tmp_path):
 def test_a_saved_configuration_trains_on_the_same_rewards(tmp_path, words):
     config = load_config(None, words)
     saved = to_dict(config)
-    assert saved_config(saved, "x") == override(config, ["log_freq=30000", "log_freq=20000"]) == config
+    assert restore_config(saved, "x") == apply_overrides(config, ["log_freq=30000", "log_freq=20000"]) == config
     (tmp_path / "trial_config.json").write_text(json.dumps(saved))
     assert load_config(tmp_path / "trial_config.json") == config
 
 
 def test_a_search_tries_rewards_of_the_world_while_training():
-    tried = override(load_config(None), {"world.reward.give_way_penalty": -2})
+    tried = apply_overrides(load_config(None), {"world.reward.give_way_penalty": -2})
     assert training_world(tried).reward.give_way_penalty == -2.0
 
 
@@ -204,7 +204,7 @@ def test_a_scenario_file_without_a_penalty_is_trained_on_with_the_default(tmp_pa
     assert penalty_of_file(file, "world.reward.collision_penalty=-5") == -5.0
 
 
-@pytest.mark.parametrize("name", TRAINED[1:])
+@pytest.mark.parametrize("name", TRAINING_REWARD_NAMES[1:])
 def test_a_scenario_file_has_no_penalties_by_role(tmp_path, name):
     file = scenario_file(tmp_path / "file.json", **{name: 1.0})
     with pytest.warns(UserWarning, match=f"left out unknown keys .*env.{name}"):

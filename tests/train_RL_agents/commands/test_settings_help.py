@@ -15,8 +15,8 @@ from train_RL_agents.commands.settings_help import (
     settings_text,
     shortest_level_dict,
 )
-from train_RL_agents.config.levels import EvalLevel, TrainingLevel, as_levels
-from train_RL_agents.config.reading import from_dict, settings_of
+from train_RL_agents.config.levels import EvalLevel, TrainingLevel, convert_levels
+from train_RL_agents.config.reading import from_dict, iterate_settings
 from train_RL_agents.config.schema import TrainConfig
 
 
@@ -25,7 +25,7 @@ def test_help_has_every_setting_with_its_meaning(agent_type):
     config = TrainConfig(agent_type=agent_type)
     text = settings_text(sections(config), 100)
     assert max(map(len, text.splitlines())) <= 100
-    for setting in settings_of(config):
+    for setting in iterate_settings(config):
         assert f"  {setting.key}=" in text
     for section in (config, config.agent, config.trainer, config.world.vessel):
         assert meanings(type(section)).keys() >= {item.name for item in fields(section)}
@@ -70,13 +70,13 @@ def test_meanings_stand_beside_or_below_their_keys():
 def test_the_page_has_every_setting_of_every_agent():
     page = settings_page()
     for agent_type in AGENTS:
-        for setting in settings_of(TrainConfig(agent_type=agent_type)):
+        for setting in iterate_settings(TrainConfig(agent_type=agent_type)):
             assert f"| `{setting.key}` |" in page
 
 
 @pytest.mark.parametrize("kind", [TrainingLevel, EvalLevel])
 def test_the_shortest_form_of_a_level_makes_it(kind):
     section = "eval_schedule" if kind is EvalLevel else "training_schedule"
-    for level in as_levels(kind, [*LEVELS, Level(7, 1, 1, 5.0)]):
+    for level in convert_levels(kind, [*LEVELS, Level(7, 1, 1, 5.0)]):
         assert getattr(from_dict({section: {"levels": [shortest_level_dict(level)]}}), section).levels == (level,)
     assert shortest_level_dict(TrainingLevel(**vars(NAMED_LEVELS["traffic"]))) == {"like": "traffic"}

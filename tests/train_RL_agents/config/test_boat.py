@@ -6,7 +6,7 @@ import pytest
 
 from marinenav_env import ConfigError, WorldConfig, read_vessel, scaled_world
 from marinenav_env.vessels import vessel_files
-from train_RL_agents.config.reading import load_config, override, to_dict
+from train_RL_agents.config.reading import apply_overrides, load_config, to_dict
 from train_RL_agents.utils.shipped import shipped_paths
 
 
@@ -82,9 +82,9 @@ def test_a_file_of_a_boat(tmp_path):
 
 def test_saved_configurations_keep_the_boat():
     config = load_config(None, ["world.vessel=otter", "world.vessel.m=90"])
-    again = override(config, {})
+    again = apply_overrides(config, {})
     assert again == config and "otter" in json.dumps(to_dict(config))
-    other = override(config, ["world.vessel=wamv"])
+    other = apply_overrides(config, ["world.vessel=wamv"])
     assert other.world == scaled_world("wamv")
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from marinenav_env import LEVELS, ConfigError, Level
 from train_RL_agents.config.levels import (
-    SIZES,
+    SIZE_FIELDS,
     EvalLevel,
     TrainingLevel,
-    as_levels,
-    level_dict,
+    convert_levels,
+    level_to_dict,
 )
 from train_RL_agents.config.overrides import flatten
-from train_RL_agents.config.reading import from_dict, load_config, override, to_dict
+from train_RL_agents.config.reading import apply_overrides, from_dict, load_config, to_dict
 from train_RL_agents.run.resuming import changes
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -40,8 +40,8 @@ def test_a_level_has_what_it_states_and_the_rest_of_the_one_that_it_is_like():
 
 
 def test_defaults_are_the_published_levels():
-    assert as_levels(Level, levels({})) == LEVELS
-    assert levels({}, section="eval_schedule") == as_levels(EvalLevel, LEVELS)
+    assert convert_levels(Level, levels({})) == LEVELS
+    assert levels({}, section="eval_schedule") == convert_levels(EvalLevel, LEVELS)
 
 
 def test_levels_and_columns_make_the_same_configuration():
@@ -63,7 +63,7 @@ def test_columns_are_laid_over_levels_of_a_file_and_new_levels_replace_columns()
     first, second = levels(file, "eval_schedule.num_episodes=5,6", section="eval_schedule")
     assert first == EvalLevel(4, 0, 0, 0.0, encounter=True, num_episodes=5)
     assert (second.num_robots, second.num_episodes) == (3, 6)
-    sizes = [f"eval_schedule.{name}=1" for name in SIZES]
+    sizes = [f"eval_schedule.{name}=1" for name in SIZE_FIELDS]
     assert levels(file, *sizes, section="eval_schedule") == (EvalLevel(1, 1, 1, 1.0),)
     columns = {"training_schedule": {"num_robots": [1] * 6}}
     assert len(levels(columns, f"training_schedule.levels={json.dumps(TWO)}")) == 2
@@ -116,12 +116,12 @@ def test_a_saved_configuration_holds_levels_and_makes_the_same_one():
         },
         {"num_robots": 3, "num_cores": 1, "num_obstacles": 4, "min_start_goal_dis": 40.0},
     ]
-    assert from_dict(saved, whole=True) == config
-    other = override(config, ["training_schedule.num_cores=0,2"])
+    assert from_dict(saved, is_complete=True) == config
+    other = apply_overrides(config, ["training_schedule.num_cores=0,2"])
     assert changes(flatten(saved), flatten(to_dict(other))) == [
         "training_schedule.levels: level 2: num_cores=2 (was 1)"
     ]
-    other = override(config, ['training_schedule.levels={"like": "traffic"}'])
+    other = apply_overrides(config, ['training_schedule.levels={"like": "traffic"}'])
     assert changes(flatten(saved), flatten(to_dict(other))) == ["training_schedule.levels: 1 long (was 2)"]
 
 
@@ -181,5 +181,5 @@ def test_training_knows_vessels_that_misbehave():
     stated = {"like": "unruly", "behaviours": ["stop", "act_late"]}
     (level,) = levels({"training_schedule": {"levels": [stated]}})
     assert level.encounter and level.unruly == 0.6 and level.behaviours == ("stop", "act_late")
-    assert level_dict(level)["behaviours"] == ("stop", "act_late")
-    assert not {"unruly", "behaviours"} & level_dict(Level()).keys()
+    assert level_to_dict(level)["behaviours"] == ("stop", "act_late")
+    assert not {"unruly", "behaviours"} & level_to_dict(Level()).keys()

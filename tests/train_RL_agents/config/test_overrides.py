@@ -3,14 +3,14 @@
 import pytest
 
 from marinenav_env import ConfigError
-from train_RL_agents.config.overrides import CommandLineValue, as_settings
+from train_RL_agents.config.overrides import CommandLineValue, flatten_overrides
 
 
 def test_a_word_has_a_key_and_a_value():
-    assert as_settings([" save_dir = a=b ", "seed=1", "seed=2"]) == {"save_dir": "a=b", "seed": "2"}
+    assert flatten_overrides([" save_dir = a=b ", "seed=1", "seed=2"]) == {"save_dir": "a=b", "seed": "2"}
     for word in ("save_dir", "=3", ""):
         with pytest.raises(ConfigError, match="must be key=value, as in"):
-            as_settings([word])
+            flatten_overrides([word])
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ def test_a_word_has_a_key_and_a_value():
     ],
 )
 def test_a_value_is_json_or_nearly_so(text, kind, value):
-    assert CommandLineValue(text).value(kind) == value
+    assert CommandLineValue(text).parse(kind) == value
 
 
 def test_numbers_with_a_letter_are_written_in_full():
-    assert CommandLineValue("2k").in_full(int) == "; did you mean 2000?"
-    assert CommandLineValue("2k").in_full(bool) == CommandLineValue("k").in_full(int) == ""
+    assert CommandLineValue("2k").spelled_out_hint(int) == "; did you mean 2000?"
+    assert CommandLineValue("2k").spelled_out_hint(bool) == CommandLineValue("k").spelled_out_hint(int) == ""

@@ -10,11 +10,11 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.levels import EvalLevel
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import (
+    apply_overrides,
     from_dict,
+    iterate_settings,
     load_config,
-    override,
-    saved_config,
-    settings_of,
+    restore_config,
     stated_keys,
     to_dict,
 )
@@ -62,7 +62,7 @@ def test_settings_of_a_run_of_the_field_are_read(tmp_path):
     given = json.loads(FIELD_FILE)
     path.write_text(json.dumps(given | {"seed": 3, "training_time": "2023-02-08-00-13-06"}))
     config = load_config(path)
-    assert config == override(from_dict(given), ["seed=3"])
+    assert config == apply_overrides(from_dict(given), ["seed=3"])
     assert "training_time" not in stated_keys(path)
     assert "there is no such setting" in refused({}, "training_time=2023-02-08-00-13-06")
 
@@ -132,7 +132,7 @@ def test_round_trip_of_every_kind_of_value(agent_type):
 def test_values_on_the_command_line(text, expected):
     config = from_dict({}, [text])
     key = text.partition("=")[0]
-    value = next(setting.default for setting in settings_of(config) if setting.key == key)
+    value = next(setting.value for setting in iterate_settings(config) if setting.key == key)
     assert value == expected
     assert type(value) is type(expected)
 
@@ -144,10 +144,10 @@ def test_the_command_line_is_laid_over_the_file_and_the_last_word_counts():
 
 def test_a_saved_configuration_is_read_or_said_to_be_older():
     saved = to_dict(from_dict({"agent_type": "IQN", "agent.kappa": 3.0}))
-    assert saved_config(saved, "x") == from_dict(saved)
+    assert restore_config(saved, "x") == from_dict(saved)
     del saved["execution"]
     with pytest.raises(ConfigError, match=r"^run/x\.json: has settings of a version before 0\.2, which this one does"):
-        saved_config(saved | {"device": "cpu"}, "run/x.json")
+        restore_config(saved | {"device": "cpu"}, "run/x.json")
 
 
 def test_a_program_gives_values():
@@ -162,7 +162,7 @@ def test_a_program_gives_values():
     assert (config.seed, config.trainer.learning_rate, config.save_dir) == ((2,), 0.5, "a")
     assert config.world.vessel.m == (1.0, 2.0)
     assert config.eval_schedule.levels == (EvalLevel(3, 0, 0, 30.0), EvalLevel(2, 0, 0, 0.0, encounter=True))
-    assert override(config, {"trainer.tau": 1}).trainer == replace(config.trainer, tau=1.0)
+    assert apply_overrides(config, {"trainer.tau": 1}).trainer == replace(config.trainer, tau=1.0)
     for text in ("3", "3k"):  # a text of a program is a text
         with pytest.raises(ConfigError, match=rf"^seed='{text}': must be a list of whole numbers$"):
             load_config(None, {"seed": text})
@@ -170,7 +170,7 @@ def test_a_program_gives_values():
 
 def test_override_keeps_the_rest():
     config = from_dict({"agent_type": "DQN", "agent.critics": 3})
-    changed = override(config, ["total_timesteps=7"])
+    changed = apply_overrides(config, ["total_timesteps=7"])
     assert (changed.total_timesteps, changed.agent) == (7, config.agent)
 
 

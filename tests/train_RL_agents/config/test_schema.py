@@ -6,7 +6,7 @@ import pytest
 
 from marinenav_env import LEVELS, ConfigError, Level
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig, OnPolicyConfig
-from train_RL_agents.config.levels import as_levels
+from train_RL_agents.config.levels import convert_levels
 from train_RL_agents.config.reading import from_dict, load_config
 from train_RL_agents.config.schema import TrainConfig
 
@@ -16,7 +16,7 @@ CONFIGS = Path(__file__).parents[3] / "configs"
 def test_published_schedule_is_the_published_one():
     config = load_config(CONFIGS / "published_schedule.json")
     curriculum = config.training_schedule.curriculum()
-    assert curriculum.levels == as_levels(Level, config.eval_schedule.levels) == LEVELS
+    assert curriculum.levels == convert_levels(Level, config.eval_schedule.levels) == LEVELS
     assert curriculum.timesteps == (0, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000)
     assert (config.total_timesteps, config.eval_freq) == (6_000_000, 60_000)
     assert config.eval_schedule.num_episodes == (10,) * 6

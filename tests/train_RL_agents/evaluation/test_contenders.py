@@ -9,7 +9,7 @@ from marinenav_env.scenarios.scenario_file import episodes_of
 from marinenav_env.stepping.actions import command_pairs
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.base import join_critics
-from train_RL_agents.config.building import spec_of
+from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation import contenders
 from train_RL_agents.evaluation.contenders import (
@@ -43,7 +43,7 @@ def untrained(agent_type, *overrides):
     config = from_dict({"agent_type": agent_type}, overrides)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        agent = AGENTS[agent_type](config.agent, spec=spec_of(config.world))
+        agent = AGENTS[agent_type](config.agent, spec=make_observation_spec(config.world))
     return LoadedPolicy(agent.eval(), config, CPU_PATH, 7, {})
 
 

@@ -11,9 +11,9 @@ import torch
 from marinenav_env import ConfigError, Level, WorldConfig
 from marinenav_env.scenarios.scenario_file import write_scenarios
 from tests.marinenav_env.helpers import simple_episode
-from train_RL_agents.config.levels import as_levels
+from train_RL_agents.config.levels import convert_levels
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.config.schema import LARGEST_SEED, EvalSchedule
+from train_RL_agents.config.schema import MAX_SEED, EvalSchedule
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.selection import choose_set, defaults
 
@@ -67,16 +67,16 @@ def test_baselines_are_evaluated_in_the_published_world():
 
 
 def test_seed_and_levels_are_those_given():
-    chosen, described = choose_set(WORLD, SCHEDULE, {"seed": LARGEST_SEED, "levels": [2]})
-    assert chosen.seed == LARGEST_SEED and len(chosen.parts[0].scenarios) == 1
+    chosen, described = choose_set(WORLD, SCHEDULE, {"seed": MAX_SEED, "levels": [2]})
+    assert chosen.seed == MAX_SEED and len(chosen.parts[0].scenarios) == 1
     assert chosen.groups == tuple(f"level {number}" for number in range(1, 7))
-    (level,) = as_levels(Level, SCHEDULE.levels[1:2])
+    (level,) = convert_levels(Level, SCHEDULE.levels[1:2])
     assert described == {"level 2": {**asdict(level), "episodes": 1}}
     fixed, _ = choose_set(WORLD, SCHEDULE, {})
     again, _ = choose_set(WORLD, SCHEDULE, {"seed": 7})
     assert torch.equal(fixed.parts[0].scenarios.start, again.parts[0].scenarios.start)
-    with pytest.raises(ConfigError, match=f"--seed={LARGEST_SEED + 1}"):
-        choose_set(WORLD, SCHEDULE, {"seed": LARGEST_SEED + 1})
+    with pytest.raises(ConfigError, match=f"--seed={MAX_SEED + 1}"):
+        choose_set(WORLD, SCHEDULE, {"seed": MAX_SEED + 1})
 
 
 def test_suites_take_episodes_and_a_seed_given_or_fresh(monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
 from tests.train_RL_agents.trials import finish, make_trial, write_space
-from train_RL_agents.config.reading import from_dict, load_config, override
+from train_RL_agents.config.reading import apply_overrides, from_dict, load_config
 from train_RL_agents.experiments import search as module
 from train_RL_agents.experiments.search import BEST, STORAGE, Search
 from train_RL_agents.experiments.space import read_space
@@ -61,7 +61,7 @@ def test_a_study_keeps_trials_and_the_best_configuration(tmp_path, space, capsys
 
 
 def test_the_best_configuration_is_that_of_a_run_that_can_be_resumed(tmp_path, space):
-    trials = override(CONFIG, ["save_replay=false"])
+    trials = apply_overrides(CONFIG, ["save_replay=false"])
     study = Search(tmp_path, trials, space, best=CONFIG)
     config = make_trial(study)
     study.write_best()
@@ -182,13 +182,13 @@ def test_settings_that_do_not_go_together_end_a_trial_only(tmp_path, space, monk
     study = Search(tmp_path, CONFIG, space)
     with monkeypatch.context() as patch:
         wrong = iter([{"seed": [-1]}])
-        patch.setattr(module, "override", lambda config, values: override(config, next(wrong, values)))
+        patch.setattr(module, "apply_overrides", lambda config, values: apply_overrides(config, next(wrong, values)))
         make_trial(study)
     refused, made = capsys.readouterr().out.splitlines()
     assert refused.startswith("trial 0: refused, seed=[-1]: must be")
     assert "it had " in refused
     assert made.startswith("trial 1: success")
-    monkeypatch.setattr(module, "override", lambda config, values: override(config, {"seed": [-1]}))
+    monkeypatch.setattr(module, "apply_overrides", lambda config, values: apply_overrides(config, {"seed": [-1]}))
     with pytest.raises(ConfigError, match=r"seed=\[-1\]: must be"):
         make_trial(study)
     assert len(study.study.trials) == 12  # the tenth refusal in a row

@@ -14,7 +14,7 @@ from tests.train_RL_agents.observed import observations
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
-from train_RL_agents.config.building import spec_of
+from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import compiled_gradients
@@ -32,7 +32,7 @@ def teacher_of(name="PPO", world=WORLD, seed=5):
     kind = KNOWN[name]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        agent = kind(kind.config_type(), world.vessel.num_actions, spec_of(world))
+        agent = kind(kind.config_type(), world.vessel.num_actions, make_observation_spec(world))
     config = TrainConfig(agent=agent.config, agent_type=name, world=world)
     return LoadedPolicy(agent, config, Path("teacher.pt"), 0, {})
 

@@ -12,7 +12,7 @@ from marinenav_env.sensing.entries import Entry
 from marinenav_env.vessels import read_vessel, scale_of, scaled_world
 from tests.own_parts import allow_only
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
-from train_RL_agents.config.building import spec_of
+from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.networks.encoders import EncoderConfig, EntryEncoder, ObservationNetwork
 from train_RL_agents.networks.features import GeometryScales, encounter_geometry, goal_geometry
 from train_RL_agents.networks.observation import ObservationSpec
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("seeded_weights")
 JOINED = ("max", "attention")
 OBJECT_SCALE = torch.tensor(SPEC.entries["objects_state"].scale)
 SELF_SCALE = torch.tensor(SPEC.entries["self_state"].scale)
-SCANNING = spec_of(WorldConfig(sensor=SensorConfig(scan_beams=16)))
+SCANNING = make_observation_spec(WorldConfig(sensor=SensorConfig(scan_beams=16)))
 
 
 def network(spec=SPEC, normalize=False, **settings):
@@ -65,7 +65,7 @@ def test_concatenation_by_hand():
 
 def test_small_boats_are_scaled_by_their_size():
     """The same network sees the same in a world that is as much smaller and slower as the boat."""
-    spec, ratio = spec_of(scaled_world("roboboat")), scale_of(read_vessel("roboboat"))
+    spec, ratio = make_observation_spec(scaled_world("roboboat")), scale_of(read_vessel("roboboat"))
     usual = replace(SPEC, radius=spec.radius / ratio.length)
     large, small, given = network(usual), network(spec), inputs(6)
     small.load_state_dict(large.state_dict() | {name: getattr(small, name) for name in ("self_scale", "object_scale")})
@@ -79,7 +79,7 @@ def test_small_boats_are_scaled_by_their_size():
 
 @pytest.mark.parametrize("radius", [1.0, 2.5])
 def test_geometry_is_that_of_the_worlds_vessel(radius):
-    spec = spec_of(WorldConfig(vessel=VesselConfig(radius=radius)))
+    spec = make_observation_spec(WorldConfig(vessel=VesselConfig(radius=radius)))
     assert spec.radius == radius
     net, given = network(spec), inputs(6)
     own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"], GeometryScales())), -1)
@@ -159,7 +159,7 @@ def test_any_number_of_objects_with_the_same_weights(encoder):
     few = slots(given, lambda each: each[:, :2])
     assert net.encode(few).shape == (8, net.encoded)
     assert net.encode(slots(given, lambda each: each.repeat_interleave(3, 1))).isfinite().all()
-    seven = spec_of(WorldConfig(sensor=SensorConfig(max_objects=7)))
+    seven = make_observation_spec(WorldConfig(sensor=SensorConfig(max_objects=7)))
     wider = network(seven, encoder=encoder)
     wider.load_state_dict(net.state_dict())
     torch.testing.assert_close(wider.encode(given), net.encode(given))

@@ -9,7 +9,7 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
 from tests.train_RL_agents.helpers import SPEC
-from train_RL_agents.config.building import spec_of
+from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.networks.observation import repeat
 
 
@@ -23,11 +23,11 @@ def test_specification_of_the_published_world():
 
 def test_of_several_vessels_the_largest_radius_counts():
     world = WorldConfig(vessel=VesselConfig(radius=(1.0, 3.0, 2.0)))
-    assert spec_of(world).radius == 3.0
+    assert make_observation_spec(world).radius == 3.0
 
 
 def test_an_entry_is_excluded_with_its_mask():
-    spec = spec_of(WorldConfig(sensor=SensorConfig(scan_beams=16)))
+    spec = make_observation_spec(WorldConfig(sensor=SensorConfig(scan_beams=16)))
     assert list(spec.entries) == ["self_state", "objects_state", "objects_mask", "scan"]
     assert list(spec.without(("objects_state",)).entries) == ["self_state", "scan"]
     assert list(spec.without(("scan", "unknown")).entries) == list(SPEC.entries)

@@ -3,11 +3,11 @@
 import pytest
 
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.config.reading import settings_of
+from train_RL_agents.config.reading import iterate_settings
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.closest import ALIASES, closest_names, did_you_mean
 
-SETTINGS = [setting.key for setting in settings_of(TrainConfig(agent_type="AC-IQN"))]
+SETTINGS = [setting.key for setting in iterate_settings(TrainConfig(agent_type="AC-IQN"))]
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,5 @@ def test_nothing_is_proposed_for_what_is_like_nothing():
 
 
 def test_names_of_other_programs_stand_for_settings_that_there_are():
-    known = {item.key.rpartition(".")[2] for name in AGENTS for item in settings_of(TrainConfig(agent_type=name))}
+    known = {item.key.rpartition(".")[2] for name in AGENTS for item in iterate_settings(TrainConfig(agent_type=name))}
     assert set(ALIASES.values()) - {"out"} <= known  # an option

@@ -16,7 +16,7 @@ from torch._inductor.exc import CppCompileError
 from torch._inductor.runtime.compile_tasks import _reload_python_module
 
 from tests.train_RL_agents.tiny_runs import ROOT, TINY, new_run, train
-from train_RL_agents.config.schema import with_execution
+from train_RL_agents.config.schema import replace_execution
 from train_RL_agents.run.checkpoint import NOT_EVALUATED, STATE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -150,7 +150,7 @@ def test_compilers_are_ended_at_once_and_leave_nothing(tmp_path, shielded):
 def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, tiny, capsys):
     run = new_run(tmp_path)
     trainer = TorchRLTrainer(run, bar=False)
-    trainer.config = with_execution(trainer.config, compile=True)
+    trainer.config = replace_execution(trainer.config, compile=True)
     enter, seen = trainer.clock.phase, []
 
     @contextlib.contextmanager
