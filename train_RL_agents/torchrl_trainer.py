@@ -21,7 +21,7 @@ from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import replace_execution
-from train_RL_agents.environments import environment_of
+from train_RL_agents.environments import make_environment
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.learning.learner import NoRoomError, out_of_memory
 from train_RL_agents.run.checkpoint import (
@@ -144,8 +144,8 @@ class TorchRLTrainer:
     def _build(self, seed: int) -> None:
         """Create the agent, the collector of its steps, and the algorithm that learns from them."""
         config, device = self._rank_config, self.device
-        environment = environment_of(config)
-        agent = environment.agent(device)
+        environment = make_environment(config)
+        agent = environment.make_agent(device)
         envs = config.trainer.num_envs
         noise = RandomSource.from_seed(self.run.seed, envs, device, self.ranks.rank * envs)
         self._environment = environment
@@ -164,15 +164,15 @@ class TorchRLTrainer:
                 self.clock,
                 self.display.log,
                 self.collector.env.statistics,
-                environment.measured,
+                environment.checked_entries,
                 teacher,
-                environment.action_pairs(),
+                environment.action_table(),
             )
         )
         self.collector.on_worlds_replaced = self.algorithm.reset_windows
         # Ranks stop together, at the end of an iteration.
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
-        self.history = environment.evaluations(self.run, device, self.collector.env)
+        self.history = environment.make_evaluator(self.run, device, self.collector.env)
 
     def _start(self) -> None:
         """Load the weights that a new run starts from, and write its evaluation scenarios."""
@@ -357,7 +357,7 @@ class TorchRLTrainer:
             **self.algorithm.device_scalars(),
             **episodes.sums(),
         }
-        on_device |= self._environment.scalars(self.collector.env)
+        on_device |= self._environment.device_scalars(self.collector.env)
         values = self.ranks.mean(self.algorithm.meter.read(on_device))
         if not values.get("scenarios_kept", True):
             del values["scenarios_kept"]

@@ -25,7 +25,7 @@ from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.environments import environment_of
+from train_RL_agents.environments import make_environment
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluation_world
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext, OffPolicy
@@ -188,7 +188,7 @@ class Loop:
             agent = AGENTS[name](config.agent, config.world.vessel.num_actions)
         noise = RandomSource.from_seed(0, config.trainer.num_envs, GPU)
         self.collector = StepCollector(
-            environment_of(config), agent, GPU, 0, noise, generators["policy"], clock, display
+            make_environment(config), agent, GPU, 0, noise, generators["policy"], clock, display
         )
         self.algorithm = ALGORITHMS[type(config.trainer)](
             AlgorithmContext(

@@ -57,7 +57,7 @@ class StepCollector:
         settings = config.trainer
         self._environment, self._config, self._device = environment, config, device
         self._seed, self._noise, self._clock, self._display = seed, noise, clock, display
-        self.env: Any = environment.make(agent, device, seed, noise)
+        self.env: Any = environment.make_envs(agent, device, seed, noise)
         uniform = False
         if isinstance(settings, OffPolicyConfig):
             settings.check(self.env.num_robots)

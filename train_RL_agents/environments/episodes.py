@@ -24,25 +24,29 @@ from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
 from train_RL_agents.run.run_folder import RunFolder, record_policy
 
 MAX_EVAL_ENVS = 64
-"""Largest number of environments of an evaluation."""
+"""Largest number of environments that an evaluation runs at once."""
 MAX_STEPS_WITHOUT_END = 20_000
-"""Number of vector steps without the end of an episode after which an evaluation raises an error."""
-STORED = {"returns": "rewards", "length": "lengths", "success": "successes"}
-"""Name in evaluations.npz of each column of a Table."""
+"""Number of successive steps of all environments without the end of an episode at which an evaluation fails."""
+ARRAY_NAMES = {"returns": "rewards", "length": "lengths", "success": "successes"}
+"""Name of the array in evaluations.npz for each column of an EpisodeTable."""
 
-Table = dict[str, Tensor]
+EpisodeTable = dict[str, Tensor]
 """Results of N episodes of one policy, in columns [N] of float64 on the CPU: ``returns`` (sum of the rewards, mean over
 the agents), ``length`` (steps) and, if the environment reports it, ``success`` (0 or 1)."""
 
 
-def seed_for(purpose: str, seed: int) -> int:
-    """Return a 31-bit seed derived from a purpose and a seed, so that training and evaluation episodes differ."""
+def derive_seed(purpose: str, seed: int) -> int:
+    """Return a 31-bit seed derived from a seed and a purpose such as ``training``, so that its episodes are others."""
     digest = hashlib.sha256(f"{purpose} {seed}".encode()).digest()
     return int.from_bytes(digest[:4], "big") % 2**31
 
 
-def report(table: Table) -> dict[str, Any]:
-    """Return the metrics over all episodes, with 95% confidence intervals."""
+def compute_metrics(table: EpisodeTable) -> dict[str, Any]:
+    """Return the metrics over all episodes by name, with 95% confidence intervals.
+
+    They are ``episodes`` (their number), ``avg_return``, ``return_low``, ``return_high``, ``avg_length`` and, if the
+    environment reports it, ``success_rate``, ``success_low`` and ``success_high``.
+    """
     count, metrics = len(table["returns"]), {}
     if "success" in table:
         successes = int(table["success"].sum())
@@ -62,8 +66,8 @@ def report(table: Table) -> dict[str, Any]:
 @torch.no_grad()
 def run_episodes(
     policy: Policy, env: GroupEnv, episodes: int, seed: int, progress: ProgressCallback | None = None
-) -> Table:
-    """Run seeded episodes, equally many in each environment, so that results are not biased to short episodes.
+) -> EpisodeTable:
+    """Run seeded episodes, equally many in each environment, so that results are not biased to short ones; return them.
 
     Args:
         policy: policy in evaluation mode.
@@ -72,7 +76,7 @@ def run_episodes(
         seed: seed of the evaluation, from which the seed of the environments is derived.
         progress: callback with the number of episodes that have ended and the number of all episodes.
     """
-    env.set_seed(seed_for("evaluation", seed))
+    env.set_seed(derive_seed("evaluation", seed))
     share, more = divmod(episodes, env.num_envs)
     left = [share + (number < more) for number in range(env.num_envs)]
     rows: list[list[list[float]]] = [[] for _ in left]
@@ -92,17 +96,17 @@ def run_episodes(
             progress(ended, episodes)
         step = following
     columns = torch.tensor([row for own in rows for row in own], dtype=torch.float64).unbind(1)
-    return dict(zip(STORED, columns, strict=False))
+    return dict(zip(ARRAY_NAMES, columns, strict=False))
 
 
-def run_seeded(
+def run_same_episodes(
     config: EnvConfig,
     policies: Mapping[str, Policy],
     episodes: int,
     seed: int,
     device: torch.device,
     progress: Callable[[str, int, int], None] | None = None,
-) -> dict[str, Table]:
+) -> dict[str, EpisodeTable]:
     """Run the same seeded episodes with every policy, and return their results by the name of the policy.
 
     Args:
@@ -124,7 +128,7 @@ def run_seeded(
 
 
 class EpisodeEvaluations:
-    """Evaluations of a run in an external environment, with the interface of evaluation.history.History.
+    """Evaluations of a training run in an external environment, with the methods of evaluation.history.History.
 
     Args:
         run: run folder, with the configuration.
@@ -135,8 +139,9 @@ class EpisodeEvaluations:
         self._run, self._device = run, device
         self._env: GroupEnv | None = None
         self.rows: list[dict[str, Any]] = []
-        self.episodes: list[Table] = []
-        """Results of the episodes of each evaluation."""
+        """Metrics of each evaluation, with its env-steps and times, as rows of a table."""
+        self.episodes: list[EpisodeTable] = []
+        """Results of single episodes, a table for each evaluation."""
 
     def begin(self) -> None:
         """Write nothing, because the episodes follow from the seed."""
@@ -144,7 +149,14 @@ class EpisodeEvaluations:
     def evaluate(
         self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
     ) -> None:
-        """Run the evaluation episodes of an agent, and log the distribution of their returns."""
+        """Run the evaluation episodes of an agent, store their results, and log the distribution of their returns.
+
+        Args:
+            agent: agent to evaluate.
+            env_steps: env-steps of the run so far.
+            last: not used.
+            progress: callback with the number of episodes that have ended and the number of all episodes.
+        """
         config, seed = self._run.config.env, self._run.config.eval_schedule.seed
         count = config.eval_episodes
         self._env = self._env or make_env(config, min(count, MAX_EVAL_ENVS), self._device, 0)
@@ -155,11 +167,22 @@ class EpisodeEvaluations:
     def record(
         self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
     ) -> tuple[dict[str, Any], bool]:
-        """Write and log the latest evaluation, save its policy, and return its metrics and whether it is the best."""
-        overall = finite(report(self.episodes[-1]))
+        """Write and log the latest evaluation, and save its policy.
+
+        Args:
+            agent: agent that was evaluated.
+            env_steps: env-steps of the run so far.
+            times: times of the run so far (s) by name, which are added to the metrics.
+            last: whether the run ends with this evaluation.
+
+        Returns:
+            The metrics (see ``compute_metrics``), and whether the policy is the best so far.
+        """
+        overall = finite(compute_metrics(self.episodes[-1]))
         self.rows.append({"env_steps": env_steps, **times, **overall})
         arrays = {
-            STORED[name]: torch.stack([table[name] for table in self.episodes]).numpy() for name in self.episodes[0]
+            ARRAY_NAMES[name]: torch.stack([table[name] for table in self.episodes]).numpy()
+            for name in self.episodes[0]
         }
         self._run.write_evaluations(self.rows, {"timesteps": [row["env_steps"] for row in self.rows], **arrays})
         return overall, record_policy(self._run, agent, env_steps, overall, overall, last)
@@ -171,15 +194,15 @@ class EpisodeEvaluations:
             self._env = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the metrics and episodes of all evaluations so far, for the training state."""
+        """Return ``rows`` and, as ``evaluations``, ``episodes`` of all evaluations so far, for the training state."""
         return {"rows": self.rows, "evaluations": self.episodes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the evaluations of a state_dict; raise a ValueError if it does not have this format."""
+        """Restore the result of ``state_dict``; raise a ValueError if it does not have that format."""
         rows, episodes = state["rows"], state["evaluations"]
         is_valid = all(is_nonnegative_int(row["env_steps"]) for row in rows)
         is_valid &= all(value is None or is_number(value) for row in rows for value in row.values())
-        is_valid &= all({"returns", "length"} <= table.keys() <= STORED.keys() for table in episodes)
+        is_valid &= all({"returns", "length"} <= table.keys() <= ARRAY_NAMES.keys() for table in episodes)
         columns = [column for table in episodes for column in table.values()]
         is_valid &= all(column.dtype == torch.float64 and column.ndim == 1 for column in columns)
         if not is_valid or len(rows) != len(episodes):

@@ -16,7 +16,7 @@ from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.environments.episodes import MAX_EVAL_ENVS, EpisodeEvaluations, seed_for
+from train_RL_agents.environments.episodes import MAX_EVAL_ENVS, EpisodeEvaluations, derive_seed
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_env
 from train_RL_agents.memory.replay import tree_bytes
@@ -28,26 +28,30 @@ _PROCESS_BYTES = 250 * 2**20
 """Memory (bytes) of a process for one environment, which imports torch."""
 
 
-class External:
-    """External environment that meets the contract of docs/environments.md; has the interface of MarineNav."""
+class ExternalEnvironment:
+    """External environment of a run, which docs/environments.md specifies; has the methods of BuiltInEnvironment.
+
+    Args:
+        config: configuration of the run.
+    """
 
     def __init__(self, config: TrainConfig[Any]) -> None:
         self.config = config
         self._example = env = make_env(config.env, 1, _CPU, 0)  # for its specs
         env.close(raise_if_closed=False)
-        bounds = env.actions.low
+        bounds = env.action_space.low
         self.spec = ObservationSpec(env.entries, action_size=1 if bounds is None else len(bounds))
-        self.num_actions = max(env.actions.number, 1)
-        self.measured = tuple(sorted(name for name, entry in env.entries.items() if entry.kind != "mask"))
+        self.num_actions = max(env.action_space.num_actions, 1)
+        self.checked_entries = tuple(sorted(name for name, entry in env.entries.items() if entry.kind != "mask"))
 
-    def agent(self, device: torch.device) -> Agent[Any]:
+    def make_agent(self, device: torch.device) -> Agent[Any]:
         """Return a new agent of the run, whose actions are discrete or continuous like those of the environment.
 
         Raises:
             ConfigError: when the agent's actions are of the other type, or it has a setting without effect here.
         """
         agent = make_agent(self.config, self.num_actions, device, self.spec)
-        wanted = self._example.actions.continuous
+        wanted = self._example.action_space.is_continuous
         kinds = {True: "continuous", False: "discrete"}
         has_setting = hasattr(agent.config, "actions")
         key, value = ("agent.actions", agent.config.actions) if has_setting else ("agent_type", self.config.agent_type)
@@ -61,30 +65,30 @@ class External:
         require(agent.continuous == wanted, key, value, f"{others}: the actions of {name} are {kinds[wanted]}")
         return agent
 
-    def make(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> GroupEnv:
+    def make_envs(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> GroupEnv:
         """Return the training environments, which generate their own random numbers."""
-        return make_env(self.config.env, self.config.trainer.num_envs, device, seed_for("training", seed))
+        return make_env(self.config.env, self.config.trainer.num_envs, device, derive_seed("training", seed))
 
     def worker_factories(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
-        """Return a factory for each worker that makes its share of the environments, on the CPU."""
+        """Return, for each worker, a function that makes its share of the environments, on the CPU."""
         share = self.config.trainer.num_envs // len(seeds)
-        return [partial(make_env, self.config.env, share, _CPU, seed_for("training", seed)) for seed in seeds]
+        return [partial(make_env, self.config.env, share, _CPU, derive_seed("training", seed)) for seed in seeds]
 
-    def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> EpisodeEvaluations:
-        """Return the object that evaluates the policies of a run on seeded episodes."""
+    def make_evaluator(self, run: RunFolder, device: torch.device, env: Any) -> EpisodeEvaluations:
+        """Return the object that evaluates the agent of a run on seeded episodes."""
         return EpisodeEvaluations(run, device)
 
-    def action_pairs(self) -> None:
-        """Return None, because discrete actions have no continuous counterparts."""
+    def action_table(self) -> None:
+        """Return None, because discrete actions have no continuous equivalents here."""
 
-    def scalars(self, env: Any) -> dict[str, Tensor]:
-        """Return an empty dict, because there are no further scalars to log."""
+    def device_scalars(self, env: Any) -> dict[str, Tensor]:
+        """Return an empty dict, because an external environment has no scalars to log."""
         return {}
 
-    def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return an example step of one environment, for shapes and dtypes, and the bytes of memory of each purpose."""
+    def estimate_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
+        """Return an example step of one environment, for shapes and dtypes, and estimated memory (bytes) by its use."""
         step, settings, env = self._example.fake_tensordict(), self.config.trainer, self.config.env
         count = settings.num_envs + min(env.eval_episodes, MAX_EVAL_ENVS)
         # The current step and the next one; the specs do not say what else an environment stores.

@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 
 from marinenav_env.support.validation import require
-from train_RL_agents.environments.group_env import GroupEnv, reported
+from train_RL_agents.environments.group_env import GroupEnv, wrap_errors
 from train_RL_agents.environments.makers import make_env
 from train_RL_agents.figures.animation import write_frames
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
-_MOST_FRAMES = 10_000
+_MAX_FRAMES = 10_000
 """Number of frames after which a video ends even if the episode is not over."""
 _FRAME_RATE = 20.0
 """Frames per second of a video."""
@@ -48,9 +48,9 @@ def write_video(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:
 
 @torch.no_grad()
 def _frames(loaded: LoadedPolicy, env: GroupEnv) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of one episode of a policy."""
+    """Yield the frames of one episode of a policy, images [height, width, 3]."""
     policy, step = PolicyWrapper(loaded.agent.cpu()), env.reset()
-    for _ in range(_MOST_FRAMES):
+    for _ in range(_MAX_FRAMES):
         yield _render(env)
         step, following = env.step_and_maybe_reset(policy(step))
         if step.get(("next", "done")):
@@ -65,7 +65,7 @@ def _render(env: GroupEnv) -> NDArray[np.uint8]:
         ConfigError: when the environment does not render an image.
     """
     base: Any = env.base
-    with reported(f"{env.name}: cannot be rendered"):
+    with wrap_errors(f"{env.name}: cannot be rendered"):
         try:
             pixels = base.render(mode="rgb_array")
         except TypeError:

@@ -1,4 +1,4 @@
-"""Adapter from any EnvBase with one group of agents to the keys and shapes that training uses."""
+"""Adapter from any EnvBase of TorchRL with one group of agents to the keys and shapes that training uses."""
 
 from __future__ import annotations
 
@@ -19,43 +19,44 @@ from marinenav_env.support.plugins import summarize_error
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.utils.device import preserve_num_threads
 
-MOST_ACTIONS = 1024
+MAX_ACTIONS = 1024
 """Largest number of discrete actions, or of combinations of a multi-discrete action."""
-_NOT_OBSERVED = {"mask", "info", "state", "episode_reward", "step_count"}
-"""Names in a group's observation that are not inputs of policies."""
-SUCCESS = ("success", "is_success")
+_UNOBSERVED_NAMES = {"mask", "info", "state", "episode_reward", "step_count"}
+"""Names of entries of an observation spec that are not inputs of policies."""
+SUCCESS_NAMES = ("success", "is_success")
 """Names of entries in which an environment may report whether an episode is a success."""
-_RESERVED = {"self_state", "objects_state"}
+_RESERVED_NAMES = {"self_state", "objects_state"}
 """Names of entries that networks encode as observations of vessels, so external environments cannot use them."""
-_LARGEST_SCALE = 1e4
-"""Largest bound of an observation that is taken as its typical magnitude."""
-Key = tuple[str, ...]
+_MAX_SCALE = 1e4
+"""Largest bound of an observation that is taken as its typical magnitude; larger bounds are taken as missing."""
+NestedKey = tuple[str, ...]
+"""Key of a leaf of a nested TensorDict or spec: the names from the root to the leaf."""
 
 
-class Actions(NamedTuple):
-    """Action space of the agents of an environment."""
+class ActionSpace(NamedTuple):
+    """Action space of each agent of an environment, continuous or discrete."""
 
     spec: TensorSpec
-    """Specification of the action of one agent."""
+    """Spec of the action of one agent in the environment."""
     low: Tensor | None = None
     """Lower bounds [D] of continuous actions; None for discrete ones."""
     high: Tensor | None = None
     """Upper bounds [D] of continuous actions; None for discrete ones."""
-    sizes: tuple[int, ...] = ()
+    num_choices: tuple[int, ...] = ()
     """Number of choices of each component of a discrete action (several components if multi-discrete)."""
 
     @property
-    def continuous(self) -> bool:
+    def is_continuous(self) -> bool:
         """Return whether actions are continuous."""
         return self.low is not None
 
     @property
-    def number(self) -> int:
+    def num_actions(self) -> int:
         """Return the number of discrete actions (combinations, if multi-discrete), or 0 for continuous actions."""
-        return 0 if self.continuous else math.prod(self.sizes)
+        return 0 if self.is_continuous else math.prod(self.num_choices)
 
-    def convert(self, action: Tensor) -> Tensor:
-        """Convert actions of a policy to those of the environment, [E, R, *shape].
+    def to_env_actions(self, action: Tensor) -> Tensor:
+        """Convert actions of a policy to those of the environment, [E, R, *spec.shape].
 
         Args:
             action: continuous actions [E, R, D] in [-1, 1], or indices [E, R] of a choice or of a combination, in
@@ -65,10 +66,10 @@ class Actions(NamedTuple):
         if self.low is not None and self.high is not None:
             value = self.low + 0.5 * (action.clamp(-1.0, 1.0) + 1.0) * (self.high - self.low)
         else:
-            choices = torch.unravel_index(action, self.sizes)
+            choices = torch.unravel_index(action, self.num_choices)
             value = torch.stack(choices, -1)
             if isinstance(self.spec, OneHot | MultiOneHot):
-                value = torch.cat(list(map(torch.nn.functional.one_hot, choices, self.sizes)), -1)
+                value = torch.cat(list(map(torch.nn.functional.one_hot, choices, self.num_choices)), -1)
         return value.to(self.spec.dtype).reshape(*batch, *self.spec.shape)
 
 
@@ -97,50 +98,53 @@ class GroupEnv(EnvBase):
         self._reward_key = self._only_key("reward", base.reward_keys)
         self._group = self._action_key[:-1]
         reward = math.prod(base.full_reward_spec[self._reward_key].shape[1:])
-        spec = self._leaf(base.full_action_spec, self._action_key)
+        spec = self._leaf_spec(base.full_action_spec, self._action_key)
         self._require(len(self.batch_size) == 1, "environments", tuple(self.batch_size), "batched along one dimension")
         self.num_envs = self.batch_size[0]
         self.num_robots = spec.shape[1] if self._group else 1
         self._require(reward in (1, self.num_robots), "reward", f"{reward} numbers", "one, or one of each agent")
-        self.actions = self._read_actions(spec)
-        self._observed = self._read_observation()
-        self.entries: dict[str, Entry] = {entry.name: entry for entry, _ in self._observed.values()}
+        self.action_space = self._read_action_space(spec)
+        self._observed_leaves = self._read_observation()
+        self.entries: dict[str, Entry] = {entry.name: entry for entry, _ in self._observed_leaves.values()}
         """Specifications of the entries of the observation, by name."""
-        observed = _as_tuples(base.full_observation_spec.keys(True, True))
-        self._success_key = next((key for key in observed if key[-1] in SUCCESS), None)
+        observed = _to_tuples(base.full_observation_spec.keys(True, True))
+        self._success_key = next((key for key in observed if key[-1] in SUCCESS_NAMES), None)
         """Key of the entry that reports whether an episode is a success; None if there is none."""
         self.statistics: tuple[str, ...] = ("return", "length", *(("success",) if self._success_key else ()))
-        """Names of the statistics of an episode."""
+        """Names of the columns of the key ``episode_statistics``: return, length and, if reported, success."""
         self.env_steps = 0
-        """Env-steps so far."""
+        """Env-steps so far: steps of all environments together."""
         shape = self.num_envs, self.num_robots
-        action_size = 1 if self.actions.low is None else len(self.actions.low)
-        count = None if self.actions.continuous else self.actions.number
+        action_size = 1 if self.action_space.low is None else len(self.action_space.low)
+        count = None if self.action_space.is_continuous else self.action_space.num_actions
         specs = make_specs(
             shape, self.entries, False, count, self.device, torch.float32, len(self.statistics), action_size
         )
         self.observation_spec, self.action_spec, self.reward_spec, self.done_spec = specs
-        self._now: TensorDictBase = TensorDict({}, self.batch_size)
-        self._terminated, self._truncated, self._present = torch.zeros(3, *shape, dtype=torch.bool, device=self.device)
-        """Agents that are terminated, that are truncated, and that have been present in the episode, [E, R] each."""
+        self._base_state: TensorDictBase = TensorDict({}, self.batch_size)
+        self._terminated, self._truncated, self._has_joined = torch.zeros(
+            3, *shape, dtype=torch.bool, device=self.device
+        )
+        """Masks [E, R] of agents that are terminated, that are truncated, and that have been present in the episode."""
         self._steps = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
-        self._total = torch.zeros(self.num_envs, device=self.device)
+        self._reward_sum = torch.zeros(self.num_envs, device=self.device)
         """Sum of the rewards of all agents in the episode, [E]."""
-        self._continues = False
+        self._has_restored_state = False
 
     # Specs --------------------------------------------------------------------------------------
 
     def _require(self, holds: bool, what: str, value: Any, allowed: str) -> None:
+        """Raise a ConfigError that names the environment unless ``holds``; see ``support.validation.require``."""
         require(holds, f"{self.name}: {what}", value, allowed)
 
-    def _only_key(self, what: str, keys: Any) -> Key:
-        """Return the only key of the actions or rewards; refuse several keys, which mean several groups of agents."""
-        names = _as_tuples(keys)
+    def _only_key(self, what: str, keys: Any) -> NestedKey:
+        """Return the only key of the actions or rewards; raise a ConfigError for several, which mean several groups."""
+        names = _to_tuples(keys)
         self._require(len(names) == 1, f"{what}s", [".".join(key) for key in names], "those of one group of agents")
         return names[0]
 
-    def _leaf(self, spec: Any, key: Key) -> TensorSpec:
-        """Return a leaf of a spec; refuse it if its agents do not have equal specs."""
+    def _leaf_spec(self, spec: Any, key: NestedKey) -> TensorSpec:
+        """Return the leaf spec with a key; raise a ConfigError if the agents do not have equal specs."""
         try:
             leaf: TensorSpec = spec[key]
             is_equal = -1 not in leaf.shape
@@ -149,12 +153,12 @@ class GroupEnv(EnvBase):
         self._require(is_equal, ".".join(key), "different for each agent", "the same for all agents of the group")
         return leaf
 
-    def _inner(self, shape: Any) -> tuple[int, ...]:
-        """Return the shape that a leaf [E, ...] or, in a group, [E, R, ...] has for one agent."""
+    def _agent_shape(self, shape: Any) -> tuple[int, ...]:
+        """Return the shape that a leaf [E, ...] or, in a group of agents, [E, R, ...] has for one agent."""
         return tuple(shape[2 if self._group else 1 :])
 
-    def _read_actions(self, spec: TensorSpec) -> Actions:
-        """Return the action space that a spec describes."""
+    def _read_action_space(self, spec: TensorSpec) -> ActionSpace:
+        """Return the action space of an agent, given the spec of the actions of all agents."""
         own, key = spec[(0,) * (2 if self._group else 1)], ".".join(self._action_key)
         if isinstance(own, Bounded) and own.dtype.is_floating_point:
             pairs = ((spec.space.low, own.space.low), (spec.space.high, own.space.high))
@@ -163,7 +167,7 @@ class GroupEnv(EnvBase):
             low, high = (bound.flatten().float().to(self.device) for bound in (own.space.low, own.space.high))
             is_finite = bool((low.isfinite() & high.isfinite() & (low < high)).all())
             self._require(is_finite, key, "without finite bounds", "bounded below and above")
-            return Actions(own, low, high)
+            return ActionSpace(own, low, high)
         if isinstance(own, MultiCategorical):
             sizes = tuple(own.nvec.tolist())
         elif isinstance(own, MultiOneHot):
@@ -175,25 +179,27 @@ class GroupEnv(EnvBase):
         else:
             self._require(False, key, type(spec).__name__, "bounded numbers, or discrete or multi-discrete choices")
         count = math.prod(sizes)
-        self._require(1 < count <= MOST_ACTIONS, key, f"{count} combinations", f"2 to {MOST_ACTIONS} of them")
-        return Actions(own, sizes=sizes)
+        self._require(1 < count <= MAX_ACTIONS, key, f"{count} combinations", f"2 to {MAX_ACTIONS} of them")
+        return ActionSpace(own, num_choices=sizes)
 
-    def _read_observation(self) -> dict[Key, tuple[Entry, tuple[int, ...]]]:
-        """Return, by key, the entry of every observed leaf and its shape for one agent of the environment."""
+    def _read_observation(self) -> dict[NestedKey, tuple[Entry, tuple[int, ...]]]:
+        """Return, by key, the specification of every observed leaf as an entry, and its shape for one agent."""
         observation = self.base.full_observation_spec
-        keys, depth = _as_tuples(observation.keys(True, True)), len(self._group)
+        keys, depth = _to_tuples(observation.keys(True, True)), len(self._group)
         names = {
             key: "_".join(key[depth:])
             for key in keys
-            if key[:depth] == self._group and len(key) > depth and not {*key[depth:]} & {*_NOT_OBSERVED, *SUCCESS}
+            if key[:depth] == self._group
+            and len(key) > depth
+            and not {*key[depth:]} & {*_UNOBSERVED_NAMES, *SUCCESS_NAMES}
         }
         self._require(bool(names), "observation", "nothing", "an observation of each agent")
-        reserved = sorted(_RESERVED & {*names.values()})
+        reserved = sorted(_RESERVED_NAMES & {*names.values()})
         self._require(not reserved, "observation", ", ".join(reserved), "of another name, as this one is a vessel's")
         for key in keys:
             self._require(key[-1] != "action_mask", ".".join(key), "a mask of actions", "left out; it is not supported")
-        specs = {key: self._leaf(observation, key) for key in names}
-        shapes = {names[key]: self._inner(spec.shape) for key, spec in specs.items()}
+        specs = {key: self._leaf_spec(observation, key) for key in names}
+        shapes = {names[key]: self._agent_shape(spec.shape) for key, spec in specs.items()}
         sets = {name for name, shape in shapes.items() if len(shape) == 2 and shapes.get(f"{name}_mask") == shape[:1]}
         found = {}
         for key, spec in specs.items():
@@ -202,18 +208,25 @@ class GroupEnv(EnvBase):
             self._require(not is_image, name, f"an image {list(inner)}", "numbers; images are not supported")
             is_index = isinstance(spec, Categorical) and not isinstance(spec, Binary) and spec.dtype != torch.bool
             self._require(not is_index, name, "an index", "numbers, or one-hot")
-            found[key] = (self._entry(name, spec, inner, sets), inner)
+            found[key] = (self._make_entry(name, spec, inner, sets), inner)
         return found
 
-    def _entry(self, name: str, spec: TensorSpec, inner: tuple[int, ...], sets: set[str]) -> Entry:
-        """Return the entry of a leaf: a set of objects, the mask of a set, or a vector."""
+    def _make_entry(self, name: str, spec: TensorSpec, inner: tuple[int, ...], sets: set[str]) -> Entry:
+        """Return the specification of a leaf as an entry: a set of objects, the mask of a set, or a vector.
+
+        Args:
+            name: name of the entry.
+            spec: spec of the leaf.
+            inner: shape of the leaf for one agent.
+            sets: names of all leaves that are sets of objects.
+        """
         if name.removesuffix("_mask") in sets - {name} and spec.dtype == torch.bool:
             return Entry(name, "mask", inner)
         mask = f"{name}_mask" if name in sets else ""
         scale: tuple[float, ...] = ()
         if isinstance(spec, Bounded) and len(inner) == 1 and spec.dtype.is_floating_point:
             largest = torch.maximum(spec.space.low.abs(), spec.space.high.abs()).flatten()[-inner[0] :]
-            if bool(((largest > 0.0) & (largest <= _LARGEST_SCALE)).all()):
+            if bool(((largest > 0.0) & (largest <= _MAX_SCALE)).all()):
                 scale = tuple(largest.tolist())
         return Entry(name, "objects" if mask else "vector", inner or (1,), scale=scale, mask=mask)
 
@@ -221,118 +234,118 @@ class GroupEnv(EnvBase):
 
     @property
     def active(self) -> Tensor:
-        """Return which agents are active, [E, R] bool."""
+        """Return the mask [E, R] of the agents whose episode goes on."""
         return ~(self._terminated | self._truncated)
 
-    def _reported(self, what: str) -> AbstractContextManager[None]:
-        """Return a context that turns errors of the environment into a ConfigError of one sentence; see reported."""
-        return reported(f"{self.name}: {what}", self.base)
+    def _wrap_errors(self, what: str) -> AbstractContextManager[None]:
+        """Return a context that turns errors of the environment into a ConfigError; see ``wrap_errors``."""
+        return wrap_errors(f"{self.name}: {what}", self.base)
 
     def _set_seed(self, seed: int | None) -> None:
-        with self._reported("seeding failed"):
+        with self._wrap_errors("seeding failed"):
             self.base.set_seed(seed)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         over = None if tensordict is None else tensordict.get("_reset", None)
-        if over is not None or not self._continues:
-            self._begin(None if over is None else over.reshape(-1).to(self.device))
-        self._continues = self._continues and over is not None
-        with self._reported("a reset gave no observation"):
-            return self._current()
+        if over is not None or not self._has_restored_state:
+            self._reset_envs(None if over is None else over.reshape(-1).to(self.device))
+        self._has_restored_state = self._has_restored_state and over is not None
+        with self._wrap_errors("a reset gave no observation"):
+            return self._current_tensordict()
 
-    def _begin(self, over: Tensor | None) -> None:
+    def _reset_envs(self, over: Tensor | None) -> None:
         """Start new episodes in the environments of a mask [E], or in all if it is None."""
-        with self._reported("a reset failed"):
-            if over is None or self._now.is_empty():
-                self._now, over = self.base.reset(), torch.ones_like(self._steps, dtype=torch.bool)
+        with self._wrap_errors("a reset failed"):
+            if over is None or self._base_state.is_empty():
+                self._base_state, over = self.base.reset(), torch.ones_like(self._steps, dtype=torch.bool)
             else:
-                request = self._now.copy()
-                for key in _as_tuples(self.base.reset_keys):
-                    like = self._now.get((*key[:-1], "done"))
+                request = self._base_state.copy()
+                for key in _to_tuples(self.base.reset_keys):
+                    like = self._base_state.get((*key[:-1], "done"))
                     request.set(key, over.to(like.device).view(-1, *[1] * (like.ndim - 1)).expand(like.shape).clone())
-                self._now = self.base.reset(request).exclude(*self.base.reset_keys)
-            told = self._there(self._now)
-        there = torch.ones_like(self._present) if told is None else told
-        self._present = torch.where(over[:, None], there, self._present)
+                self._base_state = self.base.reset(request).exclude(*self.base.reset_keys)
+            told = self._find_present(self._base_state)
+        there = torch.ones_like(self._has_joined) if told is None else told
+        self._has_joined = torch.where(over[:, None], there, self._has_joined)
         self._terminated = torch.where(over[:, None], ~there, self._terminated)
         self._truncated = self._truncated & ~over[:, None]
-        self._total = torch.where(over, 0.0, self._total)
+        self._reward_sum = torch.where(over, 0.0, self._reward_sum)
         self._steps = torch.where(over, 0, self._steps)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         action: Any = tensordict.get((GROUP, "action"))
         before = self.active
-        converted = self.actions.convert(action)
+        converted = self.action_space.to_env_actions(action)
         converted = converted if self._group else converted.squeeze(1)
-        with self._reported("a step failed"):
-            after = self.base.step(self._now.copy().set(self._action_key, converted.to(self.base.device)))
-            self._now = self.base.step_mdp(after)
+        with self._wrap_errors("a step failed"):
+            after = self.base.step(self._base_state.copy().set(self._action_key, converted.to(self.base.device)))
+            self._base_state = self.base.step_mdp(after)
             following = after.get("next")
             observation = self._observation(following)
             # A single reward of an environment is the reward of each of its agents.
             reward = following.get(self._reward_key).to(self.device).reshape(self.num_envs, -1).expand(before.shape)
-            done, terminated = (self._flag(following, name) for name in ("done", "terminated"))
-            there = self._there(following)
+            done, terminated = (self._agent_flag(following, name) for name in ("done", "terminated"))
+            there = self._find_present(following)
         self.env_steps += self.num_envs
         self._steps = self._steps + 1
         is_late = self._steps >= (self.max_steps or math.inf)
-        self._end(before, done | terminated | is_late[:, None], terminated, there)
+        self._record_ends(before, done | terminated | is_late[:, None], terminated, there)
         over = ~self.active.any(-1)
         reward = torch.where(before, reward.float(), 0.0)
-        self._total = self._total + reward.sum(-1)
+        self._reward_sum = self._reward_sum + reward.sum(-1)
         timed_out = over & ~(self._terminated | ~before).all(-1)
-        result = self._tensordict(observation, before, over, timed_out, self._succeeded(following) & over)
+        result = self._tensordict(observation, before, over, timed_out, self._env_success(following) & over)
         result.get(GROUP).set("reward", reward[..., None])
         return result
 
-    def _flag(self, source: TensorDictBase, name: str) -> Tensor:
-        """Return a flag of each agent, [E, R] bool; true if its own flag or that of its environment is."""
-        flag = torch.zeros_like(self._present)
+    def _agent_flag(self, source: TensorDictBase, name: str) -> Tensor:
+        """Return the flag done or terminated of each agent, [E, R] bool: its own, or that of its environment."""
+        flag = torch.zeros_like(self._has_joined)
         for key in {(name,), (*self._group, name)}:
             value = source.get(key, None)
             if value is not None:
                 flag = flag | value.reshape(self.num_envs, -1).to(flag)
         return flag
 
-    def _there(self, source: TensorDictBase) -> Tensor | None:
-        """Return which agents are present, [E, R] bool; None if the environment does not report it."""
+    def _find_present(self, source: TensorDictBase) -> Tensor | None:
+        """Return the mask [E, R] of the agents that are present; None if the environment does not report it."""
         mask = source.get((*self._group, "mask"), None) if self._group else None
-        return None if mask is None else mask.reshape(self._present.shape).to(self._present)
+        return None if mask is None else mask.reshape(self._has_joined.shape).to(self._has_joined)
 
-    def _end(self, before: Tensor, leaves: Tensor, terminated: Tensor, there: Tensor | None) -> None:
+    def _record_ends(self, before: Tensor, leaves: Tensor, terminated: Tensor, present: Tensor | None) -> None:
         """Record which agents ended in a step: those that leave are truncated, those that join become active.
 
         Args:
             before: agents that were active before the step, [E, R].
             leaves: agents that are done, or whose episode is over, [E, R].
             terminated: agents that are terminated, and therefore not truncated, [E, R].
-            there: agents that are present, [E, R]; None: all of them, and none joins.
+            present: agents that are present, [E, R]; None: all of them, and none joins.
         """
-        if there is None:
+        if present is None:
             ended, arrives = before & leaves, torch.zeros_like(before)
         else:
-            ended, arrives = before & (leaves | ~there), ~before & there & ~leaves
+            ended, arrives = before & (leaves | ~present), ~before & present & ~leaves
         self._terminated = (self._terminated | (ended & terminated)) & ~arrives
         self._truncated = (self._truncated | (ended & ~terminated)) & ~arrives
-        self._present = self._present | self.active
+        self._has_joined = self._has_joined | self.active
 
-    def _succeeded(self, source: TensorDictBase) -> Tensor:
+    def _env_success(self, source: TensorDictBase) -> Tensor:
         """Return which environments report a success, [E] bool; all false if they cannot report it."""
         if self._success_key is None:
             return torch.zeros_like(self._steps, dtype=torch.bool)
         return (source.get(self._success_key).reshape(self.num_envs, -1).to(self.device) > 0).all(-1)
 
     def _statistics(self, success: Tensor) -> Tensor:
-        """Return the statistics of the current episodes, [E, S]: return (mean over agents), length and success."""
-        columns = [self._total / self._present.sum(-1).clamp_min(1), self._steps.float(), success.float()]
+        """Return the statistics [E, S] of the current episodes, with a mean return over agents; see ``statistics``."""
+        columns = [self._reward_sum / self._has_joined.sum(-1).clamp_min(1), self._steps.float(), success.float()]
         return torch.stack(columns[: len(self.statistics)], -1)
 
     def _observation(self, source: TensorDictBase) -> dict[str, Tensor]:
-        """Return the entries [E, R, ...] of the observation by name."""
+        """Return the entries [E, R, ...] of the observation by name, from a TensorDict of ``base``."""
         entries = {}
-        for key, (entry, inner) in self._observed.items():
+        for key, (entry, inner) in self._observed_leaves.items():
             value = source.get(key)
-            shape = self._inner(value.shape)
+            shape = self._agent_shape(value.shape)
             self._require(shape == inner, f"the shape of {entry.name}", list(shape), f"{list(inner)}, as its spec says")
             value = value.reshape(self.num_envs, self.num_robots, *entry.shape).to(self.device)
             entries[entry.name] = value.to(entry.dtype(torch.float32))
@@ -341,7 +354,15 @@ class GroupEnv(EnvBase):
     def _tensordict(
         self, observation: Mapping[str, Tensor], observing: Tensor, over: Tensor, timed_out: Tensor, success: Tensor
     ) -> TensorDictBase:
-        """Return the tensordict of a state; observations are 0 for agents that are not in ``observing``."""
+        """Return the tensordict of a state, with the keys of MarineNavEnv.
+
+        Args:
+            observation: entries [E, R, ...] by name.
+            observing: mask [E, R] of the agents with an observation; the others get zeros.
+            over: mask [E] of the environments whose episode is over.
+            timed_out: mask [E] of those whose episode is truncated.
+            success: mask [E] of those whose episode is a success.
+        """
         shape = self.num_envs, self.num_robots
         entries = {
             name: torch.where(observing.view(*shape, *[1] * (value.ndim - 2)), value, torch.zeros_like(value))
@@ -361,18 +382,18 @@ class GroupEnv(EnvBase):
         }
         return TensorDict(content, self.batch_size, device=self.device)
 
-    def _current(self) -> TensorDictBase:
+    def _current_tensordict(self) -> TensorDictBase:
         """Return the tensordict of the current state, from which the next step is made."""
         nothing = torch.zeros(3, self.num_envs, dtype=torch.bool, device=self.device)
-        return self._tensordict(self._observation(self._now), self.active, *nothing)
+        return self._tensordict(self._observation(self._base_state), self.active, *nothing)
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """Make a step, and start new episodes where it ended one; like EnvBase.step_and_maybe_reset."""
+        """Make a step, and start new episodes where it ended one; see EnvBase.step_and_maybe_reset."""
         tensordict = self.step(tensordict)
         over = tensordict.get(("next", "done")).reshape(-1)
         if over.any():
-            self._begin(over)
-        return tensordict, self._current()
+            self._reset_envs(over)
+        return tensordict, self._current_tensordict()
 
     # State --------------------------------------------------------------------------------------
 
@@ -387,30 +408,30 @@ class GroupEnv(EnvBase):
         return self.is_batched and getattr(self.base, "saves_state", False) is True
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return everything that the episodes depend on; None if ``saves_state`` is false."""
+        """Return everything that the rest of the episodes depends on, by name; None if ``saves_state`` is false."""
         if not self.saves_state:
             return None
         return {
             "base": self.base.state_dict(),
-            "now": self._now.to_dict(),
+            "now": self._base_state.to_dict(),
             "terminated": self._terminated.clone(),
             "truncated": self._truncated.clone(),
             "steps": self._steps.clone(),
-            "present": self._present.clone(),
-            "total": self._total.clone(),
+            "present": self._has_joined.clone(),
+            "total": self._reward_sum.clone(),
             "env_steps": self.env_steps,
         }
 
     def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> None:
         """Restore the result of state_dict; the next full reset continues its episodes instead of starting new ones."""
         self.base.load_state_dict(state["base"])
-        self._now = TensorDict(state["now"], self.batch_size)
+        self._base_state = TensorDict(state["now"], self.batch_size)
         if self.base.device is not None:
-            self._now = self._now.to(self.base.device)
-        restored = (self._terminated, self._truncated, self._steps, self._present, self._total)
+            self._base_state = self._base_state.to(self.base.device)
+        restored = (self._terminated, self._truncated, self._steps, self._has_joined, self._reward_sum)
         for tensor, name in zip(restored, ("terminated", "truncated", "steps", "present", "total"), strict=True):
             tensor.copy_(state[name])
-        self.env_steps, self._continues = state["env_steps"], True
+        self.env_steps, self._has_restored_state = state["env_steps"], True
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the environments."""
@@ -420,17 +441,17 @@ class GroupEnv(EnvBase):
         super().close(raise_if_closed=raise_if_closed)
 
 
-def _as_tuples(keys: Iterable[str | Key]) -> list[Key]:
+def _to_tuples(keys: Iterable[str | NestedKey]) -> list[NestedKey]:
     """Convert keys of tensordicts, which are names or tuples of names, to tuples."""
     return [key if isinstance(key, tuple) else (key,) for key in keys]
 
 
 @contextmanager
-def reported(what: str, env: EnvBase | None = None) -> Iterator[None]:
+def wrap_errors(what: str, env: EnvBase | None = None) -> Iterator[None]:
     """Raise any error of external code in this context as a ConfigError of one sentence.
 
     Args:
-        what: beginning of the sentence.
+        what: beginning of the sentence, which the reason follows in brackets.
         env: environment whose code is called, which may run in a process of its own.
 
     Raises:

@@ -22,13 +22,15 @@ from marinenav_env.support import plugins
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.environment import LIBRARY_NAMES, EnvConfig
-from train_RL_agents.environments.group_env import SUCCESS, GroupEnv, reported
+from train_RL_agents.environments.group_env import SUCCESS_NAMES, GroupEnv, wrap_errors
 from train_RL_agents.utils.device import preserve_num_threads
 
-Make = Callable[..., EnvBase]
-_PETTINGZOO = ("pettingzoo", "mpe2")
-"""Families that are packages of their own; other families are modules of the package pettingzoo."""
-_TASK = re.compile(r"[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)?")
+EnvFactory = Callable[..., EnvBase]
+"""Function ``make(num_envs=..., device=..., seed=..., **options)`` that returns an environment of TorchRL."""
+_PETTINGZOO_PACKAGES = ("pettingzoo", "mpe2")
+"""Families of environments that are packages of their own; other families are modules of the package pettingzoo."""
+_TASK_PATTERN = re.compile(r"[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)?")
+"""Allowed names of environments of PettingZoo (FAMILY/NAME) and of scenarios of VMAS (NAME)."""
 
 
 def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
@@ -40,7 +42,7 @@ def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **
     env = gymnasium.make(task, **options)
     env.action_space.seed(seed)
     told = {**env.reset(seed=seed)[1], **env.step(env.action_space.sample())[4]}
-    key = next((name for name in SUCCESS if name in told), None)
+    key = next((name for name in SUCCESS_NAMES if name in told), None)
     # GymEnv is not used, because one of its options imports a module.
     wrapped = GymWrapper(env)
     return wrapped if key is None else wrapped.set_info_dict_reader(SuccessReader(key))
@@ -55,25 +57,25 @@ class SuccessReader(BaseInfoDictReader):
         key: key of the success in ``info``.
     """
 
-    info_spec = Composite({SUCCESS[0]: Binary(1, (1,), dtype=torch.bool)})
+    info_spec = Composite({SUCCESS_NAMES[0]: Binary(1, (1,), dtype=torch.bool)})
 
     def __init__(self, key: str) -> None:
         self._key = key
 
     def __call__(self, info_dict: dict[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
         """Add the success of a step to its tensordict; False if ``info`` does not have it."""
-        return tensordict.set(SUCCESS[0], torch.tensor([bool(info_dict.get(self._key, False))]))
+        return tensordict.set(SUCCESS_NAMES[0], torch.tensor([bool(info_dict.get(self._key, False))]))
 
 
 def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
-    """Return a parallel environment of PettingZoo, such as sisl/multiwalker_v9, or mpe2/simple_spread_v3."""
+    """Return the parallel environment ``task`` of PettingZoo, such as sisl/multiwalker_v9, single and on the CPU."""
     allowed = "a family and an environment, such as sisl/multiwalker_v9 or mpe2/simple_spread_v3"
-    require(_TASK.fullmatch(task) is not None and "/" in task, "env.name", f"pettingzoo:{task}", allowed)
+    require(_TASK_PATTERN.fullmatch(task) is not None and "/" in task, "env.name", f"pettingzoo:{task}", allowed)
     import_optional("pettingzoo", "pettingzoo")
     from torchrl.envs.libs.pettingzoo import PettingZooWrapper
 
     family, _, name = task.partition("/")
-    module = f"{family}.{name}" if family in _PETTINGZOO else f"pettingzoo.{family}.{name}"
+    module = f"{family}.{name}" if family in _PETTINGZOO_PACKAGES else f"pettingzoo.{family}.{name}"
     try:
         make = import_module(module).parallel_env
     except (ImportError, AttributeError) as error:
@@ -82,8 +84,10 @@ def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, *
 
 
 def make_vmas(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
-    """Return a batch of environments of a VMAS scenario."""
-    require(_TASK.fullmatch(task) is not None, "env.name", f"vmas:{task}", "a scenario, such as vmas:navigation")
+    """Return a batch of ``num_envs`` environments of the VMAS scenario ``task``."""
+    require(
+        _TASK_PATTERN.fullmatch(task) is not None, "env.name", f"vmas:{task}", "a scenario, such as vmas:navigation"
+    )
     for name in ("max_steps", "group_map"):
         allowed = "left out; env.max_steps limits episodes" if name == "max_steps" else "left out"
         require(name not in options, "env.options", name, allowed)
@@ -127,10 +131,10 @@ class SeparateVmasEnv(VmasEnv):
             return super()._step(*args, **kwargs)
 
 
-_ENV_FACTORIES: dict[str, Make] = {"gymnasium": make_gymnasium, "pettingzoo": make_pettingzoo, "vmas": make_vmas}
+_ENV_FACTORIES: dict[str, EnvFactory] = {"gymnasium": make_gymnasium, "pettingzoo": make_pettingzoo, "vmas": make_vmas}
 
 
-def find_factory(name: str) -> Make:
+def find_factory(name: str) -> EnvFactory:
     """Return the factory of an environment: ``make_env(num_envs, device, seed, ...) -> EnvBase``.
 
     Args:
@@ -144,11 +148,11 @@ def find_factory(name: str) -> Make:
         return partial(_ENV_FACTORIES[library], task)
     make = plugins.resolve(plugins.ENVIRONMENTS, name)
     require(callable(make), "env.name", name, "a function that returns an EnvBase")
-    maker: Make = make
+    maker: EnvFactory = make
     return maker
 
 
-def read_options(config: EnvConfig, make: Make) -> dict[str, Any]:
+def read_options(config: EnvConfig, make: EnvFactory) -> dict[str, Any]:
     """Return ``config.options`` as keyword arguments of an environment factory: parsed as JSON, or else as text.
 
     Raises:
@@ -182,7 +186,7 @@ def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) 
         ConfigError: when the environments cannot be made, or their specs are not supported.
     """
     make = find_factory(config.name)
-    made = partial(_made, make, config.name, read_options(config, make))
+    made = partial(_make_base_env, make, config.name, read_options(config, make))
     base = made(num_envs, device, seed)
     if base.batch_size != (num_envs,):
         shape = list(base.batch_size)
@@ -190,7 +194,7 @@ def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) 
         require(shape == [], f"{config.name}: the batch size", shape, f"[{num_envs}], or [] for a single environment")
         kind = ParallelEnv if config.parallel and num_envs > 1 else SerialEnv
         # All environments share one factory, so that specs are read once; set_seed below gives them different seeds.
-        with reported(f"env.name={config.name}: it cannot be made"):
+        with wrap_errors(f"env.name={config.name}: it cannot be made"):
             base = kind(num_envs, partial(made, 1, torch.device("cpu"), seed))
     env = GroupEnv(base, config.name, config.max_steps, device)
     env.set_seed(seed)
@@ -199,9 +203,20 @@ def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) 
     return env
 
 
-def _made(make: Make, name: str, options: dict[str, Any], num_envs: int, device: torch.device, seed: int) -> EnvBase:
-    """Call a factory, and convert its errors to a ConfigError of one sentence."""
-    with reported(f"env.name={name}: it cannot be made"):
+def _make_base_env(
+    make: EnvFactory, name: str, options: dict[str, Any], num_envs: int, device: torch.device, seed: int
+) -> EnvBase:
+    """Call a factory, and convert its errors to a ConfigError of one sentence.
+
+    Args:
+        make: factory to call.
+        name: value of ``env.name``, for messages.
+        options: keyword arguments for the factory in addition to the following ones.
+        num_envs: number of environments.
+        device: device of the environments.
+        seed: seed of the environments.
+    """
+    with wrap_errors(f"env.name={name}: it cannot be made"):
         env = make(num_envs=num_envs, device=device, seed=seed, **options)
     require(isinstance(env, EnvBase), "env.name", name, f"a function that returns an EnvBase, not {type(env).__name__}")
     return env

@@ -34,8 +34,8 @@ from train_RL_agents.run.run_folder import RunFolder
 _CPU = torch.device("cpu")
 
 
-class MarineNav:
-    """The built-in environment, with everything that a run needs of an environment in addition to its EnvBase.
+class BuiltInEnvironment:
+    """The built-in environment of a run: makes its agent, its EnvBase and its evaluations, and estimates their memory.
 
     The EnvBase has the batch size [E], the group ``robots`` and the keys of MarineNavEnv. In addition to the attributes
     of EnvBase, collection uses ``num_robots`` (R), ``active`` ([E, R] bool), ``env_steps`` (env-steps so far) and
@@ -53,10 +53,10 @@ class MarineNav:
         """Number of discrete actions; 1 in an external environment with continuous actions."""
         # Entries of the built-in sensors are always finite.
         built_in = {entry.name for entry in perception_entries(config.world)} | {"scan"}
-        self.measured = tuple(sorted(self.spec.entries.keys() - built_in))
-        """Names of the entries of the observation that may be infinite or NaN, which the trainer reports."""
+        self.checked_entries = tuple(sorted(self.spec.entries.keys() - built_in))
+        """Names of the entries of the observation that the trainer checks, because they may be infinite or NaN."""
 
-    def agent(self, device: torch.device) -> Agent[Any]:
+    def make_agent(self, device: torch.device) -> Agent[Any]:
         """Return a new agent of the run.
 
         Raises:
@@ -64,7 +64,7 @@ class MarineNav:
         """
         return make_agent(self.config, self.num_actions, device, self.spec)
 
-    def make(
+    def make_envs(
         self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource | None = None
     ) -> MarineNavEnv:
         """Return the training environments, an EnvBase with the batch size [E].
@@ -103,11 +103,13 @@ class MarineNav:
     def worker_factories(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
-        """Return a factory of each worker's environments, on the CPU; together they have the noise of a single world.
+        """Return, for each worker, a function without arguments that makes its environments, on the CPU.
+
+        Together the environments of all workers draw the same random numbers as those of a single process.
 
         Args:
             agent: agent that acts.
-            seeds: seeds of the workers.
+            seeds: seed of each worker.
             noise: source of random numbers of all environments.
             env_steps: env-steps of this process, with all its workers, before the run was resumed.
         """
@@ -120,7 +122,7 @@ class MarineNav:
             scenarios = replace(scenarios, timesteps=begins)
         return [
             partial(
-                make_share,
+                make_worker_share,
                 training_world(config),
                 num_envs // count,
                 scenarios,
@@ -136,8 +138,8 @@ class MarineNav:
             for worker, seed in enumerate(seeds)
         ]
 
-    def evaluations(self, run: RunFolder, device: torch.device, env: Any) -> History:
-        """Return the object that evaluates the policies of a run on a fixed set of scenarios.
+    def make_evaluator(self, run: RunFolder, device: torch.device, env: Any) -> History:
+        """Return the object that evaluates the agent of a run on a fixed set of scenarios.
 
         Args:
             run: run folder, with the configuration.
@@ -152,19 +154,22 @@ class MarineNav:
         own_code = config.execution.compile and config.execution.kernel == "compiled"
         return History(run, device, probe, env if own_code else None)
 
-    def action_pairs(self) -> Tensor:
-        """Return the continuous counterparts [A, D] of the discrete actions; External returns None."""
+    def action_table(self) -> Tensor:
+        """Return the continuous equivalents [A, D] of the discrete actions; None in an external environment."""
         return command_pairs(self.config.world.vessel)
 
-    def scalars(self, env: Any) -> dict[str, Tensor]:
-        """Return scalars on the device, logged as ``train/NAME``: the number of scenarios that pool refreshes kept."""
+    def device_scalars(self, env: Any) -> dict[str, Tensor]:
+        """Return the scalar ``scenarios_kept`` on the device, the number of scenarios that refreshes of the pool kept.
+
+        It is logged as ``train/scenarios_kept``. Where a refresh cannot keep any, the dict is empty.
+        """
         kept = env.reset_pool.kept
         return {} if kept is None else {"scenarios_kept": kept}
 
     # Memory -------------------------------------------------------------------------------------
 
-    def memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return an example step of one environment, for shapes and dtypes, and the bytes of memory of each purpose.
+    def estimate_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
+        """Return an example step of one environment, for shapes and dtypes, and estimated memory (bytes) by its use.
 
         Args:
             agent: agent of the run, on the CPU.
@@ -173,7 +178,7 @@ class MarineNav:
             ConfigError: when scenarios of a level do not fit into memory; the message names the schedule.
         """
         config = self.config
-        _check_levels(config)
+        _check_levels_fit(config)
         with warnings.catch_warnings(action="ignore"):  # the run itself warns of its scenario file
             scenarios = training_scenarios(config)
         if isinstance(scenarios, Curriculum):
@@ -187,14 +192,14 @@ class MarineNav:
         }
 
 
-def make_share(
+def make_worker_share(
     world: WorldConfig,
     num_envs: int,
     scenarios: Curriculum | list[Episode],
     env_steps: int,
     **settings: Any,
 ) -> MarineNavEnv:
-    """Return the environments of a worker; called in the worker's process.
+    """Return the share of the environments that one worker steps; called in the worker's process.
 
     Args:
         world: settings of the world.
@@ -208,7 +213,7 @@ def make_share(
     return env
 
 
-def _check_levels(config: TrainConfig[Any]) -> None:
+def _check_levels_fit(config: TrainConfig[Any]) -> None:
     """Raise a ConfigError that names the schedule if robots, cores or obstacles of a level do not fit on the map."""
     training = config.training_schedule
     schedules: dict[str, TrainingSchedule | EvalSchedule] = {"eval_schedule": config.eval_schedule}
@@ -236,7 +241,7 @@ def _pool_entry_bytes(env: MarineNavEnv) -> int:
 
 
 def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
-    """Return the memory (bytes) of the reset pool, and of the candidates of a refresh."""
+    """Return the memory (bytes) of the reset pool, and of the candidates that a refresh of it draws."""
     curriculum = config.training_schedule.curriculum()
     ends = 2 * env.num_robots
     # Points, differences and distances of every candidate to every start and goal.

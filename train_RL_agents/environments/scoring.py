@@ -12,18 +12,18 @@ from marinenav_env import WorldConfig
 from marinenav_env.support.validation import require
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.config.schema import MAX_SEED
-from train_RL_agents.environments.episodes import report, run_seeded
+from train_RL_agents.environments.episodes import compute_metrics, run_same_episodes
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.results.rows import OVERALL, finite
 from train_RL_agents.utils.provenance import software_versions
 
-_MARINE = ("suite", "scenarios", "levels", "strict", "record", "others", "shield")
-"""Options that only evaluations in the built-in environment have."""
+_BUILT_IN_OPTIONS = ("suite", "scenarios", "levels", "strict", "record", "others", "shield")
+"""Names of the options that only evaluations in the built-in environment have."""
 
 
-def environment_of_all(contenders: Mapping[str, Contender]) -> EnvConfig:
+def shared_environment(contenders: Mapping[str, Contender]) -> EnvConfig:
     """Return the settings of the environment that all contenders share; baselines act in the built-in one.
 
     Raises:
@@ -50,17 +50,23 @@ def evaluate_all(
     device: torch.device,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Evaluation:
-    """Run the same episodes with every policy, and return the results; see evaluation.scoring.evaluate_built_in.
+    """Run the same episodes with every policy, and return the results.
 
     External environments run seeded episodes, by default as many as in an evaluation during training.
+
+    Args:
+        contenders: policies and baselines by name.
+        options: stated options of ``marinenav evaluate`` by name, as in ``api.Choice``; flags are present if set.
+        device: device of policies and environments.
+        progress: callback with the name of the policy, the number of its episodes that have ended, and of all.
 
     Raises:
         ConfigError: when an option has no effect or an invalid value, or the policies cannot be compared.
     """
-    env = environment_of_all(contenders)
+    env = shared_environment(contenders)
     if env.is_built_in:
         return scoring.evaluate_built_in(contenders, options, device, progress)
-    for name in _MARINE:
+    for name in _BUILT_IN_OPTIONS:
         require(name not in options, f"--{name}", options.get(name), f"left out: {env.name} has none")
     require(options.get("risk") != "adaptive", "--risk", "adaptive", f"a number: {env.name} has no distances")
     for name, contender in contenders.items():
@@ -74,9 +80,10 @@ def evaluate_all(
     acting = ActingOptions(options.get("risk"), "stochastic" in options, seed + 1)
     # The default world is enough, because only baselines and estimates of returns read it.
     policies = {name: contender.policy(WorldConfig(), acting) for name, contender in contenders.items()}
-    tables = run_seeded(env, policies, episodes, seed, device, progress)
+    tables = run_same_episodes(env, policies, episodes, seed, device, progress)
     results = [
-        Result(name, contenders[name].about(), {OVERALL: finite(report(table))}) for name, table in tables.items()
+        Result(name, contenders[name].about(), {OVERALL: finite(compute_metrics(table))})
+        for name, table in tables.items()
     ]
     setting = {
         **(results[0].about if len(results) == 1 else {}),

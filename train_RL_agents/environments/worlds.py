@@ -17,7 +17,7 @@ from train_RL_agents.utils.memory import require_memory
 
 
 def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
-    """Return the training scenarios: levels, or the episodes of a scenario file.
+    """Return the training scenarios: a curriculum of levels, or the episodes of a scenario file.
 
     ``training.reward.collision_penalty`` replaces the penalty that a file states, with a warning, unless it is null.
     Vessels and sensors have the settings of the file or, where it has none, the defaults, also with a warning.

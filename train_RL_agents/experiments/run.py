@@ -18,7 +18,7 @@ from train_RL_agents.run.checkpoint import CHECKPOINTS
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tracing import Trace
-from train_RL_agents.sizing.plan import check, plan
+from train_RL_agents.sizing.plan import check_memory_plan, plan_memory
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import call_with_compile_fallback, compile_problem, not_compiled_message
 from train_RL_agents.utils.device import release_memory, resolve_device
@@ -126,7 +126,7 @@ def check_memory(config: TrainConfig[Any], at_once: int = 1) -> None:
         ConfigError: when the run does not fit, or the device is missing.
     """
     device = resolve_device(config.execution.device, "execution.device")
-    check(plan(config, device), config, at_once)
+    check_memory_plan(plan_memory(config, device), config, at_once)
 
 
 def _begin(run: Run) -> TorchRLTrainer:

@@ -20,8 +20,8 @@ from train_RL_agents.run.finding import LATEST, POLICIES, resolve_path
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.resuming import RESUMABLE
 from train_RL_agents.run.run_folder import RunFolder, runs_in
-from train_RL_agents.sizing.plan import check, is_short, summary, table
-from train_RL_agents.sizing.profiles import SizedConfig, planned
+from train_RL_agents.sizing.plan import check_memory_plan, is_memory_short, memory_table, summary_line
+from train_RL_agents.sizing.profiles import SizedConfig, size_config
 from train_RL_agents.utils.progress import relative_to_cwd
 
 
@@ -49,11 +49,11 @@ def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto",
     allowed = "auto, cpu or cuda with --jobs, which shares them out"
     require(is_shared, "execution.device", config.execution.device, allowed)
     device = ranks.device(config.execution.device)
-    local = sized = planned(config, profile, stated, device)
+    local = sized = size_config(config, profile, stated, device)
     if ranks.size > 1:  # memory is planned for the share of a process
-        local = planned(ranks.share(sized.config), "none", stated, device)
-    check(local.plan, local.config, min(at_once, len(config.seed)) * ranks.local_size)
-    return sized._replace(plan=local.plan)
+        local = size_config(ranks.share(sized.config), "none", stated, device)
+    check_memory_plan(local.memory_plan, local.config, min(at_once, len(config.seed)) * ranks.local_size)
+    return sized._replace(memory_plan=local.memory_plan)
 
 
 def _banner(folder: Path, agent: str, device: str, more: str, root: Path) -> list[str]:
@@ -100,12 +100,12 @@ def new_runs(
 
     folders = ranks.broadcast(create)
     parent = folders[0].path.parent
-    banner = _banner(parent, config.agent_type, str(sized.plan.device), sized.chosen, parent.parent)
+    banner = _banner(parent, config.agent_type, str(sized.memory_plan.device), sized.description, parent.parent)
     boat = vessel_lines(config.world, config.training_schedule.levels)
-    for line in (*banner, *boat, summary(sized.plan)):
+    for line in (*banner, *boat, summary_line(sized.memory_plan)):
         console.print(line, markup=False, soft_wrap=True)
-    if verbose or is_short(sized.plan):
-        console.print(table(sized.plan))
+    if verbose or is_memory_short(sized.memory_plan):
+        console.print(memory_table(sized.memory_plan))
     for folder in folders:
         folder.heading = banner
     first, *others = [Run(folder.path.name, folder, options) for folder in folders]

@@ -20,7 +20,7 @@ from marinenav_env.support.validation import MAX_FLOAT, ConfigError, is_nonnegat
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import MAX_SEED, TrainConfig
-from train_RL_agents.environments.episodes import run_seeded
+from train_RL_agents.environments.episodes import run_same_episodes
 from train_RL_agents.evaluation.contenders import IN_COMMON, ActingOptions, Contender, common_world, run_set
 from train_RL_agents.evaluation.frozen import hash_of
 from train_RL_agents.evaluation.suites import SUITES, make_set
@@ -310,7 +310,7 @@ def _on_seeded(suite: Suite, device: torch.device) -> tuple[IsComplete, Evaluate
         return "success" not in content or (set(scores) <= {0, 1} and content.get("group") == [OVERALL] * count)
 
     def evaluate(policy: LoadedPolicy) -> dict[str, Any]:
-        table = run_seeded(policy.config.env, {"": PolicyWrapper(policy.agent)}, count, seed, device)[""]
+        table = run_same_episodes(policy.config.env, {"": PolicyWrapper(policy.agent)}, count, seed, device)[""]
         if "success" not in table:
             return {"returns": table["returns"].tolist()}
         return {"success": table["success"].int().tolist(), "group": [OVERALL] * count}

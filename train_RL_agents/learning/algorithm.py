@@ -18,7 +18,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.agents.trainer_configs import TrainerConfig
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.learning.imitation import with_imitation
+from train_RL_agents.learning.imitation import add_imitation_loss
 from train_RL_agents.learning.learner import Learner
 from train_RL_agents.learning.meter import EpisodeMeter, Meter
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -47,13 +47,13 @@ class AlgorithmContext:
     """Function that prints a line."""
     statistics: tuple[str, ...] = ()
     """Names of the episode statistics in the steps."""
-    measured: tuple[str, ...] = ()
-    """Names of the entries of the observation that ``health`` sums, since they may be infinite or NaN."""
+    checked_entries: tuple[str, ...] = ()
+    """Names of the entries of the observation that are checked, since they may be infinite or NaN."""
     teacher: LoadedPolicy | None = None
     """Policy whose actions are imitated, on the device; None without imitation."""
-    pairs: Tensor | None = None
-    """Continuous equivalents [A, D] of the discrete actions, to imitate a teacher if only one of the two is discrete;
-    None if there are none."""
+    action_table: Tensor | None = None
+    """Continuous equivalents [A, D] of the discrete actions, to imitate a teacher if only one of agent and teacher is
+    discrete; None if there are none."""
 
     @property
     def device(self) -> torch.device:
@@ -71,21 +71,21 @@ class MemoryPlanEntry:
     """Size in bytes."""
     on_host: bool
     """True for the host's memory, false for the device's."""
-    exact: bool
+    is_exact: bool
     """True if counted to the byte, false if estimated."""
 
 
 class MemoryEstimate(NamedTuple):
     """Estimate of the memory that an algorithm needs in addition to the networks."""
 
-    items: list[MemoryPlanEntry]
-    """Memory taken throughout the run; ``on_host`` is true only for items on the host even in runs on a GPU."""
-    loss: Callable[[int], None]
-    """Function that computes the losses of a batch of blank samples, given their number."""
-    row: int = 0
-    """Additional bytes per sample of a batch."""
-    joint: int = 1
-    """Number of robots in each blank sample of ``loss``."""
+    entries: list[MemoryPlanEntry]
+    """Memory taken throughout the run; ``on_host`` is true only for what is on the host even in runs on a GPU."""
+    compute_losses: Callable[[int], None]
+    """Function that computes the losses of a batch of blank samples, given their number, to measure its memory."""
+    extra_bytes_per_sample: int = 0
+    """Bytes that an update needs for each sample in addition to what ``compute_losses`` measures."""
+    robots_per_sample: int = 1
+    """Number of robots in each blank sample of ``compute_losses``; batch sizes count robots."""
 
 
 class Algorithm(ABC):
@@ -105,11 +105,11 @@ class Algorithm(ABC):
         self._generator, self.meter = context.generators["learner"], Meter()
         # Kept per robot, because a sum over all robots would take two more kernels per vector step.
         self._reward_sum = torch.zeros_like(context.example.get(("next", GROUP, "reward")))
-        self._pairs = None if context.agent.continuous else context.agent.num_actions
+        self._num_actions = None if context.agent.continuous else context.agent.num_actions
         action = context.example.get((GROUP, "action"))
         self._action_sum = torch.zeros_like(action, dtype=self._reward_sum.dtype)
-        self._measured = context.measured
-        self._measured_sum = torch.zeros_like(self._reward_sum.squeeze(-1))
+        self._checked_entries = context.checked_entries
+        self._checked_sum = torch.zeros_like(self._reward_sum.squeeze(-1))
         self.episodes = EpisodeMeter(context.example, context.statistics)
         """Statistics of the training episodes that have ended."""
         self._imitates = teacher is not None
@@ -118,7 +118,7 @@ class Algorithm(ABC):
         # The weight is a tensor, because compiled code treats numbers as constants.
         self._imitation_weight = torch.tensor(self.imitation_weight, device=context.device)
         if teacher is not None:
-            losses = with_imitation(context.agent, teacher, context.pairs, self._imitation_weight)
+            losses = add_imitation_loss(context.agent, teacher, context.action_table, self._imitation_weight)
         self.learner = Learner(context.agent, config, self._generator, context.ranks, context.log, tau, losses)
 
     @classmethod
@@ -141,14 +141,14 @@ class Algorithm(ABC):
         self.episodes.add(steps)
         self._reward_sum.add_(steps.get(("next", GROUP, "reward")).sum(1))
         action, mask = (steps.get((GROUP, name)) for name in ("action", "mask"))
-        if self._pairs is None:
+        if self._num_actions is None:
             summed = torch.where(mask[..., None], action, 0.0)
         else:
-            summed = torch.where(invalid_actions(action, mask, self._pairs), math.nan, 0.0)
+            summed = torch.where(invalid_actions(action, mask, self._num_actions), math.nan, 0.0)
         self._action_sum.add_(summed.sum(1))
-        for name in self._measured:
+        for name in self._checked_entries:
             entry = steps.get((GROUP, "observation", name)).flatten(mask.ndim).sum(-1)
-            self._measured_sum.add_(torch.where(mask, entry, 0.0).sum(1))
+            self._checked_sum.add_(torch.where(mask, entry, 0.0).sum(1))
 
     def health(self) -> dict[str, Tensor]:
         """Return sums by name, scalars on the device that are finite only if all summed values are.
@@ -156,7 +156,7 @@ class Algorithm(ABC):
         Summed are actions, rewards, losses, gradient norms, weights and the entries of the observation that the context
         names. Discrete actions count as 0, or as NaN if they are invalid.
         """
-        measured = {"observations": self._measured_sum.sum()} if self._measured else {}
+        measured = {"observations": self._checked_sum.sum()} if self._checked_entries else {}
         return measured | {
             "actions": self._action_sum.sum(),
             "reward": self._reward_sum.sum(),

@@ -20,23 +20,23 @@ from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
-MARGIN = 0.05
+IMITATION_MARGIN = 0.05
 """Margin by which the value of a teacher's action should exceed all others (scaled return); a collision costs several
 units."""
 
 
-def with_imitation(
-    agent: Agent[Any], teacher: LoadedPolicy, pairs: Tensor | None, weight: float | Tensor
+def add_imitation_loss(
+    agent: Agent[Any], teacher: LoadedPolicy, action_table: Tensor | None, weight: float | Tensor
 ) -> LossFunction:
     """Return the loss function of an agent with ``loss_imitation`` added.
 
     Args:
         agent: agent that learns.
         teacher: policy on the agent's device.
-        pairs: continuous equivalents [A, D] of the discrete actions, if only one of the policies has discrete actions.
+        action_table: continuous equivalents [A, D] of the discrete actions, if just one of both policies is discrete.
         weight: weight of the imitation loss; a scalar tensor may change between updates, also in compiled code.
     """
-    targets = teacher_targets(teacher, agent, pairs)
+    targets = make_teacher_targets(teacher, agent, action_table)
     device = next(agent.parameters()).device
 
     def losses(batch: Batch | RolloutBatch, noise: Any) -> Losses:
@@ -49,8 +49,10 @@ def with_imitation(
     return losses
 
 
-def teacher_targets(teacher: LoadedPolicy, agent: Agent[Any], pairs: Tensor | None) -> Callable[[Observation], Tensor]:
-    """Return a function that computes the targets of the imitation loss; for the arguments see with_imitation.
+def make_teacher_targets(
+    teacher: LoadedPolicy, agent: Agent[Any], action_table: Tensor | None
+) -> Callable[[Observation], Tensor]:
+    """Return a function that computes the targets of the imitation loss; for the arguments see add_imitation_loss.
 
     Returns:
         A function from observations [B] to actions, [B, D] or [B] int64: the teacher's best actions or, if only one of
@@ -59,25 +61,27 @@ def teacher_targets(teacher: LoadedPolicy, agent: Agent[Any], pairs: Tensor | No
         step, and an agent with probabilities gets the teacher's probabilities [B, A].
 
     Raises:
-        ConfigError: when one policy has continuous and the other discrete actions, and ``pairs`` is None.
+        ConfigError: when one policy has continuous and the other discrete actions, and ``action_table`` is None.
     """
     policy = teacher.agent.requires_grad_(False).eval()
     if policy.continuous and agent.continuous:
         return policy.act
-    if pairs is None:
+    if action_table is None:
         same = policy.continuous == agent.continuous
         require(same, "teacher", str(teacher.path), "one with actions of the same kind as the agent's")
-        pairs = torch.empty(0)  # not used
-    pairs = pairs.to(next(policy.parameters()).device)
+        action_table = torch.empty(0)  # not used
+    action_table = action_table.to(next(policy.parameters()).device)
     if policy.continuous:
-        return lambda observation: (policy.act(observation)[..., None, :] - pairs).square().sum(-1).argmin(-1)
+        return lambda observation: (policy.act(observation)[..., None, :] - action_table).square().sum(-1).argmin(-1)
     if policy.scores_are_returns or (not agent.continuous and agent.scores_are_returns):
-        return (lambda observation: embedding(policy.act(observation), pairs)) if agent.continuous else policy.act
+        return (
+            (lambda observation: embedding(policy.act(observation), action_table)) if agent.continuous else policy.act
+        )
 
     def probabilities(observation: Observation) -> Tensor:
         return torch.softmax(_scores(policy, observation), -1)
 
-    return (lambda observation: probabilities(observation) @ pairs) if agent.continuous else probabilities
+    return (lambda observation: probabilities(observation) @ action_table) if agent.continuous else probabilities
 
 
 def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor) -> Tensor:
@@ -90,7 +94,7 @@ def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor
     Args:
         agent: agent that learns.
         observation: observations [B], or [B, R] of fleets.
-        target: actions [B, D] or [B] int64, or probabilities [B, A]; see teacher_targets.
+        target: actions [B, D] or [B] int64, or probabilities [B, A]; see make_teacher_targets.
 
     Raises:
         ConfigError: when the agent's actions are discrete and have no scores.
@@ -104,7 +108,7 @@ def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor
     if not agent.scores_are_returns:
         return -torch.log_softmax(scores, -1).gather(-1, chosen).squeeze(-1)
     others = torch.ones_like(scores).scatter(-1, chosen, 0.0)
-    return (scores + MARGIN * others).amax(-1) - scores.gather(-1, chosen).squeeze(-1)
+    return (scores + IMITATION_MARGIN * others).amax(-1) - scores.gather(-1, chosen).squeeze(-1)
 
 
 def _scores(agent: Agent[Any], observation: Observation) -> Tensor:

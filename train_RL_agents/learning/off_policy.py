@@ -80,7 +80,7 @@ class OffPolicy(Algorithm):
                 losses["loss_imitation"] = batch.mean(errors)
 
         # Sampled transitions exist twice: as stored in replay and as the losses need them.
-        return MemoryEstimate(items, loss, row=2 * tree_bytes(row))
+        return MemoryEstimate(items, loss, extra_bytes_per_sample=2 * tree_bytes(row))
 
     def observe(self, steps: TensorDictBase) -> None:
         """Build multi-step transitions from steps [E, T] and insert them into replay."""

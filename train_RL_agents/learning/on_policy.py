@@ -68,7 +68,9 @@ class OnPolicy(Algorithm):
             if config.imitation_learning:
                 losses["loss_imitation"] = batch.mean(imitation_errors(agent, observations, action))
 
-        return MemoryEstimate([MemoryPlanEntry("rollout", held, False, False)], loss, joint=active.shape[-1])
+        return MemoryEstimate(
+            [MemoryPlanEntry("rollout", held, False, False)], loss, robots_per_sample=active.shape[-1]
+        )
 
     def observe(self, steps: TensorDictBase) -> None:
         """Store steps [E, T] as the rollout of the next update, with advantages."""

@@ -15,15 +15,17 @@ from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.resuming import changes
-from train_RL_agents.sizing.plan import Plan, plan
+from train_RL_agents.sizing.plan import MemoryPlan, plan_memory
 from train_RL_agents.utils.closest import did_you_mean
 
-FACTORS = {"cpu": 1, "8gb": 8, "16gb": 16, "24gb": 16, "80gb": 64}
-"""Factor by which a profile multiplies the default sizes of the recipe, by name of the profile."""
-CHOICES = ("auto", "none", *FACTORS)
-_BUFFERS = {"cpu": 1_000_000, "8gb": 2_000_000, "16gb": 4_000_000, "24gb": 8_000_000, "80gb": 20_000_000}
-_MEMORY = {"8gb": 8, "16gb": 16, "24gb": 24, "80gb": 80}
-"""GPU memory that each profile is for (GiB); a tenth less suffices, because drivers reserve some."""
+PROFILE_FACTORS = {"cpu": 1, "8gb": 8, "16gb": 16, "24gb": 16, "80gb": 64}
+"""Factor by which a profile multiplies the default sizes ``TrainerConfig.recipe``, by name of the profile."""
+PROFILE_NAMES = ("auto", "none", *PROFILE_FACTORS)
+"""Names that a user may give: ``auto`` chooses by the device, and ``none`` changes nothing."""
+_BUFFER_SIZES = {"cpu": 1_000_000, "8gb": 2_000_000, "16gb": 4_000_000, "24gb": 8_000_000, "80gb": 20_000_000}
+"""Size of replay (transitions) by name of the profile."""
+_GPU_MEMORY = {"8gb": 8, "16gb": 16, "24gb": 24, "80gb": 80}
+"""GPU memory that each profile is for (GiB), by name; a tenth less suffices, because drivers reserve some."""
 
 
 class SizedConfig(NamedTuple):
@@ -31,24 +33,24 @@ class SizedConfig(NamedTuple):
 
     config: TrainConfig[Any]
     """Configuration with the sizes of the profile."""
-    plan: Plan
+    memory_plan: MemoryPlan
     """Memory that the run will take."""
-    chosen: str
-    """Line of text with the profile and the settings that it changed."""
+    description: str
+    """Line of text for the terminal with the profile and the settings that it changed."""
 
 
 def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, Any]:
-    """Return the settings of ``trainer`` that a profile sets, by name.
+    """Return the values of the settings of ``trainer`` that a profile sets, by name of the setting.
 
     Args:
         algorithm: one of TRAINER_CONFIGS.
-        profile: one of FACTORS.
-        defaults: settings of which the agent has other defaults than the algorithm (``trainer_defaults``).
+        profile: one of PROFILE_FACTORS.
+        defaults: settings of ``trainer`` whose default is another for the agent than for its algorithm.
     """
-    default, factor = TRAINER_CONFIGS[algorithm](**defaults), FACTORS[profile]
+    default, factor = TRAINER_CONFIGS[algorithm](**defaults), PROFILE_FACTORS[profile]
     sizes = {name: factor * getattr(default, name) for name in default.recipe}
     if isinstance(default, OffPolicyConfig):
-        sizes |= {"buffer_size": _BUFFERS[profile], "replay_storage": "device"}
+        sizes |= {"buffer_size": _BUFFER_SIZES[profile], "replay_storage": "device"}
     return sizes
 
 
@@ -59,44 +61,44 @@ def apply_profile(
 
     Args:
         config: configuration without the profile.
-        profile: one of CHOICES. ``auto`` changes nothing on the CPU. On a GPU it takes the largest profile that the
-            memory allows, halved until the run makes at least ``least_updates`` updates; it leaves sizes that affect
-            learning (``num_envs``, ``batch_size``, ``train_freq``) unchanged if any of them is stated.
+        profile: one of PROFILE_NAMES. ``auto`` changes nothing on the CPU. On a GPU it takes the largest profile that
+            the memory allows, halved until the run makes at least ``least_updates`` updates; it leaves sizes that
+            affect learning (``num_envs``, ``batch_size``, ``train_freq``) unchanged if any of them is stated.
         stated: dotted keys of the stated settings, which take precedence.
         device: device of the run.
 
     Raises:
         ConfigError: when there is no such profile, or its sizes contradict stated settings.
     """
-    allowed = f"one of {', '.join(CHOICES)}{did_you_mean(profile, CHOICES)}"
-    require(profile in CHOICES, "profile", profile, allowed)
+    allowed = f"one of {', '.join(PROFILE_NAMES)}{did_you_mean(profile, PROFILE_NAMES)}"
+    require(profile in PROFILE_NAMES, "profile", profile, allowed)
     agent = agent_class(config.agent_type)
     algorithm = agent.algorithm
     kept = {key.removeprefix("trainer.") for key in stated if key.startswith("trainer.")}
-    if profile in FACTORS:
+    if profile in PROFILE_FACTORS:
         sizes = profile_sizes(algorithm, profile, **agent.trainer_defaults)
     elif profile == "auto" and device.type == "cuda":
-        sizes = automatic(config, _largest_profile(device))
+        sizes = automatic_sizes(config, _largest_profile(device))
         recipe = set(config.trainer.recipe)
         kept |= recipe if kept & recipe else set()
     else:
         sizes = {}
-    return changed(config, {name: size for name, size in sizes.items() if name not in kept})
+    return replace_trainer_settings(config, {name: size for name, size in sizes.items() if name not in kept})
 
 
 def _largest_profile(device: torch.device) -> str:
-    """Return the largest profile for the memory of a GPU."""
+    """Return the name of the largest profile for the memory of a GPU."""
     memory = torch.cuda.get_device_properties(device).total_memory
-    names = [name for name, size in _MEMORY.items() if memory >= 0.9 * size * 2**30]
+    names = [name for name, size in _GPU_MEMORY.items() if memory >= 0.9 * size * 2**30]
     return names[-1] if names else "cpu"
 
 
-def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
-    """Return the sizes of a profile, halved until the run has enough updates or the sizes are the defaults.
+def automatic_sizes(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
+    """Return the sizes of a profile by setting, halved until the run has enough updates or they are the defaults.
 
     Args:
         config: configuration of the run.
-        profile: one of FACTORS.
+        profile: one of PROFILE_FACTORS.
     """
     agent = agent_class(config.agent_type)
     sizes, least = (profile_sizes(agent.algorithm, name, **agent.trainer_defaults) for name in (profile, "cpu"))
@@ -107,36 +109,36 @@ def automatic(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
 
 
 def _has_enough_updates(config: TrainConfig[Any], sizes: dict[str, Any]) -> bool:
-    """Return whether a run of other sizes makes at least ``least_updates`` updates, as ``auto`` requires."""
+    """Return whether a run with other settings of ``trainer`` makes ``TrainerConfig.least_updates`` updates or more."""
     try:
-        settings = changed(config, sizes).trainer
+        settings = replace_trainer_settings(config, sizes).trainer
     except ConfigError:  # such as more environments than a run has steps before it learns
         return False
     return settings.learning_interval <= config.total_timesteps // settings.least_updates
 
 
-def changed(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]:
-    """Return the configuration with other settings of ``trainer`` by name; raise a ConfigError if they are invalid."""
+def replace_trainer_settings(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]:
+    """Return the configuration with settings of ``trainer`` replaced by name; raise a ConfigError for invalid ones."""
     return replace(config, trainer=replace(config.trainer, **sizes)) if sizes else config
 
 
-def planned(config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device) -> SizedConfig:
-    """Return the configuration of a profile with its memory plan; see apply_profile.
+def size_config(config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device) -> SizedConfig:
+    """Return the configuration with the sizes of a profile (``apply_profile``), and its memory plan.
 
     With ``auto``, replay that does not fit on the device is stored on the host.
     """
     sized = apply_profile(config, profile, stated, device)
-    memory = plan(sized, device)
+    memory = plan_memory(sized, device)
     kept = profile != "auto" or "trainer.replay_storage" in stated
     movable = isinstance(sized.trainer, OffPolicyConfig) and not kept
-    if movable and False in memory.free and memory.lacking(False) > 0:
-        sized = changed(sized, {"replay_storage": "host"})
-        memory = plan(sized, device)
-    return SizedConfig(sized, memory, _describe(config, sized, profile, device))
+    if movable and False in memory.free_bytes and memory.missing_bytes(False) > 0:
+        sized = replace_trainer_settings(sized, {"replay_storage": "host"})
+        memory = plan_memory(sized, device)
+    return SizedConfig(sized, memory, _profile_line(config, sized, profile, device))
 
 
-def _describe(before: TrainConfig[Any], after: TrainConfig[Any], profile: str, device: torch.device) -> str:
-    """Return the line with the profile and the settings that it changed; see SizedConfig.chosen."""
+def _profile_line(before: TrainConfig[Any], after: TrainConfig[Any], profile: str, device: torch.device) -> str:
+    """Return the line of text that is ``SizedConfig.description``, from the configurations before and after."""
     name = profile
     if profile == "auto" and device.type == "cuda":
         name = f"auto ({_largest_profile(device)}, as far as the run has updates for it)"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from train_RL_agents.sizing.plan import check, plan
+from train_RL_agents.sizing.plan import check_memory_plan, plan_memory
 from train_RL_agents.speed import MODES
 from train_RL_agents.speed.fixture import TrainerBenchmarks
 from train_RL_agents.speed.options import BenchmarkOptions, benchmark_config
@@ -67,7 +67,7 @@ def measure_part(part: str, options: BenchmarkOptions, modes: Sequence[str]) -> 
             # Compiled code is cached per shape, with a limited number of variants.
             torch.compiler.reset()
             config = benchmark_config(options.config, **({_SETTING_OF_SIZE[size]: number} if size else {}))
-            check(plan(config, options.device), config)
+            check_memory_plan(plan_memory(config, options.device), config)
             with ExitStack() as stack:
                 trainers = [stack.enter_context(closing(TrainerBenchmarks(config, name))) for name in names]
                 benchmarks = [benchmark for trainer in trainers for benchmark in make(trainer, options)]

@@ -24,7 +24,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.collecting import workers
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.environments import environment_of
+from train_RL_agents.environments import make_environment
 from train_RL_agents.memory.column_layout import STORED_MASK
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -64,7 +64,7 @@ def test_each_worker_has_its_share_of_one_world():
     config = from_dict(
         {"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]}, ["trainer.num_envs=8", *TWO, "execution.compile=false"]
     )
-    environment, agent = environment_of(config), agent_of("AC-IQN")
+    environment, agent = make_environment(config), agent_of("AC-IQN")
     made = [make() for make in workers._makers(environment, agent, 0, noise(), 12)]
     made += [make() for make in workers._makers(environment, agent, 0, noise(), 0)]
     assert [env.num_envs for env in made] == [4] * 4

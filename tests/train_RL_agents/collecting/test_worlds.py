@@ -21,7 +21,7 @@ from train_RL_agents.config.reading import (
     to_dict,
 )
 from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainingReward
-from train_RL_agents.environments.marinenav import MarineNav
+from train_RL_agents.environments.marinenav import BuiltInEnvironment
 from train_RL_agents.environments.worlds import training_scenarios, training_world
 
 DATA = Path(__file__).parents[2] / "data"
@@ -62,12 +62,12 @@ def test_a_world_has_all_environments_and_the_actions_of_the_agent():
     config = from_dict({}, [*WORDS, "trainer.learning_starts=1000"])
     for name in ("DQN", "AC-IQN"):
         agent = agent_of(name)
-        env = MarineNav(config).make(agent, torch.device("cpu"), 4)
+        env = BuiltInEnvironment(config).make_envs(agent, torch.device("cpu"), 4)
         assert env.num_envs == 3
         assert env.continuous == agent.continuous
-        again = MarineNav(config).make(agent, torch.device("cpu"), 4)
+        again = BuiltInEnvironment(config).make_envs(agent, torch.device("cpu"), 4)
         assert torch.equal(env.scenario.goal, again.scenario.goal)
-        other = MarineNav(config).make(agent, torch.device("cpu"), 5)
+        other = BuiltInEnvironment(config).make_envs(agent, torch.device("cpu"), 5)
         assert not torch.equal(env.scenario.goal, other.scenario.goal)
 
 
@@ -83,7 +83,7 @@ def test_a_world_has_all_environments_and_the_actions_of_the_agent():
 def test_its_step_is_captured_where_no_graph_collector_is(words, captured):
     config = from_dict({}, [*WORDS, *words])
     with small_pool(), fake_gpu():
-        env = MarineNav(config).make(agent_of("DQN"), GPU, 0)
+        env = BuiltInEnvironment(config).make_envs(agent_of("DQN"), GPU, 0)
     assert env.captures_step == captured
 
 

@@ -107,7 +107,7 @@ def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(command, 
     short = [*command, "total_timesteps=8", "eval_freq=8"]
     for words, free, shows in (([], 10**12, False), (["-v"], 10**12, True), ([], 10**7, True)):
         monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda free=free: free)
-        monkeypatch.setattr("train_RL_agents.experiments.seeds.check", lambda *plan: None)
+        monkeypatch.setattr("train_RL_agents.experiments.seeds.check_memory_plan", lambda *plan: None)
         with usual_signals():
             assert main([*short, *words]) == 0
         assert ("memory planned on cpu" in capsys.readouterr().out) == shows

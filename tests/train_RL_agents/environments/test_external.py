@@ -12,8 +12,8 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.api import train
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.environments import environment_of
-from train_RL_agents.environments.external import External
+from train_RL_agents.environments import make_environment
+from train_RL_agents.environments.external import ExternalEnvironment
 from train_RL_agents.exporting.export import CONTRACT, export
 from train_RL_agents.exporting.exported import find
 from train_RL_agents.run.checkpoint import STATE, load_policy
@@ -60,7 +60,7 @@ def test_every_agent_trains_evaluates_and_is_loaded_without_the_environment(agen
     assert any(not torch.equal(before[name], value) for name, value in weights(trainer).items())
     assert len(trainer.rows) == 2 and trainer.rows[-1]["avg_length"] <= 6.0
     loaded = load_policy(trainer.run.path, "latest")
-    assert loaded.agent.spec == External(trainer.config).spec
+    assert loaded.agent.spec == ExternalEnvironment(trainer.config).spec
     assert loaded.metrics["avg_return"] == trainer.rows[-1]["avg_return"]
 
 
@@ -141,7 +141,7 @@ def test_workers_whose_environments_hang_end_the_run_with_a_sentence(tmp_path):
 
 def test_the_plan_of_memory_counts_environments_also_in_processes():
     sizes = [
-        External(config_of("AC-IQN", *words, name="Alone")).memory(None)[1]["environments"]
+        ExternalEnvironment(config_of("AC-IQN", *words, name="Alone")).estimate_memory(None)[1]["environments"]
         for words in ((), ("trainer.num_envs=16",), ("env.parallel=true",))
     ]
     assert 0 < sizes[0] < sizes[1] < sizes[2]
@@ -174,7 +174,7 @@ def test_an_environment_that_raises_ends_the_run_with_a_sentence_and_keeps_the_l
 def test_settings_that_do_not_fit_the_environment_are_refused(agent, words, says):
     with pytest.raises(ConfigError, match=says) as caught:
         config = config_of(agent, *words)
-        environment_of(config).agent(CPU)
+        make_environment(config).make_agent(CPU)
     assert "\n" not in str(caught.value)
 
 
@@ -189,8 +189,8 @@ def test_an_exported_policy_acts_as_the_agent(agent, tmp_path):
     contract = json.loads((tmp_path / "out" / CONTRACT).read_text())
     assert contract["env"] == f"{HERE}:Chase" and "frames" not in contract
     found = find(str(tmp_path / "out" / contract["files"]["torch"]["file"]), "best", CPU).trained
-    environment = External(trainer.config)
-    env = environment.make(loaded.agent, CPU, 3, None)
+    environment = ExternalEnvironment(trainer.config)
+    env = environment.make_envs(loaded.agent, CPU, 3, None)
     observation = dict(env.reset()["robots", "observation"].items())
     observation = {name: value.flatten(0, 1) for name, value in observation.items()}
     torch.testing.assert_close(found.agent.act(observation), loaded.agent.act(observation))

@@ -7,7 +7,7 @@ from marinenav_env import ConfigError
 from marinenav_env.support import plugins
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.environments.external import External
+from train_RL_agents.environments.external import ExternalEnvironment
 from train_RL_agents.environments.film import write_video
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
@@ -15,7 +15,7 @@ from train_RL_agents.run.checkpoint import LoadedPolicy
 def policy(tmp_path, name):
     plugins.allow(f"tests.train_RL_agents.other_envs:{name}")
     config = from_dict({"agent_type": "DDPG"}, [f"env.name=tests.train_RL_agents.other_envs:{name}", "env.max_steps=4"])
-    spec = External(config).spec
+    spec = ExternalEnvironment(config).spec
     return LoadedPolicy(AGENTS["DDPG"](config.agent, 0, spec).eval(), config, tmp_path / "policy.pt", 0, {})
 
 

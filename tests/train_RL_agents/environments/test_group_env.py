@@ -85,7 +85,7 @@ def test_actions_are_scaled_to_the_bounds():
 )
 def test_choices_are_as_the_environment_takes_them(action, count, index, taken):
     env = begun(chase(action=action))
-    assert env.actions.number == count
+    assert env.action_space.num_actions == count
     acting(env, torch.full((2, AGENTS), index))
     assert env.base.taken[0][1, 2].tolist() == taken
 

@@ -57,7 +57,7 @@ def test_an_environment_of_a_library_is_adapted(name):
     if package is not None:
         pytest.importorskip(package)
     env = make_env(EnvConfig(name, **settings), 2, torch.device("cpu"), 0)
-    assert (env.num_robots, env.actions.number) == (robots, actions)
+    assert (env.num_robots, env.action_space.num_actions) == (robots, actions)
     check_env_specs(env)
     step, ended = env.reset(), 0
     for _ in range(60):

@@ -11,9 +11,9 @@ from tests.train_RL_agents.other_envs import Chase
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments.episodes import run_episodes
-from train_RL_agents.environments.external import External
+from train_RL_agents.environments.external import ExternalEnvironment
 from train_RL_agents.environments.group_env import GroupEnv
-from train_RL_agents.environments.scoring import environment_of_all, evaluate_all
+from train_RL_agents.environments.scoring import evaluate_all, shared_environment
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -30,7 +30,7 @@ def contender(tmp_path, agent_type="AC-IQN", seed=0, *words):
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        agent = AGENTS[agent_type](config.agent, 0, External(config).spec)
+        agent = AGENTS[agent_type](config.agent, 0, ExternalEnvironment(config).spec)
     return Contender.of(LoadedPolicy(agent.eval(), config, tmp_path / "policy.pt", 10, {}))
 
 
@@ -96,7 +96,7 @@ def test_policies_of_different_environments_are_not_compared(tmp_path):
 def test_policies_may_have_been_trained_with_other_limits_and_processes(tmp_path):
     words = ("env.timeout=9", "env.parallel=true", "env.eval_episodes=3")
     contenders = {"a": contender(tmp_path), "b": contender(tmp_path, "AC-IQN", 0, *words)}
-    assert environment_of_all(contenders).eval_episodes == 100
+    assert shared_environment(contenders).eval_episodes == 100
 
 
 def test_an_evaluation_whose_episodes_never_end_gives_up(monkeypatch):
@@ -108,7 +108,7 @@ def test_an_evaluation_whose_episodes_never_end_gives_up(monkeypatch):
 
 def test_trainings_and_evaluations_have_different_episodes(tmp_path):
     found = contender(tmp_path).trained
-    trained = External(found.config).make(found.agent, CPU, 0, None).reset()
+    trained = ExternalEnvironment(found.config).make_envs(found.agent, CPU, 0, None).reset()
     env, starts, policy = GroupEnv(Chase(256, CPU, 0), "chase", 5), [], PolicyWrapper(found.agent)
     run_episodes(lambda step: starts.append(step.clone()) or policy(step), env, 256, 0)
     name = ("robots", "observation", "place")

@@ -11,14 +11,14 @@ from train_RL_agents.experiments.seeds import new_runs, sized_config
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.sizing import profiles
-from train_RL_agents.sizing.plan import plan
+from train_RL_agents.sizing.plan import plan_memory
 
 
 @pytest.mark.parametrize(("seeds", "counted"), [("1", 1), ("1,2", 2), ("1,2,3,4", 3)])
 def test_memory_is_planned_for_as_many_runs_as_there_are(monkeypatch, seeds, counted):
     found, plans = [], []
-    monkeypatch.setattr(module, "check", lambda *given: found.append(given[2]))
-    monkeypatch.setattr(profiles, "plan", lambda *given: plans.append(given) or plan(*given))
+    monkeypatch.setattr(module, "check_memory_plan", lambda *given: found.append(given[2]))
+    monkeypatch.setattr(profiles, "plan_memory", lambda *given: plans.append(given) or plan_memory(*given))
     sized_config(None, [f"seed={seeds}"], "none", at_once=3)
     assert found == [counted]
     assert len(plans) == 1  # reading thousands of scenarios takes seconds
@@ -28,7 +28,7 @@ def test_memory_is_planned_for_all_processes_of_a_host(monkeypatch):
     ranks, found = Ranks(), []
     ranks.local_size = 4
     monkeypatch.setattr(module, "Ranks", lambda: ranks)
-    monkeypatch.setattr(module, "check", lambda *given: found.append(given[2]))
+    monkeypatch.setattr(module, "check_memory_plan", lambda *given: found.append(given[2]))
     sized_config(None, ["seed=1,2"], "none", at_once=3)
     assert found == [8]
 

@@ -204,7 +204,7 @@ def test_agents_are_compared_on_seeded_episodes_of_environments_of_others(file, 
     for file in files:
         file.write_text(file.read_text().replace("[", "[7, ", 1))  # damaged
     assert evaluate_runs(study, out, CPU) == found
-    monkeypatch.setattr("train_RL_agents.experiments.study.run_seeded", None)  # not again
+    monkeypatch.setattr("train_RL_agents.experiments.study.run_same_episodes", None)  # not again
     assert evaluate_runs(study, out, CPU) == found
     whole = files[0].read_text()
     damages = ({"success": [2, 0, 0]}, {"group": ["x"] * 3}) if tells else ({"returns": ["1.0"] * 3}, {"returns": None})

@@ -49,9 +49,9 @@ def test_memory_estimate_counts_what_is_kept_and_gives_losses_of_any_size(tmp_pa
     agent = trainer.algorithm.learner.agent
     teacher = {"imitation_learning": True, "teacher": "p.pt"} if taught else {}
     found = type(trainer.algorithm).memory_estimate(replace(trainer.config, **teacher), agent, step)
-    assert all(item.size > 0 for item in found.items)
+    assert all(item.size > 0 for item in found.entries)
     state = torch.get_rng_state()
     for count in (1, 5):
         found.loss(count)
     assert torch.equal(torch.get_rng_state(), state)
-    assert found.joint == (1 if isinstance(trainer.config.trainer, OffPolicyConfig) else 3)
+    assert found.robots_per_sample == (1 if isinstance(trainer.config.trainer, OffPolicyConfig) else 3)

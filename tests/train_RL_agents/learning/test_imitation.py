@@ -18,7 +18,7 @@ from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import compiled_gradients
-from train_RL_agents.learning.imitation import imitation_errors, teacher_targets, with_imitation
+from train_RL_agents.learning.imitation import add_imitation_loss, imitation_errors, make_teacher_targets
 from train_RL_agents.networks.observation import ACTIVE
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -51,7 +51,7 @@ def command(index):
 
 def test_actions_of_a_discrete_teacher_are_commands_of_a_continuous_agent():
     teacher = teacher_of("DQN", seed=10)
-    found = teacher_targets(teacher, agent_of("AC-IQN"), PAIRS)(seen())
+    found = make_teacher_targets(teacher, agent_of("AC-IQN"), PAIRS)(seen())
     chosen = teacher.agent.act(seen()).tolist()
     assert len(set(chosen)) > 2
     assert found.tolist() == [command(index) for index in chosen]
@@ -59,7 +59,7 @@ def test_actions_of_a_discrete_teacher_are_commands_of_a_continuous_agent():
 
 def test_of_probabilities_a_continuous_agent_imitates_the_expected_command():
     teacher = teacher_of("PPO")
-    found = teacher_targets(teacher, agent_of("AC-IQN"), PAIRS)(seen())
+    found = make_teacher_targets(teacher, agent_of("AC-IQN"), PAIRS)(seen())
     for action, logits in zip(found.tolist(), teacher.agent.outputs(seen())["logits"].tolist(), strict=True):
         weights = [math.exp(each) for each in logits]
         for side in (0, 1):
@@ -69,7 +69,7 @@ def test_of_probabilities_a_continuous_agent_imitates_the_expected_command():
 
 def test_actions_of_a_continuous_teacher_become_the_nearest_discrete_ones():
     teacher = teacher_of("DDPG")
-    found = teacher_targets(teacher, agent_of("DQN"), PAIRS)(seen()).tolist()
+    found = make_teacher_targets(teacher, agent_of("DQN"), PAIRS)(seen()).tolist()
     for index, (left, right) in zip(found, teacher.agent.act(seen()).tolist(), strict=True):
         apart = [(left - a) ** 2 + (right - b) ** 2 for a, b in map(command, range(25))]
         assert apart[index] == pytest.approx(min(apart))
@@ -78,7 +78,7 @@ def test_actions_of_a_continuous_teacher_become_the_nearest_discrete_ones():
 @pytest.mark.parametrize(("teacher", "agent"), [("PPO", "Rainbow"), ("DDPG", "SAC")])
 def test_actions_of_the_same_kind_are_taken_as_they_are(teacher, agent):
     teacher = teacher_of(teacher)
-    found = teacher_targets(teacher, agent_of(agent), PAIRS)(seen())
+    found = make_teacher_targets(teacher, agent_of(agent), PAIRS)(seen())
     assert found.equal(teacher.agent.act(seen()))
 
 
@@ -107,7 +107,7 @@ def test_errors_of_discrete_actions_are_what_is_missing_of_the_margin():
 def test_errors_of_probabilities_are_cross_entropies(probable):
     """With the probabilities of a teacher that has some, or with the action of one that has not."""
     agent, teacher = agent_of("A2C"), teacher_of("PPO" if probable else "DQN")
-    target = teacher_targets(teacher, agent, PAIRS)(seen())
+    target = make_teacher_targets(teacher, agent, PAIRS)(seen())
     logits = agent.outputs(seen())["logits"].tolist()
     outputs = teacher.agent.outputs(seen())
     scores = teacher.agent.scores(outputs).tolist()
@@ -123,7 +123,7 @@ def test_errors_of_probabilities_are_cross_entropies(probable):
 def test_errors_of_fleets_are_those_of_their_robots(name):
     """Observations [B, R] give [B, R] errors."""
     agent, teacher = agent_of("PPO", critic="fleet"), teacher_of(name)
-    targets = teacher_targets(teacher, agent, PAIRS)
+    targets = make_teacher_targets(teacher, agent, PAIRS)
     flat = imitation_errors(agent, seen(), targets(seen()))
     fleets = {key: value.unflatten(0, (64, 4)) for key, value in seen().items()}
     found = imitation_errors(agent, fleets, targets(fleets))
@@ -155,8 +155,8 @@ def test_normal_numbers_imitate_with_their_mean(actions, like):
 def test_robots_that_are_not_active_are_not_imitated_for():
     agent, teacher = agent_of("PPO"), teacher_of("PPO")
     batch = make_rollout(agent, 64, generator=torch.Generator().manual_seed(0))
-    errors = imitation_errors(agent, batch.observation, teacher_targets(teacher, agent, PAIRS)(batch.observation))
-    found = with_imitation(agent, teacher, PAIRS, 2.0)(batch, None)["loss_imitation"]
+    errors = imitation_errors(agent, batch.observation, make_teacher_targets(teacher, agent, PAIRS)(batch.observation))
+    found = add_imitation_loss(agent, teacher, PAIRS, 2.0)(batch, None)["loss_imitation"]
     assert found.item() == pytest.approx(2.0 * errors[batch.active].mean().item())
 
 
@@ -169,7 +169,7 @@ def test_teachers_act_in_full_precision_and_do_not_learn(monkeypatch):
         return outputs(*given)
 
     monkeypatch.setattr(teacher.agent, "outputs", noting)
-    losses = with_imitation(agent, teacher, PAIRS, 2.0)
+    losses = add_imitation_loss(agent, teacher, PAIRS, 2.0)
     with torch.autocast("cpu", torch.bfloat16):
         losses(make_rollout(agent, 4, generator=torch.Generator()), None)
     assert halved == [False]
@@ -182,7 +182,7 @@ def test_parts_of_a_batch_add_up_to_the_whole(critic):
     agent, teacher = agent_of("PPO", critic=critic), teacher_of("PPO")
     shape = (16, 4) if critic == "fleet" else (64,)
     batch = make_rollout(agent, *shape, generator=torch.Generator().manual_seed(0))
-    losses, count = with_imitation(agent, teacher, PAIRS, 2.0), shape[0]
+    losses, count = add_imitation_loss(agent, teacher, PAIRS, 2.0), shape[0]
     whole = losses(batch, None)["loss_imitation"].item()
     first, last = batch.part(slice(0, count // 4)), batch.part(slice(count // 4, count))
     assert first.weight.mean() != last.weight.mean()
@@ -203,9 +203,9 @@ def test_agents_learn_what_a_teacher_does(name):
             action, extras = agent.explore({**observation, ACTIVE: there > 0.0}, noise)
         batch = RolloutBatch(observation, action, extras, blank, extras["value"], there, blank[0])
     else:
-        wanted = teacher_targets(teacher, agent, PAIRS)(observation)
+        wanted = make_teacher_targets(teacher, agent, PAIRS)(observation)
         batch = Batch(observation, wanted, blank, blank, observation, there)
-    losses = with_imitation(agent, teacher, PAIRS, 20.0)
+    losses = add_imitation_loss(agent, teacher, PAIRS, 20.0)
     optimizer = torch.optim.Adam(agent.networks.parameters(), 3e-3)
     errors = []
     for _ in range(40):
@@ -258,7 +258,7 @@ def test_the_weight_of_the_imitation_changes_linearly(tmp_path, trained, name):
 def test_generated_code_reads_the_weight_of_the_imitation_in_every_update():
     agent, weight = agent_of("PPO"), torch.tensor(2.0)
     batch = make_rollout(agent, 8, generator=torch.Generator().manual_seed(0))
-    losses = with_imitation(agent, teacher_of("PPO"), PAIRS, weight)
+    losses = add_imitation_loss(agent, teacher_of("PPO"), PAIRS, weight)
     gradients = compiled_gradients(agent, losses, FlatWeights(agent.networks), torch.device("cpu"))
     first, second = gradients(batch, None, torch.ones(())), gradients(batch, None, weight.fill_(1.0))
     assert second[1]["loss_imitation"].item() == pytest.approx(0.5 * first[1]["loss_imitation"].item())

@@ -149,5 +149,5 @@ def test_memory_estimate_by_hand(tmp_path, storage, saved):
     ]
     if saved:
         expected.append(("copy of replay while saving", (150 + SPARE_SLOTS) * row, True, True))
-    assert [(item.name, item.size, item.on_host, item.exact) for item in found.items] == expected
-    assert (found.row, found.joint) == (2 * row, 1)
+    assert [(item.name, item.size, item.on_host, item.is_exact) for item in found.entries] == expected
+    assert (found.extra_bytes_per_sample, found.robots_per_sample) == (2 * row, 1)

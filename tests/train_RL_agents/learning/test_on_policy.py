@@ -414,10 +414,10 @@ def test_memory_estimate_by_hand(tmp_path, words):
     trainer = trainer_of(tmp_path, *LONG, *words)
     step, agent = trainer.collector.env.fake_tensordict()[:1], trainer.algorithm.agent
     found = OnPolicy.memory_estimate(trainer.config, agent, step)
-    (item,) = found.items
-    assert (item.name, item.on_host, item.exact) == ("rollout", False, False)
+    (item,) = found.entries
+    assert (item.name, item.on_host, item.is_exact) == ("rollout", False, False)
     assert item.size == 4 * 8 * 12 * tree_bytes(step)  # of 8 environments and 12 steps, 4 times
-    assert (found.row, found.joint) == (0, 3)
+    assert (found.extra_bytes_per_sample, found.robots_per_sample) == (0, 3)
     sizes, loss = [], agent.loss
     agent.loss = lambda batch, noise: sizes.append(batch.weight.shape) or loss(batch, noise)
     found.loss(5)

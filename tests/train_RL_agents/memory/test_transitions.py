@@ -315,7 +315,7 @@ def test_generated_code_makes_the_same_rows(n, never_ask):
     torch.compiler.reset()
     stream = Stream(3, 2, seed=1)
     fast, plain = (Streams(n).begin(collected([stream.step()])) for _ in range(2))
-    fast.multi_step.rows = torch.compile(fast.multi_step.rows, fullgraph=True, dynamic=False)
+    fast.multi_step.advance = torch.compile(fast.multi_step.advance, fullgraph=True, dynamic=False)
     for _ in range(12):
         batch = collected([stream.step()])
         ours, expected = (each.rows(batch) for each in (fast, plain))

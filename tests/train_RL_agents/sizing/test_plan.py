@@ -19,11 +19,11 @@ from tests.train_RL_agents.tiny_runs import TINY, new_run
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.environments.marinenav import MarineNav
+from train_RL_agents.environments.marinenav import BuiltInEnvironment
 from train_RL_agents.learning.algorithm import MemoryPlanEntry
 from train_RL_agents.memory.prioritized import SPARE_SLOTS
 from train_RL_agents.memory.transitions import to_batch
-from train_RL_agents.sizing.plan import Plan, check, plan, table
+from train_RL_agents.sizing.plan import MemoryPlan, check_memory_plan, memory_table, plan_memory
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 CPU = torch.device("cpu")
@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 
 def size_of(memory, name):
     """The bytes of an item of a plan; 0 if there is none."""
-    return sum(item.size for item in memory.items if item.name == name)
+    return sum(item.size for item in memory.entries if item.name == name)
 
 
 def leaf_bytes(tree):
@@ -63,7 +63,7 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     with memory_of_rows() as rows:
         trainer = trainer_of(tmp_path, *words)
     learner, replay = trainer.algorithm.learner, trainer.algorithm.replay
-    found = plan(trainer.config, CPU)
+    found = plan_memory(trainer.config, CPU)
     held = leaf_bytes(rows)
     priorities = replay.sampler
     assert size_of(found, "replay") == held + leaf_bytes(vars(priorities.sums).values() if priorities else [])
@@ -83,7 +83,7 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
 )
 def test_exact_items_of_on_policy_runs_are_what_is_allocated(tmp_path, tiny, words):
     trainer = trainer_of(tmp_path, *words)
-    found, learner = plan(trainer.config, CPU), trainer.algorithm.learner
+    found, learner = plan_memory(trainer.config, CPU), trainer.algorithm.learner
     assert size_of(found, "replay") == size_of(found, "open windows") == 0
     assert size_of(found, "networks, targets, EMA copy") == held_weights(learner)
     trainer.iterate()
@@ -93,7 +93,7 @@ def test_exact_items_of_on_policy_runs_are_what_is_allocated(tmp_path, tiny, wor
 
 def test_a_kernel_for_gpus_is_planned_for():
     words = ["agent_type=DQN", "execution.kernel=triton"]
-    own, usual = (plan(from_dict({}, each), CPU) for each in (words, words[:1]))
+    own, usual = (plan_memory(from_dict({}, each), CPU) for each in (words, words[:1]))
     assert own.items == usual.items
 
 
@@ -102,9 +102,11 @@ def test_a_rollout_has_room_for_all_its_steps():
     plans = {}
     for steps in (4, 8):
         config = from_dict({"agent_type": "PPO", "trainer": {"rollout_steps": steps}})
-        plans[steps] = plan(config, CPU)
+        plans[steps] = plan_memory(config, CPU)
     row = size_of(plans[8], "rollout") / (4 * 8 * config.trainer.num_envs)
-    env = MarineNav(replace(config, trainer=replace(config.trainer, num_envs=2))).make(agent_of("PPO"), CPU, 0)
+    env = BuiltInEnvironment(replace(config, trainer=replace(config.trainer, num_envs=2))).make_envs(
+        agent_of("PPO"), CPU, 0
+    )
     assert row == leaf_bytes(env.fake_tensordict().values(True, True)) / 2
     assert size_of(plans[8], "rollout") == 2 * size_of(plans[4], "rollout")
 
@@ -114,7 +116,7 @@ def test_the_update_of_a_rollout_is_estimated_per_robot(critic):
     """Between what the observations of a batch take, and 150 times as much."""
     words = {"agent_type": "PPO", "agent.critic": critic}
     sizes = {
-        size: size_of(plan(from_dict(words | {"trainer.batch_size": size}), CPU), "gradients and one update")
+        size: size_of(plan_memory(from_dict(words | {"trainer.batch_size": size}), CPU), "gradients and one update")
         for size in (1_000, 101_000)
     }
     per_row = (sizes[101_000] - sizes[1_000]) / 100_000
@@ -126,7 +128,7 @@ def test_an_on_policy_run_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda: 50_000_000)
     config = TrainConfig(agent_type="PPO")
     with pytest.raises(ConfigError) as caught:
-        check(plan(config, CPU), config)
+        check_memory_plan(plan_memory(config, CPU), config)
     settings = config.trainer
     assert str(caught.value).startswith(
         f"trainer.num_envs={settings.num_envs}, trainer.batch_size={settings.batch_size}: must be "
@@ -173,9 +175,9 @@ def test_a_plan_touches_no_global_generator_and_is_quick_about_large_runs():
     torch.manual_seed(3)
     before = torch.get_rng_state()
     config = from_dict({"trainer": {"num_envs": 16_384, "batch_size": 1_000_000}})
-    found = plan(config, CPU)
+    found = plan_memory(config, CPU)
     assert torch.equal(torch.get_rng_state(), before)
-    small = plan(TrainConfig(agent_type="AC-IQN"), CPU)
+    small = plan_memory(TrainConfig(agent_type="AC-IQN"), CPU)
     grown = size_of(found, "gradients and one update") / size_of(small, "gradients and one update")
     assert 1_000 < grown < 1_000_000 / 512
     assert size_of(found, "replay") == size_of(small, "replay") == (1_000_000 + SPARE_SLOTS) * 282
@@ -185,30 +187,30 @@ def test_a_plan_touches_no_global_generator_and_is_quick_about_large_runs():
 def test_places_of_a_run_on_a_gpu(monkeypatch, storage, place):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1, 1))
     config = from_dict(TINY, [f"trainer.replay_storage={storage}"])
-    places = {item.name: item.on_host for item in plan(config, torch.device("cuda", 0)).items}
+    places = {item.name: item.on_host for item in plan_memory(config, torch.device("cuda", 0)).entries}
     assert places.pop("replay") == place
     assert places.pop("copy of replay while saving")
     assert not any(places.values())
     config = from_dict(TINY, ["save_replay=false"])
-    assert size_of(plan(config, torch.device("cuda", 0)), "copy of replay while saving") == 0
+    assert size_of(plan_memory(config, torch.device("cuda", 0)), "copy of replay while saving") == 0
 
 
 def plan_of(replay, rest, free, device="cuda:0", on_host=False):
     items = (MemoryPlanEntry("replay", replay, on_host, True), MemoryPlanEntry("rest", rest, on_host, False))
-    return Plan(torch.device(device), items, free)
+    return MemoryPlan(torch.device(device), items, free)
 
 
 def test_what_does_not_fit_is_refused_with_what_would():
     config = TrainConfig(agent_type="DQN")
-    check(plan_of(600, 300, {False: 1000, True: 10}), config)
+    check_memory_plan(plan_of(600, 300, {False: 1000, True: 10}), config)
     with pytest.raises(ConfigError) as caught:
-        check(plan_of(601_000_000, 300_000_000, {False: 1_000_000_000, True: 10}), config)
+        check_memory_plan(plan_of(601_000_000, 300_000_000, {False: 1_000_000_000, True: 10}), config)
     assert str(caught.value) == (
         "trainer.buffer_size=1000000: must be at most 998,333 to fit the 1.00 GB free on cuda:0, "
         "of which 90% are planned with"
     )
     with pytest.raises(ConfigError) as caught:
-        check(plan_of(100, 950_000_000, {True: 10**9}, "cpu", on_host=True), config)
+        check_memory_plan(plan_of(100, 950_000_000, {True: 10**9}, "cpu", on_host=True), config)
     assert str(caught.value) == (
         "trainer.num_envs=256, trainer.batch_size=512: must be less, as the run needs 0.95 GB "
         "besides replay, to fit the 1.00 GB free on the host"
@@ -220,16 +222,16 @@ def test_the_largest_replay_that_is_named_fits(monkeypatch):
     monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda: 400_000_000)
     config = TrainConfig(agent_type="DQN")
     with pytest.raises(ConfigError, match=r"at most ([\d,]+) to fit") as caught:
-        check(plan(config, CPU), config)
+        check_memory_plan(plan_memory(config, CPU), config)
     fitting = str(caught.value).split("at most ")[1].split()[0].replace(",", "")
     for slots, fits in ((int(fitting), True), (int(fitting) + 1_000, False)):
         changed = from_dict({"agent_type": "DQN", "trainer": {"buffer_size": slots}})
-        assert (plan(changed, CPU).lacking(True) <= 0) == fits
+        assert (plan_memory(changed, CPU).missing_bytes(True) <= 0) == fits
 
 
 def test_the_table_shows_every_item_and_the_total():
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(table(plan_of(600_000_000, 3_000_000, {False: 10**9, True: 10**9})))
+    console.print(memory_table(plan_of(600_000_000, 3_000_000, {False: 10**9, True: 10**9})))
     text = console.export_text()
     assert "planned on cuda:0" in text
     assert "0.60 GB" in text
@@ -245,11 +247,11 @@ def test_levels_without_room_are_refused_by_the_schedule_that_has_them(section):
     config = from_dict({section: levels | more})
     said = f"^{section}: level 2: num_robots=20: there is room for 1. on the map of 55 x 55 m"
     with pytest.raises(ConfigError, match=said):
-        plan(config, CPU)
+        plan_memory(config, CPU)
 
 
 def test_an_odd_scenario_file_is_warned_of_by_the_run_alone(tmp_path):
     write_scenarios(tmp_path / "odd.json", [simple_episode([(-5, 0, 0)], [(9, 9)])])
     words = {"training_schedule.scenarios": str(tmp_path / "odd.json")}
     with warnings.catch_warnings(action="error"):
-        assert plan(from_dict(words), CPU).items
+        assert plan_memory(from_dict(words), CPU).entries

@@ -16,11 +16,11 @@ from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import from_dict, load_config, stated_keys, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.sizing.profiles import (
-    CHOICES,
-    FACTORS,
+    PROFILE_FACTORS,
+    PROFILE_NAMES,
     apply_profile,
-    planned,
     profile_sizes,
+    size_config,
 )
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -46,11 +46,11 @@ def gpu(monkeypatch):
 def test_on_the_cpu_nothing_changes(agent, profile):
     config = TrainConfig(agent_type=agent)
     assert apply_profile(config, profile, set(), CPU) == config
-    assert planned(config, profile, set(), CPU).chosen == f"profile {profile}: changes no setting"
+    assert size_config(config, profile, set(), CPU).description == f"profile {profile}: changes no setting"
 
 
 @pytest.mark.parametrize("agent", ["DQN", "PPO"])
-@pytest.mark.parametrize("profile", FACTORS)
+@pytest.mark.parametrize("profile", PROFILE_FACTORS)
 @pytest.mark.parametrize("device", [CPU, GPU])
 def test_a_named_profile_sets_all_but_what_was_stated(agent, profile, device):
     config = from_dict({"agent_type": agent, "trainer": {"batch_size": 100, "gamma": 0.5}})
@@ -63,7 +63,7 @@ def test_a_named_profile_sets_all_but_what_was_stated(agent, profile, device):
     assert trainer.gamma == 0.5
 
 
-@pytest.mark.parametrize("profile", FACTORS)
+@pytest.mark.parametrize("profile", PROFILE_FACTORS)
 def test_a_step_is_learned_from_as_often_with_every_profile(profile):
     sizes = profile_sizes("off-policy", profile)
     assert sizes["batch_size"] / sizes["train_freq"] == 4.0
@@ -144,18 +144,18 @@ def test_auto_moves_replay_that_does_not_fit_to_the_host(gpu):
         ("auto", {"trainer.replay_storage"}, "device"),
         ("80gb", set(), "device"),
     ):
-        sized = planned(config, profile, {"trainer.num_envs", *stated}, GPU)
+        sized = size_config(config, profile, {"trainer.num_envs", *stated}, GPU)
         assert sized.config.trainer.replay_storage == storage
-        assert (max(map(sized.plan.lacking, sized.plan.free)) <= 0) == (storage == "host")
+        assert (max(map(sized.memory_plan.missing_bytes, sized.memory_plan.free_bytes)) <= 0) == (storage == "host")
     gpu(80)
-    assert planned(config, "auto", set(), GPU).config.trainer.replay_storage == "device"
+    assert size_config(config, "auto", set(), GPU).config.trainer.replay_storage == "device"
 
 
 @pytest.mark.heavy
 def test_what_was_chosen_and_changed_is_told_in_one_line(gpu):
     gpu(80)
     lines = [
-        planned(from_dict({"agent_type": agent, "total_timesteps": 10**8}), profile, stated, GPU).chosen
+        size_config(from_dict({"agent_type": agent, "total_timesteps": 10**8}), profile, stated, GPU).description
         for agent, profile, stated in (
             ("DQN", "auto", set()),
             ("DQN", "auto", {"trainer.train_freq"}),
@@ -188,7 +188,7 @@ def test_the_command_tells_it(command, capsys):
 def test_unknown_profiles_are_refused():
     with pytest.raises(ConfigError) as caught:
         apply_profile(TrainConfig(agent_type="DQN"), "7gb", set(), CPU)
-    said = f"profile='7gb': must be one of {', '.join(CHOICES)}; did you mean 8gb?"
+    said = f"profile='7gb': must be one of {', '.join(PROFILE_NAMES)}; did you mean 8gb?"
     assert str(caught.value) == said
 
 
