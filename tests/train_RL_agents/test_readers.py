@@ -44,9 +44,9 @@ from train_RL_agents.config.reading import from_dict, iterate_settings, restore_
 from train_RL_agents.evaluation import recording
 from train_RL_agents.evaluation.entry import read_entry
 from train_RL_agents.evaluation.episodes import draw_scenarios
-from train_RL_agents.experiments.search import STORAGE, Search
+from train_RL_agents.experiments.search import STORAGE_NAME, Search
 from train_RL_agents.experiments.space import read_space
-from train_RL_agents.experiments.study import last_row, read_study
+from train_RL_agents.experiments.study import last_evaluation, read_study
 from train_RL_agents.exporting import allowlist
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import FORMATS, VERSION, Deployed
@@ -326,7 +326,7 @@ def test_studies(folder, data):
     table = folder / "evaluations.csv"
     whole = b"env_steps,train_time,wall_time\n8,1.5,2.5\n"
     table.write_bytes(data.draw(damaged_bytes(whole)))
-    answers(lambda: last_row(folder))
+    answers(lambda: last_evaluation(folder))
 
 
 @QUICK
@@ -346,7 +346,7 @@ def test_tables_of_loggers(folder, data):
 def test_databases_of_studies(tmp_path):
     pytest.importorskip("optuna", reason="needs the extra tune")
     Search(tmp_path, CONFIG, {"seed": (1, 2)})
-    path = tmp_path / STORAGE
+    path = tmp_path / STORAGE_NAME
     whole = path.read_bytes()
 
     @QUICK

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.files import require_writable_folder
     from train_RL_agents.experiments.report import write_report
     from train_RL_agents.experiments.runner import Runner
-    from train_RL_agents.experiments.study import check_suites, evaluate_runs, missing_runs, read_study, run_folders
+    from train_RL_agents.experiments.study import check_suites, evaluate_runs, read_study, run_folders, unfinished_runs
     from train_RL_agents.utils.device import resolve_device
 
     if arguments.jobs < 1:
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_suites(study)
     out = arguments.out or Path("runs") / arguments.file.stem
     require_writable_folder(out)
-    runs = missing_runs(study, out, arguments.argv, arguments.jobs)
+    runs = unfinished_runs(study, out, arguments.argv, arguments.jobs)
     total = len(run_folders(study, out))
     print(f"{out}: {total} runs, {len(runs)} of them to be trained", flush=True)
     runner = Runner(runs, arguments.jobs, arguments.quiet)

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.extras import import_optional
     from train_RL_agents.config.reading import load_config
     from train_RL_agents.experiments.runner import Runner
-    from train_RL_agents.experiments.search import BEST, Search
+    from train_RL_agents.experiments.search import BEST_CONFIG_NAME, Search
     from train_RL_agents.experiments.space import read_space
 
     for name in ("trials", "jobs"):
@@ -68,6 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
     status = runner.report("stopped; the same command continues")
     best = search.write_best()
     if status == 0 and best is not None:
-        command = shlex.join(["marinenav", "train", "-C", str(arguments.study / BEST)])
-        print(f"best: trial {best.number}, {search.score} {best.value:.3f}; train it in full with: {command}")
+        command = shlex.join(["marinenav", "train", "-C", str(arguments.study / BEST_CONFIG_NAME)])
+        print(f"best: trial {best.number}, {search.score_name} {best.value:.3f}; train it in full with: {command}")
     return status

@@ -14,7 +14,7 @@ import numpy as np
 from marinenav_env.support.files import require_overwritable
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.experiments.study import Study, last_row, run_folders
+from train_RL_agents.experiments.study import Study, last_evaluation, run_folders
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.figures.curves import Groups, Rows, Run
 from train_RL_agents.figures.page import fill, read_part
@@ -23,43 +23,50 @@ from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import path_inside, write_atomically
 
 Evaluations = dict[tuple[str, int], dict[str, Any]]
-"""Content of the evaluation of each run (success and group of each episode, or returns), by agent and seed."""
+"""Evaluation of each run (``success`` and ``group`` of each episode, or ``returns``), by names of agents and seeds."""
 
-PAGE, TABLE = "study.html", "study.csv"
-_SCORES = ("iqm", "levels", "improvement", "differences", "profiles")
+PAGE_NAME = "study.html"
+"""Name of the page in the folder of a study."""
+TABLE_NAME = "study.csv"
+"""Name of the table of all results in the folder of a study."""
+_SUITE_FIGURES = ("iqm", "levels", "improvement", "differences", "profiles")
 """Names of the figures that are drawn for each suite."""
-_SHORT = {"iqm": "iqm", "improvement": "probability", "differences": "difference"}
-"""Column of the estimate in figures whose tables the page shows, by name of the figure."""
-_MINUTES = {"train_minutes": "training", "wall_minutes": "wall time"}
+_ESTIMATE_COLUMNS = {"iqm": "iqm", "improvement": "probability", "differences": "difference"}
+"""Column of the estimate in the tables that the page shows below figures, by name of the figure."""
+_TIME_COLUMNS = {"train_minutes": "training", "wall_minutes": "wall time"}
 """Titles of the columns with the times of a run (min), by name."""
-_ENDS = Column("ends", "95% interval", lambda ends: f"{ends[0]:.3f} to {ends[1]:.3f}")
+_INTERVAL_COLUMN = Column("ends", "95% interval", lambda ends: f"{ends[0]:.3f} to {ends[1]:.3f}")
+"""Column of 95% intervals, given by their two ends."""
 
 
-def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluations]) -> list[Path]:
+def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[str, Evaluations]) -> list[Path]:
     """Write the report of a study: figures as PNG and PDF with their tables, a table of all results, and the page.
 
     Args:
         study: agents, settings, seeds and suites.
         title: title of the page.
         out: folder of the study.
-        found: evaluations of the finished runs, by suite.
+        suite_evaluations: evaluations of the finished runs, by suite.
 
     Returns:
-        The page and the table.
+        Paths of the page and of the table.
 
     Raises:
         ConfigError: when matplotlib is missing or a file cannot be written.
     """
-    for path in _outputs(out, found):
+    for path in _outputs(out, suite_evaluations):
         require_overwritable(path)
     folders = run_folders(study, out)
-    runs = {key: replace(curves.read_runs([folders[key]])[0], agent=key[0]) for key in next(iter(found.values()))}
+    runs = {
+        key: replace(curves.read_runs([folders[key]])[0], agent=key[0])
+        for key in next(iter(suite_evaluations.values()))
+    }
     groups, left_out = curves.overlapping(curves.grouped(runs.values(), "agent"))
-    sections = [_section("Learning", out / "figures", {"curves": curves.curve_table(groups)}, out)]
+    sections = [_section_html("Learning", out / "figures", {"curves": curves.curve_table(groups)}, out)]
     times = {(row["agent"], row["seed"]): row for row in _time_rows(study, out)}
     rows, verdicts = [], []
-    for suite, evaluations in found.items():
-        scored = {key: scored_run(key[0], evaluation) for key, evaluation in evaluations.items()}
+    for suite, evaluations in suite_evaluations.items():
+        scored = {key: run_from_evaluation(key[0], evaluation) for key, evaluation in evaluations.items()}
         for (name, seed), run in scored.items():
             about = {"suite": suite, "agent": name, "seed": seed}
             rows += [
@@ -74,63 +81,67 @@ def write_report(study: Study, title: str, out: Path, found: dict[str, Evaluatio
         sentence, table = verdict({name: by_agent[name] for name in dict.fromkeys(name for name, _ in scored)})
         measured = "Success" if "success" in table.rows[0] else "Return"
         verdicts += [f"<p><b>{escape(suite)}</b>: {escape(sentence)}</p>\n", table.html(f"{measured} on {suite}")]
-        tables = {name: plotting.FIGURES[name].table(by_agent) for name in _SCORES}
-        sections.append(_section(f"Suite {suite}", out / "figures" / suite, tables, out))
+        tables = {name: plotting.FIGURES[name].table(by_agent) for name in _SUITE_FIGURES}
+        sections.append(_section_html(f"Suite {suite}", out / "figures" / suite, tables, out))
     page = fill(
         read_part("study.html"),
         TITLE=escape(title),
-        ABOUT=escape(_about(study)),
+        ABOUT=escape(_description(study)),
         VERDICTS="".join(verdicts),
-        SETTINGS=_settings(study),
+        SETTINGS=_settings_table(study),
         SENTENCES="".join(f"<p>{escape(sentence)}.</p>\n" for sentence in left_out),
         SECTIONS="".join(sections),
-        TIMES=_summary(study, [*times.values()]).html("Runs and time"),
+        TIMES=_run_summary_table(study, [*times.values()]).html("Runs and time"),
     )
-    write_atomically(out / TABLE, Table.of(rows).csv())
-    write_atomically(out / PAGE, page)
-    return [out / PAGE, out / TABLE]
+    write_atomically(out / TABLE_NAME, Table.of(rows).csv())
+    write_atomically(out / PAGE_NAME, page)
+    return [out / PAGE_NAME, out / TABLE_NAME]
 
 
 def _outputs(out: Path, suites: Iterable[str]) -> list[Path]:
-    """Return the paths of all files of a report, which are checked before the first is written."""
+    """Return the paths of all files of a report on some suites, which are checked before the first is written."""
     figures = out / "figures"
-    stems = [figures / "curves", *(figures / suite / name for suite in suites for name in _SCORES)]
-    return [out / PAGE, out / TABLE, *(Path(f"{stem}.{kind}") for stem in stems for kind in ("csv", *plotting.KINDS))]
+    stems = [figures / "curves", *(figures / suite / name for suite in suites for name in _SUITE_FIGURES)]
+    return [
+        out / PAGE_NAME,
+        out / TABLE_NAME,
+        *(Path(f"{stem}.{kind}") for stem in stems for kind in ("csv", *plotting.KINDS)),
+    ]
 
 
 # Tables -----------------------------------------------------------------------------------------
 
 
-def scored_run(agent: str, evaluation: dict[str, Any]) -> Run:
-    """Convert an evaluation of a run's policy to a Run: success and group of each episode, or the returns."""
+def run_from_evaluation(agent: str, evaluation: dict[str, Any]) -> Run:
+    """Convert an evaluation (``success`` and ``group`` of each episode, or ``returns``) to the Run of an agent."""
     if "returns" in evaluation:
         return Run(agent, "", {}, {"return": np.array([evaluation["returns"]], np.float64)})
     return Run(agent, "", {}, {"success": np.array([evaluation["success"]], np.float64)}, evaluation["group"])
 
 
 def _time_rows(study: Study, out: Path) -> Rows:
-    """Return a row for each run, with its env-steps and times (min)."""
+    """Return a row for each run: ``agent``, ``seed``, ``env_steps``, and ``train_minutes`` and ``wall_minutes``."""
     rows = []
     for (name, seed), path in run_folders(study, out).items():
-        last = last_row(path)
+        last = last_evaluation(path)
         minutes = {f"{key}_minutes": last.get(f"{key}_time", 0.0) / 60 for key in ("train", "wall")}
         rows.append({"agent": name, "seed": seed, "env_steps": int(last.get("env_steps", 0))} | minutes)
     return rows
 
 
-def _summary(study: Study, times: Rows) -> Table:
-    """Return a table with a row for each group: finished runs, env-steps and mean times."""
+def _run_summary_table(study: Study, times: Rows) -> Table:
+    """Return a table with a row for each group, from those of _time_rows: finished runs, env-steps and mean times."""
     rows = []
     for name, config in study.groups.items():
         steps = config.total_timesteps
         done = [row for row in times if row["agent"] == name and row["env_steps"] >= steps]
         row = {"agent": name, "runs": f"{len(done)} of {len(study.seeds)}", "env_steps": steps}
-        rows.append(row | {key: np.mean([run[key] for run in done]) for key in _MINUTES if done})
+        rows.append(row | {key: np.mean([run[key] for run in done]) for key in _TIME_COLUMNS if done})
     columns = (
         Column("agent"),
         Column("runs"),
         Column("env_steps", "env-steps", ","),
-        *(Column(key, header, ".1f", unit="min") for key, header in _MINUTES.items()),
+        *(Column(key, header, ".1f", unit="min") for key, header in _TIME_COLUMNS.items()),
     )
     return Table(columns, rows)
 
@@ -138,10 +149,10 @@ def _summary(study: Study, times: Rows) -> Table:
 # The page ---------------------------------------------------------------------------------------
 
 
-def _about(study: Study) -> str:
+def _description(study: Study) -> str:
     """Return sentences that say what was trained and evaluated."""
     names, seeds = "; ".join(study.groups), ", ".join(map(str, study.seeds))
-    which = "best policy while training" if study.which == "best" else "last policy"
+    which = "best policy while training" if study.evaluated_policy == "best" else "last policy"
     return (
         f"Trained: {names}. Seeds {seeds}. Evaluated: the {which} of each run, on "
         f"{', '.join(suite.name for suite in study.suites)}."
@@ -149,7 +160,10 @@ def _about(study: Study) -> str:
 
 
 def verdict(groups: Groups) -> tuple[str, Table]:
-    """Find the group with the highest success rate or return on a suite, and the groups that it is better than.
+    """Find the group with the highest success rate (else return) on a suite, and the groups that it is better than.
+
+    Args:
+        groups: runs by name of the group, evaluated on the same episodes.
 
     Returns:
         A few sentences, and a table with a row for each group, best first: success or return, and the difference
@@ -165,16 +179,21 @@ def verdict(groups: Groups) -> tuple[str, Table]:
     for name in others:
         value, low, high = curves.difference(groups[best], groups[name])
         (behind if low > 0 else unclear).append(name)
-        rows.append({"agent": name, key: score[name], "difference": value, _ENDS.name: (low, high)})
+        rows.append({"agent": name, key: score[name], "difference": value, _INTERVAL_COLUMN.name: (low, high)})
     sentences = [f"{best} has the {most}, {score[best]:.3f}."]
     # Separated by semicolons, as names may have commas.
     sentences += [f"It is better than {'; '.join(behind)}."] if behind else []
     sentences += [f"These runs do not tell it apart from {'; '.join(unclear)}."] if unclear else []
-    columns = (Column("agent"), Column(key, format=".3f"), Column("difference", "behind the best", ".3f"), _ENDS)
+    columns = (
+        Column("agent"),
+        Column(key, format=".3f"),
+        Column("difference", "behind the best", ".3f"),
+        _INTERVAL_COLUMN,
+    )
     return " ".join(sentences), Table(columns, rows)
 
 
-def _settings(study: Study) -> str:
+def _settings_table(study: Study) -> str:
     """Return the HTML of a table of the settings in which groups differ; empty if there are none."""
     flat = {name: flatten(to_dict(config)) for name, config in study.groups.items()}
     keys = dict.fromkeys(key for settings in flat.values() for key in settings)
@@ -190,29 +209,36 @@ def _settings(study: Study) -> str:
     return f"<h2>Settings</h2>\n<p>Those that differ; all others are the same.</p>\n{table}"
 
 
-def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:
-    """Write the figures of a section, and return its HTML, with the tables in _SHORT; empty if there are no rows."""
+def _section_html(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:
+    """Write the figures of a section, and return its HTML, with tables of estimates; empty if there are no rows.
+
+    Args:
+        title: heading of the section.
+        folder: folder of the figures.
+        tables: rows of each figure, by its name in plotting.FIGURES.
+        out: folder of the page, to which links are relative.
+    """
     if not any(tables.values()):
         return ""
     plotting.write(path_inside(out, str(folder.relative_to(out))), tables)
     parts = [f"<h2>{escape(title)}</h2>\n"]
     for name, rows in tables.items():
         if rows:
-            parts.append(_figure(name, rows, folder / name, out))
-            if name in _SHORT:
-                parts.append(_estimate_table(rows, _SHORT[name]).html(plotting.FIGURES[name].title))
+            parts.append(_figure_html(name, rows, folder / name, out))
+            if name in _ESTIMATE_COLUMNS:
+                parts.append(_estimate_table(rows, _ESTIMATE_COLUMNS[name]).html(plotting.FIGURES[name].title))
     return "".join(parts)
 
 
 def _estimate_table(rows: Rows, key: str) -> Table:
-    """Return a table of estimates with their 95% intervals, for a figure in _SHORT."""
-    shown = [row | {_ENDS.name: (row["low"], row["high"])} for row in rows]
+    """Return a table of the estimates in column ``key`` of the rows of a figure, with their 95% intervals."""
+    shown = [row | {_INTERVAL_COLUMN.name: (row["low"], row["high"])} for row in rows]
     over = [Column("over")] if "over" in rows[0] else []
-    return Table([Column("group", "agent"), *over, Column(key, format=".3f"), _ENDS], shown)
+    return Table([Column("group", "agent"), *over, Column(key, format=".3f"), _INTERVAL_COLUMN], shown)
 
 
-def _figure(name: str, rows: Rows, stem: Path, out: Path) -> str:
-    """Return the HTML of a figure, with its pictures and links to its files."""
+def _figure_html(name: str, rows: Rows, stem: Path, out: Path) -> str:
+    """Return the HTML of a figure, with its pictures and links to its files (``stem`` is their path without suffix)."""
     title, meaning, *_ = plotting.FIGURES[name]
     pictures = "".join(
         f'<img alt="{title}" src="data:image/svg+xml;base64,{base64.b64encode(picture.encode()).decode()}">\n'

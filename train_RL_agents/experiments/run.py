@@ -1,4 +1,4 @@
-"""Training of one run, from its folder to its end."""
+"""Training of one run in this process, from its run folder to its end."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Run:
     new_parent: Path | None = None
     """New training folder, which is removed if the run is refused before any run in it has begun; None if not new."""
     on_evaluation: Callable[[int, float], bool] | None = None
-    """Callback of the runner with the env-steps and the score (success rate or else return) of each evaluation; it
+    """Callback of a Runner with the env-steps and the score (success rate or else return) of each evaluation; it
     returns whether to stop the run."""
     on_end: Callable[[int, str, bool], None] | None = None
-    """Callback of the runner with the exit status, the error and whether the run diverged; if it is set, the runner
-    does not report a failure of the run."""
+    """Callback of a Runner with the exit status, the error and whether the run diverged; if it is set, the Runner does
+    not report a failure of the run."""
 
 
 def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
-    """Train a run in this process; then drop compiled code, because the number of its variants is limited.
+    """Train a run in this process to its end; then drop compiled code, of which torch keeps a limited number.
 
     Args:
         run: run to train; see new_runs and resumed_runs.
@@ -74,7 +74,7 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
         compiled = able and compiled
         if not compiled:  # a Triton kernel is generated code, too
             folder.config = replace_execution(folder.config, kernel="compiled", compile=False)
-        trainer = _begin(run)
+        trainer = _make_trainer(run)
         if not compiled:
             # The next resume may have a compiler.
             folder.config = replace_execution(folder.config, kernel=execution.kernel, compile=execution.compile)
@@ -116,7 +116,7 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
 
 
 def check_memory(config: TrainConfig[Any], at_once: int = 1) -> None:
-    """Refuse a run that does not fit into memory.
+    """Raise an error if a run does not fit into memory.
 
     Args:
         config: configuration of the run.
@@ -129,12 +129,12 @@ def check_memory(config: TrainConfig[Any], at_once: int = 1) -> None:
     check_memory_plan(plan_memory(config, device), config, at_once)
 
 
-def _begin(run: Run) -> TorchRLTrainer:
-    """Make the trainer of a run, and pass on a request to stop that arrives meanwhile."""
+def _make_trainer(run: Run) -> TorchRLTrainer:
+    """Return the trainer of a run, which stops at once if a signal asked to stop while it was made."""
     requests: list[bool] = []
     saves = run.folder.config.on_user_signal == "save"  # there is nothing to save yet
     on_user_signal = (lambda number: None) if saves else None
-    with call_on_first_signal(lambda: requests.append(True), on_user_signal), removed_if_refused(run.new_parent):
+    with call_on_first_signal(lambda: requests.append(True), on_user_signal), remove_if_refused(run.new_parent):
         trainer = torchrl_trainer.resume(run.folder, **run.options)
     if requests:
         trainer.stop()  # it stops at once, after saving its state
@@ -142,7 +142,7 @@ def _begin(run: Run) -> TorchRLTrainer:
 
 
 @contextmanager
-def removed_if_refused(parent: Path | None) -> Iterator[None]:
+def remove_if_refused(parent: Path | None) -> Iterator[None]:
     """Remove a new training folder if this context raises an error before a run has begun.
 
     The folder is kept once a run in it has begun, because an error may also arise when its trainer is made a second

@@ -26,13 +26,19 @@ from train_RL_agents.utils.device import THREADS_VARIABLE, num_cpu_cores
 from train_RL_agents.utils.progress import BAR_UPDATE_KEYS, ProgressBars
 from train_RL_agents.utils.signals import INTERRUPTED_STATUS, USER_SIGNALS, call_on_first_signal
 
-PROGRAM = (sys.executable, "-m", "train_RL_agents")
-_PAUSE = 1.0
-"""Longest time to wait for a line of any process (s); then ended processes are searched for, and a proposer that
-had no run is asked again."""
-_PATIENCE = 10.0
-"""Time between the request to end a process and killing it (s)."""
-_STOPPED = (INTERRUPTED_STATUS, 143, -15, *(status for number in USER_SIGNALS for status in (128 + number, -number)))
+TRAINING_PROGRAM = (sys.executable, "-m", "train_RL_agents")
+"""Beginning of the command line of a training process."""
+_POLL_INTERVAL = 1.0
+"""Longest time to wait for a line of any process (s); after it, processes are checked for their end, and the iterator
+of runs is asked again if it had none."""
+_TERMINATION_TIMEOUT = 10.0
+"""Time from the request that a process end until it is killed (s)."""
+_STOPPED_STATUSES = (
+    INTERRUPTED_STATUS,
+    143,
+    -15,
+    *(status for number in USER_SIGNALS for status in (128 + number, -number)),
+)
 """Exit statuses of a process that a signal ended while it trained, while it started, or before its handlers were
 set."""
 
@@ -43,9 +49,10 @@ class _Process:
 
     run: Run
     popen: subprocess.Popen[str]
-    place: dict[str, str]
+    machine_share: dict[str, str]
     """Environment variables that give the process its share of the machine."""
     last_line: str = "it said nothing"
+    """Last line that the process printed, which describes an error if it failed."""
     diverged: bool = False
 
 
@@ -57,8 +64,7 @@ class Runner:
     passed on; if a run ends because of one, no more runs are started.
 
     Args:
-        runs: runs in the order in which they begin. A proposer that waits for results yields None
-            while it has no run.
+        runs: runs in the order in which they begin. An iterator that waits for results yields None while it has no run.
         at_once: largest number of simultaneous processes.
         quiet: whether only failures are shown.
         bar: whether a progress bar is shown for each process, if there is a terminal.
@@ -74,23 +80,23 @@ class Runner:
         trace: int = 0,
     ) -> None:
         self.runs, self._exhausted = iter(runs), False
-        """Iterator of the runs that have not begun, and whether it is exhausted."""
-        self._places = shares(max(1, min(at_once, len(runs)) if isinstance(runs, Sized) else at_once))
+        """Iterator of the runs that have not begun."""
+        self._free_shares = machine_shares(max(1, min(at_once, len(runs)) if isinstance(runs, Sized) else at_once))
         self._processes: dict[str, _Process] = {}
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
         self._bars, self._quiet, self._trace = ProgressBars(quiet, bar), quiet, trace
-        self._passed_on = self.stopped = False
-        """True after a user signal was passed on, and true after a signal asked to stop."""
-        self.status: dict[str, int] = {}
-        """Exit status of the runs without an ``on_end`` that have ended, by name."""
+        self._forwarded = self.stopped = False
+        """True once a signal has asked to stop."""
+        self.exit_status: dict[str, int] = {}
+        """Exit status of each run that has ended, by name; without runs that have a callback ``on_end``."""
         self.failures: list[str] = []
-        """A sentence for each run without an ``on_end`` that failed."""
+        """A sentence for each run that failed; without runs that have a callback ``on_end``."""
 
     def run(self) -> None:
         """Train all runs to their ends, or until a signal asks to stop."""
         self._bars.start()
         try:
-            with call_on_first_signal(self._stop, self._pass_on):
+            with call_on_first_signal(self._stop, self._forward_signal):
                 self._start()
                 while self._processes or not (self._exhausted or self.stopped):
                     self._handle_line()
@@ -111,20 +117,20 @@ class Runner:
             if not self._quiet:
                 print(advice)
             return INTERRUPTED_STATUS
-        return max(map(abs, self.status.values()), default=0)
+        return max(map(abs, self.exit_status.values()), default=0)
 
     def _start(self) -> None:
-        """Start runs while there are free shares of the machine."""
-        while self._places and not (self.stopped or self._exhausted):
+        """Start runs while shares of the machine are free."""
+        while self._free_shares and not (self.stopped or self._exhausted):
             run = next(self.runs, self)
             if not isinstance(run, Run):
                 self._exhausted = run is self
                 return
-            place = self._places.pop(0)
+            machine_share = self._free_shares.pop(0)
             more = [f"--profile-trace={self._trace}"] if self._trace else []
             popen = subprocess.Popen(
                 training_command(run.folder.path, [*run.overrides, *more]),
-                env=os.environ | place,
+                env=os.environ | machine_share,
                 text=True,
                 errors="replace",
                 stdin=subprocess.DEVNULL,
@@ -132,22 +138,22 @@ class Runner:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            self._processes[run.name] = _Process(run, popen, place)
+            self._processes[run.name] = _Process(run, popen, machine_share)
             if self.stopped:  # while it started
                 popen.terminate()
-            threading.Thread(target=self._read, args=(run.name, popen.stdout), daemon=True).start()
+            threading.Thread(target=self._read_lines, args=(run.name, popen.stdout), daemon=True).start()
 
-    def _read(self, name: str, stream: IO[str]) -> None:
-        """Put the lines of a process, then None, into the queue; runs in a separate thread."""
+    def _read_lines(self, name: str, stream: IO[str]) -> None:
+        """Put the lines that a named run prints, then None, into the queue; runs in a separate thread."""
         with stream:
             for line in stream:
                 self._lines.put((name, line.rstrip("\n")))
         self._lines.put((name, None))
 
     def _handle_line(self) -> None:
-        """Wait for one line, or the end, of any process, and handle it."""
+        """Wait for a line or the end of any process, and handle it."""
         try:
-            name, line = self._lines.get(timeout=_PAUSE)
+            name, line = self._lines.get(timeout=_POLL_INTERVAL)
         except queue.Empty:
             # Processes that a run started may outlive it, and hold its output open.
             for name, process in self._processes.items():
@@ -157,7 +163,7 @@ class Runner:
         if name not in self._processes:
             return
         if line is None:
-            self._finish(self._processes.pop(name))
+            self._finish_process(self._processes.pop(name))
             return
         content: Any = None
         with suppress(ValueError, RecursionError):
@@ -177,17 +183,17 @@ class Runner:
             process.last_line = content["line"] if content.keys() == {"line"} else line
             self._bars.console.print(f"{name}: {process.last_line}")
 
-    def _finish(self, process: _Process) -> None:
+    def _finish_process(self, process: _Process) -> None:
         """Record how a process ended, and free its share of the machine."""
         name, status = process.run.name, process.popen.wait()
-        self.stopped |= self._passed_on and status in _STOPPED
-        self._places.append(process.place)
+        self.stopped |= self._forwarded and status in _STOPPED_STATUSES
+        self._free_shares.append(process.machine_share)
         self._bars.remove(name)
-        error = process.last_line if status and not (self.stopped and status in _STOPPED) else ""
+        error = process.last_line if status and not (self.stopped and status in _STOPPED_STATUSES) else ""
         if process.run.on_end is not None:
             process.run.on_end(status, error, process.diverged)
             return
-        self.status[name] = status
+        self.exit_status[name] = status
         if error:
             self.failures.append(f"{name}: failed with status {status}: {error}")
 
@@ -197,9 +203,9 @@ class Runner:
         for process in self._processes.values():
             process.popen.terminate()
 
-    def _pass_on(self, number: int) -> None:
-        """Send a user signal to all processes, which save and, depending on ``on_user_signal``, end."""
-        self._passed_on = True
+    def _forward_signal(self, number: int) -> None:
+        """Send SIGUSR1 or SIGUSR2 to all processes, which save and, depending on ``on_user_signal``, end."""
+        self._forwarded = True
         for process in self._processes.values():
             process.popen.send_signal(number)
 
@@ -209,7 +215,7 @@ class Runner:
             process.popen.terminate()
         for process in self._processes.values():
             try:
-                process.popen.wait(_PATIENCE)
+                process.popen.wait(_TERMINATION_TIMEOUT)
             except subprocess.TimeoutExpired:
                 process.popen.kill()
             if process.run.on_end is not None:
@@ -217,13 +223,13 @@ class Runner:
 
 
 def training_command(run: Path, arguments: Sequence[str] = ()) -> list[str]:
-    """Return the command line that starts or resumes a run, with the options that allow the same plugins as here."""
+    """Return the command line that trains the run in a folder, with further arguments and the plugins allowed here."""
     allowed = (f"--plugin={part}" for part in plugins.allowed_references())
-    return [*PROGRAM, "train", "--resume", str(run), "--json-lines", *arguments, *allowed]
+    return [*TRAINING_PROGRAM, "train", "--resume", str(run), "--json-lines", *arguments, *allowed]
 
 
-def shares(count: int) -> list[dict[str, str]]:
-    """Return the environment variables that give each of several processes its share of cores and GPUs."""
+def machine_shares(count: int) -> list[dict[str, str]]:
+    """Return, for each of several processes, the environment variables that give it its share of cores and GPUs."""
     if count == 1:
         return [{}]  # a single process takes the idle cores
     threads = os.environ.get(THREADS_VARIABLE) or str(max(1, num_cpu_cores() // count))

@@ -1,4 +1,4 @@
-"""Runs of the seeds of one configuration, new or resumed: sizes for the device, run folders, first lines."""
+"""Runs of all seeds of one configuration, new or resumed: sizes for the device, run folders, first printed lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from marinenav_env.support.validation import require
 from marinenav_env.vessels import vessel_lines
 from train_RL_agents.config.overrides import Overrides, flatten_overrides
 from train_RL_agents.config.reading import apply_overrides, load_config, registered_agent_name, stated_keys
-from train_RL_agents.experiments.run import Run, removed_if_refused
+from train_RL_agents.experiments.run import Run, remove_if_refused
 from train_RL_agents.run.checkpoint import STATE
 from train_RL_agents.run.finding import LATEST, POLICIES, resolve_path
 from train_RL_agents.run.ranks import Ranks
@@ -26,7 +26,7 @@ from train_RL_agents.utils.progress import relative_to_cwd
 
 
 def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto", at_once: int = 1) -> SizedConfig:
-    """Read a configuration and set sizes for its device, before a run folder is made.
+    """Return a configuration with sizes for its device and a plan of its memory, before a run folder is made.
 
     Args:
         path: configuration file, or name of a shipped one; None for the defaults.
@@ -57,7 +57,15 @@ def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto",
 
 
 def _banner(folder: Path, agent: str, device: str, more: str, root: Path) -> list[str]:
-    """Return the first lines that a run prints; ``root`` is the folder that TensorBoard should show."""
+    """Return the first lines that a run prints.
+
+    Args:
+        folder: run folder or training folder.
+        agent: name of the agent.
+        device: name of the device.
+        more: end of the first line, such as "resumed".
+        root: folder that TensorBoard should show.
+    """
     watch = shlex.join(["tensorboard", "--logdir", str(relative_to_cwd(root))])
     return [f"{relative_to_cwd(folder)}: {agent} on {device}, {more}", f"curves: {watch}"]
 
@@ -71,7 +79,7 @@ def new_runs(
     verbose: bool = False,
     **options: Any,
 ) -> list[Run]:
-    """Make a run of every seed in one new training folder; if one is refused, no folder is left behind.
+    """Return a run of every seed in one new training folder; if one is refused, no folder is left behind.
 
     Args:
         path: configuration file, or name of a shipped one; None for the defaults.
@@ -95,7 +103,7 @@ def new_runs(
     def create() -> list[RunFolder]:
         """Make all folders at once, so that --resume finds the seeds that have not begun."""
         parent = RunFolder.make_parent(config)
-        with removed_if_refused(parent):
+        with remove_if_refused(parent):
             return [RunFolder.create(config, seed, argv, parent) for seed in config.seed]
 
     folders = ranks.broadcast(create)
@@ -113,7 +121,7 @@ def new_runs(
 
 
 def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
-    """Open a run, or every run of a training folder, in order to resume it.
+    """Return a run, or every run of a training folder, in order to resume it.
 
     Args:
         path: run folder or training folder.

@@ -13,14 +13,13 @@ from train_RL_agents.config.reading import apply_overrides, known_settings
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.files import read_json
 
-Space = dict[str, Any]
+SearchSpace = dict[str, Any]
 """Optuna's distribution of each setting, by key; choices are JSON texts, because Optuna does not store lists."""
+_MAX_CHOICES = 100
+"""Largest number of choices of a setting, each of which is checked when the space is read."""
 
-_CHOICES = 100
-"""Largest number of values of a list; each is checked as a value of its setting when the space is read."""
 
-
-def read_space(path: Path, config: TrainConfig[Any]) -> Space:
+def read_space(path: Path, config: TrainConfig[Any]) -> SearchSpace:
     """Read a search space: ``{"key": {"low": 1, "high": 2, "log": true}, "other": [1, 2, 3]}``.
 
     Args:
@@ -46,13 +45,18 @@ def read_space(path: Path, config: TrainConfig[Any]) -> Space:
 def _distribution(key: str, value: Any, annotation: Any) -> Any:
     """Return Optuna's distribution of a setting.
 
+    Args:
+        key: key of the setting.
+        value: list of choices, or a range as an object with ``low``, ``high`` and perhaps ``log``.
+        annotation: type of the setting.
+
     Raises:
-        ConfigError: when the file's value does not describe a distribution.
+        ConfigError: when the value does not describe a distribution of the setting.
     """
     distributions = import_optional("optuna.distributions", "tune")
     require(key != "agent_type", key, value, "left out: a study is of one agent")
     if isinstance(value, list):
-        require(0 < len(value) <= _CHOICES, key, value, f"a list with 1 to {_CHOICES} values")
+        require(0 < len(value) <= _MAX_CHOICES, key, value, f"a list with 1 to {_MAX_CHOICES} values")
         return distributions.CategoricalDistribution([json.dumps(choice) for choice in value])
     is_range = isinstance(value, dict) and {"low", "high"} <= value.keys() <= {"low", "high", "log"}
     require(is_range, key, value, "a list of values, or an object with low, high and perhaps log")
@@ -66,18 +70,18 @@ def _distribution(key: str, value: Any, annotation: Any) -> Any:
     return kind(low, high, log)
 
 
-def suggest(trial: Any, space: Space) -> dict[str, Any]:
-    """Let Optuna choose the settings of a trial in a space, and return their values by key."""
+def suggest_settings(trial: Any, space: SearchSpace) -> dict[str, Any]:
+    """Let Optuna choose the settings of one of its trials in a space, and return their values by key."""
     for key, item in space.items():
         if hasattr(item, "choices"):
             trial.suggest_categorical(key, item.choices)
         else:
             number = trial.suggest_int if isinstance(item.low, int) else trial.suggest_float
             number(key, item.low, item.high, log=item.log)
-    return chosen(trial.params, space)
+    return params_to_settings(trial.params, space)
 
 
-def chosen(params: dict[str, Any], space: Space) -> dict[str, Any]:
+def params_to_settings(params: dict[str, Any], space: SearchSpace) -> dict[str, Any]:
     """Convert the parameters of an Optuna trial to settings by key; raise a ConfigError if one is missing."""
     missing = space.keys() - params.keys()
     require(not missing, "trial", params, f"one with {', '.join(sorted(missing))}")

@@ -1,4 +1,4 @@
-"""Studies: reading of their files, runs that are missing, and evaluations of the policies."""
+"""Studies of several agents and settings: reading of their files, unfinished runs, and evaluations of policies."""
 
 from __future__ import annotations
 
@@ -34,24 +34,26 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.files import make_folder, path_inside, read_json, sha256_of, write_atomically
 
-_KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
-_COLUMNS = ("env_steps", "train_time", "wall_time")
-_MAY_DIFFER = [key for key in RESUMABLE if not key.startswith("trainer.")]
-"""Settings in which runs may differ from the study's file: those that may change on resuming, except learning rates."""
-EPISODES = "episodes"
-"""Name of the seeded episodes that policies are evaluated on in external environments, which have no suites."""
-Evaluate = Callable[[LoadedPolicy], dict[str, Any]]
-"""Function that evaluates a policy and returns the results to save."""
-IsComplete = Callable[[dict[str, Any]], bool]
+_STUDY_KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
+"""Keys of a study's file."""
+_TIME_COLUMNS = ("env_steps", "train_time", "wall_time")
+_VARIABLE_SETTINGS = [key for key in RESUMABLE if not key.startswith("trainer.")]
+"""Settings in which existing runs may differ from the study's file: those that may change on resuming, without those
+of the trainer."""
+SEEDED_EPISODES = "episodes"
+"""Name, in place of a suite's, of the seeded episodes on which policies are evaluated in external environments."""
+Evaluator = Callable[[LoadedPolicy], dict[str, Any]]
+"""Function that evaluates a policy and returns the results to save, by key."""
+CompletenessCheck = Callable[[dict[str, Any]], bool]
 """Function that returns whether the content of a file is a complete evaluation."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Scenarios that policies are evaluated on."""
+    """Suite of scenarios on which policies are evaluated."""
 
     name: str
-    """Name of the suite in evaluation.suites."""
+    """Name of the suite in evaluation.suites, or SEEDED_EPISODES."""
     episodes: int | None = None
     """Number of episodes of each group; the suite's default if None."""
     seed: int | None = None
@@ -60,15 +62,15 @@ class Suite:
 
 @dataclass(frozen=True)
 class Study:
-    """Agents and settings to train, and suites to evaluate on."""
+    """Agents and settings to train, and suites on which to evaluate them."""
 
     groups: dict[str, TrainConfig[Any]]
-    """Configuration of each combination of an agent and a variant of settings, by name."""
+    """Configuration of each combination of an agent and a variant of settings, by the name of the combination."""
     seeds: tuple[int, ...]
     """Seeds of the runs of every group."""
     suites: tuple[Suite, ...]
-    """Scenarios that policies are evaluated on."""
-    which: str
+    """Suites on which policies are evaluated."""
+    evaluated_policy: str
     """Policy of a run that is evaluated: ``latest`` or ``best``."""
 
     @property
@@ -78,15 +80,15 @@ class Study:
 
 
 def read_study(path: Path) -> Study:
-    """Read a study's file.
+    """Read a study's JSON file.
 
     Raises:
         ConfigError: when a key is not known, or a value cannot be used.
     """
     content = read_json(path)
     for key in content:
-        allowed = f"one of {', '.join(sorted(_KEYS))}{did_you_mean(key, _KEYS)}"
-        require(key in _KEYS, f"{path}: {key}", content[key], allowed)
+        allowed = f"one of {', '.join(sorted(_STUDY_KEYS))}{did_you_mean(key, _STUDY_KEYS)}"
+        require(key in _STUDY_KEYS, f"{path}: {key}", content[key], allowed)
     agents, seeds = content.get("agents", []), content.get("seeds", [0])
     require(_is_list_of(str, agents), f"{path}: agents", agents, "a list of configurations, names or files")
     are_seeds = _is_list_of(int, seeds) and all(0 <= seed <= MAX_SEED for seed in seeds)
@@ -113,18 +115,20 @@ def read_study(path: Path) -> Study:
     require(which in ("latest", "best"), f"{path}: which", which, "latest or best")
     config = groups[first]
     if config.env.is_built_in:
-        suites = _suites(path, content.get("suites", {"paper": {}}))
+        suites = _parse_suites(path, content.get("suites", {"paper": {}}))
     else:
         require("suites" not in content, f"{path}: suites", content.get("suites"), f"left out with {config.env.name}")
-        suites = (Suite(EPISODES, config.env.eval_episodes, config.eval_schedule.seed),)
+        suites = (Suite(SEEDED_EPISODES, config.env.eval_episodes, config.eval_schedule.seed),)
     return Study(groups, tuple(seeds), suites, which)
 
 
 def _is_list_of(kind: type, value: Any) -> bool:
+    """Return whether a value is a list of one or more objects of exactly one type."""
     return isinstance(value, list) and bool(value) and all(type(item) is kind for item in value)
 
 
-def _suites(path: Path, content: Any) -> tuple[Suite, ...]:
+def _parse_suites(path: Path, content: Any) -> tuple[Suite, ...]:
+    """Return the suites that the key ``suites`` of a study's file describes, given the path and the key's value."""
     is_object = isinstance(content, dict) and len(content) > 0
     require(is_object, f"{path}: suites", content, "an object with one or more suites")
     suites = []
@@ -144,6 +148,7 @@ def _suites(path: Path, content: Any) -> tuple[Suite, ...]:
 
 
 def _slug(name: str) -> str:
+    """Return a name with underscores in place of characters that file names should not contain."""
     return re.sub(r"[^\w.-]+", "_", name)
 
 
@@ -162,11 +167,11 @@ def check_suites(study: Study) -> None:
 
 
 def run_folders(study: Study, out: Path) -> dict[tuple[str, int], Path]:
-    """Return the path of the run folder of each group and seed; the folder may not exist yet."""
+    """Return the path of the run folder of each group and seed in the folder of a study; it may not exist yet."""
     return {(name, seed): out / "runs" / _slug(name) / f"seed_{seed}" for name in study.groups for seed in study.seeds}
 
 
-def missing_runs(study: Study, out: Path, argv: Sequence[str], at_once: int = 1) -> list[Run]:
+def unfinished_runs(study: Study, out: Path, argv: Sequence[str], at_once: int = 1) -> list[Run]:
     """Return the runs that have not finished, and make the folders of those that have not begun.
 
     Args:
@@ -188,19 +193,19 @@ def missing_runs(study: Study, out: Path, argv: Sequence[str], at_once: int = 1)
         if (name, seed) in lacking:
             RunFolder.create(config, seed, argv, path.parent)
         folder = RunFolder.open(path)
-        changed = changes(flatten(to_dict(folder.config)), flatten(to_dict(config)), _MAY_DIFFER)
+        changed = changes(flatten(to_dict(folder.config)), flatten(to_dict(config)), _VARIABLE_SETTINGS)
         if changed:
             raise ConfigError(
                 f"{path}: is a run with other settings than the study's: "
                 f"{'; '.join(changed)}; move it, or give another --out"
             )
-        if env_steps(path) < config.total_timesteps:
+        if env_steps_done(path) < config.total_timesteps:
             runs.append(Run(f"{name}, seed {seed}", folder, overrides=[f"total_timesteps={config.total_timesteps}"]))
     return runs
 
 
-def last_row(run: Path) -> dict[str, float]:
-    """Return env-steps and times (s) at the last evaluation of a run; empty if there is none.
+def last_evaluation(run: Path) -> dict[str, float]:
+    """Return ``env_steps``, ``train_time`` and ``wall_time`` (s) at a run's last evaluation; empty without one.
 
     Raises:
         ConfigError: when its table is damaged.
@@ -211,7 +216,7 @@ def last_row(run: Path) -> dict[str, float]:
     text = read_text(table, "a table of evaluations")
     try:
         last = dict([{}, *csv.DictReader(io.StringIO(text, newline=""))][-1])
-        metrics = {key: float(last.get(key) or 0) for key in _COLUMNS}
+        metrics = {key: float(last.get(key) or 0) for key in _TIME_COLUMNS}
     except (csv.Error, TypeError, ValueError) as error:
         raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
     are_numbers = all(0.0 <= metric <= MAX_FLOAT for metric in metrics.values())
@@ -219,9 +224,9 @@ def last_row(run: Path) -> dict[str, float]:
     return metrics
 
 
-def env_steps(run: Path) -> int:
-    """Return the env-steps at the last evaluation of a run, which for a finished run are all its env-steps."""
-    return int(last_row(run).get("env_steps", 0))
+def env_steps_done(run: Path) -> int:
+    """Return the env-steps of a run until its last evaluation, which for a finished run are all its env-steps."""
+    return int(last_evaluation(run).get("env_steps", 0))
 
 
 # Evaluation -------------------------------------------------------------------------------------
@@ -231,8 +236,9 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
     """Evaluate the policies of all finished runs, except those whose evaluations are saved.
 
     Returns:
-        By suite, and by group and seed: ``success`` of each episode and its ``group``, or ``returns`` in external
-        environments that do not report success, and ``name``, ``policy`` and ``suite``.
+        Evaluations by name of the suite, then by group and seed. Each has ``success`` (0 or 1) and ``group`` of every
+        episode, or ``returns`` in external environments that do not report success; and ``name``, ``policy``,
+        ``env_steps``, ``suite`` and ``sha256``, which identify what was evaluated.
 
     Raises:
         ConfigError: when runs have other vessels, sensors or time steps than the first.
@@ -240,15 +246,17 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
     done = {
         key: path
         for key, path in run_folders(study, out).items()
-        if env_steps(path) >= study.groups[key[0]].total_timesteps
+        if env_steps_done(path) >= study.groups[key[0]].total_timesteps
     }
-    policies = {key: load_policy(path, study.which, device) for key, path in done.items()}
+    policies = {key: load_policy(path, study.evaluated_policy, device) for key, path in done.items()}
     world = common_world([*map(Contender.of, policies.values())]) if study.is_built_in else WorldConfig()
     folder = path_inside(out, "evaluations")
     make_folder(folder)
     evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
     for suite in study.suites:
-        is_complete, evaluate = _on_suite(suite, world, device) if study.is_built_in else _on_seeded(suite, device)
+        is_complete, evaluate = (
+            _suite_evaluator(suite, world, device) if study.is_built_in else _seeded_evaluator(suite, device)
+        )
         evaluations[suite.name] = {}
         for (name, seed), policy in policies.items():
             file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"
@@ -269,8 +277,8 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
     return evaluations
 
 
-def _on_suite(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[IsComplete, Evaluate]:
-    """Return a function that checks whether an evaluation on a suite is complete, and one that evaluates a policy."""
+def _suite_evaluator(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[CompletenessCheck, Evaluator]:
+    """Return a function that checks whether saved results on a suite are complete, and one that evaluates a policy."""
     scenarios = make_set(suite.name, world, suite.episodes, suite.seed)
     # The world is that of the first group, which may be another one than when the file was written.
     code = hash_of(scenarios)
@@ -298,8 +306,8 @@ def _on_suite(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[I
     return is_complete, evaluate
 
 
-def _on_seeded(suite: Suite, device: torch.device) -> tuple[IsComplete, Evaluate]:
-    """Return a function that checks evaluations on seeded episodes (success, else returns), and one that makes them."""
+def _seeded_evaluator(suite: Suite, device: torch.device) -> tuple[CompletenessCheck, Evaluator]:
+    """Return the same two functions as _suite_evaluator for seeded episodes of an external environment."""
     assert suite.episodes is not None and suite.seed is not None
     count, seed = suite.episodes, suite.seed
 

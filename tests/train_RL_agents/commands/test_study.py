@@ -9,7 +9,7 @@ from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.experiments.test_study import ROOM
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import main
-from train_RL_agents.experiments.report import PAGE, TABLE
+from train_RL_agents.experiments.report import PAGE_NAME, TABLE_NAME
 
 
 @pytest.mark.slow
@@ -27,14 +27,14 @@ def test_a_study_from_the_command_line(tmp_path, capfd):
     argv = ["study", str(file), "--out", str(out), "--jobs", "2"]
     assert main(argv) == 0
     assert "2 runs, 2 of them to be trained" in capfd.readouterr().out
-    first = (out / TABLE).read_text()
+    first = (out / TABLE_NAME).read_text()
     assert main(argv) == 0
     assert capfd.readouterr().out.splitlines() == [
         f"{out}: 2 runs, 0 of them to be trained",
-        str(out / PAGE),
-        str(out / TABLE),
+        str(out / PAGE_NAME),
+        str(out / TABLE_NAME),
     ]
-    assert (out / TABLE).read_text() == first
+    assert (out / TABLE_NAME).read_text() == first
 
 
 def study(tmp_path, *words):

@@ -8,7 +8,7 @@ import pytest
 from tests.train_RL_agents.tiny_runs import TINY
 from tests.train_RL_agents.trials import FakeRunner, write_space
 from train_RL_agents.cli import main
-from train_RL_agents.experiments.search import BEST, STORAGE
+from train_RL_agents.experiments.search import BEST_CONFIG_NAME, STORAGE_NAME
 
 
 def command(tmp_path, *words):
@@ -40,7 +40,7 @@ def test_command_runs_the_trials_that_are_missing(tmp_path, monkeypatch, capsys)
     configs = [config for runner in runners for config in runner.made]
     assert {config.trainer.tau for config in configs} == {0.5}
     assert not any(config.save_replay for config in configs)
-    assert (tmp_path / "study" / STORAGE).is_file()
+    assert (tmp_path / "study" / STORAGE_NAME).is_file()
     assert main([*argv, "0"]) == 2
     assert main([*argv, "3"]) == 2
     assert "of the same config" in capsys.readouterr().err
@@ -59,7 +59,7 @@ def test_trials_in_processes_of_their_own_are_pruned_and_the_best_is_kept(tmp_pa
         "trial 2:",
     ]
     assert printed[0].startswith("best: trial ")
-    assert (tmp_path / "study" / BEST).is_file()
+    assert (tmp_path / "study" / BEST_CONFIG_NAME).is_file()
 
 
 def test_without_optuna_it_says_what_to_install(tmp_path, capsys, monkeypatch):

@@ -11,7 +11,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.figures.test_curves import make_folder
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.experiments.report import PAGE, TABLE, scored_run, verdict, write_report
+from train_RL_agents.experiments.report import PAGE_NAME, TABLE_NAME, run_from_evaluation, verdict, write_report
 from train_RL_agents.experiments.study import Study, Suite, run_folders
 
 
@@ -34,8 +34,8 @@ def made_up(out):
 def test_page_and_table_have_all_runs(tmp_path):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     study, found = made_up(tmp_path)
-    assert write_report(study, "A & B", tmp_path, found) == [tmp_path / PAGE, tmp_path / TABLE]
-    page = (tmp_path / PAGE).read_text()
+    assert write_report(study, "A & B", tmp_path, found) == [tmp_path / PAGE_NAME, tmp_path / TABLE_NAME]
+    page = (tmp_path / PAGE_NAME).read_text()
     assert "<h1>Study A &amp; B</h1>" in page and "<title>Study A &amp; B</title>" in page
     assert "<td>&lt;B&gt;</td><td>1 of 2</td>" in page
     assert page.index("A has the most success, ") < page.index("<h2>Settings") < page.index("<img")
@@ -46,7 +46,7 @@ def test_page_and_table_have_all_runs(tmp_path):
     assert len(links) == 18
     assert all((tmp_path / link).is_file() for link in links)
     assert {link.rpartition(".")[2] for link in links} == {"pdf", "png", "csv"}
-    with (tmp_path / TABLE).open() as file:
+    with (tmp_path / TABLE_NAME).open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 3 * 3
     content = found["paper"]["A", 1]
@@ -70,14 +70,14 @@ def test_a_page_of_returns_has_no_figures_of_success(tmp_path, number):
         if key[0] in study.groups
     }
     write_report(study, "A", tmp_path, {"episodes": returns})
-    page, figures = (tmp_path / PAGE).read_text(), tmp_path / "figures" / "episodes"
+    page, figures = (tmp_path / PAGE_NAME).read_text(), tmp_path / "figures" / "episodes"
     assert "A has the highest return, " in page
     assert [title in page for title in ("Interquartile mean", "Performance profiles")] == [False, False]
     assert ("<h2>Suite episodes" in page) == ("<h3>Differences" in page) == (number == 2)
     assert {path.stem for path in figures.glob("*.*")} == ({"differences"} if number == 2 else set())
 
 
-@pytest.mark.parametrize("name", [PAGE, "figures/curves.pdf", "figures/paper/profiles.csv"])
+@pytest.mark.parametrize("name", [PAGE_NAME, "figures/curves.pdf", "figures/paper/profiles.csv"])
 def test_nothing_is_written_where_one_file_cannot_be(tmp_path, name):
     study, found = made_up(tmp_path)
     (tmp_path / name).mkdir(parents=True)
@@ -90,11 +90,15 @@ def test_nothing_is_written_where_one_file_cannot_be(tmp_path, name):
 def test_the_best_is_named_with_what_it_is_better_than():
     success = {"A": [1] * 30 + [0] * 2, "B": [1] * 29 + [0] * 3, "C": [1] * 8 + [0] * 24}
     groups = {
-        name: [scored_run(name, {"success": each, "group": ["a"] * len(each)})] * 2 for name, each in success.items()
+        name: [run_from_evaluation(name, {"success": each, "group": ["a"] * len(each)})] * 2
+        for name, each in success.items()
     }
     sentence, table = verdict(groups)
     assert sentence == ("A has the most success, 0.938. It is better than C. These runs do not tell it apart from B.")
     assert table.titles == ["agent", "success", "behind the best", "95% interval"]
     assert [row[:3] for row in table.cells] == [["A", "0.938", "-"], ["B", "0.906", "0.031"], ["C", "0.250", "0.688"]]
     assert table.cells[0][3] == "-" and " to " in table.cells[1][3]
-    assert verdict({"A": [scored_run("A", {"success": [1], "group": ["a"]})]})[0] == "A has the most success, 1.000."
+    assert (
+        verdict({"A": [run_from_evaluation("A", {"success": [1], "group": ["a"]})]})[0]
+        == "A has the most success, 1.000."
+    )

@@ -25,7 +25,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.experiments import runner as module
 from train_RL_agents.experiments.run import Run
-from train_RL_agents.experiments.runner import PROGRAM, Runner, shares, training_command
+from train_RL_agents.experiments.runner import TRAINING_PROGRAM, Runner, machine_shares, training_command
 from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.progress import BAR_UPDATE_KEYS
@@ -63,7 +63,7 @@ def test_all_run_and_their_lines_have_their_names(runner_of, capsys):
     steps = move(env_steps=5, rate=1.0)
     runner = runner_of({"a": python(says(line="hello") + steps), "b": python("print('no JSON')")}, 2)
     runner.run()
-    assert runner.status == {"a": 0, "b": 0}
+    assert runner.exit_status == {"a": 0, "b": 0}
     assert (runner.failures, runner.stopped) == ([], False)
     assert sorted(capsys.readouterr().out.splitlines()) == ["a: hello", "b: no JSON"]
 
@@ -72,7 +72,7 @@ def test_all_run_and_their_lines_have_their_names(runner_of, capsys):
 def test_json_that_a_part_of_the_users_prints_is_shown_as_it_is(runner_of, capsys, line):
     runner = runner_of({"a": python(f"print({line!r})")}, 1)
     runner.run()
-    assert runner.status == {"a": 0}
+    assert runner.exit_status == {"a": 0}
     assert capsys.readouterr().out == f"a: {line}\n"
 
 
@@ -97,7 +97,7 @@ def test_a_failure_does_not_end_the_others(runner_of, capsys):
     }
     runner = runner_of(commands, 3)
     runner.run()
-    assert runner.status == {"bad": 1, "killed": -9, "good": 0}
+    assert runner.exit_status == {"bad": 1, "killed": -9, "good": 0}
     assert sorted(runner.failures) == [
         "bad: failed with status 1: it broke",
         "killed: failed with status -9: it said nothing",
@@ -109,7 +109,7 @@ def test_what_outlives_a_command_is_not_waited_for(runner_of):
     code = "import subprocess; subprocess.Popen(['sleep', '30']); sys.exit('gone')"
     runner, began = runner_of({"a": python(code), "b": python("pass")}, 1), time.monotonic()
     runner.run()
-    assert runner.status == {"a": 1, "b": 0}
+    assert runner.exit_status == {"a": 1, "b": 0}
     assert time.monotonic() - began < 20.0
 
 
@@ -152,7 +152,7 @@ def test_a_proposer_learns_from_results_and_may_stop_runs(monkeypatch):
     runner.run()
     assert reports == [("first", 5, 0.5), ("second", 5, 0.5)]
     assert ends == [("first", 1, "it broke", True), ("second", 130, "saved", False)]
-    assert (runner.status, runner.report("again")) == ({}, 0)
+    assert (runner.exit_status, runner.report("again")) == ({}, 0)
 
 
 def test_an_error_of_a_proposer_ends_the_runs(monkeypatch):
@@ -196,7 +196,7 @@ def test_a_signal_asks_all_to_save_and_starts_no_more(runner_of, capsys, said):
     threading.Thread(target=interrupt_when_ready, args=(said,), daemon=True).start()
     with usual_signals():
         runner.run()
-    assert runner.status == {"a": 130, "b": 130}
+    assert runner.exit_status == {"a": 130, "b": 130}
     assert (runner.stopped, runner.failures, runner.report("again")) == (True, [], 130)
     assert sorted(capsys.readouterr().out.splitlines()) == ["a: ready", "a: saved", "again", "b: ready", "b: saved"]
 
@@ -230,7 +230,7 @@ def test_users_signals_are_passed_on_and_the_commands_decide(runner_of, tmp_path
 
     threading.Thread(target=ask, daemon=True).start()
     runner.run()
-    assert runner.status == ({"a": 130, "b": 130} if ends else {"a": 0, "b": 0, "c": 0})
+    assert runner.exit_status == ({"a": 130, "b": 130} if ends else {"a": 0, "b": 0, "c": 0})
     assert (runner.stopped, runner.failures) == (ends, [])
     assert capsys.readouterr().out.count("saved") == 2
 
@@ -260,11 +260,11 @@ def test_cores_and_gpus_are_shared(monkeypatch):
     monkeypatch.setattr("train_RL_agents.experiments.runner.num_cpu_cores", lambda: 5)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
-    assert shares(3) == [{"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": each} for each in ("4", "6", "4")]
+    assert machine_shares(3) == [{"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": each} for each in ("4", "6", "4")]
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert shares(2) == [{"OMP_NUM_THREADS": "2"}] * 2
-    assert shares(1) == [{}]
+    assert machine_shares(2) == [{"OMP_NUM_THREADS": "2"}] * 2
+    assert machine_shares(1) == [{}]
 
 
 # Real runs --------------------------------------------------------------------------------------
@@ -288,10 +288,10 @@ def test_runs_at_once_are_exactly_as_alone_and_a_failure_ends_no_other(runner_of
     broken = new_run(tmp_path / "apart", seed=2)
     (broken.checkpoints / STATE).write_bytes(b"damaged")
     folders = [*(run.path for run in apart), broken.path]
-    words = {path.name: training_command(path)[len(PROGRAM) :] for path in folders}
+    words = {path.name: training_command(path)[len(TRAINING_PROGRAM) :] for path in folders}
     runner = runner_of({name: [sys.executable, "-c", QUICK, *each] for name, each in words.items()}, 3)
     runner.run()
-    assert [runner.status[path.name] for path in folders] == [0, 0, 2]
+    assert [runner.exit_status[path.name] for path in folders] == [0, 0, 2]
     (sentence,) = runner.failures
     assert sentence.startswith("seed_2: failed with status 2: marinenav: error: ")
     for run in apart:

@@ -13,7 +13,7 @@ from tests.train_RL_agents.tiny_runs import TINY
 from tests.train_RL_agents.trials import finish, make_trial, write_space
 from train_RL_agents.config.reading import apply_overrides, from_dict, load_config
 from train_RL_agents.experiments import search as module
-from train_RL_agents.experiments.search import BEST, STORAGE, Search
+from train_RL_agents.experiments.search import BEST_CONFIG_NAME, STORAGE_NAME, Search
 from train_RL_agents.experiments.space import read_space
 
 optuna = pytest.importorskip("optuna", reason="needs the extra tune")
@@ -32,7 +32,7 @@ def test_a_trial_that_diverges_is_pruned(tmp_path, space, capsys):
     make_trial(study, 2, "loss became infinite or NaN between 0 and 40 env-steps", True)
     line = capsys.readouterr().out
     assert line.startswith("trial 0: loss became infinite or NaN between 0 and 40 env-steps; it had ")
-    assert study.done == 1
+    assert study.num_finished == 1
     assert study.write_best() is None
 
 
@@ -42,7 +42,7 @@ def test_a_trial_that_fails_is_made_again_but_not_ten_in_a_row(tmp_path, space, 
     assert capsys.readouterr().out.startswith("trial 0: refused, it broke; it had trainer.learning_rate=")
     for _ in range(8):
         make_trial(study, -9, "it said nothing")
-    assert study.done == 0
+    assert study.num_finished == 0
     with pytest.raises(ConfigError, match="it said nothing"):
         make_trial(study, -9, "it said nothing")
 
@@ -50,23 +50,23 @@ def test_a_trial_that_fails_is_made_again_but_not_ten_in_a_row(tmp_path, space, 
 def test_a_study_keeps_trials_and_the_best_configuration(tmp_path, space, capsys):
     study = Search(tmp_path / "study", CONFIG, space)
     configs = [make_trial(study) for _ in range(3)]
-    assert study.done == 3
+    assert study.num_finished == 3
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert all(line.startswith(f"trial {number}: success 0.") for number, line in enumerate(lines))
     best = study.write_best()
     assert best.value == max(config.trainer.batch_size for config in configs) / 10
-    assert load_config(tmp_path / "study" / BEST, []) == configs[best.number]
+    assert load_config(tmp_path / "study" / BEST_CONFIG_NAME, []) == configs[best.number]
     assert (tmp_path / "study" / "trial_0002" / "seed_0" / "trial_config.json").is_file()
 
 
 def test_the_best_configuration_is_that_of_a_run_that_can_be_resumed(tmp_path, space):
     trials = apply_overrides(CONFIG, ["save_replay=false"])
-    study = Search(tmp_path, trials, space, best=CONFIG)
+    study = Search(tmp_path, trials, space, best_base=CONFIG)
     config = make_trial(study)
     study.write_best()
     assert not config.save_replay
-    assert load_config(tmp_path / BEST, []) == replace(config, save_replay=True)
+    assert load_config(tmp_path / BEST_CONFIG_NAME, []) == replace(config, save_replay=True)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_every_folder_has_a_storage_of_its_own_whatever_its_name(tmp_path, space
         make_trial(Search(tmp_path / "studies" / name, CONFIG, space))
     assert {path.name for path in (tmp_path / "studies").iterdir()} == set(names)
     for name in names:
-        assert (tmp_path / "studies" / name / STORAGE).is_file()
-        assert Search(tmp_path / "studies" / name, CONFIG, space).done == 1
+        assert (tmp_path / "studies" / name / STORAGE_NAME).is_file()
+        assert Search(tmp_path / "studies" / name, CONFIG, space).num_finished == 1
 
 
 def test_a_study_goes_on_from_its_storage(tmp_path, space, capsys):
@@ -95,7 +95,7 @@ def test_a_study_goes_on_from_its_storage(tmp_path, space, capsys):
     again = Search(tmp_path, CONFIG, space)
     other_trial(again)  # as a process that was killed leaves it
     again = Search(tmp_path, CONFIG, space)
-    assert again.done == 1
+    assert again.num_finished == 1
     make_trial(again)
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["trial 0", "trial 3"]
     with pytest.raises(ConfigError, match="must be new, or of the same space"):
@@ -118,7 +118,7 @@ def test_the_last_trials_of_other_processes_are_waited_for(tmp_path, space, caps
     assert next(runs) is None
     finish(own)
     assert next(runs) is None
-    assert (study.done, study.running) == (1, 1)
+    assert (study.num_finished, study.num_running) == (1, 1)
     study.study.tell(other, state=optuna.trial.TrialState.FAIL)
     finish(next(runs))
     assert list(runs) == []
@@ -141,7 +141,7 @@ def test_trials_of_processes_that_ended_fail_and_those_that_run_do_not(tmp_path,
     other_trial(study)
     runs = study.runs([])
     own = next(runs)
-    assert (next(runs), study.running) == (None, 2)
+    assert (next(runs), study.num_running) == (None, 2)
     time.sleep(3.1)
     finish(next(runs))
     assert [trial.state.name for trial in study.study.trials] == ["FAIL", "RUNNING", "COMPLETE"]
@@ -153,7 +153,7 @@ def test_a_full_disk_is_not_called_a_damaged_study(tmp_path, space, monkeypatch)
     study = Search(tmp_path, CONFIG, space)
     engine = study.study._storage._backend.engine
     engine.dispose()
-    with sqlite3.connect(tmp_path / STORAGE) as base:
+    with sqlite3.connect(tmp_path / STORAGE_NAME) as base:
         pages = base.execute("PRAGMA page_count").fetchone()[0]
 
     listen = sqlalchemy.event.listens_for
@@ -171,7 +171,7 @@ def test_a_study_goes_on_with_the_same_settings_only(tmp_path, space):
     study = Search(tmp_path, CONFIG, space)
     make_trial(study)
     saved = json.loads(study.study.user_attrs["config"])
-    assert Search(tmp_path, CONFIG, space).done == 1
+    assert Search(tmp_path, CONFIG, space).num_finished == 1
     saved["total_timesteps"] += 1
     study.study.set_user_attr("config", json.dumps(saved))
     with pytest.raises(ConfigError, match="must be new, or of the same config"):
@@ -205,7 +205,7 @@ def test_a_damaged_study_is_refused(tmp_path, space):
 )
 def test_a_study_of_another_direction_is_refused(tmp_path, space, change):
     Search(tmp_path, CONFIG, space)
-    with sqlite3.connect(tmp_path / STORAGE) as base:
+    with sqlite3.connect(tmp_path / STORAGE_NAME) as base:
         base.execute(change)
     with pytest.raises(ConfigError, match="must be a study that maximises one figure"):
         Search(tmp_path, CONFIG, space)
@@ -226,12 +226,12 @@ def test_a_study_of_another_direction_is_refused(tmp_path, space, change):
 )
 def test_a_study_with_a_damaged_trial_is_refused(tmp_path, space, change, words):
     make_trial(Search(tmp_path, CONFIG, space))
-    with sqlite3.connect(tmp_path / STORAGE) as base:
+    with sqlite3.connect(tmp_path / STORAGE_NAME) as base:
         base.execute(change)
-    before = (tmp_path / STORAGE).read_bytes()
+    before = (tmp_path / STORAGE_NAME).read_bytes()
     with pytest.raises(ConfigError, match=r"study\.db.*" + words):
         Search(tmp_path, CONFIG, space)
-    assert (tmp_path / STORAGE).read_bytes() == before
+    assert (tmp_path / STORAGE_NAME).read_bytes() == before
 
 
 @pytest.mark.parametrize("words", ["table studies already exists", "UNIQUE constraint failed: alembic_version.version"])
@@ -249,13 +249,13 @@ def test_two_processes_make_a_study_at_one_moment(tmp_path, space, monkeypatch, 
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     study = Search(tmp_path, CONFIG, space)
     assert len(calls) == 2
-    assert study.done == 0
+    assert study.num_finished == 0
 
 
 def test_a_database_elsewhere_is_not_opened(tmp_path, space):
     other = tmp_path / "other.db"
     (tmp_path / "study").mkdir()
-    (tmp_path / "study" / STORAGE).symlink_to(other)
+    (tmp_path / "study" / STORAGE_NAME).symlink_to(other)
     with pytest.raises(ConfigError, match="leads out of"):
         Search(tmp_path / "study", CONFIG, space)
     assert not other.exists()
@@ -276,7 +276,7 @@ def test_pruned_trials_count_but_are_not_the_best(tmp_path, space, monkeypatch, 
         make_trial(study)
     assert capsys.readouterr().out.startswith("trial 0: pruned at success 0.")
     assert list(study.study.trials[0].intermediate_values) == [80]
-    assert (study.done, study.write_best()) == (1, None)
+    assert (study.num_finished, study.write_best()) == (1, None)
     make_trial(study)
     assert study.write_best().number == 1
 

@@ -8,16 +8,16 @@ import pytest
 from marinenav_env import ConfigError
 from marinenav_env.support import plugins
 from tests.train_RL_agents.tiny_runs import CPU, TINY, train
-from train_RL_agents.experiments.report import scored_run, verdict
+from train_RL_agents.experiments.report import run_from_evaluation, verdict
 from train_RL_agents.experiments.study import (
     Suite,
     check_suites,
-    env_steps,
+    env_steps_done,
     evaluate_runs,
-    last_row,
-    missing_runs,
+    last_evaluation,
     read_study,
     run_folders,
+    unfinished_runs,
 )
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -53,7 +53,7 @@ def test_groups_are_agents_by_settings(file):
         "tiny, short": 0.5,
     }
     assert {config.total_timesteps for config in study.groups.values()} == {80}
-    assert (study.seeds, study.which) == ((0, 1), "latest")
+    assert (study.seeds, study.evaluated_policy) == ((0, 1), "latest")
     assert study.suites == (Suite("fresh", 1, 3),)
 
 
@@ -97,7 +97,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(file, values, said):
 @pytest.mark.usefixtures("tiny")
 def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypatch):
     study, out = read_study(file), tmp_path / "out"
-    runs = {run.name: run for run in missing_runs(study, out, ["marinenav"])}
+    runs = {run.name: run for run in unfinished_runs(study, out, ["marinenav"])}
     assert list(runs) == [f"tiny, {name}, seed {seed}" for name in ("usual", "short") for seed in (0, 1)]
     done = run_folders(study, out)["tiny, short", 1]
     assert runs["tiny, short, seed 1"].folder.path == done
@@ -108,8 +108,8 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
         evaluate_runs(study, out, CPU)
     (out / "evaluations").unlink()
     train(RunFolder.open(done))
-    assert env_steps(done) == 80
-    assert "tiny, short, seed 1" not in [run.name for run in missing_runs(study, out, ["marinenav"])]
+    assert env_steps_done(done) == 80
+    assert "tiny, short, seed 1" not in [run.name for run in unfinished_runs(study, out, ["marinenav"])]
     found = evaluate_runs(study, out, CPU)
     ((key, content),) = found["fresh"].items()
     assert key == ("tiny, short", 1)
@@ -123,7 +123,7 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
         with pytest.raises(TypeError, match="not callable"):
             evaluate_runs(study, out, CPU)
     longer = {name: replace(each, total_timesteps=160) for name, each in study.groups.items()}
-    runs = {run.name: run for run in missing_runs(replace(study, groups=longer), out, ["marinenav"])}
+    runs = {run.name: run for run in unfinished_runs(replace(study, groups=longer), out, ["marinenav"])}
     assert runs["tiny, short, seed 1"].overrides == ["total_timesteps=160"]
 
 
@@ -131,23 +131,23 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
 def test_a_damaged_table_of_a_run_is_refused(tmp_path, line):
     (tmp_path / "evaluations.csv").write_text(f"env_steps,train_time,wall_time\n{line}\n")
     with pytest.raises(ConfigError, match=r"evaluations\.csv"):
-        last_row(tmp_path)
+        last_evaluation(tmp_path)
 
 
 @pytest.mark.parametrize("key", ["agent.hidden_sizes", "trainer.learning_rate"])
 def test_a_run_with_other_settings_is_refused(file, tmp_path, key):
     out = tmp_path / "out"
-    missing_runs(read_study(file), out, ["marinenav"])
+    unfinished_runs(read_study(file), out, ["marinenav"])
     values = {"agent.hidden_sizes": [8], "trainer.learning_rate": 0.5}
     change(file, common={"total_timesteps": 80, **ROOM, key: values[key]})
     with pytest.raises(ConfigError, match=rf"{key}.*another --out"):
-        missing_runs(read_study(file), out, ["marinenav"])
+        unfinished_runs(read_study(file), out, ["marinenav"])
 
 
 def test_runs_that_will_not_fit_together_are_refused_before_there_is_a_folder(file, tmp_path, monkeypatch):
     monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda: 10**7)
     with pytest.raises(ConfigError, match="to fit"):
-        missing_runs(read_study(file), tmp_path / "out", ["marinenav"], 2)
+        unfinished_runs(read_study(file), tmp_path / "out", ["marinenav"], 2)
     assert not (tmp_path / "out").exists()
 
 
@@ -156,13 +156,13 @@ def test_a_run_that_is_made_again_is_evaluated_again(file, tmp_path):
     change(file, seeds=[0], settings={"": {}})
     study, out = read_study(file), tmp_path / "out"
     (path,) = run_folders(study, out).values()
-    missing_runs(study, out, ["marinenav"])
+    unfinished_runs(study, out, ["marinenav"])
     train(RunFolder.open(path))
     before = evaluate_runs(study, out, CPU)
     path.rename(tmp_path / "moved")
     change(file, common={"total_timesteps": 80, **ROOM, "trainer.gamma": 0.5})
     study = read_study(file)
-    missing_runs(study, out, ["marinenav"])
+    unfinished_runs(study, out, ["marinenav"])
     train(RunFolder.open(path))
     ((_, old),), ((_, new),) = (
         before["fresh"].items(),
@@ -190,14 +190,14 @@ def test_agents_are_compared_on_seeded_episodes_of_environments_of_others(file, 
     study, out = read_study(file), tmp_path / "out"
     assert study.suites == (Suite("episodes", 3, 0),)
     check_suites(study)
-    for run in missing_runs(study, out, ["marinenav"]):
+    for run in unfinished_runs(study, out, ["marinenav"]):
         TorchRLTrainer(run.folder, quiet=True).train()
     found = evaluate_runs(study, out, CPU)
     assert {key: len(content["success" if tells else "returns"]) for key, content in found["episodes"].items()} == {
         ("tiny, usual", 0): 3,
         ("tiny, short", 0): 3,
     }
-    groups = {key[0]: [scored_run(key[0], content)] for key, content in found["episodes"].items()}
+    groups = {key[0]: [run_from_evaluation(key[0], content)] for key, content in found["episodes"].items()}
     assert (" has the most success, " if tells else " has the highest return, ") in verdict(groups)[0]
     files = sorted((out / "evaluations").iterdir())
     assert len(files) == 2
