@@ -14,7 +14,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from marinenav_env.runtime.compiling import compile_function
 from train_RL_agents.agents import Agent
-from train_RL_agents.networks.observation import ACTIVE, OBSERVATION, Observation, observation_of
+from train_RL_agents.networks.observation import ACTIVE_KEY, OBSERVATION_KEY, Observation, to_observation
 
 RISK = (GROUP, "risk")
 QUANTILES, SCORES = (GROUP, "quantiles"), (GROUP, "scores")
@@ -66,7 +66,7 @@ class PolicyWrapper(TensorDictModuleBase):
         super().__init__()
         self.agent, self._generator = agent, generator
         self.uniform, self.compile = uniform, compile
-        self.in_keys = [*((*OBSERVATION, name) for name in agent.spec.entries), (GROUP, "mask")]
+        self.in_keys = [*((*OBSERVATION_KEY, name) for name in agent.spec.entries), (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
         device = next(agent.parameters()).device
         self.exploration: Tensor
@@ -81,8 +81,8 @@ class PolicyWrapper(TensorDictModuleBase):
             tensordict: entries of a step, batch [E]; the class lists those that are read and written.
             noise: result of ``draw_noise``; by default it is drawn here.
         """
-        observation = observation_of(tensordict.get(OBSERVATION))
-        active = observation[ACTIVE] = tensordict.get((GROUP, "mask"))
+        observation = to_observation(tensordict.get(OBSERVATION_KEY))
+        active = observation[ACTIVE_KEY] = tensordict.get((GROUP, "mask"))
         if self.training and self._generator is not None:
             agent_noise, added = self.draw_noise(active.shape) if noise is None else noise
             action, extras = self._explore(observation, agent_noise)

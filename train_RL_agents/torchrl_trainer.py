@@ -181,7 +181,11 @@ class TorchRLTrainer:
             weights = policy.agent.networks.state_dict()
             for agent in (self.algorithm.learner.agent, self.algorithm.learner.ema):
                 # The policy may be that of another boat, but observations keep the scales of this one.
-                own = {name: value for name, value in agent.networks.state_dict().items() if agent.is_setting(name)}
+                own = {
+                    name: value
+                    for name, value in agent.networks.state_dict().items()
+                    if agent.follows_from_config(name)
+                }
                 load_weights(agent, weights | own, policy.path)
         if self.ranks.is_main:
             self.history.begin()

@@ -15,7 +15,7 @@ from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.memory.column_layout import ColumnLayout
-from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
+from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, ObservationSpec
 
 SPEC = make_observation_spec(WorldConfig())
 """The published observation."""
@@ -101,7 +101,7 @@ def make_rollout(agent: Agent[Any], *shape: int, generator: torch.Generator) -> 
     active = torch.rand(shape, generator=generator) < 0.8
     noise = agent.exploration_noise(torch.Size(shape), generator)
     with torch.no_grad():
-        action, extras = agent.explore({**observation, ACTIVE: active}, noise)
+        action, extras = agent.explore({**observation, ACTIVE_KEY: active}, noise)
     advantage, target = torch.randn(2, *shape, generator=generator)
     return RolloutBatch(observation, action, extras, advantage, target, active.float(), torch.tensor(0.25))
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from train_RL_agents.agents import Agent, AgentConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
-from train_RL_agents.networks.layers import call_without_grad
+from train_RL_agents.networks.layers import call_with_frozen_parameters
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Linear(ObservationNetwork):
 
     def __init__(self, config, spec, inputs, outputs):
         super().__init__(config, spec)
-        self.layer = nn.Linear(self.encoded + inputs, outputs)
+        self.layer = nn.Linear(self.encoded_width + inputs, outputs)
 
     def forward(self, observation, *more):
         return self.layer(torch.cat((self.encode(observation), *more), -1))
@@ -56,7 +56,7 @@ class OwnAgent(Agent):
             target = batch.reward + batch.discount * following.squeeze(-1)
         value = self.networks["critic"](batch.observation, batch.action).squeeze(-1)
         action = self.act(batch.observation)
-        judged = call_without_grad(self.networks["critic"], batch.observation, action)
+        judged = call_with_frozen_parameters(self.networks["critic"], batch.observation, action)
         return {
             "loss_critic": (value - target).square().mean(),
             "loss_actor": -judged.mean(),

@@ -28,7 +28,8 @@ AGENTS: dict[str, type[Agent[Any]]] = {
     "PPO": PPO,
     "A2C": A2C,
 }
-BASES: dict[str, Any] = {"off-policy": Agent, "on-policy": ActorCriticAgent}
+"""Class of each built-in agent by its name, the value of the setting ``agent_type``."""
+BASE_CLASSES: dict[str, Any] = {"off-policy": Agent, "on-policy": ActorCriticAgent}
 """Base class that the agents of each algorithm are derived from, by name of the algorithm."""
 
 
@@ -51,9 +52,9 @@ def agent_class(name: str) -> type[Agent[Any]]:
     is_agent = isinstance(plugin, type) and issubclass(plugin, Agent)
     require(is_agent, "agent_type", name, "a class derived from train_RL_agents.agents.Agent")
     kind: type[Agent[Any]] = plugin
-    algorithms = f"one of {', '.join(BASES)}"
-    require(kind.algorithm in BASES, f"{name}.algorithm", kind.algorithm, algorithms)
-    base = BASES[kind.algorithm]
+    algorithms = f"one of {', '.join(BASE_CLASSES)}"
+    require(kind.algorithm in BASE_CLASSES, f"{name}.algorithm", kind.algorithm, algorithms)
+    base = BASE_CLASSES[kind.algorithm]
     derived = f"derived from {base.__name__}, as it is {kind.algorithm}"
     require(issubclass(kind, base), "agent_type", name, derived)
     return kind

@@ -29,7 +29,7 @@ class A2C(ActorCriticAgent[A2CConfig]):
     }
 
     def loss(self, batch: RolloutBatch, noise: None) -> Losses:
-        """Return the policy gradient loss and the value loss."""
+        """Return the policy gradient loss with entropy bonus, the value loss, and scalars to log; noise is not used."""
         log_prob, entropy, value = self.evaluate(batch)
         gain = batch.mean(log_prob * batch.advantage)
         mean_entropy = batch.mean(entropy)

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from marinenav_env.support.validation import Fraction, NonNegativeFloat, above, at_most, require
 from train_RL_agents.agents.action_critic import ImplicitQuantileCritic, best_action
 from train_RL_agents.agents.base import Agent, Batch, Losses
-from train_RL_agents.agents.losses import quantile_huber, td_target, truncated_targets
-from train_RL_agents.agents.quantile import QuantileConfig, draw_fractions, midpoints, risk_level
+from train_RL_agents.agents.losses import quantile_huber_loss, td_target, truncated_targets
+from train_RL_agents.agents.quantile import QuantileConfig, fraction_midpoints, risk_level, sample_fractions
 from train_RL_agents.networks.actors import Actor
 from train_RL_agents.networks.layers import ensemble_outputs, squash
 from train_RL_agents.networks.observation import Observation
@@ -41,8 +41,8 @@ class ACIQNConfig(QuantileConfig):
     """Share of each batch that the actor learns from; the critics learn from all of it. A small share saves time, like
     the delayed updates of TD3 (Fujimoto et al. 2018)."""
     refine: bool = True
-    """Evaluations take the best of the actor's action and its neighbours (see ``neighbours``), rated by the critics at
-    the risk level; false: only where a risk level below 1 is requested."""
+    """Evaluations take the best of the actor's action and its neighbours at a distance of 0.5, rated by the critics
+    at the risk level; false: only where a risk level below 1 is requested."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,10 +50,10 @@ class ACIQNConfig(QuantileConfig):
         require(is_valid, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
 
 
-def neighbours(size: int) -> Tensor:
-    """Return the offsets [K, D] from an action of D numbers to itself and to its neighbours, 0.5 away along the axes.
+def neighbour_offsets(size: int) -> Tensor:
+    """Return the offsets [K, D] of K candidates from an action of ``size`` D: 0, and 0.5 away along the axes.
 
-    For D = 2 they are the nine points of a grid; otherwise, zero and a step in either direction along each axis.
+    For D = 2 they are the nine points of a grid; otherwise, 0 and a step in either direction along each axis.
     """
     steps = torch.tensor([0.0, -0.5, 0.5])
     if size == 2:
@@ -63,7 +63,7 @@ def neighbours(size: int) -> Tensor:
 
 
 class ACIQN(Agent[ACIQNConfig]):
-    """Actor-critic agent with implicit quantile critics."""
+    """Actor-critic agent with a deterministic actor and implicit quantile networks as critics."""
 
     config_type = ACIQNConfig
     continuous = True
@@ -81,8 +81,8 @@ class ACIQN(Agent[ACIQNConfig]):
         for name in self.critics:
             self.networks[name] = ImplicitQuantileCritic(config, self.spec)
         self.make_targets(*self.networks)
-        self.register_buffer("tau_midpoints", midpoints(config.quantiles), persistent=False)
-        self.register_buffer("neighbours", neighbours(self.spec.action_size), persistent=False)
+        self.register_buffer("tau_midpoints", fraction_midpoints(config.quantiles), persistent=False)
+        self.register_buffer("neighbours", neighbour_offsets(self.spec.action_size), persistent=False)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
         """Return the actor's action [B, D]; with ``refine`` or ``risk`` below 1, the best of it and its neighbours."""
@@ -107,7 +107,7 @@ class ACIQN(Agent[ACIQNConfig]):
         return ["actor", *self.critics] if self.config.refine else ["actor"]
 
     def explore(self, observation: Observation, noise: None) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the actor's action [B, D], without exploration noise."""
+        """Return the actor's action [B, D], to which the policy adds exploration noise, and an empty dict."""
         return self.networks["actor"](observation), {}
 
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
@@ -122,14 +122,14 @@ class ACIQN(Agent[ACIQNConfig]):
         """
         rows = math.ceil(self.config.actor_share * batch_size)
         noise = torch.randn(batch_size + rows, self.spec.action_size, generator=generator, device=generator.device)
-        return (draw_fractions(self.tau_midpoints, generator), *noise.split((batch_size, rows)))
+        return (sample_fractions(self.tau_midpoints, generator), *noise.split((batch_size, rows)))
 
     def part_of_noise(self, noise: tuple[Tensor, ...], rows: slice) -> tuple[Tensor, ...]:
-        """Return all fractions and the action noise of a micro-batch; its rows for the actor may be fewer, or none."""
+        """Return all fractions and the action noise of a micro-batch; it may have fewer rows for the actor, or none."""
         return (noise[0], *(part[rows] for part in noise[1:]))
 
     def loss(self, batch: Batch, noise: tuple[Tensor, ...]) -> Losses:
-        """Return the losses of the critics (quantile regression) and of the actor, which maximises the lower critic."""
+        """Return the losses of the critics (quantile regression) and of the actor, which maximises the lowest value."""
         (taus, target_taus), smoothing, actor_noise = noise
         critics, targets = ([group[name] for name in self.critics] for group in (self.networks, self.targets))
         with torch.no_grad():
@@ -139,7 +139,7 @@ class ACIQN(Agent[ACIQNConfig]):
             next_quantiles = truncated_targets(torch.stack(target_values), self.config.dropped)
             target = td_target(batch.reward, batch.discount, next_quantiles)
         quantiles = ensemble_outputs(critics, batch.observation, batch.action, taus)
-        errors = [quantile_huber(values, target, taus, self.config.kappa) for values in quantiles]
+        errors = [quantile_huber_loss(values, target, taus, self.config.kappa) for values in quantiles]
         return {
             "loss_critic": torch.stack(errors).sum(),
             "loss_actor": self._actor_loss(critics, batch, actor_noise),

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from marinenav_env.support.validation import PositiveFloat, at_least, at_most, require
 from train_RL_agents.agents.base import Agent, AgentConfig
-from train_RL_agents.agents.losses import critic_error, truncated_targets
+from train_RL_agents.agents.losses import critic_loss, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
-from train_RL_agents.networks.layers import CosineEmbedding, concatenated_layer, ensemble_outputs, to_float32
-from train_RL_agents.networks.observation import Observation, ObservationSpec, repeat
+from train_RL_agents.networks.layers import CosineEmbedding, apply_to_concatenation, ensemble_outputs, to_float32
+from train_RL_agents.networks.observation import Observation, ObservationSpec, repeat_observation
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ActionCritic(ObservationNetwork):
         super().__init__(config, spec)
         published, sizes = config.action_input == "published", config.hidden_sizes
         self.action_encoder = action_encoder(spec.action_size, sizes[0]) if published else None
-        joined = self.encoded if published else self.encoded + spec.action_size
+        joined = self.encoded_width if published else self.encoded_width + spec.action_size
         width = self.add_hidden(joined, sizes, config.layer_norm)
         self.output_layer = nn.Linear(width, config.quantiles if config.critic == "quantile" else 1)
 
@@ -94,13 +94,13 @@ class ActionCriticAgent(Agent[ConfigType]):
             return None
         return torch.stack([self.networks[name](observation, action) for name in self.critics])
 
-    def critics_error(self, values: list[Tensor], targets: Tensor) -> Tensor:
-        """Return the sum of the losses of critics with outputs [B, N] for targets [B, M]; see losses.critic_error."""
-        errors = [critic_error(value, targets, self.config.kappa) for value in values]
+    def critics_loss(self, values: list[Tensor], targets: Tensor) -> Tensor:
+        """Return the sum of ``losses.critic_loss`` over critics with outputs [B, N], for targets [B, M]; a scalar."""
+        errors = [critic_loss(value, targets, self.config.kappa) for value in values]
         return torch.stack(errors).sum()
 
     def target_values(self, observation: Observation, action: Tensor) -> Tensor:
-        """Return low estimates [B, M] of the values of actions by the target critics."""
+        """Return low estimates of the values of actions by the target critics: [B, 1], or unsorted quantiles [B, M]."""
         values = ensemble_outputs([self.targets[name] for name in self.critics], observation, action)
         return truncated_targets(torch.stack(values), self.config.dropped)
 
@@ -111,8 +111,8 @@ class ImplicitQuantileCritic(ObservationNetwork):
     def __init__(self, config: QuantileConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
         self.late, sizes = config.embedding == "late", config.hidden_sizes
-        joined = self.encoded + spec.action_size if self.late else self.encoded
-        self.cos_embedding = CosineEmbedding(sizes[-1] if self.late else self.encoded)
+        joined = self.encoded_width + spec.action_size if self.late else self.encoded_width
+        self.cos_embedding = CosineEmbedding(sizes[-1] if self.late else self.encoded_width)
         width = self.add_hidden(joined, sizes, config.layer_norm)
         self.action_encoder = None if self.late else action_encoder(spec.action_size, sizes[0])
         self.output_layer = nn.Linear(width, 1)
@@ -142,15 +142,18 @@ class ImplicitQuantileCritic(ObservationNetwork):
         count = actions.shape[-2]
         if not self.late:
             taus = taus[..., None, :].expand(*actions.shape[:-1], -1)
-            return self(repeat(observation, actions.ndim - 2, count), actions, taus).mean(-1)
+            return self(repeat_observation(observation, actions.ndim - 2, count), actions, taus).mean(-1)
         # The head is linear, so the mean over fractions can be taken before it.
         features = self.late_trunk(self.encode(observation)[..., None, :], actions)
         embedded = self.cos_embedding(taus).mean(-2, keepdim=True)
         return to_float32(self.output_layer(features * embedded)).squeeze(-1)
 
     def late_trunk(self, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
-        """Return the output [..., H] of the hidden layers for actions [..., D], before the embedded fractions enter."""
-        first = torch.relu(concatenated_layer(self.hidden_layers[0], features, action, rows))
+        """Return the output [..., H] of the hidden layers for encoded observations [..., F] and actions [..., D].
+
+        With ``rows`` only that many leading observations are used.
+        """
+        first = torch.relu(apply_to_concatenation(self.hidden_layers[0], features, action, rows))
         return self.trunk(first, begin=1)
 
 

@@ -11,15 +11,15 @@ from torch import Tensor
 from train_RL_agents.agents.actor_critic_network import ActorCriticConfig, ActorCriticNetwork
 from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.rollout_batch import RolloutBatch
-from train_RL_agents.networks.actors import normal_log_density, squash_log_slope
+from train_RL_agents.networks.actors import normal_log_density, squash_log_derivative
 from train_RL_agents.networks.layers import squash
-from train_RL_agents.networks.observation import ACTIVE, Observation
+from train_RL_agents.networks.observation import ACTIVE_KEY, Observation
 
 ConfigType = TypeVar("ConfigType", bound=ActorCriticConfig)
 
 
 class ActorCriticAgent(Agent[ConfigType]):
-    """Base class of on-policy agents; subclasses add the loss."""
+    """Base class of on-policy agents with a stochastic policy and a value function; subclasses add the loss."""
 
     algorithm = "on-policy"
     adds_exploration = False
@@ -42,8 +42,8 @@ class ActorCriticAgent(Agent[ConfigType]):
             self.selection_rule = "the index of the highest logit"  # type: ignore[misc]
 
     @property
-    def joint(self) -> bool:
-        """Return whether a sample of a batch holds all robots of an environment, as the fleet's value needs them."""
+    def samples_are_joint(self) -> bool:
+        """Return whether each sample of a batch has all robots of an environment, as the value of a fleet needs."""
         return self.config.critic == "fleet"
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
@@ -60,7 +60,7 @@ class ActorCriticAgent(Agent[ConfigType]):
         return outputs.get("logits")
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the action with the highest logit, or the squashed or clipped mean."""
+        """Return the index of the highest logit [B], or the squashed or clipped mean [B, D]."""
         return self._to_action(outputs["mu"]) if self.continuous else super().select(outputs)
 
     def imitating_action(self, observation: Observation) -> Tensor:
@@ -80,7 +80,10 @@ class ActorCriticAgent(Agent[ConfigType]):
         return torch.rand((*batch, self.num_actions), **options)
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return sampled actions, their log probability and value [B], and any continuous sample before squashing."""
+        """Return sampled actions and a dict with their ``log_prob`` [B] and the ``value`` [B] of the observation.
+
+        For continuous actions it also has ``sample`` [B, D], the action before squashing or clipping.
+        """
         outputs, value = self.networks["policy"](observation)
         if self.continuous:
             mean, log_std = outputs.chunk(2, -1)
@@ -94,8 +97,8 @@ class ActorCriticAgent(Agent[ConfigType]):
         return action, {"log_prob": log_prob, "value": value, **extras}
 
     def evaluate(self, batch: RolloutBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the log probability and the entropy of actions and the value, [B] each, under the current weights."""
-        observation = {**batch.observation, ACTIVE: batch.active}
+        """Return log probability of the actions, entropy and value under the current weights, [B] each."""
+        observation = {**batch.observation, ACTIVE_KEY: batch.active}
         outputs, value = self.networks["policy"](observation)
         log_prob, entropy = self._density(outputs, batch.action, batch.extras)
         return log_prob, entropy, value
@@ -115,11 +118,11 @@ class ActorCriticAgent(Agent[ConfigType]):
         entropy = (log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1)
         if self.config.actions == "gaussian":
             normal = ((extras["sample"] - mean) * torch.exp(-log_std)).detach()
-            log_slope = squash_log_slope(mean + log_std.exp() * normal).sum(-1)
-            return log_prob - squash_log_slope(extras["sample"]).sum(-1), entropy + log_slope
+            log_slope = squash_log_derivative(mean + log_std.exp() * normal).sum(-1)
+            return log_prob - squash_log_derivative(extras["sample"]).sum(-1), entropy + log_slope
         return log_prob, entropy
 
     def entropy_weight(self, progress: Tensor) -> Tensor:
-        """Return the weight of the entropy after a share ``progress`` of the run."""
+        """Return the weight of the entropy after a share ``progress`` of the run, a scalar in [0, 1]."""
         first, last = self.config.entropy, self.config.entropy_final
         return first + progress.clamp_max(1.0) * (last - first)

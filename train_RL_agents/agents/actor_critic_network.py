@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from marinenav_env.support.validation import NonNegativeFloat, at_least, at_most
 from train_RL_agents.agents.base import AgentConfig
-from train_RL_agents.networks.encoders import EncoderConfig, ObservationNetwork, Size, Sizes
-from train_RL_agents.networks.layers import orthogonal, to_float32
-from train_RL_agents.networks.observation import ACTIVE, Observation, ObservationSpec
+from train_RL_agents.networks.encoders import EncoderConfig, LayerWidth, LayerWidths, ObservationNetwork
+from train_RL_agents.networks.layers import init_orthogonal, to_float32
+from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, ObservationSpec
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class ActorCriticConfig(AgentConfig):
     encoder: Literal["concat", "max", "attention"] = "max"
     """Pooling of the encoded objects: concatenation slot by slot, maximum, or attention; the latter two take any number
     of objects in any order."""
-    self_width: Size = 32
+    self_width: LayerWidth = 32
     """Units of the encoder of the vessel's own state, and of additional vectors."""
-    object_width: Size = 32
+    object_width: LayerWidth = 32
     """Units of the encoder of each object."""
-    hidden_sizes: Sizes = (64, 64)
+    hidden_sizes: LayerWidths = (64, 64)
     """Units of each hidden layer."""
     actions: Literal["categorical", "gaussian", "clipped_gaussian"] = "categorical"
     """Distribution of the actions: categorical over the thrust pairs; normal, squashed into (-1, 1); or normal, clipped
@@ -54,38 +54,41 @@ class ActorCriticConfig(AgentConfig):
 
 
 class ActorCriticNetwork(ObservationNetwork):
-    """Network with a shared encoder that returns the parameters of the action distribution, and a value."""
+    """Network with a shared encoder that returns parameters of the action distribution and the value of the state."""
 
     def __init__(self, config: ActorCriticConfig, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec, config.normalize_observations)
         is_normal = config.actions != "categorical"
         size = spec.action_size
         outputs = (2 * size if config.state_dependent_std else size) if is_normal else num_actions
-        width = self.add_hidden(self.encoded, config.hidden_sizes)
+        width = self.add_hidden(self.encoded_width, config.hidden_sizes)
         self.output_layer, self.value_layer = nn.Linear(width, outputs), nn.Linear(width, 1)
         has_fixed_std = is_normal and not config.state_dependent_std
         self.log_std = nn.Parameter(torch.full((size,), config.log_std)) if has_fixed_std else None
-        self.fleet = FleetTrunk(self.encoded, config) if config.critic == "fleet" else None
-        orthogonal(self, math.sqrt(2.0))
-        orthogonal(self.output_layer, 0.01)
-        orthogonal(self.value_layer, 1.0)
+        self.fleet = FleetTrunk(self.encoded_width, config) if config.critic == "fleet" else None
+        init_orthogonal(self, math.sqrt(2.0))
+        init_orthogonal(self.output_layer, 0.01)
+        init_orthogonal(self.value_layer, 1.0)
         self._state_dependent = config.state_dependent_std and is_normal
         if self._state_dependent:
             nn.init.constant_(self.output_layer.bias[size:], config.log_std)
 
     def forward(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        """Return the parameters [B, N] of the action distribution and the values [B] for observations [B]."""
+        """Return the parameters of the action distribution and the values [B] for observations [B].
+
+        The parameters are logits [B, A], or means and log standard deviations [B, 2D].
+        """
         encoded = self.encode(observation)
         features = self.trunk(encoded)
-        value_features = features if self.fleet is None else self.fleet(encoded, observation[ACTIVE])
+        value_features = features if self.fleet is None else self.fleet(encoded, observation[ACTIVE_KEY])
         return self._heads(features), to_float32(self.value_layer(value_features)).squeeze(-1)
 
     def policy(self, observation: Observation) -> Tensor:
-        """Return the parameters [B, N] of the action distribution for observations [B]."""
+        """Return the parameters of the action distribution for observations [B]; see ``forward``."""
         return self._heads(self.trunk(self.encode(observation)))
 
     def _heads(self, features: Tensor) -> Tensor:
-        """Return the logits [B, A], or means and log standard deviations [B, 2D]."""
+        """Return the parameters of the action distribution for the output [B, H] of the last hidden layer."""
         outputs = to_float32(self.output_layer(features))
         if self.log_std is not None:
             return torch.cat((outputs, self.log_std.expand_as(outputs)), -1)
@@ -96,16 +99,21 @@ class ActorCriticNetwork(ObservationNetwork):
 
 
 class FleetTrunk(nn.Module):
-    """Hidden layers of the fleet's value, applied to a robot's own features and their mean over the active robots."""
+    """Hidden layers of the value of a fleet, for a robot's own features and the mean of those of all active robots.
 
-    def __init__(self, encoded: int, config: EncoderConfig) -> None:
+    Args:
+        encoded_width: number of features of an encoded observation.
+        config: settings with the sizes of the layers.
+    """
+
+    def __init__(self, encoded_width: int, config: EncoderConfig) -> None:
         super().__init__()
-        sizes = (2 * encoded, *config.hidden_sizes)
+        sizes = (2 * encoded_width, *config.hidden_sizes)
         layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
         self.layers = nn.Sequential(*(module for layer in layers for module in (layer, nn.ReLU())))
 
     def forward(self, encoded: Tensor, active: Tensor) -> Tensor:
-        """Return the features [..., R, H] of encoded observations [..., R, F]; active is [..., R]."""
+        """Return the output [..., R, H] for encoded observations [..., R, F] and the mask [..., R] of active robots."""
         present = active.to(encoded.dtype)[..., None]
         count = present.sum(-2, keepdim=True).clamp_min(1.0)
         mean = (encoded * present).sum(-2, keepdim=True) / count

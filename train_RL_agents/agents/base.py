@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from train_RL_agents.networks.encoders import EncoderConfig, is_scale
-from train_RL_agents.networks.observation import PUBLISHED, Observation, ObservationSpec
+from train_RL_agents.networks.encoders import EncoderConfig, is_scale_buffer
+from train_RL_agents.networks.observation import DEFAULT_SPEC, Observation, ObservationSpec
 
 
 @dataclass(frozen=True)
 class AgentConfig(EncoderConfig):
-    """Base class of the settings of agents."""
+    """Base class of the settings of agents, which are those of its encoders and those that a subclass adds."""
 
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
     reward: Tensor
     """Scaled sums [B] of n discounted rewards."""
     discount: Tensor
-    """Discounts [B] of the next value: gamma^n, 0 where the robot terminated."""
+    """Discount factors [B] of the value of the next observation: gamma^n, 0 where the robot terminated."""
     next_observation: Observation
     weights: Tensor | None = None
     """Importance weights [B] of prioritised replay."""
@@ -52,7 +52,7 @@ class Batch(NamedTuple):
         return values.mean()
 
     def part(self, rows: slice) -> Batch:
-        """Return a slice of the transitions, without copies."""
+        """Return a batch of the transitions in a slice, without copies."""
         part: Batch = tree_map_only(Tensor, lambda tensor: tensor[rows], self)
         return part
 
@@ -63,13 +63,13 @@ start with ``loss`` are minimised; the others are logged. Agents with prioritise
 of each transition."""
 
 LossFunction = Callable[[Any, Any], Losses]
-"""Function that maps a batch and its noise to losses."""
+"""Function of a batch and the result of ``Agent.loss_noise`` that returns losses."""
 
 
 class Agent(nn.Module, ABC, Generic[ConfigType]):
     """Base class of agents: networks with shared weights for all robots.
 
-    Subclasses fill ``networks`` (learned) in ``build`` and call ``make_targets``.
+    Subclasses fill ``networks`` in ``build`` and may call ``make_targets``, which adds slowly updated copies.
 
     Args:
         config: settings of the agent.
@@ -85,22 +85,22 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     continuous: bool
     """True for continuous actions [B, D], false for indices [B]."""
     trainer_defaults: ClassVar[dict[str, Any]] = {}
-    """Default values of settings of ``trainer`` that differ for this agent."""
+    """Values of the settings of ``trainer`` whose default for this agent is not that of its algorithm, by name."""
     uses_priorities: ClassVar[bool] = False
     """True if ``loss`` uses importance weights and returns priorities."""
     supports_risk: ClassVar[bool] = False
-    """True if ``outputs`` uses a risk level."""
+    """True if ``outputs`` uses a risk level (its argument ``risk``)."""
     scores_are_returns: ClassVar[bool] = True
     """True if ``scores`` are returns (scaled rewards), false for logits."""
     output_meanings: ClassVar[dict[str, str]]
-    """Descriptions of the tensors of ``outputs`` by name."""
+    """Descriptions in English of the tensors that ``outputs`` returns, by name."""
     selection_rule: ClassVar[str]
-    """Description of how ``select`` turns outputs into an action."""
+    """Description in English of how ``select`` turns outputs into an action."""
 
     def __init__(self, config: ConfigType, num_actions: int = 25, spec: ObservationSpec | None = None) -> None:
         super().__init__()
         self.config, self.num_actions = config, num_actions
-        self.spec = spec or PUBLISHED
+        self.spec = spec or DEFAULT_SPEC
         self.networks = nn.ModuleDict()
         self.targets = nn.ModuleDict()
         self.build()
@@ -113,9 +113,9 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         for name in names:
             self.targets[name] = copy.deepcopy(self.networks[name]).requires_grad_(False)
 
-    def is_setting(self, name: str) -> bool:
-        """Return whether an entry of the weights follows from the configuration, and so is not loaded from a policy."""
-        return is_scale(name)
+    def follows_from_config(self, name: str) -> bool:
+        """Return whether the configuration determines the weight of this name, so that no policy's is loaded."""
+        return is_scale_buffer(name)
 
     # Acting -------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return self.act(observation), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Any:
-        """Sample the random numbers that a call of ``explore`` needs, outside compiled code; by default None.
+        """Sample the random numbers that a call of ``explore`` needs, outside compiled code; by default return None.
 
         Args:
             batch: shape B of the observations.
@@ -202,7 +202,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Any:
-        """Sample the random numbers that a call of ``loss`` needs, outside compiled code; by default None."""
+        """Sample the random numbers that a call of ``loss`` needs, outside compiled code; by default return None."""
         return None
 
     def part_of_noise(self, noise: Any, rows: slice) -> Any:
@@ -236,7 +236,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
             Quantiles [..., N], or None if the agent does not estimate them.
         """
         quantiles = self.critic_quantiles(observation, action)
-        return None if quantiles is None else join_critics(quantiles)
+        return None if quantiles is None else average_critics(quantiles)
 
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
         """Return the quantiles of the return of actions by each of C critics.
@@ -247,6 +247,6 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return None
 
 
-def join_critics(quantiles: Tensor) -> Tensor:
-    """Return the quantiles [..., N] averaged over C critics and sorted, given those of each critic [C, ..., N]."""
+def average_critics(quantiles: Tensor) -> Tensor:
+    """Return quantiles [C, ..., N] of C critics averaged over the critics and sorted, [..., N]."""
     return quantiles.mean(0).sort(-1).values

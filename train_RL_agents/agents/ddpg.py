@@ -17,7 +17,7 @@ from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCritic
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
 from train_RL_agents.networks.actors import Actor
-from train_RL_agents.networks.layers import call_without_grad, ensemble_outputs, squash
+from train_RL_agents.networks.layers import call_with_frozen_parameters, ensemble_outputs, squash
 from train_RL_agents.networks.observation import Observation
 
 
@@ -78,10 +78,10 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
         values = ensemble_outputs(networks, batch.observation, batch.action)
         actor: Any = self.networks["actor"]
         pre_activation = actor.pre_activation(batch.observation)
-        value = call_without_grad(self.networks[self.critics[0]], batch.observation, squash(pre_activation))
+        value = call_with_frozen_parameters(self.networks[self.critics[0]], batch.observation, squash(pre_activation))
         saturation = self.config.saturation_penalty * pre_activation.square().mean()
         return {
-            "loss_critic": self.critics_error(values, targets),
+            "loss_critic": self.critics_loss(values, targets),
             "loss_actor": saturation - value.mean(),
             "value": values[0].mean(),
             "target": targets.mean(),

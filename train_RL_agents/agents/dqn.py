@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from marinenav_env.support.validation import at_least, at_most
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
-from train_RL_agents.agents.losses import squared_error, td_target
+from train_RL_agents.agents.losses import half_mse_loss, td_target
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import dueling_values, ensemble_outputs
 from train_RL_agents.networks.observation import Observation, ObservationSpec
@@ -40,7 +40,7 @@ class ValueNetwork(ObservationNetwork):
 
     def __init__(self, config: DQNConfig, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
-        width = self.add_hidden(self.encoded, config.hidden_sizes, config.layer_norm)
+        width = self.add_hidden(self.encoded_width, config.hidden_sizes, config.layer_norm)
         self.output_layer = nn.Linear(width, num_actions)
         self.value_layer = nn.Linear(width, 1) if config.dueling else None
 
@@ -65,17 +65,17 @@ class DQN(Agent[DQNConfig]):
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
         """Return the values [B, A], averaged over the critics; risk does not apply."""
-        return {"values": self._mean_values(observation)}
+        return {"values": self._average_values(observation)}
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor:
         """Return the values [B, A] of the actions."""
         return outputs["values"]
 
     def loss(self, batch: Batch, noise: Any) -> Losses:
-        """Return half the mean squared temporal-difference error, summed over the critics."""
+        """Return half the mean squared temporal-difference error, summed over the critics; noise is not used."""
         with torch.no_grad():
             target = torch.stack(ensemble_outputs([*self.targets.values()], batch.next_observation))
-            chooser = self._mean_values(batch.next_observation) if self.config.double else target.mean(0)
+            chooser = self._average_values(batch.next_observation) if self.config.double else target.mean(0)
             choice = chooser.argmax(-1, keepdim=True)
             next_value = target.amin(0).gather(-1, choice).squeeze(-1)
             targets = td_target(batch.reward, batch.discount, next_value)
@@ -83,8 +83,9 @@ class DQN(Agent[DQNConfig]):
             values.gather(-1, batch.action[:, None]).squeeze(-1)
             for values in ensemble_outputs([*self.networks.values()], batch.observation)
         ]
-        loss = torch.stack([squared_error(values, targets) for values in chosen]).sum()
+        loss = torch.stack([half_mse_loss(values, targets) for values in chosen]).sum()
         return {"loss": loss, "value": chosen[0].mean(), "target": targets.mean()}
 
-    def _mean_values(self, observation: Observation) -> Tensor:
+    def _average_values(self, observation: Observation) -> Tensor:
+        """Return the values [B, A] of all actions, averaged over the networks."""
         return torch.stack(ensemble_outputs([*self.networks.values()], observation)).mean(0)

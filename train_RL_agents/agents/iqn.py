@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from marinenav_env.support.validation import at_least, at_most
 from train_RL_agents.agents.base import Agent, Batch, Losses
-from train_RL_agents.agents.losses import quantile_huber, td_target
+from train_RL_agents.agents.losses import quantile_huber_loss, td_target
 from train_RL_agents.agents.quantile import (
     QuantileConfig,
     QuantileNetwork,
-    draw_fractions,
-    midpoints,
+    fraction_midpoints,
     risk_level,
+    sample_fractions,
 )
 from train_RL_agents.networks.observation import Observation
 
@@ -59,8 +59,8 @@ class IQN(Agent[IQNConfig]):
         for index in range(config.critics):
             self.networks[f"critic_{index}"] = QuantileNetwork(config, config.dueling, self.num_actions, self.spec)
         self.make_targets(*self.networks)
-        self.register_buffer("tau_midpoints", midpoints(config.quantiles), persistent=False)
-        self.register_buffer("acting_taus", midpoints(config.acting_quantiles), persistent=False)
+        self.register_buffer("tau_midpoints", fraction_midpoints(config.quantiles), persistent=False)
+        self.register_buffer("acting_taus", fraction_midpoints(config.acting_quantiles), persistent=False)
 
     def outputs(
         self, observation: Observation, risk: Tensor | None = None, taus: Tensor | None = None
@@ -73,7 +73,7 @@ class IQN(Agent[IQNConfig]):
             taus: fractions [B, N]; by default evenly spaced ones below the risk level.
         """
         taus = self._taus(observation, risk) if taus is None else taus
-        quantiles = [net(observation, taus) for net in _all(self.networks)]
+        quantiles = [net(observation, taus) for net in _list_networks(self.networks)]
         return {"quantiles": torch.stack(quantiles).mean(0)}
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor:
@@ -91,29 +91,31 @@ class IQN(Agent[IQNConfig]):
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """Return the sorted quantiles [..., N] of the return of actions, averaged over the networks; see Agent."""
         return (
-            torch.stack([net.action_quantiles(observation, self.acting_taus, action) for net in _all(self.networks)])
+            torch.stack(
+                [net.action_quantiles(observation, self.acting_taus, action) for net in _list_networks(self.networks)]
+            )
             .mean(0)
             .sort(-1)
             .values
         )
 
     def explore(self, observation: Observation, noise: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the action with the highest mean over the acting fractions, or over random ones."""
+        """Return the actions [B] with the highest mean quantile over fixed fractions or, with noise, random ones."""
         # The mean is taken before the heads, which are linear; this takes a tenth of the work of ``outputs``.
         taus = self.acting_taus if noise is None else noise
         mean = self._mean_values(observation, taus, self.networks)
         return self.select({"quantiles": mean[..., None, :]}), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor | None:
-        """Sample fractions [B, N] if they are random, else return None."""
+        """Sample fractions [B, N] to act on if they are configured to be random, else return None."""
         if not self.config.random_fractions:
             return None
         shape = (*batch, self.config.acting_quantiles)
         return torch.rand(shape, generator=generator, device=generator.device)
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
-        """Sample quantile fractions [2, N], one from each stratum, for predictions and targets."""
-        return draw_fractions(self.tau_midpoints, generator)
+        """Sample quantile fractions [2, N], one from each of N equal intervals, for predictions and for targets."""
+        return sample_fractions(self.tau_midpoints, generator)
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
         """Return the quantile regression loss, summed over the networks."""
@@ -121,10 +123,13 @@ class IQN(Agent[IQNConfig]):
         with torch.no_grad():
             chooser = self.networks if self.config.double else self.targets
             choice = self._mean_values(batch.next_observation, target_taus, chooser).argmax(-1)
-            target = [net.action_quantiles(batch.next_observation, target_taus, choice) for net in _all(self.targets)]
+            target = [
+                net.action_quantiles(batch.next_observation, target_taus, choice)
+                for net in _list_networks(self.targets)
+            ]
             targets = td_target(batch.reward, batch.discount, torch.stack(target).amin(0))
-        chosen = [net.action_quantiles(batch.observation, taus, batch.action) for net in _all(self.networks)]
-        errors = [quantile_huber(quantiles, targets, taus, self.config.kappa) for quantiles in chosen]
+        chosen = [net.action_quantiles(batch.observation, taus, batch.action) for net in _list_networks(self.networks)]
+        errors = [quantile_huber_loss(quantiles, targets, taus, self.config.kappa) for quantiles in chosen]
         return {
             "loss": torch.stack(errors).sum(),
             "value": chosen[0].mean(),
@@ -134,8 +139,9 @@ class IQN(Agent[IQNConfig]):
     @staticmethod
     def _mean_values(observation: Observation, taus: Tensor, networks: nn.ModuleDict) -> Tensor:
         """Return the values [B, A] of actions: the means of their quantiles over fractions and networks."""
-        return torch.stack([net.mean(observation, taus) for net in _all(networks)]).mean(0)
+        return torch.stack([net.mean(observation, taus) for net in _list_networks(networks)]).mean(0)
 
 
-def _all(networks: nn.ModuleDict) -> list[Any]:
+def _list_networks(networks: nn.ModuleDict) -> list[Any]:
+    """Return the networks as a list of type Any, so that their own methods can be called."""
     return list(networks.values())

@@ -7,6 +7,7 @@ from torch import Tensor
 
 
 def _check_shape(name: str, tensor: Tensor, *shape: int) -> None:
+    """Raise a ValueError unless the tensor called ``name`` has the given shape."""
     if tensor.shape != shape:
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
 
@@ -30,13 +31,13 @@ def td_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
     return (reward.view(batch, *columns) + discount.view(batch, *columns) * next_value).detach()
 
 
-def squared_error(values: Tensor, targets: Tensor) -> Tensor:
-    """Return half the mean squared error between values [B] and targets [B]."""
+def half_mse_loss(values: Tensor, targets: Tensor) -> Tensor:
+    """Return half the mean squared error between values [B] and targets [B], a scalar."""
     _check_shape("targets", targets, *values.shape)
     return (0.5 * (values - targets).square()).mean()
 
 
-def quantile_huber(quantiles: Tensor, targets: Tensor, taus: Tensor, kappa: float = 1.0) -> Tensor:
+def quantile_huber_loss(quantiles: Tensor, targets: Tensor, taus: Tensor, kappa: float = 1.0) -> Tensor:
     """Return the quantile regression loss with the Huber loss (Dabney et al. 2018, eq. 3).
 
     It is summed over the N fractions, averaged over the M target samples and over the batch.
@@ -85,25 +86,25 @@ def truncated_targets(values: Tensor, dropped: int) -> Tensor:
     return pooled
 
 
-def critic_error(values: Tensor, targets: Tensor, kappa: float = 1.0) -> Tensor:
+def critic_loss(values: Tensor, targets: Tensor, kappa: float = 1.0) -> Tensor:
     """Return the loss of a critic: quantile regression at even fractions, or squared error if it is scalar.
 
     Args:
         values: quantiles [B, N], or values [B, 1].
         targets: target samples [B, M], or [B, 1].
-        kappa: threshold of the quantile loss; see quantile_huber.
+        kappa: threshold between the quadratic and the linear part of the Huber loss of quantiles.
 
     Returns:
         Loss, a scalar.
     """
     count = values.shape[1]
     if count == 1:
-        return squared_error(values.squeeze(-1), targets.squeeze(-1))
+        return half_mse_loss(values.squeeze(-1), targets.squeeze(-1))
     taus = (torch.arange(count, device=values.device, dtype=values.dtype) + 0.5) / count
-    return quantile_huber(values, targets, taus, kappa)
+    return quantile_huber_loss(values, targets, taus, kappa)
 
 
-def categorical_targets(reward: Tensor, discount: Tensor, probabilities: Tensor, support: Tensor) -> Tensor:
+def project_categorical_targets(reward: Tensor, discount: Tensor, probabilities: Tensor, support: Tensor) -> Tensor:
     """Project the distribution of reward + discount * return onto the atoms of the support.
 
     Bellemare, Dabney and Munos 2017, algorithm 1: mass that falls between two atoms is shared between them by distance,
@@ -133,7 +134,7 @@ def categorical_targets(reward: Tensor, discount: Tensor, probabilities: Tensor,
     return projected.scatter_add(1, index + 1, probabilities * above)
 
 
-def categorical_error(log_probabilities: Tensor, targets: Tensor) -> Tensor:
+def cross_entropy(log_probabilities: Tensor, targets: Tensor) -> Tensor:
     """Return the cross entropy [B] of predicted log probabilities [B, N] to target probabilities [B, N]."""
     _check_shape("targets", targets, *log_probabilities.shape)
     return -(targets * log_probabilities).sum(-1)

@@ -38,7 +38,7 @@ class PPO(ActorCriticAgent[PPOConfig]):
     trainer_defaults: ClassVar[dict[str, Any]] = {"num_envs": 512, "rollout_steps": 32, "epochs": 3}
 
     def loss(self, batch: RolloutBatch, noise: None) -> Losses:
-        """Return the clipped surrogate loss and the value loss."""
+        """Return the clipped surrogate loss with entropy bonus, the value loss and scalars; noise is not used."""
         log_prob, entropy, value = self.evaluate(batch)
         # Robots that were not active did not execute the sampled action.
         difference = torch.where(batch.active, log_prob - batch.extras["log_prob"], 0.0)
@@ -51,7 +51,7 @@ class PPO(ActorCriticAgent[PPOConfig]):
         objective = gain + self.entropy_weight(batch.progress) * mean_entropy
         if self.config.target_kl:
             objective = objective * (divergence <= self.config.target_kl)
-        error = value_error(value, batch, self.config.value_clip)
+        error = squared_value_error(value, batch, self.config.value_clip)
         value_loss = batch.mean(error)
         clipped = ((ratio - 1.0).abs() > self.config.clip).to(ratio.dtype)
         return {
@@ -67,12 +67,22 @@ class PPO(ActorCriticAgent[PPOConfig]):
 
 
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
-    """Return the smaller of the unclipped and the clipped objective, [B] (Schulman et al. 2017, equation 7)."""
+    """Return the smaller of the unclipped and the clipped objective, [B] (Schulman et al. 2017, equation 7).
+
+    Args:
+        ratio: probability of each action under the policy over that during the rollout, [B].
+        advantage: advantage estimates [B].
+        clip: range of the ratio around 1.
+    """
     return torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage)
 
 
-def value_error(value: Tensor, batch: RolloutBatch, clip: float) -> Tensor:
-    """Return the squared error [B] of values [B]; with ``clip`` above 0, the larger of unclipped and clipped error."""
+def squared_value_error(value: Tensor, batch: RolloutBatch, clip: float) -> Tensor:
+    """Return the squared error [B] of values [B] to the targets of a batch.
+
+    With ``clip`` above 0 it is the larger of this error and that of the value whose change since the rollout is limited
+    to ``clip``.
+    """
     error = (value - batch.target).square()
     if not clip:
         return error

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from marinenav_env.support.validation import PositiveFloat, at_least, at_most
 from train_RL_agents.agents.base import AgentConfig
-from train_RL_agents.networks.encoders import OBJECTS, ObservationNetwork
+from train_RL_agents.networks.encoders import OBJECTS_STATE, ObservationNetwork
 from train_RL_agents.networks.layers import CosineEmbedding, dueling_values, to_float32
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 
@@ -35,13 +35,13 @@ class QuantileConfig(AgentConfig):
     adaptive, near other objects by their worst outcomes (see ``nearness_risk``)."""
 
 
-def midpoints(count: int) -> Tensor:
-    """Return the midpoints [N] of N equal strata of (0, 1)."""
+def fraction_midpoints(count: int) -> Tensor:
+    """Return the midpoints [N] of N = ``count`` equal intervals of (0, 1), as quantile fractions."""
     return (torch.arange(count) + 0.5) / count
 
 
-def draw_fractions(tau_midpoints: Tensor, generator: torch.Generator) -> Tensor:
-    """Sample two sets [2, N] of fractions, each with one fraction per stratum around tau_midpoints [N]."""
+def sample_fractions(tau_midpoints: Tensor, generator: torch.Generator) -> Tensor:
+    """Sample two sets [2, N] of quantile fractions, uniform in N equal intervals of (0, 1) with given midpoints [N]."""
     half = 0.5 / tau_midpoints.shape[0]
     # The offsets are drawn in their final range, which saves two kernels per update.
     jitter = torch.empty(2, *tau_midpoints.shape, device=generator.device)
@@ -49,7 +49,7 @@ def draw_fractions(tau_midpoints: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def nearness_risk(observation: Observation, full: float) -> Tensor:
-    """Return the risk level [B] adapted to the closest object, clip(distance / full, 0, 1); 1 without objects.
+    """Return a risk level (CVaR level) [B] that follows the closest object: clip(distance / full, 0, 1), 1 without any.
 
     Args:
         observation: observations [B]; the mask may have a floating-point dtype, as in exported networks.
@@ -63,26 +63,26 @@ def nearness_risk(observation: Observation, full: float) -> Tensor:
 def risk_level(
     config: QuantileConfig, spec: ObservationSpec, observation: Observation, requested: Tensor | None
 ) -> Tensor:
-    """Return the requested risk level [B], else the configured one.
+    """Return the requested risk level (CVaR level, share of the worst outcomes) [B], else the configured one.
 
     The configured level is 1 (the mean of all outcomes) if it is neutral, or adaptive without observed objects.
     """
     if requested is not None:
         return requested
-    if config.risk == "adaptive" and OBJECTS in spec.entries and OBJECTS not in config.excluded:
+    if config.risk == "adaptive" and OBJECTS_STATE in spec.entries and OBJECTS_STATE not in config.excluded:
         return nearness_risk(observation, spec.scales.risk_distance)
-    return spec.ones(observation)
+    return spec.batch_ones(observation)
 
 
 class QuantileNetwork(ObservationNetwork):
-    """Network that returns quantiles of the return of every discrete action."""
+    """Network that returns quantiles of the return of every discrete action at given quantile fractions."""
 
     def __init__(self, config: QuantileConfig, dueling: bool, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
         self.late = config.embedding == "late"
         width = config.hidden_sizes[-1]
-        self.cos_embedding = CosineEmbedding(width if self.late else self.encoded)
-        self.add_hidden(self.encoded, config.hidden_sizes, config.layer_norm)
+        self.cos_embedding = CosineEmbedding(width if self.late else self.encoded_width)
+        self.add_hidden(self.encoded_width, config.hidden_sizes, config.layer_norm)
         self.output_layer = nn.Linear(width, num_actions)
         self.value_layer = nn.Linear(width, 1) if dueling else None
 

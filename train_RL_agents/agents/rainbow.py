@@ -16,7 +16,7 @@ from torch import Tensor
 
 from marinenav_env.support.validation import NonNegativeFloat, at_least, at_most, require
 from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
-from train_RL_agents.agents.losses import categorical_error, categorical_targets
+from train_RL_agents.agents.losses import cross_entropy, project_categorical_targets
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import to_float32
 from train_RL_agents.networks.noisy import NoisyLinear
@@ -42,12 +42,12 @@ class RainbowConfig(AgentConfig):
 
 
 class DistributionNetwork(ObservationNetwork):
-    """Network that returns the log probabilities of the atoms for every discrete action."""
+    """Network that returns the log probabilities of the atoms (possible returns) for every discrete action."""
 
     def __init__(self, config: RainbowConfig, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
         self.shape = (num_actions, config.atoms)
-        widths = [self.encoded, *config.hidden_sizes]
+        widths = [self.encoded_width, *config.hidden_sizes]
         heads = [(widths[-1], math.prod(self.shape)), (widths[-1], config.atoms)]
         sizes = [*pairwise(widths), *heads]
         *layers, output, value = (NoisyLinear(*size, config.sigma_0) for size in sizes)
@@ -55,6 +55,7 @@ class DistributionNetwork(ObservationNetwork):
         self.add_layers(layers)
         self.output_layer, self.value_layer = output, value
         self.noise_sizes = [sum(size) for size in sizes]
+        """Number of random numbers of each layer, in the order of the noise of ``forward``."""
 
     def forward(self, observation: Observation, noise: Tensor | None = None) -> Tensor:
         """Return the log probabilities [B, A, atoms] for observations [B] and noise [sum(noise_sizes)]."""
@@ -121,14 +122,16 @@ class Rainbow(Agent[RainbowConfig]):
         return self._noise(3, generator)
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
-        """Return the cross entropy to the projected target distribution, which is also the priority."""
+        """Return the mean cross entropy to the projected target distribution, and each transition's as ``priority``."""
         rows = torch.arange(batch.reward.shape[0], device=batch.reward.device)
         with torch.no_grad():
             choice = self._choose(self.networks["critic"](batch.next_observation, noise[1]))
             next_log_probabilities = self.targets["critic"](batch.next_observation, noise[2])[rows, choice]
-            targets = categorical_targets(batch.reward, batch.discount, next_log_probabilities.exp(), self.support)
+            targets = project_categorical_targets(
+                batch.reward, batch.discount, next_log_probabilities.exp(), self.support
+            )
         predicted = self.networks["critic"](batch.observation, noise[0])[rows, batch.action]
-        errors = categorical_error(predicted, targets)
+        errors = cross_entropy(predicted, targets)
         return {
             "loss": (errors if batch.weights is None else batch.weights * errors).mean(),
             "value": (predicted.exp() * self.support).sum(-1).mean(),
@@ -141,4 +144,5 @@ class Rainbow(Agent[RainbowConfig]):
         return self.select({"probabilities": log_probabilities.exp()})
 
     def _noise(self, count: int, generator: torch.Generator) -> Tensor:
+        """Sample standard normal numbers [count, F], where F is their number in all layers."""
         return torch.randn(count, self.noise_size, generator=generator, device=generator.device)

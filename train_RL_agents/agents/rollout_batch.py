@@ -18,7 +18,7 @@ class RolloutBatch(NamedTuple):
     action: Tensor
     """Continuous actions [B, D], or action indices [B] int64."""
     extras: dict[str, Tensor]
-    """Outputs of ``explore`` in addition to the action."""
+    """Outputs [B, ...] of ``Agent.explore`` in addition to the action, by name."""
     advantage: Tensor
     """Advantage estimates [B], normalised if so configured."""
     target: Tensor
@@ -46,7 +46,7 @@ class RolloutBatch(NamedTuple):
         return whole._map(lambda tensor: tensor[rows])
 
     def take(self, index: Tensor) -> RolloutBatch:
-        """Return a batch of the samples at indices [B]."""
+        """Return a batch of the samples at indices [K] int64."""
         return self._map(lambda tensor: tensor.index_select(0, index))
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> RolloutBatch:
@@ -63,6 +63,7 @@ class RolloutBatch(NamedTuple):
         return (values * self.weight).mean() / self._mean_weight().clamp_min(1e-8)
 
     def _mean_weight(self) -> Tensor:
+        """Return the mean weight of the whole batch that this is or was sliced from, a scalar."""
         return self.weight.mean() if self.mean_weight is None else self.mean_weight
 
 

@@ -17,7 +17,7 @@ from marinenav_env.support.validation import PositiveFloat
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
 from train_RL_agents.agents.base import Batch, Losses
 from train_RL_agents.agents.losses import td_target
-from train_RL_agents.networks.actors import GaussianActor, squashed_sample
+from train_RL_agents.networks.actors import GaussianActor, sample_squashed
 from train_RL_agents.networks.layers import ensemble_outputs, squash
 from train_RL_agents.networks.observation import Observation
 
@@ -35,7 +35,7 @@ class SACConfig(ActionCriticConfig):
 
 
 class Temperature(nn.Module):
-    """Module with the weight of the entropy bonus, stored as its logarithm."""
+    """Module with the temperature, the weight of the entropy bonus, stored as its logarithm."""
 
     def __init__(self, config: SACConfig) -> None:
         super().__init__()
@@ -67,10 +67,10 @@ class SAC(ActionCriticAgent[SACConfig]):
         stated = self.config.target_entropy
         self.target_entropy = -float(self.spec.action_size) if stated is None else stated
 
-    def is_setting(self, name: str) -> bool:
-        """Return whether an entry of the weights follows from the configuration, as a fixed temperature does."""
+    def follows_from_config(self, name: str) -> bool:
+        """Return whether the configuration determines the weight of this name, as it does a fixed temperature."""
         is_fixed = name.startswith("temperature.") and not self.config.learn_temperature
-        return is_fixed or super().is_setting(name)
+        return is_fixed or super().follows_from_config(name)
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
         """Return the mean and log standard deviation before squashing, [B, D] each; risk does not apply."""
@@ -86,8 +86,8 @@ class SAC(ActionCriticAgent[SACConfig]):
         return ["actor"]
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return actions [B, D] that are sampled from the policy."""
-        return squashed_sample(self.networks["actor"](observation), noise)[0], {}
+        """Return actions [B, D] that are sampled from the policy, and an empty dict."""
+        return sample_squashed(self.networks["actor"](observation), noise)[0], {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
         """Sample standard normal numbers [B, D]."""
@@ -107,19 +107,19 @@ class SAC(ActionCriticAgent[SACConfig]):
         temperature = log_temperature.detach().exp()
         with torch.no_grad():
             shape = self.networks["actor"](batch.next_observation)
-            action, log_density = squashed_sample(shape, noise[0])
+            action, log_density = sample_squashed(shape, noise[0])
             next_values = self.target_values(batch.next_observation, action)
             entropy = -(temperature * log_density)[:, None]
             targets = td_target(batch.reward, batch.discount, next_values + entropy)
         networks = [self.networks[name] for name in self.critics]
         values = ensemble_outputs(networks, batch.observation, batch.action)
-        action, log_density = squashed_sample(self.networks["actor"](batch.observation), noise[1])
+        action, log_density = sample_squashed(self.networks["actor"](batch.observation), noise[1])
         critic_values = ensemble_outputs(networks, batch.observation, action, frozen=True)
         actor_values = [critic_value.mean(-1) for critic_value in critic_values]
         value = torch.stack(actor_values).amin(0)
         surplus = (-log_density.detach() - self.target_entropy).mean()
         return {
-            "loss_critic": self.critics_error(values, targets),
+            "loss_critic": self.critics_loss(values, targets),
             "loss_actor": (temperature * log_density - value).mean(),
             "loss_temperature": (log_temperature * surplus).sum(),
             "value": values[0].mean(),

@@ -23,12 +23,12 @@ from marinenav_env.support.validation import (
 class TrainerConfig:
     """Settings of collection and learning that all algorithms have in common."""
 
-    shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
-    """Names of the settings that are totals, divided among the processes of a run."""
-    recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
-    """Names of the sizes that must be changed together, because the number of updates that each step is used in,
+    divided_settings: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
+    """Names of the settings that are totals, which are divided among the processes of a run."""
+    coupled_sizes: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size")
+    """Names of the settings that must be scaled together, because the number of updates that each step is used in,
     or that follow each rollout, depends on all of them."""
-    least_updates: ClassVar[int]
+    min_updates: ClassVar[int]
     """Least number of updates (on-policy: rollouts) of a run for which the sizing profile ``auto`` keeps larger sizes,
     because a few large updates do not replace many."""
     num_envs: PositiveInt = 256
@@ -40,7 +40,7 @@ class TrainerConfig:
     batch_size: PositiveInt = 512
     """Number of transitions, or of robot-steps of a rollout, per update."""
     optimizer: Literal["adam", "rmsprop"] = "adam"
-    """Optimiser."""
+    """Optimiser of the weights: Adam, or RMSprop with the constants of A2C."""
     learning_rate: PositiveFloat = 5e-4
     """Learning rate at the start of the run."""
     learning_rate_final: NonNegativeFloat = 5e-5
@@ -81,9 +81,9 @@ class TrainerConfig:
 class OffPolicyConfig(TrainerConfig):
     """Settings of off-policy algorithms: replay, updates, exploration."""
 
-    shared: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "buffer_size")
-    recipe: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "train_freq")
-    least_updates: ClassVar[int] = 15_000
+    divided_settings: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "buffer_size")
+    coupled_sizes: ClassVar[tuple[str, ...]] = ("num_envs", "batch_size", "train_freq")
+    min_updates: ClassVar[int] = 15_000
     steps_per_batch: PositiveInt = 1
     """Number of vector steps per batch of the collector."""
     buffer_size: PositiveInt = 1_000_000
@@ -130,8 +130,8 @@ class OffPolicyConfig(TrainerConfig):
         """Return the number of env-steps between updates."""
         return self.train_freq
 
-    def smallest(self, robots: int) -> dict[str, int]:
-        """Return the smallest valid values of ``learning_starts`` (env-steps) and ``buffer_size``, by name.
+    def minimum_sizes(self, robots: int) -> dict[str, int]:
+        """Return the smallest valid ``learning_starts`` (env-steps) and ``buffer_size`` (transitions), by name.
 
         Args:
             robots: largest number of robots in any training level.
@@ -142,7 +142,7 @@ class OffPolicyConfig(TrainerConfig):
         rows = self.num_envs * self.steps_per_batch * self.n_steps * robots
         return {"learning_starts": first, "buffer_size": rows}
 
-    def check(self, robots: int) -> None:
+    def check_sizes(self, robots: int) -> None:
         """Check that learning starts after the first n-step transitions, and that replay is large enough.
 
         Replay must hold all transitions that one collected batch may add, and the batch of one update.
@@ -153,7 +153,7 @@ class OffPolicyConfig(TrainerConfig):
         Raises:
             ConfigError: when a setting is out of bounds.
         """
-        first, rows = self.smallest(robots).values()
+        first, rows = self.minimum_sizes(robots).values()
         require(
             self.learning_starts >= first,
             "trainer.learning_starts",
@@ -177,7 +177,7 @@ class OnPolicyConfig(TrainerConfig):
     Fields without a docstring are those of TrainerConfig with another default.
     """
 
-    least_updates: ClassVar[int] = 240
+    min_updates: ClassVar[int] = 240
     num_envs: PositiveInt = 1024
     rollout_steps: PositiveInt = 16
     """Number of vector steps of a rollout."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, WorldConfig
 from marinenav_env.physics.thrust import ThrustController
-from train_RL_agents.networks.observation import OBSERVATION, Observation, observation_of
+from train_RL_agents.networks.observation import OBSERVATION_KEY, Observation, to_observation
 
 
 class Baseline(TensorDictModuleBase, ABC):
@@ -26,7 +26,7 @@ class Baseline(TensorDictModuleBase, ABC):
 
     def __init__(self, world: WorldConfig) -> None:
         super().__init__()
-        self.in_keys = [OBSERVATION, (GROUP, "mask")]
+        self.in_keys = [OBSERVATION_KEY, (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
         radius = world.vessel.radius
         self.own_radius = max(radius) if isinstance(radius, tuple) else radius
@@ -46,7 +46,7 @@ class Baseline(TensorDictModuleBase, ABC):
     @torch.no_grad()
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the actions of all robots, zero for those that are not active."""
-        observation = observation_of(tensordict.get(OBSERVATION))
+        observation = to_observation(tensordict.get(OBSERVATION_KEY))
         velocity = self.desired_velocity(observation)
         action = self.controller(observation["self_state"], velocity)
         active = tensordict.get((GROUP, "mask"))

@@ -60,7 +60,7 @@ class StepCollector:
         self.env: Any = environment.make_envs(agent, device, seed, noise)
         uniform = False
         if isinstance(settings, OffPolicyConfig):
-            settings.check(self.env.num_robots)
+            settings.check_sizes(self.env.num_robots)
             uniform = settings.exploration == "uniform"
         self.policy = PolicyWrapper(
             agent, settings.num_envs, generator, uniform=uniform, compile=config.execution.compile

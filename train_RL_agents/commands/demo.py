@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable_outputs(arguments.out)
     loaded = load_policy(arguments.policy, arguments.which)
     loaded.config.env.require_built_in("the page")
-    observed = set(loaded.agent.spec.without(loaded.config.agent.excluded).entries)
+    observed = set(loaded.agent.spec.exclude(loaded.config.agent.excluded).entries)
     require(
         observed <= MEASURED,
         str(arguments.policy),

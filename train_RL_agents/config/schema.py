@@ -236,7 +236,7 @@ class TrainConfig(Generic[AgentConfigType]):
             require(is_valid, "on_divergence", self.on_divergence, "stop with save_replay=false")
             is_valid = agent.uses_priorities or not self.trainer.prioritized
             require(is_valid, "trainer.prioritized", True, f"false for {self.agent_type}")
-            self.trainer.check(self.training_schedule.max_robots if self.env.is_built_in else 1)
+            self.trainer.check_sizes(self.training_schedule.max_robots if self.env.is_built_in else 1)
 
     def _check_environment(self) -> None:
         """Refuse settings of the built-in environment if the environment is an external one.

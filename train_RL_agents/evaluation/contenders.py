@@ -32,7 +32,7 @@ from train_RL_agents.evaluation.recording import DOUBTFUL, Recording, concatenat
 from train_RL_agents.evaluation.shield import Shield
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback, StepShare
-from train_RL_agents.networks.observation import OBSERVATION, Observation, ObservationSpec, observation_of
+from train_RL_agents.networks.observation import OBSERVATION_KEY, Observation, ObservationSpec, to_observation
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import POLICIES, proposal, resolve_path
@@ -254,7 +254,7 @@ def with_risk(policy: Policy, risk: float | Literal["adaptive"], spec: Observati
 
     def act(step: Any) -> Any:
         if risk == "adaptive":
-            level = nearness_risk(observation_of(step.get(OBSERVATION)), spec.scales.risk_distance)
+            level = nearness_risk(to_observation(step.get(OBSERVATION_KEY)), spec.scales.risk_distance)
         else:
             mask = step.get((RISK[0], "mask"))
             level = torch.full(mask.shape, risk, device=mask.device)
@@ -280,7 +280,7 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
 
     def act(step: Any) -> Any:
         acted = policy(step)
-        observation, action = observation_of(acted.get(OBSERVATION)), acted.get(ACTION)
+        observation, action = to_observation(acted.get(OBSERVATION_KEY)), acted.get(ACTION)
         quantiles = agent.return_quantiles(observation, action)
         if quantiles is not None:
             acted.set(QUANTILES, quantiles)

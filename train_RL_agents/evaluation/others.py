@@ -11,7 +11,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from marinenav_env.config import VesselConfig
 from train_RL_agents.evaluation.tally import Policy
-from train_RL_agents.networks.observation import OBSERVATION
+from train_RL_agents.networks.observation import OBSERVATION_KEY
 
 ACTION, MASK = (GROUP, "action"), (GROUP, "mask")
 _OBJECTS = ("objects_state", "objects_mask")
@@ -101,9 +101,9 @@ def _with_objects(policy: Policy, change: Callable[[Tensor], Tensor]) -> Policy:
 
     def act(step: Any) -> Any:
         changed = step.clone(recurse=False)
-        observation = step.get(OBSERVATION).clone(recurse=False)
+        observation = step.get(OBSERVATION_KEY).clone(recurse=False)
         for name in _OBJECTS:
             observation.set(name, change(observation.get(name)))
-        return step.set(ACTION, policy(changed.set(OBSERVATION, observation)).get(ACTION))
+        return step.set(ACTION, policy(changed.set(OBSERVATION_KEY, observation)).get(ACTION))
 
     return act

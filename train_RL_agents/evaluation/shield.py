@@ -31,7 +31,7 @@ from train_RL_agents.boat.shield import (
 from train_RL_agents.evaluation.others import ACTION, MASK
 from train_RL_agents.evaluation.suites import Part
 from train_RL_agents.evaluation.tally import Policy, StepShare
-from train_RL_agents.networks.observation import OBSERVATION
+from train_RL_agents.networks.observation import OBSERVATION_KEY
 
 EXTRA = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMITS}
 """Names of fields of Extras by name of the parameter in the shield's prediction; Extras has the width as ``spacing`` if
@@ -67,7 +67,7 @@ class Shield:
     def __call__(self, step: Any) -> Any:
         """Write the policy's actions, replaced where no escape manoeuvre would be left after them."""
         acted = self._policy(step)
-        action, active, observation = acted.get(ACTION), acted.get(MASK), acted.get(OBSERVATION)
+        action, active, observation = acted.get(ACTION), acted.get(MASK), acted.get(OBSERVATION_KEY)
         own, objects, seen = (observation.get(name) for name in OBSERVED)
         if not seen.shape[-1]:
             return acted

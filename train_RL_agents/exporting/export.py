@@ -72,7 +72,7 @@ class Deployed(nn.Module):
         for name in list(self.agent.networks):
             if name not in agent.output_networks():
                 del self.agent.networks[name]
-        self.entries = agent.spec.without(agent.config.excluded).entries
+        self.entries = agent.spec.exclude(agent.config.excluded).entries
         self.extras = list(self.agent.extra_inputs(self.observations(1)))
 
     @property

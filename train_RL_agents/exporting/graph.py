@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from train_RL_agents.agents import Agent
-from train_RL_agents.agents.base import join_critics
+from train_RL_agents.agents.base import average_critics
 from train_RL_agents.exporting.export import Deployed
 from train_RL_agents.networks.observation import Observation
 
@@ -49,7 +49,7 @@ def _return_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
     action = inputs.pop("action")
     critics = agent.critic_quantiles(inputs, action)
     if critics is not None:
-        return {"quantiles": join_critics(critics), "means": critics.mean(-1).mT}
+        return {"quantiles": average_critics(critics), "means": critics.mean(-1).mT}
     quantiles = agent.return_quantiles(inputs, action)
     return {} if quantiles is None else {"quantiles": quantiles}
 

@@ -20,7 +20,7 @@ from train_RL_agents.evaluation.tally import Transition
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import EpisodeView, view_episode
 from train_RL_agents.figures.plotting import styles
-from train_RL_agents.networks.observation import OBSERVATION, observation_of
+from train_RL_agents.networks.observation import OBSERVATION_KEY, to_observation
 
 _PANEL, _MARGIN = 2.9, 2.0
 """Size of a panel (inches), and margin around its map (m)."""
@@ -69,7 +69,7 @@ class EvaluationProbe:
         if not self._has_quantiles:
             self._has_quantiles = True
             action, active = transition.acted.get((GROUP, "action")), transition.before.now.state.active
-            observation = observation_of(transition.acted.get(OBSERVATION))
+            observation = to_observation(transition.acted.get(OBSERVATION_KEY))
             quantiles = self._agent.return_quantiles(observation, action)
             self.first_quantiles = None if quantiles is None else quantiles[active].flatten().cpu()
         if self._recorder is not None:

@@ -32,7 +32,7 @@ class AlgorithmContext:
     """Arguments of the constructor of an algorithm: configuration, agent, random generators and display."""
 
     config: TrainConfig[Any]
-    """Configuration in which this process has its share of the totals (``TrainerConfig.shared``)."""
+    """Configuration in which this process has its share of the totals (``TrainerConfig.divided_settings``)."""
     agent: Agent[Any]
     """Agent that learns, on the device."""
     example: TensorDictBase

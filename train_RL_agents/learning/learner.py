@@ -28,7 +28,7 @@ from train_RL_agents.learning.gradients import (
     in_half_precision,
 )
 from train_RL_agents.learning.loss_scale import LossScale
-from train_RL_agents.networks.encoders import is_scale
+from train_RL_agents.networks.encoders import is_scale_buffer
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.device import resolve_precision
 
@@ -385,7 +385,7 @@ class Learner:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the result of ``state_dict``; of the optimiser's options, only the learning rate is restored."""
         current = self.agent.state_dict()
-        scales = {name: value.clone() for name, value in current.items() if is_scale(name)}
+        scales = {name: value.clone() for name, value in current.items() if is_scale_buffer(name)}
         restore(current, state["agent"])
         if not all(torch.allclose(current[name], value) for name, value in scales.items()):
             raise ValueError("scales of observations that are not those of this boat")

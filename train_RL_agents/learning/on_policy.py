@@ -21,7 +21,7 @@ from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, Memo
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.statistics import ReturnScale
 from train_RL_agents.memory.replay import tree_bytes
-from train_RL_agents.networks.observation import ACTIVE, Observation, observation_of
+from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, to_observation
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 _WORLD = ("observation", "mask", "action", "done", "terminated", "truncated")
@@ -52,15 +52,15 @@ class OnPolicy(Algorithm):
         """Return an estimate of the memory of rollouts and of batches."""
         settings, group = config.trainer, step.get(GROUP)
         assert isinstance(agent, ActorCriticAgent)
-        observation, active = observation_of(group.get("observation")), group.get("mask")
+        observation, active = to_observation(group.get("observation")), group.get("mask")
         # A rollout exists four times: as collected, as stored, as flat robot-steps, and permuted.
         held = 4 * settings.num_envs * settings.vector_steps * tree_bytes(step)
 
         def loss(count: int) -> None:
             observations = {name: entry.expand(count, *entry.shape[1:]) for name, entry in observation.items()}
-            observations[ACTIVE] = active.expand(count, *active.shape[1:])
+            observations[ACTIVE_KEY] = active.expand(count, *active.shape[1:])
             with torch.no_grad():
-                noise = agent.exploration_noise(observations[ACTIVE].shape, torch.Generator())
+                noise = agent.exploration_noise(observations[ACTIVE_KEY].shape, torch.Generator())
                 action, extras = agent.explore(observations, noise)
             value = extras["value"]
             batch = RolloutBatch(observations, action, extras, value, value, value + 1.0, value.new_zeros(()))
@@ -105,8 +105,8 @@ class OnPolicy(Algorithm):
 
     def _value(self, group: TensorDictBase) -> Tensor:
         """Return the values [..., R] of robots; a fleet's value uses the robots that are still active."""
-        observation: Observation = observation_of(group.get("observation"))
-        observation[ACTIVE] = group.get("mask")
+        observation: Observation = to_observation(group.get("observation"))
+        observation[ACTIVE_KEY] = group.get("mask")
         value: Tensor = self.agent.networks["policy"](observation)[1]
         return value
 
@@ -136,7 +136,7 @@ class OnPolicy(Algorithm):
             done,
             terminated,
         )
-        axes = 2 if self.agent.joint else 3
+        axes = 2 if self.agent.samples_are_joint else 3
 
         def flat(tensor: Tensor) -> Tensor:
             return tensor.flatten(0, axes - 1)
@@ -184,7 +184,7 @@ class OnPolicy(Algorithm):
         weight = rows.weight if rows.weight.ndim == 1 else rows.weight.amax(-1)
         active = weight > 0.0
         size = self.settings.batch_size
-        if self.agent.joint:
+        if self.agent.samples_are_joint:
             size = max(1, size // rows.weight.shape[-1])
         slots = int(active.shape[0])
         count = active.sum()

@@ -16,7 +16,7 @@ from marinenav_env.stepping.reset_pool import restore
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.memory.column_layout import STORED_MASK, ColumnLayout, PackedTensors, PackedTransitions, dtype_name
 from train_RL_agents.memory.replay import WEIGHTS_KEY
-from train_RL_agents.networks.observation import observation_of
+from train_RL_agents.networks.observation import to_observation
 
 
 class NStepWindows(NamedTuple):
@@ -208,10 +208,10 @@ def example_transition(step: TensorDictBase) -> TensorDict:
 def to_batch(rows: TensorDictBase) -> Batch:
     """Convert transitions [B] sampled from replay to a Batch for agents."""
     return Batch(
-        observation_of(rows.get("observation")),
+        to_observation(rows.get("observation")),
         rows.get("action"),
         rows.get("reward"),
         rows.get("discount"),
-        observation_of(rows.get("next_observation")),
+        to_observation(rows.get("next_observation")),
         rows.get(WEIGHTS_KEY, None),
     )

@@ -13,11 +13,11 @@ from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 
 class Actor(ObservationNetwork):
-    """Network that maps observations to actions in (-1, 1)."""
+    """Network that maps observations to actions with components in (-1, 1)."""
 
     def __init__(self, config: EncoderConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
-        width = self.add_hidden(self.encoded, config.hidden_sizes)
+        width = self.add_hidden(self.encoded_width, config.hidden_sizes)
         self.output_layer = nn.Linear(width, spec.action_size)
 
     def forward(self, observation: Observation) -> Tensor:
@@ -30,11 +30,11 @@ class Actor(ObservationNetwork):
 
 
 class GaussianActor(ObservationNetwork):
-    """Network that maps observations to the mean and log standard deviation of the action before squashing."""
+    """Network that maps observations to mean and log standard deviation of a normal action before squashing."""
 
     def __init__(self, config: EncoderConfig, spec: ObservationSpec) -> None:
         super().__init__(config, spec)
-        width = self.add_hidden(self.encoded, config.hidden_sizes)
+        width = self.add_hidden(self.encoded_width, config.hidden_sizes)
         self.output_layer_mu = nn.Linear(width, spec.action_size)
         self.output_layer_log_std = nn.Linear(width, spec.action_size)
 
@@ -51,19 +51,19 @@ def normal_log_density(value: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     return -0.5 * (normal.square() + math.log(2.0 * math.pi)) - log_std
 
 
-def squash_log_slope(value: Tensor) -> Tensor:
+def squash_log_derivative(value: Tensor) -> Tensor:
     """Return the logarithm of the derivative of ``squash`` at values, elementwise."""
     return math.log(2.0 / math.pi) - torch.log1p(value.square())
 
 
-def squashed_sample(shape: tuple[Tensor, Tensor], normal: Tensor) -> tuple[Tensor, Tensor]:
-    """Return sampled actions (2 / pi) atan(z) [B, D] and their log density [B].
+def sample_squashed(parameters: tuple[Tensor, Tensor], normal: Tensor) -> tuple[Tensor, Tensor]:
+    """Return sampled actions (2 / pi) atan(z) [B, D] for normal z, and their log density [B].
 
     Args:
-        shape: mean and log standard deviation of z, [B, D] each.
+        parameters: mean and log standard deviation of z, [B, D] each.
         normal: standard normal numbers [B, D].
     """
-    mean, log_std = shape
+    mean, log_std = parameters
     z = mean + log_std.exp() * normal
     log_density = -0.5 * (normal.square() + math.log(2.0 * math.pi)) - log_std
-    return squash(z), (log_density - squash_log_slope(z)).sum(-1)
+    return squash(z), (log_density - squash_log_derivative(z)).sum(-1)

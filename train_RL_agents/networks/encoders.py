@@ -26,23 +26,27 @@ from marinenav_env.support.validation import (
     require,
 )
 from train_RL_agents.networks.features import (
-    OBJECT_FEATURES,
-    SELF_FEATURES,
-    Features,
+    NUM_OBJECT_FEATURES,
+    NUM_SELF_FEATURES,
+    FeatureSet,
     encounter_geometry,
     goal_geometry,
-    goal_within,
-    widths,
+    limit_goal_distance,
+    num_features,
 )
-from train_RL_agents.networks.layers import hidden, rectified_maximum
+from train_RL_agents.networks.layers import make_hidden_layer, rectified_maximum
 from train_RL_agents.networks.normalization import RunningNorm
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 
-SELF, OBJECTS = "self_state", "objects_state"
-Size = Annotated[int, at_least(1), at_most(4096)]
-_SCALES = ("self_scale", "object_scale")
-"""Names of the buffers of scales that observations are multiplied by."""
-Sizes = Annotated[tuple[int, ...], IS_NOT_EMPTY, at_least(1), at_most(4096)]
+SELF_STATE = "self_state"
+"""Name of the entry of the observation with the own state of a vessel."""
+OBJECTS_STATE = "objects_state"
+"""Name of the entry of the observation with the states of the objects that a vessel detects."""
+LayerWidth = Annotated[int, at_least(1), at_most(4096)]
+"""Type of the number of units of a layer."""
+_SCALE_BUFFERS = ("self_scale", "object_scale")
+"""Names of the buffers of an ObservationNetwork with the factors that observations are multiplied by."""
+LayerWidths = Annotated[tuple[int, ...], IS_NOT_EMPTY, at_least(1), at_most(4096)]
 """Type of the numbers of units of consecutive layers."""
 
 
@@ -50,20 +54,20 @@ Sizes = Annotated[tuple[int, ...], IS_NOT_EMPTY, at_least(1), at_most(4096)]
 class EncoderConfig:
     """Settings of the networks' encoders and hidden layers."""
 
-    features: Features = "geometric"
+    features: FeatureSet = "geometric"
     """Inputs of encoders: raw observations, scaled ones, or scaled ones and the geometry of the encounters."""
     encoder: Literal["concat", "max", "attention"] = "concat"
     """Pooling of the encoded objects: concatenation slot by slot, as published, maximum, or attention; the latter two
     take any number of objects in any order."""
     goal_reach: NonNegativeFloat = 0.0
     """Distance (m) that the position of the goal is limited to, in its direction; 0: no limit."""
-    self_width: Size = 56
+    self_width: LayerWidth = 56
     """Units of the encoder of the vessel's own state, and of additional vectors."""
-    object_width: Size = 40
+    object_width: LayerWidth = 40
     """Units of the encoder of each object."""
-    scan_width: Size = 64
+    scan_width: LayerWidth = 64
     """Units of the encoder of a range scan."""
-    hidden_sizes: Sizes = (128, 128)
+    hidden_sizes: LayerWidths = (128, 128)
     """Units of each hidden layer."""
     excluded: tuple[str, ...] = ()
     """Entries of the observation that the networks do not use, such as objects_state."""
@@ -73,7 +77,7 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "agent")
-        require(SELF not in self.excluded, "agent.excluded", self.excluded, f"without {SELF}")
+        require(SELF_STATE not in self.excluded, "agent.excluded", self.excluded, f"without {SELF_STATE}")
         for encoder in self.entry_encoders:
             require("=" in encoder, "agent.entry_encoders", encoder, "entry=package.module:Class")
 
@@ -125,15 +129,15 @@ class VectorEncoder(EntryEncoder):
         self.layers = nn.Sequential(nn.Linear(size, self.width), nn.ReLU())
 
     def forward(self, observation: Observation) -> Tensor:
-        """Return the features [B, width] of vectors."""
-        numbers = _flat(self.scaled(observation), self.entry)
+        """Return the features [B, width] of an observation of which the entry is a vector."""
+        numbers = _flatten_entry(self.scaled(observation), self.entry)
         features: Tensor = self.layers(numbers if self.norm is None else self.norm(numbers))
         return features
 
     def update_statistics(self, observation: Observation, active: Tensor) -> None:
         """Add vectors of active robots to the running statistics, if they are normalised."""
         if self.norm is not None:
-            self.norm.update(_flat(self.scaled(observation), self.entry), active)
+            self.norm.update(_flatten_entry(self.scaled(observation), self.entry), active)
 
 
 class ScanEncoder(EntryEncoder):
@@ -147,8 +151,8 @@ class ScanEncoder(EntryEncoder):
         self.layers = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU())
 
     def forward(self, observation: Observation) -> Tensor:
-        """Return the features [B, width] of range scans."""
-        features: Tensor = self.layers(_flat(1.0 - self.scaled(observation), self.entry))
+        """Return the features [B, width] of an observation of which the entry is a range scan."""
+        features: Tensor = self.layers(_flatten_entry(1.0 - self.scaled(observation), self.entry))
         return features
 
 
@@ -162,7 +166,7 @@ class SetEncoder(EntryEncoder):
         self.width = self.join.width
 
     def forward(self, observation: Observation) -> Tensor:
-        """Return the features [B, width] of sets of objects."""
+        """Return the features [B, width] of an observation of which the entry is a set of objects."""
         value = self.scaled(observation)
         mask = observation.get(self.entry.mask, torch.ones_like(value[..., 0], dtype=torch.bool))
         encoded = self.layer(value)
@@ -171,7 +175,7 @@ class SetEncoder(EntryEncoder):
         return joined
 
 
-ENCODERS: dict[str, type[EntryEncoder]] = {"vector": VectorEncoder, "scan": ScanEncoder, "objects": SetEncoder}
+ENCODER_CLASSES: dict[str, type[EntryEncoder]] = {"vector": VectorEncoder, "scan": ScanEncoder, "objects": SetEncoder}
 """Class of the encoder for each kind of entry, other than the vessel's own state and the built-in set of objects."""
 
 
@@ -188,7 +192,7 @@ def find_encoder(reference: str) -> type[EntryEncoder]:
     return kind
 
 
-def _flat(value: Tensor, entry: Entry) -> Tensor:
+def _flatten_entry(value: Tensor, entry: Entry) -> Tensor:
     """Return an entry [B, *shape] flattened to [B, N]."""
     return value.reshape(*value.shape[: value.ndim - len(entry.shape)], -1)
 
@@ -241,17 +245,17 @@ class ObjectMaximum(nn.Module):
         self.layer = nn.Linear(width, width)
 
     def forward(self, self_features: Tensor, objects: Tensor, mask: Tensor) -> Tensor:
-        """Return the features [B, W] of objects [B, K, W] with mask [B, K]; 0 without objects."""
+        """Return the features [B, W] of encoded objects [B, K, W] with mask [B, K]; 0 without objects."""
         return rectified_maximum(self.layer(objects), mask)
 
 
-POOLINGS: dict[str, type[ObjectAttention | ObjectMaximum]] = {"max": ObjectMaximum, "attention": ObjectAttention}
+POOLING_CLASSES: dict[str, type[ObjectAttention | ObjectMaximum]] = {"max": ObjectMaximum, "attention": ObjectAttention}
 """Class of the module that pools encoded objects, by value of ``agent.encoder``; concatenation needs none."""
 
 
-def is_scale(name: str) -> bool:
+def is_scale_buffer(name: str) -> bool:
     """Return whether a weight of this name is a buffer of scales of the observation, which depend on the boat."""
-    return name.rpartition(".")[2] in _SCALES
+    return name.rpartition(".")[2] in _SCALE_BUFFERS
 
 
 class ObservationNetwork(nn.Module):
@@ -269,31 +273,31 @@ class ObservationNetwork(nn.Module):
     def __init__(self, config: EncoderConfig, spec: ObservationSpec, normalize: bool = False) -> None:
         super().__init__()
         for name in config.excluded:
-            optional = [key for key, entry in spec.entries.items() if key != SELF and entry.kind != "mask"]
+            optional = [key for key, entry in spec.entries.items() if key != SELF_STATE and entry.kind != "mask"]
             require(name in optional, "agent.excluded", name, f"one of {', '.join(optional)}")
-        entries = spec.without(config.excluded).entries
-        self_features, object_features = widths(config.features)
+        entries = spec.exclude(config.excluded).entries
+        self_features, object_features = num_features(config.features)
         self.geometric, self._radius, self._scales = config.features == "geometric", spec.radius, spec.scales
         self._goal_reach = config.goal_reach
         self.self_encoder: nn.Sequential | None = None
-        self.encoded = 0
-        """Width of the encoded observation."""
-        if SELF in entries:
+        self.encoded_width = 0
+        """Number of features of an encoded observation."""
+        if SELF_STATE in entries:
             self.self_encoder = nn.Sequential(nn.Linear(self_features, config.self_width), nn.ReLU())
-            self.encoded = config.self_width
-        replaced = any(encoder.startswith(f"{OBJECTS}=") for encoder in config.entry_encoders)
-        self._objects = {SELF, OBJECTS} <= entries.keys() and not replaced
-        self._mask = entries[OBJECTS].mask if self._objects else ""
+            self.encoded_width = config.self_width
+        replaced = any(encoder.startswith(f"{OBJECTS_STATE}=") for encoder in config.entry_encoders)
+        self._objects = {SELF_STATE, OBJECTS_STATE} <= entries.keys() and not replaced
+        self._mask = entries[OBJECTS_STATE].mask if self._objects else ""
         if self._objects:
             self.object_encoder = nn.Sequential(nn.Linear(object_features, config.object_width), nn.ReLU())
         self._register_scales(config, spec)
         self.object_join: ObjectAttention | ObjectMaximum | None = None
         if self._objects and config.encoder != "concat":
-            join = POOLINGS[config.encoder]
+            join = POOLING_CLASSES[config.encoder]
             self.object_join = join(config.self_width, config.object_width)
-            self.encoded += self.object_join.width
+            self.encoded_width += self.object_join.width
         elif self._objects:
-            self.encoded += entries[OBJECTS].shape[0] * config.object_width
+            self.encoded_width += entries[OBJECTS_STATE].shape[0] * config.object_width
         is_vessel = self.self_encoder is not None
         self.own_norm = RunningNorm(self_features) if normalize and is_vessel else None
         self.object_norm = RunningNorm(object_features) if normalize and self._objects else None
@@ -306,8 +310,8 @@ class ObservationNetwork(nn.Module):
         self.object_scale: Tensor
         scaled = config.features != "raw"
         for name, entry, width in (
-            ("self_scale", SELF, SELF_FEATURES),
-            ("object_scale", OBJECTS, OBJECT_FEATURES),
+            ("self_scale", SELF_STATE, NUM_SELF_FEATURES),
+            ("object_scale", OBJECTS_STATE, NUM_OBJECT_FEATURES),
         ):
             if entry in spec.entries:
                 scale = torch.tensor(spec.entries[entry].scale) if scaled else torch.ones(width)
@@ -321,20 +325,27 @@ class ObservationNetwork(nn.Module):
         others = {
             name: entry
             for name, entry in entries.items()
-            if entry.kind != "mask" and (name in custom or SELF not in entries or name not in (SELF, OBJECTS))
+            if entry.kind != "mask"
+            and (name in custom or SELF_STATE not in entries or name not in (SELF_STATE, OBJECTS_STATE))
         }
         # Created only if there are such entries, so that weights of networks without them keep their names.
         self.encoders = nn.ModuleDict() if others else None
         for name, entry in others.items():
-            kind = find_encoder(custom[name]) if name in custom else ENCODERS[entry.kind]
+            kind = find_encoder(custom[name]) if name in custom else ENCODER_CLASSES[entry.kind]
             encoder = VectorEncoder(entry, config, normalize) if kind is VectorEncoder else kind(entry, config)
             assert self.encoders is not None
             self.encoders[name] = encoder
-            self.encoded += encoder.width
+            self.encoded_width += encoder.width
 
     def add_hidden(self, inputs: int, sizes: tuple[int, ...], layer_norm: bool = False) -> int:
-        """Add linear hidden layers, and return the width of the last one."""
-        self.add_layers([hidden(*size, layer_norm) for size in pairwise((inputs, *sizes))])
+        """Add linear hidden layers, and return the width of the last one.
+
+        Args:
+            inputs: number of inputs of the first layer.
+            sizes: number of units of each layer.
+            layer_norm: whether LayerNorm follows each layer.
+        """
+        self.add_layers([make_hidden_layer(*size, layer_norm) for size in pairwise((inputs, *sizes))])
         return sizes[-1]
 
     def add_layers(self, layers: Sequence[nn.Module]) -> None:
@@ -362,18 +373,18 @@ class ObservationNetwork(nn.Module):
 
     def _self_features(self, observation: Observation) -> Tensor:
         """Return the inputs [B, F] of the encoder of the own state, before normalisation."""
-        state = observation[SELF]
+        state = observation[SELF_STATE]
         if self._goal_reach:
-            state = goal_within(state, self._goal_reach)
+            state = limit_goal_distance(state, self._goal_reach)
         features = state * self.self_scale
         return torch.cat((features, goal_geometry(state, self._scales)), -1) if self.geometric else features
 
     def _object_features(self, observation: Observation) -> Tensor:
         """Return the inputs [B, K, F] of the encoder of the objects, before normalisation."""
-        objects = observation[OBJECTS] * self.object_scale
+        objects = observation[OBJECTS_STATE] * self.object_scale
         if not self.geometric:
             return objects
-        geometry = encounter_geometry(observation[SELF], observation[OBJECTS], self._radius, self._scales)
+        geometry = encounter_geometry(observation[SELF_STATE], observation[OBJECTS_STATE], self._radius, self._scales)
         return torch.cat((objects, geometry), -1)
 
     def update_statistics(self, observation: Observation, active: Tensor) -> None:

@@ -11,10 +11,16 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-Features = Literal["raw", "scaled", "geometric"]
-
-SELF_FEATURES, OBJECT_FEATURES = 7, 5
-SELF_GEOMETRY, OBJECT_GEOMETRY = 3, 9
+FeatureSet = Literal["raw", "scaled", "geometric"]
+"""Inputs of encoders: raw observations, scaled ones, or scaled ones and the geometry of the encounters."""
+NUM_SELF_FEATURES = 7
+"""Size of the own state in an observation."""
+NUM_OBJECT_FEATURES = 5
+"""Size of the state of an object in an observation."""
+NUM_SELF_GEOMETRY_FEATURES = 3
+"""Number of features that ``goal_geometry`` adds to the own state."""
+NUM_OBJECT_GEOMETRY_FEATURES = 9
+"""Number of features that ``encounter_geometry`` adds to each object."""
 
 
 class GeometryScales(NamedTuple):
@@ -26,8 +32,8 @@ class GeometryScales(NamedTuple):
     """Speed that relative velocities are divided by (m/s)."""
 
     @property
-    def near(self) -> float:
-        """Return the length scale of the closeness feature (m)."""
+    def near_distance(self) -> float:
+        """Return the length (m) over which the feature exp(-clearance / length) of an object falls by a factor e."""
         return self.length / 5.0
 
     @property
@@ -41,27 +47,30 @@ class GeometryScales(NamedTuple):
         return self.length / 2.0
 
 
-def widths(features: Features) -> tuple[int, int]:
-    """Return the numbers of features of the own vessel and of each object."""
+def num_features(features: FeatureSet) -> tuple[int, int]:
+    """Return the numbers of inputs of the encoders of the own state and of an object, as a pair."""
     more = features == "geometric"
-    return SELF_FEATURES + more * SELF_GEOMETRY, OBJECT_FEATURES + more * OBJECT_GEOMETRY
+    return (
+        NUM_SELF_FEATURES + more * NUM_SELF_GEOMETRY_FEATURES,
+        NUM_OBJECT_FEATURES + more * NUM_OBJECT_GEOMETRY_FEATURES,
+    )
 
 
-def bearing(position: Tensor) -> tuple[Tensor, Tensor]:
+def distance_and_direction(position: Tensor) -> tuple[Tensor, Tensor]:
     """Return the distance [...] and unit vector [..., 2] of positions [..., 2]; the vector is zero at the origin."""
     distance = torch.linalg.vector_norm(position, dim=-1)
     return distance, position / distance.clamp_min(1e-3)[..., None]
 
 
 def goal_geometry(self_state: Tensor, scales: GeometryScales) -> Tensor:
-    """Return the scaled distance and the direction of the goal, [..., 3], given own states [..., 7]."""
-    distance, direction = bearing(self_state[..., :2])
+    """Return scaled distance and unit vector to the goal, [..., 3], given own states [..., 7]: goal, velocity, ..."""
+    distance, direction = distance_and_direction(self_state[..., :2])
     return torch.cat((distance[..., None] / scales.length, direction), -1)
 
 
-def goal_within(self_state: Tensor, reach: float) -> Tensor:
+def limit_goal_distance(self_state: Tensor, reach: float) -> Tensor:
     """Return own states [..., 7] with the goal moved along its direction to at most ``reach`` away (m)."""
-    goal, rest = self_state.split((2, SELF_FEATURES - 2), -1)
+    goal, rest = self_state.split((2, NUM_SELF_FEATURES - 2), -1)
     distance = torch.linalg.vector_norm(goal, dim=-1, keepdim=True)
     return torch.cat((goal * (reach / distance.clamp_min(reach)), rest), -1)
 
@@ -85,7 +94,7 @@ def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: fl
     position, velocity, radius = objects_state.split((2, 2, 1), -1)
     radius = radius.squeeze(-1) + own_radius
     relative = velocity - self_state[..., None, 2:4]
-    distance, direction = bearing(position)
+    distance, direction = distance_and_direction(position)
     closing = -(direction * relative).sum(-1)
     approach = -(position * relative).sum(-1) / relative.square().sum(-1).clamp_min(1e-3)
     time = approach.clamp(0.0, scales.horizon)
@@ -93,7 +102,7 @@ def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: fl
     clearance = distance - radius
     scalars = (
         clearance / scales.length,
-        torch.exp(-clearance.clamp_min(0.0) / scales.near),
+        torch.exp(-clearance.clamp_min(0.0) / scales.near_distance),
         closing / scales.speed,
         time / scales.horizon,
         miss_distance / scales.length,

@@ -23,8 +23,8 @@ def squash(value: Tensor) -> Tensor:
     return (2.0 / math.pi) * torch.atan(value)
 
 
-def hidden(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
-    """Return a linear layer, optionally followed by LayerNorm, without the ReLU that comes next."""
+def make_hidden_layer(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
+    """Return a linear layer, with ``layer_norm`` followed by LayerNorm; the ReLU after it is not included."""
     linear = nn.Linear(inputs, outputs)
     return nn.Sequential(linear, nn.LayerNorm(outputs)) if layer_norm else linear
 
@@ -68,14 +68,14 @@ def rectified_maximum(values: Tensor, mask: Tensor) -> Tensor:
     return (torch.relu(values) * mask).amax(-2)
 
 
-def concatenated_layer(layer: nn.Module, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
-    """Apply a layer of ``hidden`` (linear, optionally with norm) to the concatenation of features and actions.
+def apply_to_concatenation(layer: nn.Module, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
+    """Apply a linear layer, optionally with LayerNorm, to the concatenation of features and actions.
 
     On a CPU the two products are computed separately: that of the features is shared by several actions, and is
     left out of the backward pass if only the action needs a gradient. On a GPU a single product launches fewer kernels.
 
     Args:
-        layer: layer with F + A inputs.
+        layer: result of ``make_hidden_layer`` with F + A inputs.
         features: features [..., F].
         action: actions [..., A]; the features are broadcast to their leading shape.
         rows: number of leading rows of the features to use; None: all.
@@ -93,8 +93,8 @@ def concatenated_layer(layer: nn.Module, features: Tensor, action: Tensor, rows:
     return norm[0](joined) if norm else joined
 
 
-def orthogonal(module: nn.Module, gain: float) -> None:
-    """Initialise all linear layers of a module with orthogonal weights and zero biases."""
+def init_orthogonal(module: nn.Module, gain: float) -> None:
+    """Initialise all linear layers of a module with orthogonal weights, times ``gain``, and zero biases."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear):
             nn.init.orthogonal_(layer.weight, gain)
@@ -102,7 +102,13 @@ def orthogonal(module: nn.Module, gain: float) -> None:
 
 
 def dueling_values(features: Tensor, output_layer: nn.Module, value_layer: nn.Module | None) -> Tensor:
-    """Return the action values [..., A] of dueling heads (Wang et al. 2016), or of ``output_layer`` alone."""
+    """Return the action values [..., A] of dueling heads for features [..., H] (Wang et al. 2016).
+
+    Args:
+        features: output of the last hidden layer.
+        output_layer: layer that gives the advantages or, without ``value_layer``, the values of the actions.
+        value_layer: layer that gives the value of the state; None: not dueling.
+    """
     values = to_float32(output_layer(features))
     if value_layer is None:
         return values
@@ -111,7 +117,12 @@ def dueling_values(features: Tensor, output_layer: nn.Module, value_layer: nn.Mo
 
 
 class CosineEmbedding(nn.Linear):
-    """Embedding of quantile fractions (Dabney et al., Implicit Quantile Networks, 2018, eq. 4)."""
+    """Embedding of quantile fractions (Dabney et al., Implicit Quantile Networks, 2018, eq. 4).
+
+    Args:
+        outputs: number of features.
+        cosines: number of cosines of multiples of a fraction that the features are computed from.
+    """
 
     def __init__(self, outputs: int, cosines: int = 64) -> None:
         super().__init__(cosines, outputs)
@@ -137,7 +148,7 @@ def ensemble_outputs(networks: Sequence[nn.Module], *args: Any, frozen: bool = F
     """
     first, *others = networks
     if not others or not launches_dominate(next(first.parameters()).device):
-        return [call_without_grad(network, *args) if frozen else network(*args) for network in networks]
+        return [call_with_frozen_parameters(network, *args) if frozen else network(*args) for network in networks]
     named = [dict(network.named_parameters()) for network in networks]
     stacked = {name: torch.stack([parameters[name] for parameters in named]) for name in named[0]}
     if frozen:
@@ -150,7 +161,7 @@ def ensemble_outputs(networks: Sequence[nn.Module], *args: Any, frozen: bool = F
     return list(torch.vmap(call)(stacked).unbind())
 
 
-def call_without_grad(module: nn.Module, *args: object) -> Tensor:
+def call_with_frozen_parameters(module: nn.Module, *args: object) -> Tensor:
     """Call a module so that gradients reach its inputs but not its parameters."""
     parameters = {name: value.detach() for name, value in module.named_parameters()}
     result: Tensor = functional_call(module, parameters, args)

@@ -12,23 +12,33 @@ class NoisyLinear(nn.Module):
     """Linear layer with factorised noise in its weights.
 
     The noise is an argument, because it is drawn outside compiled code, from the run's own generator.
+
+    Args:
+        in_features: number of inputs.
+        out_features: number of outputs.
+        sigma_0: initial standard deviation of the noise times the root of the number of inputs.
     """
 
-    def __init__(self, inputs: int, outputs: int, sigma_0: float) -> None:
+    def __init__(self, in_features: int, out_features: int, sigma_0: float) -> None:
         super().__init__()
-        self.inputs, self.outputs = inputs, outputs
-        bound, sigma = 1.0 / math.sqrt(inputs), sigma_0 / math.sqrt(inputs)
-        self.weight = nn.Parameter(torch.empty(outputs, inputs).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
-        self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), sigma))
-        self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma))
+        self.in_features, self.out_features = in_features, out_features
+        bound, sigma = 1.0 / math.sqrt(in_features), sigma_0 / math.sqrt(in_features)
+        self.weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
+        self.weight_sigma = nn.Parameter(torch.full((out_features, in_features), sigma))
+        self.bias_sigma = nn.Parameter(torch.full((out_features,), sigma))
 
     def forward(self, features: Tensor, noise: Tensor | None) -> Tensor:
-        """Map features [..., inputs] to [..., outputs]; noise is standard normal [inputs + outputs], or None."""
+        """Return the output [..., out_features] for features [..., in_features].
+
+        Args:
+            features: inputs of the layer.
+            noise: standard normal numbers [in_features + out_features]; None: no noise.
+        """
         plain = nn.functional.linear(features, self.weight, self.bias)
         if noise is None:
             return plain
-        rows, columns = (noise.sign() * noise.abs().sqrt()).split((self.inputs, self.outputs))
+        rows, columns = (noise.sign() * noise.abs().sqrt()).split((self.in_features, self.out_features))
         # The weights' noise is the outer product of rows and columns.
         noisy = nn.functional.linear(features * rows, self.weight_sigma, self.bias_sigma)
         return plain + noisy * columns

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 
-def merge(
+def merge_moments(
     count: Tensor, mean: Tensor, variance: Tensor, values: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return count, mean and variance after adding values (Chan, Golub and LeVeque 1979).
+    """Return count, mean [F] and variance [F] after values are added (Chan, Golub and LeVeque 1979).
 
     Args:
         count: number of values so far, a scalar.
@@ -50,8 +50,8 @@ class RunningNorm(nn.Module):
         return scaled.clamp(-10.0, 10.0)
 
     def update(self, features: Tensor, weight: Tensor) -> None:
-        """Add the features [..., F] whose weight [...] is 1 to the statistics."""
+        """Add to the statistics the features [..., F] whose weight [...] is 1; all others have weight 0."""
         flat = features.flatten(0, -2), weight.flatten().to(features.dtype)
-        merged = merge(self.count, self.mean, self.variance, *flat)
+        merged = merge_moments(self.count, self.mean, self.variance, *flat)
         for buffer, value in zip((self.count, self.mean, self.variance), merged, strict=True):
             buffer.copy_(value)

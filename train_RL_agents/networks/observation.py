@@ -15,15 +15,15 @@ from marinenav_env.sensing.observation import observation_entries
 from marinenav_env.support.validation import is_nonnegative_int, is_number, is_printable_text
 from train_RL_agents.networks.features import GeometryScales
 
-OBSERVATION = (GROUP, "observation")
-"""Key of the observation in the world's TensorDict."""
-ACTIVE = "active"
-"""Name of the mask of active robots, which is passed to networks in addition to the entries."""
+OBSERVATION_KEY = (GROUP, "observation")
+"""Key of the observation in a TensorDict of the environment."""
+ACTIVE_KEY = "active"
+"""Name of the mask [B] of active robots, which networks get in addition to the entries of an observation."""
 
-_LARGEST = 1 << 20
-"""Largest size that a file may give a dimension of an entry."""
+_MAX_SIZE = 1 << 20
+"""Largest size of a dimension of an entry, or of an action, that a file may state."""
 Observation = dict[str, Tensor]
-"""Entries by name, each [B, *shape of the entry]; B stands for any leading shape."""
+"""Observation as its entries by name, tensors [B, *shape of the entry]; B stands for any leading shape."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class ObservationSpec:
         is_valid = len(entries) > 0 and is_nonnegative_int(size) and all(is_number(number) for number in numbers)
         for entry in entries:
             is_valid &= all(map(is_printable_text, (entry.name, entry.mask))) and entry.kind in KINDS
-            is_valid &= all(is_nonnegative_int(number) and 0 < number <= _LARGEST for number in entry.shape)
+            is_valid &= all(is_nonnegative_int(number) and 0 < number <= _MAX_SIZE for number in entry.shape)
             is_valid &= all(number > 0.0 for number in entry.scale)
-        if not is_valid or size > _LARGEST:
+        if not is_valid or size > _MAX_SIZE:
             raise ValueError("no specification of an observation")
         return cls({entry.name: entry for entry in entries}, action_size=size)
 
@@ -76,28 +76,28 @@ class ObservationSpec:
         own = self.entries.get("self_state")
         return GeometryScales(*own.scale[1:3]) if own else GeometryScales()  # the scales of the goal's y and of u
 
-    def without(self, excluded: tuple[str, ...]) -> ObservationSpec:
-        """Return the specification without some entries and the masks that belong to them."""
+    def exclude(self, excluded: tuple[str, ...]) -> ObservationSpec:
+        """Return the specification without the named entries and the masks that belong to them."""
         masks = {self.entries[name].mask for name in excluded if name in self.entries}
         kept = {name: entry for name, entry in self.entries.items() if name not in excluded and name not in masks}
         return replace(self, entries=kept)
 
-    def ones(self, observation: Observation) -> Tensor:
+    def batch_ones(self, observation: Observation) -> Tensor:
         """Return a tensor of ones [B] with the batch shape, dtype and device of observations [B]."""
         name, entry = next((name, entry) for name, entry in self.entries.items() if entry.kind != "mask")
         return torch.ones_like(observation[name].flatten(-len(entry.shape))[..., 0])
 
 
-PUBLISHED = ObservationSpec(observation_entries(), 2.795)
-"""Specification of what the vessels of the built-in environment observe by default."""
+DEFAULT_SPEC = ObservationSpec(observation_entries(), 2.795)
+"""Specification of what the vessels of the built-in environment observe with the default settings."""
 
 
-def observation_of(observation: TensorDictBase) -> Observation:
-    """Convert the world's observation, of any batch shape, to a dictionary of its entries."""
+def to_observation(observation: TensorDictBase) -> Observation:
+    """Convert the observation in a TensorDict of an environment, of any batch shape, to a dict of its entries."""
     return dict(observation.items())
 
 
-def repeat(observation: Observation, axis: int, count: int) -> Observation:
+def repeat_observation(observation: Observation, axis: int, count: int) -> Observation:
     """Return every observation ``count`` times along a new axis, without copies.
 
     Args:

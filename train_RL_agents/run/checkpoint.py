@@ -27,7 +27,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import restore_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.networks.encoders import is_scale
+from train_RL_agents.networks.encoders import is_scale_buffer
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.finding import POLICIES, resolve_path, single_run
@@ -253,7 +253,7 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
         require(weight.is_floating_point() == is_float, f"{path}: {name}", weight.dtype, str(dtype))
         is_finite = not is_float or bool(weight.isfinite().all())
         require(is_finite, f"{path}: {name}", "nan or inf", "finite")
-        if is_scale(name) and not torch.allclose(weight, current[name].to(weight)):
+        if is_scale_buffer(name) and not torch.allclose(weight, current[name].to(weight)):
             raise ConfigError(f"{path}: {name} is not that of this boat; train the policy again")
     agent.networks.load_state_dict(weights)
     for name, target in agent.targets.items():

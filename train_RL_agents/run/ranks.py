@@ -78,7 +78,7 @@ class Ranks:
             return config
         settings = config.trainer
         shares: dict[str, Any] = {}
-        for name in settings.shared:
+        for name in settings.divided_settings:
             total = getattr(settings, name)
             require(
                 total % self.size == 0, f"trainer.{name}", total, f"a multiple of {self.size}, the number of processes"

@@ -19,7 +19,7 @@ from train_RL_agents.sizing.plan import MemoryPlan, plan_memory
 from train_RL_agents.utils.closest import did_you_mean
 
 PROFILE_FACTORS = {"cpu": 1, "8gb": 8, "16gb": 16, "24gb": 16, "80gb": 64}
-"""Factor by which a profile multiplies the default sizes ``TrainerConfig.recipe``, by name of the profile."""
+"""Factor by which a profile multiplies the default sizes ``TrainerConfig.coupled_sizes``, by name of the profile."""
 PROFILE_NAMES = ("auto", "none", *PROFILE_FACTORS)
 """Names that a user may give: ``auto`` chooses by the device, and ``none`` changes nothing."""
 _BUFFER_SIZES = {"cpu": 1_000_000, "8gb": 2_000_000, "16gb": 4_000_000, "24gb": 8_000_000, "80gb": 20_000_000}
@@ -48,7 +48,7 @@ def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, An
         defaults: settings of ``trainer`` whose default is another for the agent than for its algorithm.
     """
     default, factor = TRAINER_CONFIGS[algorithm](**defaults), PROFILE_FACTORS[profile]
-    sizes = {name: factor * getattr(default, name) for name in default.recipe}
+    sizes = {name: factor * getattr(default, name) for name in default.coupled_sizes}
     if isinstance(default, OffPolicyConfig):
         sizes |= {"buffer_size": _BUFFER_SIZES[profile], "replay_storage": "device"}
     return sizes
@@ -62,7 +62,7 @@ def apply_profile(
     Args:
         config: configuration without the profile.
         profile: one of PROFILE_NAMES. ``auto`` changes nothing on the CPU. On a GPU it takes the largest profile that
-            the memory allows, halved until the run makes at least ``least_updates`` updates; it leaves sizes that
+            the memory allows, halved until the run makes at least ``min_updates`` updates; it leaves sizes that
             affect learning (``num_envs``, ``batch_size``, ``train_freq``) unchanged if any of them is stated.
         stated: dotted keys of the stated settings, which take precedence.
         device: device of the run.
@@ -79,8 +79,8 @@ def apply_profile(
         sizes = profile_sizes(algorithm, profile, **agent.trainer_defaults)
     elif profile == "auto" and device.type == "cuda":
         sizes = automatic_sizes(config, _largest_profile(device))
-        recipe = set(config.trainer.recipe)
-        kept |= recipe if kept & recipe else set()
+        coupled = set(config.trainer.coupled_sizes)
+        kept |= coupled if kept & coupled else set()
     else:
         sizes = {}
     return replace_trainer_settings(config, {name: size for name, size in sizes.items() if name not in kept})
@@ -109,12 +109,12 @@ def automatic_sizes(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
 
 
 def _has_enough_updates(config: TrainConfig[Any], sizes: dict[str, Any]) -> bool:
-    """Return whether a run with other settings of ``trainer`` makes ``TrainerConfig.least_updates`` updates or more."""
+    """Return whether a run with other settings of ``trainer`` makes ``TrainerConfig.min_updates`` updates or more."""
     try:
         settings = replace_trainer_settings(config, sizes).trainer
     except ConfigError:  # such as more environments than a run has steps before it learns
         return False
-    return settings.learning_interval <= config.total_timesteps // settings.least_updates
+    return settings.learning_interval <= config.total_timesteps // settings.min_updates
 
 
 def replace_trainer_settings(config: TrainConfig[Any], sizes: dict[str, Any]) -> TrainConfig[Any]:

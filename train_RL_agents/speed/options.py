@@ -90,7 +90,7 @@ def benchmark_config(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]
     """
     settings = replace(config.trainer, **sizes)
     if isinstance(settings, OffPolicyConfig):
-        least: dict[str, Any] = settings.smallest(config.training_schedule.max_robots)
+        least: dict[str, Any] = settings.minimum_sizes(config.training_schedule.max_robots)
         least["buffer_size"] = max(least["buffer_size"], settings.buffer_size, settings.batch_size)
         settings = replace(settings, **least)
     levels = (replace(level, num_episodes=int(number == 0)) for number, level in enumerate(config.eval_schedule.levels))

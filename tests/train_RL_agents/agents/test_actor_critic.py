@@ -12,7 +12,7 @@ from tests.train_RL_agents.helpers import each_entry, make_inputs, make_rollout,
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.networks.test_actors import Atan
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.networks.observation import ACTIVE
+from train_RL_agents.networks.observation import ACTIVE_KEY
 
 close = pytest.approx
 NAMES = [name for name, kind in AGENTS.items() if kind.algorithm == "on-policy"]
@@ -155,7 +155,7 @@ def test_normal_numbers_of_a_fleet_are_those_of_its_robots(actions):
 def test_outputs_are_those_of_exploration():
     agent = agent_of(NAMES[0])
     batch = make_rollout(agent, 8, generator=seeded())
-    outputs, value = agent.networks["policy"]({**batch.observation, ACTIVE: batch.active})
+    outputs, value = agent.networks["policy"]({**batch.observation, ACTIVE_KEY: batch.active})
     assert torch.equal(outputs, agent.outputs(batch.observation)["logits"])
     assert torch.equal(value, batch.extras["value"])
 
@@ -166,7 +166,7 @@ STYLES = [{}, {"actions": "gaussian"}, {"critic": "fleet"}]
 
 
 def rollout(agent):
-    shape = (32, 5) if agent.joint else (64,)
+    shape = (32, 5) if agent.samples_are_joint else (64,)
     batch = make_rollout(agent, *shape, generator=seeded())
     # The policy has changed since the rollout.
     extras = dict(batch.extras)
@@ -233,7 +233,7 @@ def test_parts_add_up_to_the_batch(name, settings, sizes):
     """Also where the parts have different shares of active robots."""
     agent = agent_of(name, **settings)
     batch = rollout(agent)
-    assert batch.size == (32 if agent.joint else 64)
+    assert batch.size == (32 if agent.samples_are_joint else 64)
     weight = batch.weight.clone()
     weight[10:13] = 0.0
     batch = batch._replace(weight=weight)

@@ -7,7 +7,7 @@ from tests.train_RL_agents.helpers import each_entry, make_inputs, seeded
 from tests.train_RL_agents.learners import agent_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.actor_critic_network import ActorCriticConfig, FleetTrunk
-from train_RL_agents.networks.observation import ACTIVE
+from train_RL_agents.networks.observation import ACTIVE_KEY
 
 NAMES = [name for name, kind in AGENTS.items() if kind.algorithm == "on-policy"]
 NORMAL = ("gaussian", "clipped_gaussian")
@@ -72,9 +72,9 @@ def test_logits_have_no_standard_deviation():
 def fleet(name=NAMES[0], robots=6, **settings):
     agent = agent_of(name, critic="fleet", **settings)
     given = make_inputs(4, robots, generator=seeded())
-    given[ACTIVE] = torch.rand(4, robots, generator=seeded(1)) < 0.6
-    given[ACTIVE][:, 0] = True
-    given[ACTIVE][:, 3] = False
+    given[ACTIVE_KEY] = torch.rand(4, robots, generator=seeded(1)) < 0.6
+    given[ACTIVE_KEY][:, 0] = True
+    given[ACTIVE_KEY][:, 3] = False
     return agent, given
 
 
@@ -87,13 +87,13 @@ def test_inactive_robots_are_not_looked_at():
     junk = {**given, "self_state": given["self_state"].clone()}
     junk["self_state"][:, 3] = 1e3
     before, after = value_of(agent, given), value_of(agent, junk)
-    torch.testing.assert_close(after[given[ACTIVE]], before[given[ACTIVE]])
+    torch.testing.assert_close(after[given[ACTIVE_KEY]], before[given[ACTIVE_KEY]])
     without = each_entry(given, lambda each: each[:, [0, 1, 2, 4, 5]])
     torch.testing.assert_close(value_of(agent, without)[:, 0], before[:, 0])
     # Active ones are.
     moved = {**given, "self_state": given["self_state"].clone()}
     moved["self_state"][:, 0] += 5.0
-    others = given[ACTIVE].clone()
+    others = given[ACTIVE_KEY].clone()
     others[:, 0] = False
     assert not torch.isclose(value_of(agent, moved), before)[others].any()
 
@@ -102,7 +102,7 @@ def test_any_number_of_robots_even_none_that_is_active():
     agent, given = fleet()
     one = each_entry(given, lambda each: each[:, :1])
     assert value_of(agent, one).shape == (4, 1)
-    given[ACTIVE] = torch.zeros_like(given[ACTIVE])
+    given[ACTIVE_KEY] = torch.zeros_like(given[ACTIVE_KEY])
     assert value_of(agent, given).isfinite().all()
 
 
@@ -110,8 +110,8 @@ def test_each_robot_acts_on_its_own_observation():
     agent, given = fleet()
     alone = each_entry(given, lambda each: each[:, :1])
     torch.testing.assert_close(agent.outputs(given)["logits"][:, :1], agent.outputs(alone)["logits"])
-    assert agent.joint
-    assert not agent_of(NAMES[0]).joint
+    assert agent.samples_are_joint
+    assert not agent_of(NAMES[0]).samples_are_joint
 
 
 def test_fleet_features_by_hand():

@@ -7,11 +7,11 @@ import torch
 
 from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.agents.losses import (
-    categorical_error,
-    categorical_targets,
-    critic_error,
-    quantile_huber,
-    squared_error,
+    critic_loss,
+    cross_entropy,
+    half_mse_loss,
+    project_categorical_targets,
+    quantile_huber_loss,
     td_target,
     truncated_targets,
 )
@@ -67,12 +67,12 @@ def test_bootstrap_refuses_shapes(reward, discount, value, name):
 
 def test_squared_error_by_hand():
     values, targets = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 4.0, 3.0])
-    assert float(squared_error(values, targets)) == close((0.5 + 2.0 + 0.0) / 3.0)
+    assert float(half_mse_loss(values, targets)) == close((0.5 + 2.0 + 0.0) / 3.0)
 
 
 def test_squared_error_refuses_shapes():
     with pytest.raises(ValueError, match="targets"):
-        squared_error(torch.ones(3), torch.ones(3, 1))
+        half_mse_loss(torch.ones(3), torch.ones(3, 1))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_squared_error_refuses_shapes():
     ],
 )
 def test_quantile_huber_of_one_pair(target, tau, kappa, expected):
-    loss = quantile_huber(torch.zeros(1, 1), torch.tensor([[target]]), torch.tensor([tau]), kappa=kappa)
+    loss = quantile_huber_loss(torch.zeros(1, 1), torch.tensor([[target]]), torch.tensor([tau]), kappa=kappa)
     assert float(loss) == close(expected)
 
 
@@ -101,7 +101,7 @@ def test_quantile_huber_against_scalar_code(own_taus, kappa):
     targets = torch.randn(4, 5, generator=generator)
     taus = torch.rand(*((4, 3) if own_taus else (3,)), generator=generator)
     expected = scalar_quantile_huber(quantiles.tolist(), targets.tolist(), taus.tolist(), kappa)
-    got = quantile_huber(quantiles, targets, taus, kappa)
+    got = quantile_huber_loss(quantiles, targets, taus, kappa)
     assert float(got) == close(expected, rel=1e-5)
 
 
@@ -112,14 +112,14 @@ def test_quantile_regression_finds_the_quantiles():
     optimizer = torch.optim.Adam([quantiles], lr=0.05)
     for _ in range(300):
         optimizer.zero_grad()
-        quantile_huber(quantiles, samples, taus, kappa=0.01).backward()
+        quantile_huber_loss(quantiles, samples, taus, kappa=0.01).backward()
         optimizer.step()
     torch.testing.assert_close(quantiles[0].detach(), torch.quantile(samples[0], taus), atol=0.05, rtol=0.0)
 
 
 def test_gradient_of_the_quantile_loss_reaches_quantiles_only_through_the_error():
     quantiles = torch.tensor([[0.0]], requires_grad=True)
-    quantile_huber(quantiles, torch.tensor([[5.0]]), torch.tensor([0.3])).backward()
+    quantile_huber_loss(quantiles, torch.tensor([[5.0]]), torch.tensor([0.3])).backward()
     assert quantiles.grad.item() == close(-0.3)  # linear part: slope tau, upwards
 
 
@@ -135,7 +135,7 @@ def test_gradient_of_the_quantile_loss_reaches_quantiles_only_through_the_error(
 )
 def test_quantile_huber_refuses_shapes(targets, taus, name):
     with pytest.raises(ValueError, match=name):
-        quantile_huber(torch.ones(4, 2), torch.ones(targets), torch.ones(taus))
+        quantile_huber_loss(torch.ones(4, 2), torch.ones(targets), torch.ones(taus))
 
 
 def test_pessimistic_by_hand():
@@ -155,14 +155,14 @@ def test_critic_error_of_scalars_and_of_quantiles():
     fractions = torch.tensor([0.125, 0.375, 0.625, 0.875])
     for kappa in (1.0, 0.1):
         torch.testing.assert_close(
-            critic_error(values, targets, kappa),
-            quantile_huber(values, targets, fractions, kappa),
+            critic_loss(values, targets, kappa),
+            quantile_huber_loss(values, targets, fractions, kappa),
         )
-    torch.testing.assert_close(critic_error(values, targets), critic_error(values, targets, 1.0))
+    torch.testing.assert_close(critic_loss(values, targets), critic_loss(values, targets, 1.0))
     for rows in (slice(None), slice(1)):
         value, target = values[rows, :1], targets[rows, :1]
-        expected = squared_error(value[:, 0], target[:, 0])
-        torch.testing.assert_close(critic_error(value, target), expected)
+        expected = half_mse_loss(value[:, 0], target[:, 0])
+        torch.testing.assert_close(critic_loss(value, target), expected)
 
 
 def scalar_projection(reward, discount, probabilities, support):
@@ -182,7 +182,7 @@ def test_categorical_targets_against_scalar_code():
     reward[:4] = torch.tensor([0.0, 0.5, -9.0, 9.0])  # on an atom, and outside
     discount = torch.rand(40, generator=generator) * (torch.arange(40) % 3 > 0)
     probabilities = torch.rand(40, 11, generator=generator).softmax(-1)
-    got = categorical_targets(reward, discount, probabilities, support)
+    got = project_categorical_targets(reward, discount, probabilities, support)
     rows = zip(reward.tolist(), discount.tolist(), probabilities.tolist(), strict=True)
     expected = torch.tensor([scalar_projection(*row, support.tolist()) for row in rows])
     torch.testing.assert_close(got, expected, atol=1e-5, rtol=0.0)
@@ -197,8 +197,8 @@ def test_categorical_targets_of_a_reward_that_is_not_finite_raise_no_error(value
     support = torch.linspace(-1.0, 2.0, 4)
     probabilities = torch.rand(2, 4).softmax(-1)
     reward, discount = torch.tensor([value, 0.5]), torch.ones(2)
-    spoilt, other = categorical_targets(reward, discount, probabilities, support)
-    (alone,) = categorical_targets(reward[1:], discount[1:], probabilities[1:], support)
+    spoilt, other = project_categorical_targets(reward, discount, probabilities, support)
+    (alone,) = project_categorical_targets(reward[1:], discount[1:], probabilities[1:], support)
     assert torch.equal(other, alone)
     if math.isnan(value):
         assert spoilt.isnan().any()
@@ -210,7 +210,7 @@ def test_categorical_error_is_the_cross_entropy():
     logits, targets = torch.randn(2, 6, 4, generator=seeded()).unbind()
     targets = targets.softmax(-1)
     expected = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
-    torch.testing.assert_close(categorical_error(logits.log_softmax(-1), targets), expected)
+    torch.testing.assert_close(cross_entropy(logits.log_softmax(-1), targets), expected)
 
 
 @pytest.mark.parametrize(
@@ -219,4 +219,4 @@ def test_categorical_error_is_the_cross_entropy():
 )
 def test_categorical_targets_refuse_shapes(reward, discount, support, name):
     with pytest.raises(ValueError, match=name):
-        categorical_targets(torch.ones(reward), torch.ones(discount), torch.ones(3, 4), torch.ones(support))
+        project_categorical_targets(torch.ones(reward), torch.ones(discount), torch.ones(3, 4), torch.ones(support))

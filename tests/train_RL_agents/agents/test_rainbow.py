@@ -36,7 +36,7 @@ def agent_with(learned, target):
 def test_network_by_hand():
     config = RainbowConfig(atoms=5, hidden_sizes=(8, 6), sigma_0=0.5)
     net, given = DistributionNetwork(config, 4, SPEC), make_inputs(3, generator=seeded())
-    sizes = [(net.encoded, 8), (8, 6), (6, 20), (6, 5)]
+    sizes = [(net.encoded_width, 8), (8, 6), (6, 20), (6, 5)]
     assert net.noise_sizes == [sum(size) for size in sizes]
     noise = torch.randn(sum(net.noise_sizes), generator=seeded(1))
     for numbers in (None, noise):

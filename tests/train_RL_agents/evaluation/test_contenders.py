@@ -8,7 +8,7 @@ from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.scenarios.scenario_file import episodes_of
 from marinenav_env.stepping.actions import command_pairs
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.agents.base import join_critics
+from train_RL_agents.agents.base import average_critics
 from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation import contenders
@@ -31,7 +31,7 @@ from train_RL_agents.evaluation.others import only_own
 from train_RL_agents.evaluation.recording import DOUBTFUL
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.figures.page import read_part
-from train_RL_agents.networks.observation import PUBLISHED
+from train_RL_agents.networks.observation import DEFAULT_SPEC
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
@@ -227,7 +227,7 @@ def test_the_risk_is_given_or_follows_from_the_closest_object(risk, level):
     objects[0, :2, :, :2] = torch.tensor([[[6.0, 8.0], [3.0, 4.0]], [[20.0, 0.0], [0.0, 10.5]]])
     observation = TensorDict({"objects_state": objects, "objects_mask": seen}, [1, 3])
     step = of_robots(observation=observation, mask=torch.ones(1, 3, dtype=torch.bool))
-    assert with_risk(lambda step: step, risk, PUBLISHED)(step).get(RISK)[0].tolist() == level
+    assert with_risk(lambda step: step, risk, DEFAULT_SPEC)(step).get(RISK)[0].tolist() == level
 
 
 class Knowing:
@@ -261,7 +261,7 @@ class Divided(Knowing):
         return torch.stack((first, first + 8.0 * (action[..., 1:] == -1.0)))
 
     def return_quantiles(self, seen, action):
-        return join_critics(self.critic_quantiles(seen, action))
+        return average_critics(self.critic_quantiles(seen, action))
 
 
 def test_scores_that_critics_differ_on_are_doubtful():

@@ -7,7 +7,7 @@ import torch
 
 from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import new_run
-from train_RL_agents.agents import AGENTS, BASES
+from train_RL_agents.agents import AGENTS, BASE_CLASSES
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyConfig
 from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -22,7 +22,7 @@ def trainer_of(tmp_path, name, *words):
 
 def test_every_kind_of_settings_has_an_algorithm_and_a_base_of_agents():
     assert set(ALGORITHMS) == set(TRAINER_CONFIGS.values())
-    assert TRAINER_CONFIGS.keys() == BASES.keys() == {each.algorithm for each in AGENTS.values()}
+    assert TRAINER_CONFIGS.keys() == BASE_CLASSES.keys() == {each.algorithm for each in AGENTS.values()}
     for settings, kind in ALGORITHMS.items():
         assert kind.config_type is settings
 

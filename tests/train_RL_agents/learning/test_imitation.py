@@ -19,7 +19,7 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import compiled_gradients
 from train_RL_agents.learning.imitation import add_imitation_loss, imitation_errors, make_teacher_targets
-from train_RL_agents.networks.observation import ACTIVE
+from train_RL_agents.networks.observation import ACTIVE_KEY
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -200,7 +200,7 @@ def test_agents_learn_what_a_teacher_does(name):
     if agent.algorithm == "on-policy":
         with torch.no_grad():
             noise = agent.exploration_noise(torch.Size((size,)), generator)
-            action, extras = agent.explore({**observation, ACTIVE: there > 0.0}, noise)
+            action, extras = agent.explore({**observation, ACTIVE_KEY: there > 0.0}, noise)
         batch = RolloutBatch(observation, action, extras, blank, extras["value"], there, blank[0])
     else:
         wanted = make_teacher_targets(teacher, agent, PAIRS)(observation)

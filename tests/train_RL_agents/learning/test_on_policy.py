@@ -13,7 +13,7 @@ from tests.train_RL_agents.tiny_runs import new_run, scalars
 from train_RL_agents.learning.on_policy import OnPolicy, explained_variance, normalized
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.layers import squash
-from train_RL_agents.networks.observation import ACTIVE, observation_of
+from train_RL_agents.networks.observation import ACTIVE_KEY, to_observation
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 LONG = ("agent_type=PPO", "trainer.rollout_steps=12", "total_timesteps=960", "trainer.normalize_advantages=false")
@@ -40,10 +40,10 @@ def rollout_of(trainer, skipped=1):
 
 
 def value_of(trainer, group):
-    observation = observation_of(group["observation"])
+    observation = to_observation(group["observation"])
     network = trainer.algorithm.agent.networks["policy"]
     with torch.no_grad():
-        return network({**observation, ACTIVE: group["mask"]})[1]
+        return network({**observation, ACTIVE_KEY: group["mask"]})[1]
 
 
 def parts(steps):
@@ -72,7 +72,7 @@ def numbered(trainer, steps):
     """The same steps with the numbers of their rows, which minibatches keep."""
     *lead, robots = steps[GROUP, "mask"].shape
     numbers = torch.arange(steps[GROUP, "mask"].numel()).view(*lead, robots)
-    if trainer.algorithm.agent.joint:
+    if trainer.algorithm.agent.samples_are_joint:
         numbers = (numbers // robots).clone()
     steps = steps.clone()
     steps[GROUP, "number"] = numbers
@@ -82,7 +82,7 @@ def numbered(trainer, steps):
 def rows_of(trainer, steps):
     """The rows that steps give, in order, without those of nobody who is active."""
     algorithm, mask = trainer.algorithm, steps[GROUP, "mask"]
-    size = int(mask.any(-1).sum()) * mask.shape[-1] if algorithm.agent.joint else int(mask.sum())
+    size = int(mask.any(-1).sum()) * mask.shape[-1] if algorithm.agent.samples_are_joint else int(mask.sum())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(algorithm, "settings", replace(algorithm.settings, epochs=1, batch_size=size))
         whole, *_ = learned_from(trainer, numbered(trainer, steps))

@@ -12,8 +12,8 @@ from train_RL_agents.networks.actors import (
     Actor,
     GaussianActor,
     normal_log_density,
-    squash_log_slope,
-    squashed_sample,
+    sample_squashed,
+    squash_log_derivative,
 )
 from train_RL_agents.networks.encoders import EncoderConfig
 from train_RL_agents.networks.layers import squash
@@ -88,12 +88,12 @@ def test_normal_density_is_that_of_torch():
 def test_slope_of_squashing_is_that_of_autograd():
     value = torch.linspace(-8.0, 8.0, 33, requires_grad=True)
     (slope,) = torch.autograd.grad(squash(value).sum(), value)
-    torch.testing.assert_close(squash_log_slope(value).detach(), slope.log())
+    torch.testing.assert_close(squash_log_derivative(value).detach(), slope.log())
 
 
 def test_density_of_a_squashed_sample_is_that_of_torch():
     mean, log_std, normal = torch.randn(3, 50, 2, generator=seeded(), dtype=torch.float64)
-    action, log_density = squashed_sample((mean, log_std), normal)
+    action, log_density = sample_squashed((mean, log_std), normal)
     torch.testing.assert_close(action, 2.0 / math.pi * torch.atan(mean + log_std.exp() * normal))
     theirs = TransformedDistribution(Normal(mean, log_std.exp()), [Atan()])
     torch.testing.assert_close(log_density, theirs.log_prob(action).sum(-1))

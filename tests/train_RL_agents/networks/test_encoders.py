@@ -51,7 +51,7 @@ def test_concatenation_by_hand():
     """One robot and one object at a time, with plain matrix products."""
     net, given = network(features="scaled"), inputs(4)
     got = net.encode(given)
-    assert got.shape == (4, net.encoded) == (4, 256)
+    assert got.shape == (4, net.encoded_width) == (4, 256)
     own_layer, object_layer = net.self_encoder[0], net.object_encoder[0]
     for b in range(4):
         own = own_layer.weight @ (given["self_state"][b] / SELF_SCALE) + own_layer.bias
@@ -120,7 +120,7 @@ def test_leading_dimensions_are_free(encoder):
     net, given = network(encoder=encoder), inputs(3, 4)
     flat = each_entry(given, lambda each: each.flatten(0, 1))
     torch.testing.assert_close(net.encode(given).flatten(0, 1), net.encode(flat))
-    assert net.encode(each_entry(flat, lambda each: each[0])).shape == (net.encoded,)
+    assert net.encode(each_entry(flat, lambda each: each[0])).shape == (net.encoded_width,)
 
 
 @pytest.mark.parametrize("encoder", ["concat", *JOINED])
@@ -157,7 +157,7 @@ def test_any_number_of_objects_with_the_same_weights(encoder):
     empty = slots(given, lambda each: torch.cat((each, torch.zeros_like(each)), 1))
     torch.testing.assert_close(net.encode(empty), net.encode(given))
     few = slots(given, lambda each: each[:, :2])
-    assert net.encode(few).shape == (8, net.encoded)
+    assert net.encode(few).shape == (8, net.encoded_width)
     assert net.encode(slots(given, lambda each: each.repeat_interleave(3, 1))).isfinite().all()
     seven = make_observation_spec(WorldConfig(sensor=SensorConfig(max_objects=7)))
     wider = network(seven, encoder=encoder)
@@ -200,7 +200,7 @@ def test_attention_as_torch_computes_it():
 @pytest.mark.parametrize("sizes", [(9,), (8, 7), (4, 5, 6, 7)])
 def test_hidden_layers_of_any_depth(sizes):
     net = network(hidden_sizes=sizes)
-    assert net.add_hidden(net.encoded, sizes) == sizes[-1]
+    assert net.add_hidden(net.encoded_width, sizes) == sizes[-1]
     features = given = net.encode(inputs(3))
     for number, layer in enumerate(net.hidden_layers):
         assert layer is getattr(net, "hidden_layer" + (f"_{number + 1}" if number else ""))
@@ -213,7 +213,7 @@ def test_hidden_layers_of_any_depth(sizes):
 def test_widths_of_the_encoders(encoder):
     net = network(encoder=encoder, self_width=12, object_width=6)
     more = {"concat": 30, "max": 6, "attention": 18}[encoder]
-    assert net.encode(inputs(2)).shape == (2, net.encoded) == (2, 12 + more)
+    assert net.encode(inputs(2)).shape == (2, net.encoded_width) == (2, 12 + more)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_impossible_settings_are_refused(settings):
 
 def test_a_scan_is_encoded_by_its_closeness():
     net, given = network(SCANNING, scan_width=10), inputs(4, spec=SCANNING)
-    assert net.encoded == 256 + 10
+    assert net.encoded_width == 256 + 10
     given["scan"] = given["scan"].abs().clamp_max(SCANNING.entries["scan"].scale[0])
     layers = net.encoders["scan"].layers
     expected = layers(1.0 - given["scan"] / SCANNING.entries["scan"].scale[0])
@@ -254,7 +254,7 @@ def test_a_vector_of_any_shape_is_encoded(shape):
     entry = Entry("wind", "vector", shape, scale=(4.0,))
     spec = with_entries(entry)
     net, given = network(spec, self_width=12), inputs(5, 2, spec=spec)
-    assert net.encoded == 12 + 200 + 12
+    assert net.encoded_width == 12 + 200 + 12
     layer = net.encoders["wind"].layers[0]
     flat = given["wind"].reshape(5, 2, -1) / 4.0
     expected = (flat @ layer.weight.T + layer.bias).clamp_min(0.0)
@@ -276,14 +276,14 @@ def test_objects_of_another_sensor():
 
 def test_entries_that_are_excluded_do_not_matter():
     net = network(SCANNING, excluded=("objects_state", "scan"))
-    assert net.encoded == 56
+    assert net.encoded_width == 56
     assert net.encoders is None
     given, other = inputs(4, spec=SCANNING), inputs(4, seed=1, spec=SCANNING)
     changed = {**other, "self_state": given["self_state"]}
     torch.testing.assert_close(net.encode(changed), net.encode(given))
     # They may as well be missing.
     torch.testing.assert_close(net.encode({"self_state": given["self_state"]}), net.encode(given))
-    assert set(SCANNING.without(("objects_state",)).entries) == {"self_state", "scan"}
+    assert set(SCANNING.exclude(("objects_state",)).entries) == {"self_state", "scan"}
 
 
 @pytest.mark.parametrize("name", ["objects", "objects_mask", "scan"])
@@ -308,7 +308,7 @@ OWN = f"{__name__}:Bearings"
 def test_a_users_own_encoder(monkeypatch):
     allow_only(monkeypatch, OWN)
     net, given = network(SCANNING, entry_encoders=(f"scan={OWN}",)), inputs(4, spec=SCANNING)
-    assert net.encoded == 258
+    assert net.encoded_width == 258
     angle = given["scan"].mean(-1)
     torch.testing.assert_close(net.encode(given)[:, 256], angle.cos())
 
@@ -316,7 +316,7 @@ def test_a_users_own_encoder(monkeypatch):
 def test_a_users_own_encoder_takes_the_place_of_that_of_the_objects(monkeypatch):
     allow_only(monkeypatch, OWN)
     net = network(entry_encoders=(f"objects_state={OWN}",))
-    assert net.encoded == 56 + 2
+    assert net.encoded_width == 56 + 2
     assert not hasattr(net, "object_encoder")
 
 

@@ -10,8 +10,8 @@ from train_RL_agents.networks.features import (
     GeometryScales,
     encounter_geometry,
     goal_geometry,
-    goal_within,
-    widths,
+    limit_goal_distance,
+    num_features,
 )
 
 RADIUS = 2.3
@@ -46,7 +46,7 @@ def test_encounters_against_stepping_through_time(scales):
     own = given["self_state"] * torch.tensor([20.0, 20.0, 2.0, 1.0, 1.0, 500.0, 500.0])
     others = given["objects_state"] * torch.tensor([8.0, 8.0, 2.0, 2.0, 1.0])
     got = encounter_geometry(own, others, RADIUS, scales)
-    assert got.shape == (6, 5, widths("geometric")[1] - 5)
+    assert got.shape == (6, 5, num_features("geometric")[1] - 5)
     for robot, k in given["objects_mask"].nonzero().tolist():
         wanted = torch.tensor(list(slow_geometry(own[robot], others[robot, k], scales).values()))
         torch.testing.assert_close(got[robot, k], wanted, atol=2e-3, rtol=0.0)
@@ -68,4 +68,4 @@ def test_far_goals_are_moved_closer_in_their_direction():
     rest = [1.0, 2.0, 3.0, 4.0, 5.0]
     state = torch.tensor([[60.0, -80.0, *rest], [3.0, 4.0, *rest], [0.0, 0.0, *rest]])
     moved = torch.tensor([24.0, -32.0, *rest])
-    torch.testing.assert_close(goal_within(state, 40.0), torch.stack((moved, state[1], state[2])))
+    torch.testing.assert_close(limit_goal_distance(state, 40.0), torch.stack((moved, state[1], state[2])))

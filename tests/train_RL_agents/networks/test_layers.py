@@ -9,12 +9,12 @@ from torch import nn
 from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.networks.layers import (
     CosineEmbedding,
-    call_without_grad,
-    concatenated_layer,
+    apply_to_concatenation,
+    call_with_frozen_parameters,
     dueling_values,
     ensemble_outputs,
-    hidden,
-    orthogonal,
+    init_orthogonal,
+    make_hidden_layer,
     squash,
     to_float32,
 )
@@ -29,7 +29,7 @@ def test_squash_is_two_over_pi_atan():
 
 def test_hidden_layer_norm_is_optional():
     features = 5.0 + 3.0 * torch.randn(10, 256, generator=seeded())
-    plain, normed = hidden(256, 128, False), hidden(256, 128, True)
+    plain, normed = make_hidden_layer(256, 128, False), make_hidden_layer(256, 128, True)
     assert isinstance(plain, nn.Linear)
     out = normed(features)
     torch.testing.assert_close(out.mean(-1), torch.zeros(10), atol=1e-5, rtol=0.0)
@@ -39,7 +39,7 @@ def test_hidden_layer_norm_is_optional():
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_concatenated_layer_is_the_layer_of_both_concatenated(monkeypatch, layer_norm):
-    layer = hidden(6, 5, layer_norm).double()
+    layer = make_hidden_layer(6, 5, layer_norm).double()
     given = {"generator": seeded(), "dtype": torch.float64}
     features, actions = torch.randn(7, 1, 4, **given), torch.randn(7, 3, 2, **given)
     inputs = [features.requires_grad_(), actions.requires_grad_(), *layer.parameters()]
@@ -47,7 +47,7 @@ def test_concatenated_layer_is_the_layer_of_both_concatenated(monkeypatch, layer
     for free in ({"cpu"}, set()):  # as on a GPU
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", free)
         found = []
-        for values in (concatenated_layer(layer, features, actions), layer(both)):
+        for values in (apply_to_concatenation(layer, features, actions), layer(both)):
             found.append((values, torch.autograd.grad(values.pow(3).sum(), inputs)))
         torch.testing.assert_close(*found)
 
@@ -67,7 +67,7 @@ def test_cosine_embedding_by_hand(shape):
 def test_call_without_grad_sends_gradients_to_inputs_only():
     net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
     value = torch.randn(5, 3, generator=seeded(), requires_grad=True)
-    frozen = call_without_grad(net, value)
+    frozen = call_with_frozen_parameters(net, value)
     torch.testing.assert_close(frozen, net(value))
     frozen.sum().backward()
     assert all(parameter.grad is None for parameter in net.parameters())
@@ -78,7 +78,7 @@ def test_call_without_grad_sends_gradients_to_inputs_only():
 
 def test_orthogonal_weights():
     net = nn.Sequential(nn.Linear(8, 5), nn.ReLU(), nn.Sequential(nn.Linear(5, 5)))
-    orthogonal(net, 3.0)
+    init_orthogonal(net, 3.0)
     for layer in (net[0], net[2][0]):
         torch.testing.assert_close(layer.weight @ layer.weight.T, 9.0 * torch.eye(5))
         assert not layer.bias.any()
@@ -104,7 +104,7 @@ def test_only_bfloat16_is_widened():
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_networks_computed_together_are_each_as_alone(monkeypatch, frozen):
-    networks = [hidden(3, 5, True) for _ in range(2)]
+    networks = [make_hidden_layer(3, 5, True) for _ in range(2)]
     found = []
     for free in ({"cpu"}, set()):  # as on a GPU
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", free)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import seeded
-from train_RL_agents.networks.normalization import RunningNorm, merge
+from train_RL_agents.networks.normalization import RunningNorm, merge_moments
 
 
 def empty(width=3):
@@ -20,7 +20,7 @@ def values(*shape, seed=0):
 def merged(parts, weights):
     moments = tuple(each.double() for each in empty())
     for part, weight in zip(parts, weights, strict=True):
-        moments = merge(*moments, part, weight)
+        moments = merge_moments(*moments, part, weight)
     return moments
 
 
@@ -44,11 +44,11 @@ def test_values_of_weight_zero_do_not_count():
 
 def test_nothing_changes_nothing():
     before = merged([values(10)], [torch.ones(10).double()])
-    after = merge(*before, values(5, seed=1), torch.zeros(5).double())
+    after = merge_moments(*before, values(5, seed=1), torch.zeros(5).double())
     torch.testing.assert_close(after, before)
-    nothing = merge(*empty(), torch.zeros(4, 3), torch.zeros(4))
+    nothing = merge_moments(*empty(), torch.zeros(4, 3), torch.zeros(4))
     assert all(each.isfinite().all() for each in nothing)
-    first = merge(*nothing, torch.ones(2, 3) * 7.0, torch.ones(2))
+    first = merge_moments(*nothing, torch.ones(2, 3) * 7.0, torch.ones(2))
     torch.testing.assert_close(first[1], torch.full((3,), 7.0))
 
 

@@ -10,7 +10,7 @@ from marinenav_env import WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
 from tests.train_RL_agents.helpers import SPEC
 from train_RL_agents.config.building import make_observation_spec
-from train_RL_agents.networks.observation import repeat
+from train_RL_agents.networks.observation import repeat_observation
 
 
 def test_specification_of_the_published_world():
@@ -18,7 +18,7 @@ def test_specification_of_the_published_world():
     assert shapes == {"self_state": (7,), "objects_state": (5, 5), "objects_mask": (5,)}
     assert SPEC.radius == pytest.approx(2.795, abs=0)
     assert math.isclose(WorldConfig().vessel.radius, SPEC.radius, abs_tol=1e-3)
-    assert replace(SPEC, radius=1.0).without(()).radius == 1.0
+    assert replace(SPEC, radius=1.0).exclude(()).radius == 1.0
 
 
 def test_of_several_vessels_the_largest_radius_counts():
@@ -29,13 +29,13 @@ def test_of_several_vessels_the_largest_radius_counts():
 def test_an_entry_is_excluded_with_its_mask():
     spec = make_observation_spec(WorldConfig(sensor=SensorConfig(scan_beams=16)))
     assert list(spec.entries) == ["self_state", "objects_state", "objects_mask", "scan"]
-    assert list(spec.without(("objects_state",)).entries) == ["self_state", "scan"]
-    assert list(spec.without(("scan", "unknown")).entries) == list(SPEC.entries)
+    assert list(spec.exclude(("objects_state",)).entries) == ["self_state", "scan"]
+    assert list(spec.exclude(("scan", "unknown")).entries) == list(SPEC.entries)
 
 
 def test_observations_are_repeated_along_a_new_axis_without_copies():
     given = {"self_state": torch.arange(42.0).view(3, 2, 7), "objects_mask": torch.ones(3, 2, 5)}
-    found = repeat(given, 1, 4)
+    found = repeat_observation(given, 1, 4)
     assert {name: tuple(each.shape) for name, each in found.items()} == {
         "self_state": (3, 4, 2, 7),
         "objects_mask": (3, 4, 2, 5),

@@ -91,7 +91,7 @@ def test_a_step_is_learned_from_as_often_with_every_profile(profile):
 def test_auto_takes_what_the_gpu_holds_and_the_run_has_updates_for(gpu, memory, steps, factor):
     gpu(memory)
     trainer = apply_profile(from_dict({"total_timesteps": steps}), "auto", set(), GPU).trainer
-    assert {name: getattr(trainer, name) for name in trainer.recipe} == {
+    assert {name: getattr(trainer, name) for name in trainer.coupled_sizes} == {
         "num_envs": 256 * factor,
         "batch_size": 512 * factor,
         "train_freq": 128 * factor,
