@@ -1,4 +1,4 @@
-"""Typed configuration of the world: all numbers of the simulator, with unit and meaning.
+"""Configuration of the world as frozen dataclasses: all numbers of the simulator, with unit and meaning.
 
 The defaults are those of Lin, Szenher, Huang and Englot, "Distributional RL based integrated
 decision making and control for autonomous surface vehicles", RA-L 2025 (arXiv 2412.09466).
@@ -25,28 +25,29 @@ from marinenav_env.support.validation import (
     require,
 )
 
-Numbers = Annotated[tuple[float, ...], IS_NOT_EMPTY]
-Commands = Annotated[Numbers, Rule("at most 32 numbers", lambda numbers: len(numbers) <= 32)]
-PerRobot = float | Numbers
-"""One number for every robot, or a tuple with one number per robot."""
+FloatTuple = Annotated[tuple[float, ...], IS_NOT_EMPTY]
+"""Type of a field that is a tuple of one number or more."""
+ThrustRates = Annotated[FloatTuple, Rule("at most 32 numbers", lambda numbers: len(numbers) <= 32)]
+PerRobot = float | FloatTuple
+"""Type of a field that is one number shared by all robots, or a tuple with one number per robot."""
 PositivePerRobot = Annotated[PerRobot, above(0.0)]
 NonNegativePerRobot = Annotated[PerRobot, at_least(0.0)]
 FractionPerRobot = Annotated[PerRobot, at_least(0.0), at_most(1.0)]
-Steering = Literal["thrusters", "azimuth", "rudder"]
-STEERING: tuple[Steering, ...] = ("thrusters", "azimuth", "rudder")
-"""Types of steering; tensors contain an index into this tuple."""
+SteeringType = Literal["thrusters", "azimuth", "rudder"]
+STEERING_TYPES: tuple[SteeringType, ...] = ("thrusters", "azimuth", "rudder")
+"""Values of ActuatorConfig.steering; tensors contain the index into this tuple, 0 for thrusters."""
 HULL_TERMS = ("xUUU", "yVVV", "nRRR", "nUV", "cross_flow", "cross_flow_length", "single_rotation")
-"""Fields of VesselConfig with hull terms that the published vessel lacks; see physics.actuators."""
+"""Names of the fields of VesselConfig for hull forces that are 0 in the default vessel, see physics.actuators."""
 
 
 @dataclass(frozen=True)
 class ActuatorConfig:
-    """Propellers and steering; by default the published ideal thrusters.
+    """Propellers and steering of a vessel; by default two thrusters that deliver the commanded thrust at once.
 
     For the equations see marinenav_env.physics.actuators.
     """
 
-    steering: Steering | tuple[Steering, ...] = "thrusters"
+    steering: SteeringType | tuple[SteeringType, ...] = "thrusters"
     """Type of steering: two fixed thrusters (thrusters), one thruster that the right command turns (azimuth), or one
     thruster and a rudder that the right command turns (rudder)."""
     lag: NonNegativePerRobot = 0.0
@@ -106,10 +107,10 @@ class VesselConfig:
     """Upper limit of the thrust of one side (N)."""
     max_thrust_rate: PositivePerRobot = 1000.0
     """Rate of change of the thrust that a continuous action of 1 commands (N/s)."""
-    left_thrust_change: Commands = (0.0, -500.0, -1000.0, 500.0, 1000.0)
+    left_thrust_change: ThrustRates = (0.0, -500.0, -1000.0, 500.0, 1000.0)
     """Rates of change of the left thrust that discrete actions choose from (N/s); the index of an action is the left
     index times the number of right rates plus the right index."""
-    right_thrust_change: Commands = (0.0, -500.0, -1000.0, 500.0, 1000.0)
+    right_thrust_change: ThrustRates = (0.0, -500.0, -1000.0, 500.0, 1000.0)
     """Rates of change of the right thrust that discrete actions choose from (N/s)."""
     m: PositivePerRobot = 400.0
     """Mass (kg)."""
@@ -176,12 +177,12 @@ class VesselConfig:
 
     @property
     def num_actions(self) -> int:
-        """Return the number of discrete actions: pairs of a left and a right command."""
+        """Number of discrete actions: pairs of a left and a right rate of change of the thrust."""
         return len(self.left_thrust_change) * len(self.right_thrust_change)
 
     @property
-    def has_extras(self) -> bool:
-        """Return whether the vessel has actuators or hull terms that the published one lacks."""
+    def needs_actuator_parameters(self) -> bool:
+        """Whether any field of ``actuators`` or any of HULL_TERMS differs from its default."""
         terms = any(getattr(self, name) != 0.0 for name in HULL_TERMS)
         return terms or self.actuators != ActuatorConfig()
 
@@ -222,7 +223,7 @@ class SensorConfig:
 
     @property
     def slots(self) -> int:
-        """Return the number of object slots K of an observation."""
+        """Number of object slots K of an observation, the largest ``max_objects`` of all robots."""
         return max(self.max_objects) if isinstance(self.max_objects, tuple) else self.max_objects
 
 
@@ -274,7 +275,7 @@ class RewardConfig:
 
 @dataclass(frozen=True)
 class ColregsConfig:
-    """Zones of the rules of the sea, in the frame of the other vessel's velocity (x ahead)."""
+    """Zones in which the rules of the sea (COLREGs) apply, in a frame at the other vessel with x along its velocity."""
 
     min_speed: NonNegativeFloat = 0.5
     """Least speed of both vessels for a rule to apply (m/s)."""
@@ -345,7 +346,7 @@ class ScenarioConfig:
 
     @property
     def time_scale(self) -> float:
-        """Return the factor on times (1), which is the factor on lengths divided by the factor on speeds."""
+        """Factor on the times of encounters (1): ``scale``, the factor on lengths, divided by ``speed_scale``."""
         return self.scale / self.speed_scale
 
     def __post_init__(self) -> None:
@@ -357,8 +358,8 @@ class ScenarioConfig:
             require(value < room, f"{section}.{name}", value, f"below {room:g}, half the map")
 
 
-MOST_DELAY = 4
-"""Largest delay of commands (control steps)."""
+MAX_DELAY = 4
+"""Largest value of WeatherConfig.delay, the delay of commands (control steps)."""
 
 
 @dataclass(frozen=True)
@@ -383,7 +384,7 @@ class WeatherConfig:
     """Seed of the phases of the waves."""
     hull_height: PositiveFloat = 1.0
     """Height of hulls above the water (m)."""
-    delay: Annotated[int, at_least(0), at_most(MOST_DELAY)] = 0
+    delay: Annotated[int, at_least(0), at_most(MAX_DELAY)] = 0
     """Delay until a command takes effect (control steps)."""
     missed: Fraction = 0.0
     """Probability that a robot does not detect an object in a step."""
@@ -392,12 +393,12 @@ class WeatherConfig:
         check_fields(self, "world.weather")
 
     @property
-    def calm(self) -> bool:
-        """Return whether there is no wind, no waves, no delay and no missed detection."""
+    def is_calm(self) -> bool:
+        """Whether there is no wind, no waves, no delay and no missed detection."""
         return not (self.wind_speed or self.wave_height or self.delay or self.missed)
 
 
-MODERATE = WeatherConfig(wind_speed=8.0, wave_height=0.4, delay=1, missed=0.1)
+MODERATE_WEATHER = WeatherConfig(wind_speed=8.0, wave_height=0.4, delay=1, missed=0.1)
 """Weather of moderate strength: a fresh breeze (Beaufort 4 to 5) with the short waves of sheltered water."""
 
 

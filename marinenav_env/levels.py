@@ -16,11 +16,13 @@ from marinenav_env.support.validation import (
 )
 
 BEHAVIOURS = ("keep", "act_late", "turn_wrong", "stop", "speed_up", "lose_left", "lose_right", "see_nothing")
-"""Behaviours of vessels that no policy controls (see stepping.behaviours); the first keeps course and speed."""
-Behaviours = Annotated[
+"""Names of the behaviours of vessels that no policy controls; ``keep`` keeps course and speed, for the others see
+stepping.behaviours."""
+BehaviourNames = Annotated[
     tuple[str, ...],
     Rule(f"one or more of {', '.join(BEHAVIOURS)}", lambda names: bool(names) and {*names} <= {*BEHAVIOURS}),
 ]
+"""Type of a field with names of behaviours, one or more of BEHAVIOURS."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Level:
     unruly: Fraction = 0.0
     """Probability that a robot other than the first misbehaves, in encounters only. Above 0, all robots start in
     motion; those that do not misbehave may be traffic."""
-    behaviours: Behaviours = BEHAVIOURS[1:]
+    behaviours: BehaviourNames = BEHAVIOURS[1:]
     """Behaviours of robots that misbehave, drawn uniformly (see stepping.behaviours). They begin 2 to 8 s before the
     vessels would meet, except for see_nothing, which begins at the start."""
     separation: Annotated[float, at_least(0.0), at_most(1.5)] = 0.0
@@ -72,7 +74,7 @@ class Level:
     """Largest factor on the mass and yaw inertia, and on the thrust, of a robot (1); both are drawn independently for
     every robot, from 1 / vessel_spread to vessel_spread."""
     weather: NonNegativeFloat = 0.0
-    """Largest wind, waves, delay and probability of missed detections, as a multiple of those of config.MODERATE (1);
+    """Largest wind, waves, delay and probability of missed detections, as a multiple of config.MODERATE_WEATHER (1);
     each is drawn for every scenario, from 0 to that multiple. 0: the weather of the world."""
     thruster_fault: Fraction = 0.0
     """Probability that the left or the right thruster of a robot is weak, drawn for every robot; the strength of the
@@ -113,7 +115,7 @@ LEVELS: tuple[Level, ...] = (
     Level(5, 0, 3, 40.0),
     Level(5, 0, 4, 40.0),
 )
-"""The six levels of the published curriculum and evaluation."""
+"""Six levels of rising difficulty, those of the curriculum and evaluation of arXiv 2412.09466."""
 NAMED_LEVELS: dict[str, Level] = {
     **{f"published_{number}": level for number, level in enumerate(LEVELS, 1)},
     "crossing": Level(2, 0, 0, 0.0, encounter=True),
@@ -123,5 +125,5 @@ NAMED_LEVELS: dict[str, Level] = {
     "currents": Level(6, 8, 8, 40.0),
     "crowd": Level(10, 0, 6, 40.0, map_size=60.0),
 }
-"""Levels by name, on which other levels are based with ``like``: published ones, encounters, vortices, and a crowd on
-a larger map."""
+"""Levels by name, on which a level of a configuration file can be based with the key ``like``: the six of LEVELS,
+encounters, vortices, and a crowd on a larger map."""

@@ -1,4 +1,4 @@
-"""TorchRL specs of the keys of MarineNavEnv."""
+"""TorchRL specs of the observations, actions, rewards and done flags of MarineNavEnv."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
 from marinenav_env.sensing.entries import Entry
 
 GROUP = "robots"
-"""Key of the group of agents, which contains all robots."""
+"""Key of the tensordict with the data of all agents, which form one group."""
 STATISTICS = "episode_statistics"
-"""Key of the statistics of episodes, [E, S]; see rules.episode_statistics."""
+"""Key of the statistics of the current episodes, [E, S]; for the columns see episode_statistics.statistic_names."""
 
 
 class Specs(NamedTuple):
@@ -30,10 +30,10 @@ def make_specs(
     shape: tuple[int, int],
     entries: Mapping[str, Entry],
     flat: bool,
-    pairs: int | None,
+    num_actions: int | None,
     device: torch.device | None,
     dtype: torch.dtype,
-    statistics: int = 0,
+    num_statistics: int = 0,
     action_size: int = 2,
 ) -> Specs:
     """Return the TorchRL specs of a MarineNavEnv with E environments and R robots.
@@ -41,12 +41,11 @@ def make_specs(
     Args:
         shape: number of environments E and number of robots R.
         entries: descriptions of the observation entries by name.
-        flat: whether observations are one vector per robot.
-        pairs: number of thrust-change pairs that discrete actions choose from; None: continuous
-            actions.
+        flat: whether an observation is one vector per robot; otherwise it has one key per entry.
+        num_actions: number of discrete actions; None: continuous actions.
         device: device of the tensors.
         dtype: floating-point type of the tensors.
-        statistics: number of statistics of an episode; 0: not requested.
+        num_statistics: number S of statistics of an episode; 0: there is no such key.
         action_size: size of the last dimension of continuous actions.
     """
 
@@ -72,13 +71,13 @@ def make_specs(
         else Composite(measurements, shape=shape, device=device),
         mask=Binary(shape=shape, device=device, dtype=torch.bool),
     )
-    if statistics:
-        numbers = Unbounded((shape[0], statistics), device=device, dtype=dtype)
+    if num_statistics:
+        numbers = Unbounded((shape[0], num_statistics), device=device, dtype=dtype)
         observation[STATISTICS] = numbers
     action = group_spec(
         action=Bounded(-1.0, 1.0, shape=(*shape, action_size), device=device, dtype=dtype)
-        if pairs is None
-        else Categorical(pairs, shape=shape, device=device, dtype=torch.int64)
+        if num_actions is None
+        else Categorical(num_actions, shape=shape, device=device, dtype=torch.int64)
     )
     reward = group_spec(reward=Unbounded((*shape, 1), device=device, dtype=dtype))
     done = group_spec(**flag_specs(*shape))

@@ -1,4 +1,4 @@
-"""Tensor classes of the world: state, scenario, parameters, observation, outcome.
+"""Tensor classes (tensordict.TensorClass) of the world: state, scenario, parameters, observation, outcome.
 
 Shapes: E environments, R robot slots, O obstacle slots, C vortex-core slots, M = R + O objects,
 K object slots of an observation. Slots that a scenario does not use are masked.
@@ -36,14 +36,14 @@ class State(TensorClass):
     steps: Tensor
     """[E] int64: control steps since the start of the episode."""
     pending: Tensor | None = None
-    """[E, R, MOST_DELAY, 2] commands of the last steps, the latest first (N/s); None without
-    weather, which may delay them."""
+    """[E, R, MAX_DELAY, 2] thrust rates (left, right) commanded in the last steps, the latest first (N/s), which
+    weather may delay; None without weather."""
     actuator: Tensor | None = None
     """[E, R, 2] shaft speeds of the left and right propeller, as shares of the full speed (1), or the shaft speed of
-    the only propeller (1) and the angle of the azimuth thruster or rudder (rad); None without Extras."""
+    the only propeller (1) and the angle of the azimuth thruster or rudder (rad); None for ideal thrusters."""
     duties: Tensor | None = None
-    """[E, R, R, F] duties of vessels (third axis) towards others (second), see rules.duties; None unless the reward
-    has a term for them."""
+    """[E, R, R, F] duties of vessels (third axis) towards others (second axis), in the last dimension the F fields of
+    duties.DutyState; None unless the reward has a penalty for broken duties."""
 
 
 class Scenario(TensorClass):
@@ -60,7 +60,7 @@ class Scenario(TensorClass):
     thrust: Tensor
     """[E, R, 2] initial left and right thrust (N)."""
     thruster_angle: Tensor
-    """[E, R, 2] fixed angle of the left and right thruster (rad)."""
+    """[E, R, 2] fixed angle of the left and right thruster from the bow (rad)."""
     robot_mask: Tensor
     """[E, R] bool: the robot exists."""
     obstacle_position: Tensor
@@ -74,7 +74,7 @@ class Scenario(TensorClass):
     core_circulation: Tensor
     """[E, C] circulation of a vortex core (m^2/s), positive if it is clockwise, 0 in an unused slot."""
     level: Tensor
-    """[E] int64: index of the level that the scenario was drawn for."""
+    """[E] int64: index, in Curriculum.levels, of the level that the scenario was drawn for."""
     scripted: Tensor | None = None
     """[E, R] bool: the robot is not controlled by actions, is not ended by a collision and yields no training
     data; None: no robot is scripted."""
@@ -86,9 +86,9 @@ class Scenario(TensorClass):
 
 
 class Vessel(TensorClass):
-    """VesselConfig as tensors, without actuators and hull terms; every field is [E or 1, R or 1], broadcast if shared.
+    """VesselConfig as tensors, except actuators and HULL_TERMS; every field is [E or 1, R or 1], broadcast if shared.
 
-    The discrete commands of a side have one more dimension, [E or 1, 1, n].
+    The n thrust rates of discrete actions, left_thrust_change and right_thrust_change, are [E or 1, 1, n].
     """
 
     __annotations__ = {
@@ -96,10 +96,10 @@ class Vessel(TensorClass):
     }
 
 
-class Extras(TensorClass):
-    """Actuators (ActuatorConfig) and hull terms (HULL_TERMS of VesselConfig); every field is [E or 1, R or 1].
+class ActuatorParameters(TensorClass):
+    """ActuatorConfig, and the HULL_TERMS of VesselConfig, as tensors; every field is [E or 1, R or 1].
 
-    ``steering`` is the int64 index into config.STEERING. Where spacing, position or cross_flow_length is 0 in the
+    ``steering`` is the int64 index into config.STEERING_TYPES. Where spacing, position or cross_flow_length is 0 in the
     configuration, the tensor contains the value that 0 stands for.
     """
 
@@ -107,7 +107,7 @@ class Extras(TensorClass):
 
 
 class Sensor(TensorClass):
-    """SensorConfig as tensors; every field is [E or 1, R or 1]."""
+    """SensorConfig as tensors, with names and units as there; every field is [E or 1, R or 1]."""
 
     range: Tensor
     angle: Tensor
@@ -115,13 +115,13 @@ class Sensor(TensorClass):
     vel_std: Tensor
     r_mean_ratio: Tensor
     max_objects: Tensor
-    """int64: number of the K slots that this robot may use."""
+    """[E or 1, R or 1] int64: number of the K object slots that this robot may use."""
     table_row: Tensor
-    """int64: row of the von Mises quantile table for this robot's concentration."""
+    """[E or 1, R or 1] int64: row of the table of perception.von_mises_quantiles for the ``r_kappa`` of this robot."""
 
 
-class Rules(TensorClass):
-    """Weights of the published reward and radius of vortex cores; every field is [E or 1]."""
+class RewardParameters(TensorClass):
+    """Weights of the terms of RewardConfig that may vary by environment, and radius of vortex cores; all [E or 1]."""
 
     timestep_penalty: Tensor
     COLREGs_penalty: Tensor
@@ -132,7 +132,7 @@ class Rules(TensorClass):
 
 
 class Weather(TensorClass):
-    """WeatherConfig as tensors; W wave frequencies."""
+    """WeatherConfig as tensors, with the W frequencies of the wave spectrum."""
 
     wind: Tensor
     """[E or 1, 2] velocity of the wind (m/s, world frame)."""
@@ -157,18 +157,19 @@ class Parameters(TensorClass):
 
     vessel: Vessel
     sensor: Sensor
-    rules: Rules
+    rules: RewardParameters
     weather: Weather | None = None
-    """Wind, waves, delays and missed detections; None if it is calm in all environments."""
-    extras: Extras | None = None
-    """Actuators and hull terms; None if all vessels have ideal thrusters and none of HULL_TERMS, as published."""
+    """Wind, waves, delays and missed detections; None if there are none in any environment."""
+    extras: ActuatorParameters | None = None
+    """Actuators and additional hull terms; None if all vessels have ideal thrusters and none of HULL_TERMS."""
 
 
 class Observation(TensorClass):
-    """Measurements of perception; batch [E]; zeros for a robot that is not active."""
+    """What every robot observes of itself and of the nearest objects, batch [E]; zeros for inactive robots."""
 
     self_state: Tensor
-    """[E, R, 7] goal x, y (m, body frame), u, v over ground (m/s), yaw rate (rad/s), both thrusts (N)."""
+    """[E, R, 7] goal x, y (m, body frame), surge and sway velocity over ground (m/s), yaw rate (rad/s), left and right
+    thrust (N)."""
     objects_state: Tensor
     """[E, R, K, 5] x, y (m), v_x, v_y over ground (m/s), in the body frame, radius (m)."""
     objects_mask: Tensor
@@ -200,23 +201,23 @@ class Outcome(TensorClass):
     episode_done: Tensor
     """[E] bool: the episode is over."""
     statistics: Tensor | None = None
-    """[E, S] statistics of the episode up to this step, see rules.episode_statistics; None: not
+    """[E, S] statistics of the episode up to this step, in the order of episode_statistics.statistic_names; None: not
     requested."""
 
 
 class ResetState(TensorClass):
-    """Scenario, state and observation that an episode is reset to; batch [E]."""
+    """Scenario, state and observation of episodes, at their start or at any later time; batch [E]."""
 
     scenario: Scenario
     state: State
     observation: TensorDict
     """Every entry of the observation by name, [E, R, ...]; see sensing.observation."""
     statistics: Tensor | None = None
-    """[E, S] statistics of the episode so far, see rules.episode_statistics; None: not requested."""
+    """[E, S] statistics of the episode so far, in the order of episode_statistics.statistic_names; None: none."""
 
 
 class WorldState(NamedTuple):
-    """State of a batch of environments between two steps, or of the entries of a reset pool."""
+    """All tensors that a step starts from, of a batch of environments or of the entries of a reset pool."""
 
     now: ResetState
     """Batch [E]: scenario, state and observation."""

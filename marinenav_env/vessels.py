@@ -19,11 +19,13 @@ from marinenav_env.support.validation import ConfigError, is_number, is_printabl
 
 AnyLevel = TypeVar("AnyLevel", bound=Level)
 Speed = TypeVar("Speed", float, Tensor)
+"""Type of a speed or thrust, a number or a tensor of any shape."""
 
-FORMAT, VERSION = "marinenav vessel", 1
-PUBLISHED = "published"
-"""Name of the vessel of the published world, which has no file."""
-UNITS = {
+VESSEL_FILE_FORMAT, VESSEL_FILE_VERSION = "marinenav vessel", 1
+"""Values of the keys ``format`` and ``version`` of a vessel file."""
+PUBLISHED_VESSEL = "published"
+"""Name of the default vessel, that of arXiv 2412.09466, which has no file."""
+UNITS_BY_SETTING = {
     name: unit
     for unit, names in {
         "m": "length width radius detect_radius goal_distance cross_flow_length spacing position propeller_diameter",
@@ -47,24 +49,26 @@ UNITS = {
     }.items()
     for name in names.split()
 }
-"""Unit of every number of a vessel file, by the name of the number."""
-_ACTUATORS = tuple(item.name for item in fields(ActuatorConfig))
-_VESSEL = tuple(item.name for item in fields(VesselConfig) if item.name not in ("name", "actuators"))
-_REQUIRED = ("length", "width", "m", "Izz", "min_thrust", "max_thrust")
-_DAMPING = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
-"""Damping coefficients of surge, sway and yaw, each due to that motion itself; at most 0."""
-_TEXTS = ("name", "about", "source", "licence")
-_KEYS = ("format", "version", *_TEXTS, "approximated", "vessel")
-_RAMP = 1.0
-"""Time in which the published vessel reaches full thrust ahead (s)."""
-_SMALLEST, _LONGEST, _SLOWEST, _FASTEST = 0.1, 500.0, 1.0 / 30.0, 50.0
-"""Bounds of plausible vessels: least and largest length (m), least top speed (lengths/s), largest top speed (m/s)."""
-_LONGEST_LAG, _HEAVIEST = 60.0, 25.0
-"""Largest plausible lag of shafts (s), and ratio of added mass to mass."""
+"""Unit of every number of a vessel file, by name; names of VesselConfig or ActuatorConfig."""
+_ACTUATOR_SETTINGS = tuple(item.name for item in fields(ActuatorConfig))
+_VESSEL_SETTINGS = tuple(item.name for item in fields(VesselConfig) if item.name not in ("name", "actuators"))
+_REQUIRED_SETTINGS = ("length", "width", "m", "Izz", "min_thrust", "max_thrust")
+_DAMPING_COEFFICIENTS = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
+"""Names of the damping coefficients of surge, sway and yaw, each due to that motion itself; all must be at most 0."""
+_TEXT_KEYS = ("name", "about", "source", "licence")
+_FILE_KEYS = ("format", "version", *_TEXT_KEYS, "approximated", "vessel")
+_FULL_THRUST_TIME = 1.0
+"""Time in which the default vessel reaches full thrust ahead from zero (s)."""
+_MIN_LENGTH, _MAX_LENGTH = 0.1, 500.0
+"""Bounds of the length of a plausible vessel (m)."""
+_MIN_TOP_SPEED, _MAX_TOP_SPEED = 1.0 / 30.0, 50.0
+"""Bounds of the top speed of a plausible vessel: the lower one in hull lengths per second, the upper one in m/s."""
+_MAX_LAG, _MAX_ADDED_MASS_RATIO = 60.0, 25.0
+"""Largest plausible time constant of the shaft speeds (s), and largest plausible ratio of added mass to mass (1)."""
 
 
 class VesselFile(NamedTuple):
-    """Content of a vessel file."""
+    """Content of a JSON file that describes a vessel."""
 
     name: str
     """Name of the vessel."""
@@ -82,24 +86,24 @@ class VesselFile(NamedTuple):
 
     @property
     def vessel(self) -> VesselConfig:
-        """Return the configuration of the vessel, completed with the settings that follow from its size and thrust."""
+        """Configuration of the vessel, completed with the settings that follow from its size and thrust."""
         return make_vessel(complete_vessel(self.settings))
 
 
 @dataclass(frozen=True)
-class Scale:
-    """Ratios of a vessel's length, top speed and largest thrust to those of the published one."""
+class VesselScale:
+    """Ratios of a vessel's length, top speed and largest thrust to those of the default vessel."""
 
     length: float
-    """Ratio of the lengths; of several vessels the longest counts."""
+    """Ratio of the hull lengths (1); if robots differ, the longest counts."""
     speed: float
-    """Ratio of the top speeds; of several vessels the fastest counts."""
+    """Ratio of the top speeds (1); if robots differ, the fastest counts."""
     thrust: float
-    """Ratio of the largest thrusts; of several vessels the strongest counts."""
+    """Ratio of the largest thrusts (1); if robots differ, the strongest counts."""
 
     @property
     def time(self) -> float:
-        """Return the ratio of times, which is that of the lengths over that of the top speeds."""
+        """Ratio of the times (1) that the vessel and the default one take for their own length at top speed."""
         return self.length / self.speed
 
 
@@ -108,7 +112,7 @@ class Scale:
 
 @cache
 def vessel_files() -> dict[str, Path]:
-    """Return the files of the vessels that come with the package, by vessel name."""
+    """Return the paths of the vessel files that come with the package, by vessel name."""
     package = Path(__file__).parent
     # setup.py adds the folder to a wheel; in a checkout it is next to the packages.
     inside = package / "shipped" / "vessels"
@@ -117,7 +121,7 @@ def vessel_files() -> dict[str, Path]:
 
 
 def read_vessel(name: str | Path) -> VesselConfig:
-    """Return the configuration of a vessel, given its name or file; see read_vessel_file."""
+    """Return the configuration of a vessel, given its name (``published``, or one of vessel_files) or its JSON file."""
     return read_vessel_file(name).vessel
 
 
@@ -130,68 +134,73 @@ def read_vessel_file(name: str | Path) -> VesselFile:
     Raises:
         ConfigError: when there is no such vessel, or its file is damaged or its numbers are not plausible.
     """
-    if str(name) == PUBLISHED:
+    if str(name) == PUBLISHED_VESSEL:
         about = "the vessel of the published world"
-        return VesselFile(PUBLISHED, about, "arXiv 2412.09466", "", (), _flat(VesselConfig()))
+        return VesselFile(PUBLISHED_VESSEL, about, "arXiv 2412.09466", "", (), _all_settings(VesselConfig()))
     known = vessel_files()
     path = known.get(str(name), Path(name))
     is_file = path.suffix == ".json" or path.exists()
-    require(is_file, "world.vessel", str(name), f"a JSON file or one of {', '.join((PUBLISHED, *known))}")
+    require(is_file, "world.vessel", str(name), f"a JSON file or one of {', '.join((PUBLISHED_VESSEL, *known))}")
     content = read_json(path, "a vessel file")
     try:
-        return _parse(content)
+        return _parse_vessel_file(content)
     except ConfigError as error:
         raise ConfigError(f"{path}: {str(error).removeprefix('world.vessel.')}") from error
 
 
-def _flat(vessel: VesselConfig) -> dict[str, Any]:
-    """Return all settings of a vessel by dotted name."""
+def _all_settings(vessel: VesselConfig) -> dict[str, Any]:
+    """Return all settings of a vessel by dotted name, such as ``length`` and ``actuators.lag``."""
     own = {name: value for name, value in vars(vessel).items() if name != "actuators"}
     return own | {f"actuators.{name}": value for name, value in vars(vessel.actuators).items()}
 
 
 def make_vessel(settings: Mapping[str, Any]) -> VesselConfig:
-    """Return the configuration of a vessel from its settings by dotted name."""
+    """Return the configuration of a vessel from settings by dotted name, such as ``actuators.lag``."""
     prefix = "actuators."
     actuators = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
     own = {name: value for name, value in settings.items() if not name.startswith(prefix)}
     return VesselConfig(**own, actuators=ActuatorConfig(**actuators))
 
 
-def _parse(content: Any) -> VesselFile:
+def _parse_vessel_file(content: Any) -> VesselFile:
     """Convert the parsed JSON of a vessel file to a VesselFile.
 
     Raises:
         ConfigError: when it is damaged or its numbers are not plausible.
     """
     require(isinstance(content, dict), "vessel file", content, "a JSON object")
-    require(content.get("format") == FORMAT, "format", content.get("format"), FORMAT)
-    require(content.get("version") == VERSION, "version", content.get("version"), str(VERSION))
+    require(content.get("format") == VESSEL_FILE_FORMAT, "format", content.get("format"), VESSEL_FILE_FORMAT)
+    require(content.get("version") == VESSEL_FILE_VERSION, "version", content.get("version"), str(VESSEL_FILE_VERSION))
     for key in content:
-        require(key in _KEYS, "key", key, f"one of {', '.join(_KEYS)}")
-    texts = {name: content.get(name, "") for name in _TEXTS}
+        require(key in _FILE_KEYS, "key", key, f"one of {', '.join(_FILE_KEYS)}")
+    texts = {name: content.get(name, "") for name in _TEXT_KEYS}
     for name, text in texts.items():
         require(is_printable_text(text), name, text, "text without control characters")
-    require(texts["name"] not in ("", PUBLISHED), "name", texts["name"], f"a name other than {PUBLISHED}")
+    require(texts["name"] not in ("", PUBLISHED_VESSEL), "name", texts["name"], f"a name other than {PUBLISHED_VESSEL}")
     notes = content.get("approximated", [])
     require(isinstance(notes, list) and all(map(is_printable_text, notes)), "approximated", notes, "a list of texts")
     numbers = content.get("vessel")
     require(isinstance(numbers, dict), "vessel", numbers, "an object with numbers such as m")
-    settings = dict(_read_numbers(numbers, _VESSEL, ""))
+    settings = dict(_read_numbers(numbers, _VESSEL_SETTINGS, ""))
     actuators = numbers.get("actuators", {})
     require(isinstance(actuators, dict), "actuators", actuators, "an object with numbers such as lag")
-    settings |= dict(_read_numbers(actuators, _ACTUATORS, "actuators."))
-    for name in _REQUIRED:
-        require(name in settings, name, None, f"stated, in {UNITS[name]}")
-    coefficients = [name for name in _VESSEL if name[0] in "xyn" and name[1] in "DUVR"]
+    settings |= dict(_read_numbers(actuators, _ACTUATOR_SETTINGS, "actuators."))
+    for name in _REQUIRED_SETTINGS:
+        require(name in settings, name, None, f"stated, in {UNITS_BY_SETTING[name]}")
+    coefficients = [name for name in _VESSEL_SETTINGS if name[0] in "xyn" and name[1] in "DUVR"]
     usual = dict.fromkeys(coefficients, 0.0) | {"single_rotation": 1.0}
     settings = usual | settings | {"name": texts["name"]}
-    _check_hull(make_vessel(settings))
+    _check_plausibility(make_vessel(settings))
     return VesselFile(texts["name"], texts["about"], texts["source"], texts["licence"], tuple(notes), settings)
 
 
 def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -> Iterator[tuple[str, Any]]:
     """Yield the dotted name and the value of each setting in a section of a vessel file, and check the stated units.
+
+    Args:
+        stated: settings of the section: values, or objects with the keys value, unit and source.
+        names: names that are allowed in the section.
+        prefix: prefix of the dotted names, empty or ``actuators.``.
 
     Raises:
         ConfigError: for an unknown name, a wrong unit, or a value that is not a number.
@@ -206,8 +215,8 @@ def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -
             require(given.keys() <= {"value", "unit", "source"}, key, given, "an object of value, unit and source")
             require("value" in given, key, given, "an object with a value")
             value, source, unit = given["value"], given.get("source", ""), given.get("unit")
-            is_unit = unit is None or unit == UNITS.get(name)
-            require(is_unit, f"{key}: unit", unit, UNITS.get(name, "left out"))
+            is_unit = unit is None or unit == UNITS_BY_SETTING.get(name)
+            require(is_unit, f"{key}: unit", unit, UNITS_BY_SETTING.get(name, "left out"))
         require(is_printable_text(source), f"{key}: source", source, "text")
         values = value if isinstance(value, list) else [value]
         if name == "steering":
@@ -217,91 +226,99 @@ def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -
         yield key, value
 
 
-def _check_hull(vessel: VesselConfig) -> None:
-    """Refuse a vessel whose numbers are not plausible for a boat.
+def _check_plausibility(vessel: VesselConfig) -> None:
+    """Raise an error for a vessel whose numbers are not plausible for a boat.
 
     Raises:
         ConfigError: when a number is not plausible.
     """
-    for k in _robots(vessel):
-        _check_values(k)
-        _check_actuators(k)
-        speed = _top_speed(k)
-        require(speed <= _FASTEST, "xU", k["xU"], f"larger in size: the top speed of {speed:.3g} m/s is not plausible")
-        is_fast = speed >= _SLOWEST * k["length"]
-        require(is_fast, "max_thrust", k["max_thrust"], f"larger: the top speed of {speed:.3g} m/s is not plausible")
+    for boat in _robot_settings(vessel):
+        _check_hull_of_robot(boat)
+        _check_actuators_of_robot(boat)
+        speed = _robot_top_speed(boat)
+        doubt = f"the top speed of {speed:.3g} m/s is not plausible"
+        require(speed <= _MAX_TOP_SPEED, "xU", boat["xU"], f"larger in size: {doubt}")
+        is_fast = speed >= _MIN_TOP_SPEED * boat["length"]
+        require(is_fast, "max_thrust", boat["max_thrust"], f"larger: {doubt}")
 
 
-def _check_values(k: dict[str, Any]) -> None:
-    """Refuse implausible size, mass, damping or thrust of one robot; see _check_hull."""
-    plausible = f"from {_SMALLEST:g} to {_LONGEST:g} m"
-    require(_SMALLEST <= k["length"] <= _LONGEST, "length", k["length"], plausible)
-    narrow = 0.02 * k["length"] <= k["width"] <= 3.0 * k["length"]
-    require(narrow, "width", k["width"], f"from 0.02 to 3 lengths ({k['length']:g} m)")
-    density = k["m"] / (k["length"] ** 2 * k["width"])
-    require(density <= 1e3, "m", k["m"], f"smaller: for its size it would be {density:.3g} kg/m^3")
-    require(k["max_thrust"] > 0.0, "max_thrust", k["max_thrust"], "above 0")
-    gyration = math.sqrt(k["Izz"] / k["m"])
-    is_inside = 0.02 * k["length"] <= gyration <= k["length"]
+def _check_hull_of_robot(boat: dict[str, Any]) -> None:
+    """Raise ConfigError for implausible size, mass, damping or thrust of one robot, from its settings by name."""
+    plausible = f"from {_MIN_LENGTH:g} to {_MAX_LENGTH:g} m"
+    require(_MIN_LENGTH <= boat["length"] <= _MAX_LENGTH, "length", boat["length"], plausible)
+    narrow = 0.02 * boat["length"] <= boat["width"] <= 3.0 * boat["length"]
+    require(narrow, "width", boat["width"], f"from 0.02 to 3 lengths ({boat['length']:g} m)")
+    density = boat["m"] / (boat["length"] ** 2 * boat["width"])
+    require(density <= 1e3, "m", boat["m"], f"smaller: for its size it would be {density:.3g} kg/m^3")
+    require(boat["max_thrust"] > 0.0, "max_thrust", boat["max_thrust"], "above 0")
+    gyration = math.sqrt(boat["Izz"] / boat["m"])
+    is_inside = 0.02 * boat["length"] <= gyration <= boat["length"]
     reach = f"such that sqrt(Izz / m), {gyration:.3g} m, is from 0.02 to 1 lengths"
-    require(is_inside, "Izz", k["Izz"], reach)
-    for name in _DAMPING:
-        require(k[name] <= 0.0, name, k[name], "at most 0: damping opposes the motion")
-    for motion, names in (("surge", _DAMPING[:3]), ("yaw", (*_DAMPING[6:], "cross_flow"))):
-        require(any(k[name] for name in names), names[0], 0.0, f"below 0, or another damping of {motion}")
-    require(k["m"] > k["xDotU"], "xDotU", k["xDotU"], "below m")
-    sway, yaw = k["m"] - k["yDotV"], k["Izz"] - k["nDotR"]
-    require(sway > 0.0, "yDotV", k["yDotV"], "below m")
-    require(yaw > 0.0, "nDotR", k["nDotR"], "below Izz")
-    for name, whole in (("xDotU", k["m"]), ("yDotV", k["m"]), ("nDotR", k["Izz"])):
-        allowed = f"at least {-_HEAVIEST * whole:g}, {_HEAVIEST:g} times what accelerates without water"
-        require(k[name] >= -_HEAVIEST * whole, name, k[name], allowed)
+    require(is_inside, "Izz", boat["Izz"], reach)
+    for name in _DAMPING_COEFFICIENTS:
+        require(boat[name] <= 0.0, name, boat[name], "at most 0: damping opposes the motion")
+    for motion, names in (("surge", _DAMPING_COEFFICIENTS[:3]), ("yaw", (*_DAMPING_COEFFICIENTS[6:], "cross_flow"))):
+        require(any(boat[name] for name in names), names[0], 0.0, f"below 0, or another damping of {motion}")
+    require(boat["m"] > boat["xDotU"], "xDotU", boat["xDotU"], "below m")
+    sway, yaw = boat["m"] - boat["yDotV"], boat["Izz"] - boat["nDotR"]
+    require(sway > 0.0, "yDotV", boat["yDotV"], "below m")
+    require(yaw > 0.0, "nDotR", boat["nDotR"], "below Izz")
+    for name, whole in (("xDotU", boat["m"]), ("yDotV", boat["m"]), ("nDotR", boat["Izz"])):
+        least = -_MAX_ADDED_MASS_RATIO * whole
+        allowed = f"at least {least:g}, {_MAX_ADDED_MASS_RATIO:g} times what accelerates without water"
+        require(boat[name] >= least, name, boat[name], allowed)
     for name in ("radius", "detect_radius", "cross_flow_length"):
-        require(k[name] <= 10.0 * k["length"], name, k[name], f"at most 10 lengths ({k['length']:g} m)")
-    is_positive = sway * yaw > k["yDotR"] * k["nDotV"]
-    require(is_positive, "yDotR", k["yDotR"], "such that the mass matrix can be inverted")
+        require(boat[name] <= 10.0 * boat["length"], name, boat[name], f"at most 10 lengths ({boat['length']:g} m)")
+    is_positive = sway * yaw > boat["yDotR"] * boat["nDotV"]
+    require(is_positive, "yDotR", boat["yDotR"], "such that the mass matrix can be inverted")
 
 
-def _check_actuators(k: dict[str, Any]) -> None:
-    """Refuse implausible actuators of one robot; see _check_hull."""
-    lag, exponent, band = (k[f"actuators.{name}"] for name in ("lag", "speed_exponent", "dead_band"))
-    require(lag <= _LONGEST_LAG, "actuators.lag", lag, f"at most {_LONGEST_LAG:g} s")
+def _check_actuators_of_robot(boat: dict[str, Any]) -> None:
+    """Raise ConfigError for implausible actuators of one robot, given its settings by dotted name."""
+    lag, exponent, band = (boat[f"actuators.{name}"] for name in ("lag", "speed_exponent", "dead_band"))
+    require(lag <= _MAX_LAG, "actuators.lag", lag, f"at most {_MAX_LAG:g} s")
     require(0.1 <= exponent <= 10.0, "actuators.speed_exponent", exponent, "from 0.1 to 10")
     require(band < 1.0, "actuators.dead_band", band, "below 1: the propellers would never turn")
-    steering, lift = k["actuators.steering"], k["actuators.rudder_lift"]
+    steering, lift = boat["actuators.steering"], boat["actuators.rudder_lift"]
     sides = ("left", "right") if steering == "thrusters" else ("left",)
     for name in ("limit", "strength"):
-        values = [k[f"actuators.{side}_{name}"] for side in sides]
-        require(any(values), f"actuators.{sides[0]}_{name}", values[0], "above 0 on one side: the boat has no thrust")
+        shares = [boat[f"actuators.{side}_{name}"] for side in sides]
+        require(any(shares), f"actuators.{sides[0]}_{name}", shares[0], "above 0 on one side: the boat has no thrust")
     for name in ("actuators.spacing", "actuators.position"):
-        require(abs(k[name]) <= 3.0 * k["length"], name, k[name], f"at most 3 lengths ({k['length']:g} m) in size")
+        allowed = f"at most 3 lengths ({boat['length']:g} m) in size"
+        require(abs(boat[name]) <= 3.0 * boat["length"], name, boat[name], allowed)
     require(steering != "rudder" or lift > 0.0, "actuators.rudder_lift", lift, "above 0 for a boat with a rudder")
 
 
 # Sizes and speeds -------------------------------------------------------------------------------
 
 
-def of_robot(value: Any, robot: int) -> Any:
-    """Return the value of a setting for one robot; the last value of a tuple also counts for all further robots."""
+def value_for_robot(value: Any, robot: int) -> Any:
+    """Return the value of a setting for a robot, given its index; further robots have the last value of a tuple."""
     return value[min(robot, len(value) - 1)] if isinstance(value, tuple) else value
 
 
-def _robots(vessel: VesselConfig) -> list[dict[str, Any]]:
-    """Return the settings of every robot by dotted name; one robot if all share size, thrust, mass and damping."""
-    settings = _flat(vessel)
-    values = [settings[name] for name in (*_REQUIRED, *_DAMPING, "xDotU", "yDotV", "nDotR", "yDotR", "nDotV")]
+def _robot_settings(vessel: VesselConfig) -> list[dict[str, Any]]:
+    """Return the settings of each robot by dotted name; one dict if all share size, thrust, mass and damping."""
+    settings = _all_settings(vessel)
+    values = [
+        settings[name]
+        for name in (*_REQUIRED_SETTINGS, *_DAMPING_COEFFICIENTS, "xDotU", "yDotV", "nDotR", "yDotR", "nDotV")
+    ]
     count = max(len(value) if isinstance(value, tuple) else 1 for value in values)
-    return [{name: of_robot(value, robot) for name, value in settings.items()} for robot in range(count)]
+    return [{name: value_for_robot(value, robot) for name, value in settings.items()} for robot in range(count)]
 
 
 def top_speed(vessel: VesselConfig, robot: int | None = None) -> float:
     """Return the speed ahead under full thrust (m/s), of one robot, or of the fastest if ``robot`` is None."""
-    robots = _robots(vessel)
-    return max(map(_top_speed, robots)) if robot is None else _top_speed(robots[min(robot, len(robots) - 1)])
+    robots = _robot_settings(vessel)
+    return (
+        max(map(_robot_top_speed, robots)) if robot is None else _robot_top_speed(robots[min(robot, len(robots) - 1)])
+    )
 
 
 def num_thrusters(steering: str) -> int:
-    """Return the number of thrusters of a vessel, 1 or 2, given its type of steering (one of config.STEERING)."""
+    """Return the number of thrusters of a vessel, 1 or 2, given its type of steering (one of config.STEERING_TYPES)."""
     return 2 if steering == "thrusters" else 1
 
 
@@ -312,105 +329,111 @@ def holding_setpoints(vessel: VesselConfig, speed: Speed, robot: int = 0) -> tup
         Left and right thrust (N); with a single thruster its thrust, and 0 for its angle.
     """
     linear, quadratic, cubic, steering = (
-        of_robot(value, robot) for value in (vessel.xU, vessel.xUU, vessel.xUUU, vessel.actuators.steering)
+        value_for_robot(value, robot) for value in (vessel.xU, vessel.xUU, vessel.xUUU, vessel.actuators.steering)
     )
     thrusters = num_thrusters(steering)
     thrust = -(linear + (quadratic + cubic * speed) * speed) / thrusters * speed
     return thrust, thrust if thrusters == 2 else 0.0 * thrust
 
 
-def _top_speed(k: Mapping[str, Any]) -> float:
+def _robot_top_speed(boat: Mapping[str, Any]) -> float:
     """Return the speed of one robot at which drag balances full thrust (m/s), by bisection."""
-    thrust = k["max_thrust"] * num_thrusters(k["actuators.steering"])
+    thrust = boat["max_thrust"] * num_thrusters(boat["actuators.steering"])
     low, high = 0.0, 1e4
     for _ in range(100):
         speed = 0.5 * (low + high)
-        drag = -(k["xU"] + (k["xUU"] + k["xUUU"] * speed) * speed) * speed
+        drag = -(boat["xU"] + (boat["xUU"] + boat["xUUU"] * speed) * speed) * speed
         low, high = (speed, high) if drag < thrust else (low, speed)
     return 0.5 * (low + high)
 
 
 def stopping_distance(vessel: VesselConfig) -> float:
-    """Return the distance (m) from top speed to rest under full thrust astern; of several vessels the longest."""
-    return max(map(_stopping_distance, _robots(vessel)))
+    """Return the distance (m) from top speed to rest under full thrust astern; if robots differ, the longest."""
+    return max(map(_robot_stopping_distance, _robot_settings(vessel)))
 
 
-def _stopping_distance(k: Mapping[str, Any]) -> float:
+def _robot_stopping_distance(boat: Mapping[str, Any]) -> float:
     """Return the stopping distance of one robot (m), integrated over small time steps."""
-    top, lag, sides = _top_speed(k), k["actuators.lag"], num_thrusters(k["actuators.steering"])
-    mass, ahead, astern = k["m"] - k["xDotU"], sides * k["max_thrust"], -sides * k["min_thrust"]
+    top, lag, sides = _robot_top_speed(boat), boat["actuators.lag"], num_thrusters(boat["actuators.steering"])
+    mass, ahead, astern = boat["m"] - boat["xDotU"], sides * boat["max_thrust"], -sides * boat["min_thrust"]
     step = 1e-3 * (mass * top / ahead + lag)
     reached, speed, shaft, way = 1.0 - math.exp(-step / lag) if lag else 1.0, top, 1.0, 0.0
     # A vessel without thrust astern never quite stops, so a twentieth of the top speed counts as rest.
-    while speed > 0.05 * top and way < 1e3 * k["length"]:
+    while speed > 0.05 * top and way < 1e3 * boat["length"]:
         shaft += reached * (-1.0 - shaft)
         thrust = (astern if shaft < 0.0 else ahead) * shaft * abs(shaft)
-        drag = -(k["xU"] + (k["xUU"] + k["xUUU"] * speed) * speed) * speed
+        drag = -(boat["xU"] + (boat["xUU"] + boat["xUUU"] * speed) * speed) * speed
         way += step * speed
         speed += step * (thrust - drag) / mass
     return way
 
 
-def scale_of(vessel: VesselConfig) -> Scale:
-    """Return the ratios of a vessel's length, top speed and largest thrust to those of the published one."""
+def scale_of_vessel(vessel: VesselConfig) -> VesselScale:
+    """Return the ratios of a vessel's length, top speed and largest thrust to those of the default vessel."""
     usual = VesselConfig()
-    return Scale(
-        _single(vessel.length) / _single(usual.length),
+    return VesselScale(
+        _largest(vessel.length) / _largest(usual.length),
         top_speed(vessel) / top_speed(usual),
-        _single(vessel.max_thrust) / _single(usual.max_thrust),
+        _largest(vessel.max_thrust) / _largest(usual.max_thrust),
     )
 
 
-def scale_of_observations(vessel: VesselConfig) -> Scale:
-    """Return the factors on the scales of observation entries: 1 for ``published``, else the ratios of scale_of."""
-    return Scale(1.0, 1.0, 1.0) if vessel.name == PUBLISHED else scale_of(vessel)
+def observation_scale(vessel: VesselConfig) -> VesselScale:
+    """Return the factors on the typical magnitudes (Entry.scale) of observed lengths, speeds and thrusts of a vessel.
+
+    They are 1 for a vessel with the name ``published``, else those of ``scale_of_vessel``.
+    """
+    return VesselScale(1.0, 1.0, 1.0) if vessel.name == PUBLISHED_VESSEL else scale_of_vessel(vessel)
 
 
-def _single(value: PerRobot) -> float:
+def _largest(value: PerRobot) -> float:
+    """Return a number, or the largest number of a tuple."""
     return max(value) if isinstance(value, tuple) else value
 
 
-def _rounded(value: float, digits: int = 3) -> float:
+def _round_digits(value: float, digits: int = 3) -> float:
     """Round a number to a few significant digits."""
     return float(f"{value:.{digits}g}")
 
 
-def _each(change: Callable[[float], float], value: Any) -> Any:
+def _map_numbers(change: Callable[[float], float], value: Any) -> Any:
     """Apply a function to a number, or to every number of a tuple or list."""
     return tuple(map(change, value)) if isinstance(value, tuple | list) else change(value)
 
 
-def _scaled(value: Any, factor: float) -> Any:
+def _scale_numbers(value: Any, factor: float) -> Any:
     """Multiply a number, or every number of a tuple, by a factor and round the result."""
-    return _each(lambda number: _rounded(number * factor), value)
+    return _map_numbers(lambda number: _round_digits(number * factor), value)
 
 
 def complete_vessel(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of a vessel by dotted name; missing radii, goal distance and thrust rates are derived."""
+    """Return settings of a vessel by dotted name, completed with missing radii, goal distance and thrust rates."""
     vessel, usual = make_vessel(settings), VesselConfig()
-    scale = scale_of(vessel)
+    scale = scale_of_vessel(vessel)
     sizes = vessel.length, vessel.width
     counts = [len(size) for size in sizes if isinstance(size, tuple)]
     radii = [
-        _rounded(0.5 * math.hypot(*(of_robot(size, robot) for size in sizes)), 4)
+        _round_digits(0.5 * math.hypot(*(value_for_robot(size, robot) for size in sizes)), 4)
         for robot in range(min(counts, default=1))
     ]
     radius = tuple(radii) if counts else radii[0]
-    reached = _single(usual.goal_distance) / _single(usual.length)
+    reached = _largest(usual.goal_distance) / _largest(usual.length)
     derived: dict[str, Any] = {
         "radius": radius,
         "detect_radius": radius,
-        "goal_distance": _scaled(vessel.length, reached),
-        "max_thrust_rate": _each(lambda thrust: _rounded(thrust / (_RAMP * scale.time)), vessel.max_thrust),
+        "goal_distance": _scale_numbers(vessel.length, reached),
+        "max_thrust_rate": _map_numbers(
+            lambda thrust: _round_digits(thrust / (_FULL_THRUST_TIME * scale.time)), vessel.max_thrust
+        ),
     }
-    rate = _single(settings.get("max_thrust_rate", derived["max_thrust_rate"]))
-    share = {number / _single(usual.max_thrust_rate): None for number in usual.left_thrust_change}
-    changes = tuple(_rounded(part * rate, 4) for part in share)
+    rate = _largest(settings.get("max_thrust_rate", derived["max_thrust_rate"]))
+    share = {number / _largest(usual.max_thrust_rate): None for number in usual.left_thrust_change}
+    changes = tuple(_round_digits(part * rate, 4) for part in share)
     derived |= {"left_thrust_change": changes, "right_thrust_change": changes}
     return derived | dict(settings)
 
 
-_LENGTHS = (
+_LENGTH_SETTINGS = (
     "sensor.range",
     "sensor.scan_range",
     "colregs.crossing_x",
@@ -432,8 +455,11 @@ _LENGTHS = (
     "weather.hull_height",
     "reward.timestep_penalty",
 )
-_SPEEDS = ("colregs.min_speed", "scenario.v_rel_max", "scenario.v_range", "scenario.speed_scale")
-_TIMES = ("colregs.horizon",)
+"""Settings below ``world`` that scaled_settings multiplies by the ratio of lengths."""
+_SPEED_SETTINGS = ("colregs.min_speed", "scenario.v_rel_max", "scenario.v_range", "scenario.speed_scale")
+"""Settings below ``world`` that scaled_settings multiplies by the ratio of speeds."""
+_TIME_SETTINGS = ("colregs.horizon",)
+"""Settings below ``world`` that scaled_settings multiplies by the ratio of times."""
 
 
 def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
@@ -448,14 +474,14 @@ def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
     The sensor range is at least twice the distance that two such boats need to stop when they meet at full speed, hulls
     included, but is not extended beyond the width of the map for this.
     """
-    usual, scale = WorldConfig(), scale_of(vessel)
-    settings: dict[str, Any] = {"dt": _rounded(usual.dt * scale.time, 2)}
-    factors = dict.fromkeys(_LENGTHS, scale.length) | dict.fromkeys(_SPEEDS, scale.speed)
-    for name, factor in (factors | dict.fromkeys(_TIMES, scale.time)).items():
-        settings[name] = _scaled(attrgetter(name)(usual), factor)
-    needed = min(4.0 * (stopping_distance(vessel) + _single(vessel.radius)), settings["scenario.width"])
+    usual, scale = WorldConfig(), scale_of_vessel(vessel)
+    settings: dict[str, Any] = {"dt": _round_digits(usual.dt * scale.time, 2)}
+    factors = dict.fromkeys(_LENGTH_SETTINGS, scale.length) | dict.fromkeys(_SPEED_SETTINGS, scale.speed)
+    for name, factor in (factors | dict.fromkeys(_TIME_SETTINGS, scale.time)).items():
+        settings[name] = _scale_numbers(attrgetter(name)(usual), factor)
+    needed = min(4.0 * (stopping_distance(vessel) + _largest(vessel.radius)), settings["scenario.width"])
     for name in ("sensor.range", "sensor.scan_range"):
-        settings[name] = max(settings[name], _rounded(needed))
+        settings[name] = max(settings[name], _round_digits(needed))
     return settings
 
 
@@ -490,21 +516,23 @@ def scaled_level(level: AnyLevel, length: float, speed: float) -> AnyLevel:
     """
     return replace(
         level,
-        min_start_goal_dis=_rounded(level.min_start_goal_dis * length),
-        map_size=_rounded(level.map_size * length),
-        core_speed=_rounded(level.core_speed * speed),
+        min_start_goal_dis=_round_digits(level.min_start_goal_dis * length),
+        map_size=_round_digits(level.map_size * length),
+        core_speed=_round_digits(level.core_speed * speed),
     )
 
 
-def vessel_lines(world: WorldConfig, levels: tuple[Level, ...] = ()) -> list[str]:
-    """Return the settings that follow from the size of a vessel as lines of text; none for the published vessel.
+def describe_vessel(world: WorldConfig, levels: tuple[Level, ...] = ()) -> list[str]:
+    """Return a summary of a vessel and of the settings that follow from its size, as lines "name: value".
+
+    The list is empty for the published vessel.
 
     Args:
         world: configuration whose values the lines state, whether derived or given.
         levels: levels whose distances between starts and goals the lines state.
     """
     vessel, area = world.vessel, world.scenario
-    if vessel.name == PUBLISHED:
+    if vessel.name == PUBLISHED_VESSEL:
         return []
 
     def shown(value: Any) -> str:

@@ -25,7 +25,7 @@ from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.stepping.world import initial_state
-from marinenav_env.vessels import PUBLISHED, read_vessel, vessel_files
+from marinenav_env.vessels import PUBLISHED_VESSEL, read_vessel, vessel_files
 from tests.oracle import otter
 from train_RL_agents.results.table import Table
 
@@ -138,7 +138,7 @@ def metrics(tracks: dict[str, Track]) -> dict[str, float]:
 
 def table() -> str:
     """Return the table of the metrics of all vessels, with a row for the Otter's source, as Markdown."""
-    names = (PUBLISHED, *vessel_files())
+    names = (PUBLISHED_VESSEL, *vessel_files())
     vessels = [read_vessel(name) for name in names]
     rows: list[dict[str, Any]] = []
     for name, vessel, tracks in zip(names, vessels, sail(vessels), strict=True):

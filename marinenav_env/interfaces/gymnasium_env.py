@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env.config import STEERING, WorldConfig
+from marinenav_env.config import STEERING_TYPES, WorldConfig
 from marinenav_env.env import Scenarios
 from marinenav_env.interfaces.numpy_worlds import METADATA, NumpyWorlds, Results
 from marinenav_env.interfaces.scripted import SCRIPTED, write_actions
@@ -44,7 +44,7 @@ class _FirstVessels(NumpyWorlds):
         require(is_policy, "others", others, f"a policy, or one of {', '.join(SCRIPTED)}")
         extras = self.env.constants.extras
         if others == "straight" and self.env.num_robots > 1 and extras is not None:
-            has_thrusters = not (extras.steering != STEERING.index("thrusters")).any()
+            has_thrusters = not (extras.steering != STEERING_TYPES.index("thrusters")).any()
             require(
                 has_thrusters, "others", others, "a policy, or idle, for vessels with a rudder or an azimuth thruster"
             )

@@ -14,7 +14,7 @@ import torch
 import triton
 from torch import Tensor
 
-from marinenav_env.config import MOST_DELAY
+from marinenav_env.config import MAX_DELAY
 from marinenav_env.kernels.triton_kernel import kernel
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import Observation
@@ -226,7 +226,7 @@ def _allocate(
     """
     active = inputs[_Inputs._fields.index("active")]
     envs, robots = active.shape
-    late = MOST_DELAY if weather else 0
+    late = MAX_DELAY if weather else 0
     empty = partial(_empty, device=active.device)
 
     def real(*shape: int) -> Tensor:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from marinenav_env.config import MOST_DELAY
+from marinenav_env.config import MAX_DELAY
 from marinenav_env.kernels.triton_math import length, load, store, to_body_frame, uniform, words
 from marinenav_env.physics import weather
 
@@ -21,7 +21,7 @@ _CHANCE = tl.constexpr(2)
 _WAVES = tl.constexpr(6)
 """Rows of ``inputs.weather``: delay, probability of a missed detection, and frequency of the first wave."""
 _COUNT = tl.constexpr(len(weather.RATIOS))
-_MOST_DELAY = tl.constexpr(MOST_DELAY)
+_MOST_DELAY = tl.constexpr(MAX_DELAY)
 _GRAVITY, _AIR = tl.constexpr(weather.GRAVITY), tl.constexpr(weather.AIR)
 _SURGE, _SWAY, _YAW = (
     tl.constexpr(weather.SURGE),

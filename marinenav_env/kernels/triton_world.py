@@ -92,7 +92,9 @@ class TritonWorld:
             return "further observation entries or a reward of your own"
         if config.reward.broken_duty_penalty:
             return "a penalty for broken duties"
-        return "actuators or hull terms other than the published ones" if config.vessel.has_extras else ""
+        return (
+            "actuators or hull terms other than the published ones" if config.vessel.needs_actuator_parameters else ""
+        )
 
     def advance(
         self,

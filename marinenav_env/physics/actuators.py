@@ -35,12 +35,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from marinenav_env.config import STEERING
+from marinenav_env.config import STEERING_TYPES
 from marinenav_env.physics.dynamics import Tau, control_step, integrate, steady_thrust
 from marinenav_env.runtime.layout import env_first, env_last
-from marinenav_env.state import Extras, Parameters, Scenario, State, Vessel
+from marinenav_env.state import ActuatorParameters, Parameters, Scenario, State, Vessel
 
-THRUSTERS, AZIMUTH, RUDDER = (STEERING.index(name) for name in ("thrusters", "azimuth", "rudder"))
+THRUSTERS, AZIMUTH, RUDDER = (STEERING_TYPES.index(name) for name in ("thrusters", "azimuth", "rudder"))
 DENSITY = 1025.0
 """Density of the water (kg/m^3)."""
 _TINY = 1e-30
@@ -59,7 +59,7 @@ class Moved(NamedTuple):
     thrust: Tensor
     """[E, R, 2] left and right thrust, or setpoints of the actuators (N)."""
     actuator: Tensor | None
-    """[E, R, 2] state of the actuators; None without Extras."""
+    """[E, R, 2] state of the actuators; None without ActuatorParameters."""
 
 
 def move(
@@ -104,7 +104,7 @@ def move(
     return Moved(pose, water, ground, setpoint, env_first(actual))
 
 
-def setpoint_limits(vessel: Vessel, extras: Extras) -> tuple[Tensor, Tensor]:
+def setpoint_limits(vessel: Vessel, extras: ActuatorParameters) -> tuple[Tensor, Tensor]:
     """Return the smallest and the largest setpoints of both sides (N), [E or 1, R or 1, 2]."""
     share = torch.stack((extras.left_limit, extras.right_limit), -1)
     low, high = vessel.min_thrust[..., None] * share, vessel.max_thrust[..., None] * share
@@ -115,7 +115,7 @@ def setpoint_limits(vessel: Vessel, extras: Extras) -> tuple[Tensor, Tensor]:
     )
 
 
-def propelling(thrust: Tensor, extras: Extras | None) -> Tensor:
+def propelling(thrust: Tensor, extras: ActuatorParameters | None) -> Tensor:
     """Return thrusts or setpoints [E, R, 2] (N), with 0 in place of those that stand for an angle."""
     if extras is None:
         return thrust
@@ -123,7 +123,7 @@ def propelling(thrust: Tensor, extras: Extras | None) -> Tensor:
     return torch.where(angle, 0.0, thrust)
 
 
-def steady_setpoint(velocity: Tensor, vessel: Vessel, extras: Extras | None) -> Tensor:
+def steady_setpoint(velocity: Tensor, vessel: Vessel, extras: ActuatorParameters | None) -> Tensor:
     """Return the setpoints that keep the speed of vessels that go straight ahead with ideal actuators.
 
     Args:
@@ -143,7 +143,7 @@ def steady_setpoint(velocity: Tensor, vessel: Vessel, extras: Extras | None) -> 
     return torch.where((extras.steering == THRUSTERS)[..., None], thrust, one)
 
 
-def steady_actuator(thrust: Tensor, scenario: Scenario, vessel: Vessel, extras: Extras) -> Tensor:
+def steady_actuator(thrust: Tensor, scenario: Scenario, vessel: Vessel, extras: ActuatorParameters) -> Tensor:
     """Return the steady state [E, R, 2] of the actuators for setpoints [E, R, 2] (N)."""
     return env_first(_Drive(thrust, scenario, vessel, extras, 1.0).target.expand_as(env_last(thrust)))
 
@@ -180,7 +180,9 @@ class _Drive:
         dt: length of a substep (s).
     """
 
-    def __init__(self, setpoint: Tensor, scenario: Scenario, vessel: Vessel, extras: Extras, dt: float) -> None:
+    def __init__(
+        self, setpoint: Tensor, scenario: Scenario, vessel: Vessel, extras: ActuatorParameters, dt: float
+    ) -> None:
         self._extras = k = extras.apply(env_last, batch_size=[])
         self._steered, self._rudder = k.steering != THRUSTERS, k.steering == RUDDER
         self._setpoint, self._angle = env_last(setpoint), env_last(scenario.thruster_angle)

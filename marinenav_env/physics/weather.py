@@ -20,7 +20,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from marinenav_env.config import MOST_DELAY, WeatherConfig
+from marinenav_env.config import MAX_DELAY, WeatherConfig
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import State, Vessel, Weather
 
@@ -46,7 +46,7 @@ SHARES = _shares()
 
 def build_weather(configs: Sequence[WeatherConfig], device: torch.device, dtype: torch.dtype) -> Weather | None:
     """Convert weather configurations to tensors, batch [len(configs)]; return None if all are calm."""
-    if all(config.calm for config in configs):
+    if all(config.is_calm for config in configs):
         return None
 
     def tensor(values: Sequence[object]) -> Tensor:
@@ -168,15 +168,15 @@ def weather_force(state: State, vessel: Vessel, weather: Weather, step: float) -
 
 
 def delayed(rates: Tensor, pending: Tensor, delay: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the commands [E, R, 2] that take effect now, and the pending ones [E, R, MOST_DELAY, 2] of the next step.
+    """Return the commands [E, R, 2] that take effect now, and the pending ones [E, R, MAX_DELAY, 2] of the next step.
 
     Args:
         rates: [E, R, 2] thrust rates commanded now (N/s).
-        pending: [E, R, MOST_DELAY, 2] thrust rates commanded earlier, the latest first.
-        delay: [E or 1] delay in control steps, at most MOST_DELAY.
+        pending: [E, R, MAX_DELAY, 2] thrust rates commanded earlier, the latest first.
+        delay: [E or 1] delay in control steps, at most MAX_DELAY.
     """
     now = env_last(rates)[:, None]
     queue = torch.cat((now, env_last(pending)), 1)
     index = delay.view(1, 1, 1, -1).expand_as(now)
     # The results always have the layout for which the code was compiled.
-    return env_first(queue.gather(1, index)[:, 0]), env_first(queue[:, :MOST_DELAY].contiguous())
+    return env_first(queue.gather(1, index)[:, 0]), env_first(queue[:, :MAX_DELAY].contiguous())

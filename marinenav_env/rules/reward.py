@@ -30,7 +30,7 @@ from marinenav_env.rules.roles import (
     roles,
 )
 from marinenav_env.runtime.layout import env_first, env_last
-from marinenav_env.state import Parameters, Rules, Scenario, State
+from marinenav_env.state import Parameters, RewardParameters, Scenario, State
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, require
 
@@ -301,7 +301,7 @@ def _speed(state: State) -> Tensor:
 
 
 def published_terms(
-    progress: Tensor, phi: Tensor, collided: Tensor, arrived: Tensor, rules: Rules
+    progress: Tensor, phi: Tensor, collided: Tensor, arrived: Tensor, rules: RewardParameters
 ) -> dict[str, Tensor]:
     """Return the terms of the published reward by name, [E, R] or broadcastable.
 

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.config import HULL_TERMS, STEERING, ActuatorConfig, WorldConfig
+from marinenav_env.config import HULL_TERMS, STEERING_TYPES, ActuatorConfig, WorldConfig
 from marinenav_env.physics.weather import build_weather
 from marinenav_env.sensing.perception import von_mises_quantiles
-from marinenav_env.state import Extras, Parameters, Rules, Sensor, Vessel
+from marinenav_env.state import ActuatorParameters, Parameters, RewardParameters, Sensor, Vessel
 from marinenav_env.support.validation import require
 
 COMMANDS = ("left_thrust_change", "right_thrust_change")
@@ -42,7 +42,7 @@ def _per_robot(worlds: Sequence[WorldConfig], section: str, name: str, robots: i
     return torch.tensor(values, **options)[:, None]
 
 
-def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> Extras:
+def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> ActuatorParameters:
     """Convert the actuators and the hull terms of configurations to tensors, batch [len(worlds)].
 
     Args:
@@ -61,14 +61,14 @@ def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> 
     for row in rows:
         allowed = f"one kind, or one for each of {robots} robots"
         require(len(row) >= robots, "world.vessel.actuators.steering", row, allowed)
-    numbers = [[STEERING.index(kind) for kind in row[:robots]] for row in rows]
+    numbers = [[STEERING_TYPES.index(kind) for kind in row[:robots]] for row in rows]
     width, length = per_robot("vessel", "width"), per_robot("vessel", "length")
     tensors |= {name: per_robot("vessel", name) for name in HULL_TERMS}
     spacing, position, across = (tensors[name] for name in ("spacing", "position", "cross_flow_length"))
     tensors["spacing"] = torch.where(spacing == 0.0, width, spacing)
     tensors["position"] = torch.where(position == 0.0, -0.5 * length, position)
     tensors["cross_flow_length"] = torch.where(across == 0.0, length, across)
-    return Extras(
+    return ActuatorParameters(
         **tensors,
         steering=torch.tensor(numbers, dtype=torch.int64, device=options["device"]),
         batch_size=[len(worlds)],
@@ -106,10 +106,10 @@ def build_parameters(
     )
     weights = {name: torch.tensor([getattr(world.reward, name) for world in worlds], **options) for name in WEIGHTS}
     core_radius = torch.tensor([world.scenario.core_radius for world in worlds], **options)
-    rules = Rules(**weights, core_radius=core_radius, batch_size=batch)
+    rules = RewardParameters(**weights, core_radius=core_radius, batch_size=batch)
     quantiles = von_mises_quantiles(kappas.tolist()).to(**options)
     weather = build_weather([world.weather for world in worlds], device, dtype)
-    has_extras = any(world.vessel.has_extras for world in worlds)
+    has_extras = any(world.vessel.needs_actuator_parameters for world in worlds)
     extras = build_extras(worlds, robots, **options) if has_extras else None
     parameters = Parameters(vessel=vessel, sensor=sensor, rules=rules, weather=weather, extras=extras, batch_size=batch)
     return parameters, quantiles

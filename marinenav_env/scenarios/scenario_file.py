@@ -332,7 +332,7 @@ def _entry(episode: Episode) -> dict[str, Any]:
         "init_right_thrust": [right for _, right in episode.thrust],
         "perception": _listed(world.sensor, _SENSOR, count),
     }
-    if world.vessel.has_extras:
+    if world.vessel.needs_actuator_parameters:
         robots |= _listed(world.vessel, _HULL, count)
         robots |= {"boat": world.vessel.name, "actuators": _listed(world.vessel.actuators, _ACTUATORS, count)}
     if episode.behaviour:

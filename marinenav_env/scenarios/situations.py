@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from marinenav_env.config import ScenarioConfig, VesselConfig, WorldConfig
 from marinenav_env.scenarios.scenario_file import FARTHEST, Episode, map_per_robot
 from marinenav_env.support.validation import ConfigError
-from marinenav_env.vessels import holding_setpoints, of_robot, top_speed
+from marinenav_env.vessels import holding_setpoints, top_speed, value_for_robot
 
 SPEED, FASTEST = 2.0, 0.9
 """Speed of the own vessel (m/s), and largest share of its top speed at which a vessel may sail; like the numbers below,
@@ -246,7 +246,7 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
 
 def _setpoints(vessel: VesselConfig, speed: float, robot: int) -> list[float]:
     """Return the two setpoints (N) with which a robot keeps a speed, within the limits of its thrusters."""
-    low, high = (of_robot(value, robot) for value in (vessel.min_thrust, vessel.max_thrust))
+    low, high = (value_for_robot(value, robot) for value in (vessel.min_thrust, vessel.max_thrust))
     left, right = holding_setpoints(vessel, speed, robot)
     return [min(max(left, low), high), min(max(right, low), high)]
 

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.config import MODERATE, MOST_DELAY, WorldConfig
+from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, WorldConfig
 from marinenav_env.levels import Level
 from marinenav_env.physics.weather import RATIOS, make_weather
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import FAULTS, VESSELS, WEATHER, CounterDraws, Draws
 from marinenav_env.scenarios.parameters import build_extras
-from marinenav_env.state import Extras, Parameters, Weather
+from marinenav_env.state import ActuatorParameters, Parameters, Weather
 
 HEAVIER, STRONGER = ("m", "Izz"), ("min_thrust", "max_thrust")
 """Vessel parameters that are multiplied by one drawn factor: mass and inertia, and the limits of the thrust."""
@@ -82,7 +82,7 @@ class ParameterSampler:
             drawn.weather = self._sample_weather(level, draws, drawn.weather)
         return drawn
 
-    def _sample_faults(self, level: Tensor, draws: Draws, shared: Extras | None) -> Extras:
+    def _sample_faults(self, level: Tensor, draws: Draws, shared: ActuatorParameters | None) -> ActuatorParameters:
         """Return the actuators of scenarios, batch [P], with one weak thruster, left or right, for some robots."""
         if shared is None:
             like: Any = {"dtype": self._faults.dtype, "device": self._faults.device}
@@ -103,8 +103,8 @@ class ParameterSampler:
         """Draw the weather of scenarios, batch [P], at levels with weather; other levels have that of the world."""
         strength = self._weather[level]
         chance = draws.uniform(WEATHER, (6 + len(RATIOS),), ())
-        most, towards = MODERATE, 2.0 * math.pi * chance[0]
-        largest = torch.floor(strength * most.delay + 0.5).clamp_max(MOST_DELAY)
+        most, towards = MODERATE_WEATHER, 2.0 * math.pi * chance[0]
+        largest = torch.floor(strength * most.delay + 0.5).clamp_max(MAX_DELAY)
         drawn = make_weather(
             wind_speed=strength * most.wind_speed * chance[1],
             wind_direction=towards,
@@ -114,7 +114,7 @@ class ParameterSampler:
             wave_direction=towards + SPREAD * (2.0 * chance[3] - 1.0),
             chance=chance[6:].T,
             hull_height=torch.full_like(strength, most.hull_height),
-            delay=torch.floor(chance[4] * (largest + 1.0)).clamp_max(MOST_DELAY).to(torch.int64),
+            delay=torch.floor(chance[4] * (largest + 1.0)).clamp_max(MAX_DELAY).to(torch.int64),
             missed=(strength * most.missed * chance[5]).clamp_max(1.0),
         )
         if shared is None:

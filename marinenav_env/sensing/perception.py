@@ -16,7 +16,7 @@ from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.runtime.philox import RandomSource, normal, uniform
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
-from marinenav_env.vessels import scale_of_observations
+from marinenav_env.vessels import observation_scale
 
 METRES, SPEED, TURN_RATE = 1e4, 1e2, 1e2
 """Limits of positions (m), speeds (m/s) and yaw rates (rad/s) in entries, so wide that no vessel reaches them."""
@@ -29,7 +29,7 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
     vessel, slots = config.vessel, config.sensor.slots
     place, speed, turn = (-METRES, METRES), (-SPEED, SPEED), (-TURN_RATE, TURN_RATE)
     thrust = min(_numbers(vessel.min_thrust)), max(_numbers(vessel.max_thrust))
-    ratio = scale_of_observations(vessel)
+    ratio = observation_scale(vessel)
     metres, metres_per_second, force = 20.0 * ratio.length, 2.0 * ratio.speed, 1000.0 * ratio.thrust
     return (
         Entry(

@@ -20,12 +20,12 @@ import math
 import torch
 from torch import Tensor
 
-from marinenav_env.config import STEERING
+from marinenav_env.config import STEERING_TYPES
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.physics.dynamics import continuous_rates
 from marinenav_env.physics.thrust import ThrustController, to_the_goal
 from marinenav_env.sensing.perception import own_state
-from marinenav_env.state import Extras, Scenario, State, Vessel
+from marinenav_env.state import ActuatorParameters, Scenario, State, Vessel
 from marinenav_env.support.validation import require
 
 KEEP, ACT_LATE, TURN_WRONG, STOP, SPEED_UP, LOSE_LEFT, LOSE_RIGHT, SEE_NOTHING = range(len(BEHAVIOURS))
@@ -39,7 +39,7 @@ SLOW = 0.6
 """Surge speed below which a vessel with the behaviour stop no longer goes full astern (m/s)."""
 
 
-def require_thrusters(scenario: Scenario, extras: Extras | None) -> None:
+def require_thrusters(scenario: Scenario, extras: ActuatorParameters | None) -> None:
     """Raise ConfigError if a vessel that misbehaves lacks the two thrusters that behaviours control.
 
     Args:
@@ -51,7 +51,7 @@ def require_thrusters(scenario: Scenario, extras: Extras | None) -> None:
     """
     if scenario.behaviour is None or extras is None:
         return
-    is_steered = (scenario.behaviour != KEEP) & (extras.steering != STEERING.index("thrusters"))
+    is_steered = (scenario.behaviour != KEEP) & (extras.steering != STEERING_TYPES.index("thrusters"))
     has_thrusters = not is_steered.any()  # host: at the start
     require(has_thrusters, "world.vessel.actuators.steering", "...", "thrusters for vessels that misbehave")
 

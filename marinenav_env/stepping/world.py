@@ -12,7 +12,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from marinenav_env.config import MOST_DELAY, WorldConfig
+from marinenav_env.config import MAX_DELAY, WorldConfig
 from marinenav_env.kernels import MakeKernel
 from marinenav_env.physics.actuators import move, propelling, steady_actuator, steady_setpoint
 from marinenav_env.physics.contact import touching
@@ -467,7 +467,7 @@ class World:
         state = initial_state(scenario, parameters.rules.core_radius)
         if parameters.weather is not None:
             robots = scenario.robot_mask.shape
-            state.pending = scenario.goal.new_zeros(*robots, MOST_DELAY, 2)
+            state.pending = scenario.goal.new_zeros(*robots, MAX_DELAY, 2)
         if parameters.extras is not None:
             state.actuator = steady_actuator(scenario.thrust, scenario, parameters.vessel, parameters.extras)
         if self.config.reward.broken_duty_penalty:

@@ -10,18 +10,18 @@ import pytest
 from marinenav_env import LEVELS, ConfigError, Level, WorldConfig, read_vessel, scaled_world
 from marinenav_env.config import ActuatorConfig, VesselConfig
 from marinenav_env.vessels import (
-    FORMAT,
-    UNITS,
+    UNITS_BY_SETTING,
+    VESSEL_FILE_FORMAT,
     complete_vessel,
+    describe_vessel,
     make_vessel,
     read_vessel_file,
-    scale_of,
+    scale_of_vessel,
     scaled_level,
     scaled_settings,
     stopping_distance,
     top_speed,
     vessel_files,
-    vessel_lines,
 )
 
 NAN, INF = float("nan"), float("inf")
@@ -40,7 +40,12 @@ NUMBERS = {
 
 def content(numbers=None, **other):
     """A vessel file's content."""
-    return {"format": FORMAT, "version": 1, "name": "mine", "vessel": NUMBERS if numbers is None else numbers} | other
+    return {
+        "format": VESSEL_FILE_FORMAT,
+        "version": 1,
+        "name": "mine",
+        "vessel": NUMBERS if numbers is None else numbers,
+    } | other
 
 
 def written(folder, stated):
@@ -58,8 +63,8 @@ def test_vessels_of_the_package_say_where_they_are_from(name):
     numbers = {**stated, **stated["actuators"]}
     for key, value in numbers.items():
         if key not in ("actuators", "steering"):
-            assert value["unit"] == UNITS[key], key
-    assert file.vessel.name == name and file.vessel.has_extras
+            assert value["unit"] == UNITS_BY_SETTING[key], key
+    assert file.vessel.name == name and file.vessel.needs_actuator_parameters
     assert 0.3 < top_speed(file.vessel) < 6.0
 
 
@@ -77,15 +82,17 @@ def test_units_are_those_of_the_settings():
             meaning = re.search(rf'^    {name}: .*?"""(.*?)"""', text, re.DOTALL | re.MULTILINE)
             units = re.findall(r"\(([^()]*)\)", " ".join(meaning[1].split()))
             source[name] = units
-    for name, unit in UNITS.items():
+    for name, unit in UNITS_BY_SETTING.items():
         assert unit in source[name] or (unit == "1" and "1" in source[name]), (name, source[name])
-    named = {*UNITS, "name", "actuators", "steering"}
+    named = {*UNITS_BY_SETTING, "name", "actuators", "steering"}
     assert named == {item.name for kind in (VesselConfig, ActuatorConfig) for item in fields(kind)}
 
 
 def test_a_file_states_numbers_with_or_without_units(tmp_path):
     plain = read_vessel(written(tmp_path, content()))
-    units = {name: {"value": value, "unit": UNITS[name], "source": "measured"} for name, value in NUMBERS.items()}
+    units = {
+        name: {"value": value, "unit": UNITS_BY_SETTING[name], "source": "measured"} for name, value in NUMBERS.items()
+    }
     assert read_vessel(written(tmp_path, content(units))) == plain
     assert (plain.m, plain.xUU, plain.nDotR, plain.single_rotation) == (80.0, 0.0, 0.0, 1.0)
 
@@ -94,7 +101,7 @@ def test_what_is_not_stated_follows_from_size_and_thrust(tmp_path):
     vessel = read_vessel(written(tmp_path, content()))
     assert vessel.radius == vessel.detect_radius == pytest.approx(0.5 * math.hypot(2.0, 1.0), abs=1e-3)
     assert vessel.goal_distance == pytest.approx(0.8)
-    time = scale_of(vessel).time
+    time = scale_of_vessel(vessel).time
     assert vessel.max_thrust_rate == pytest.approx(120.0 / time, rel=0.01)
     rate = vessel.max_thrust_rate
     assert vessel.left_thrust_change == pytest.approx((0.0, -0.5 * rate, -rate, 0.5 * rate, rate), rel=1e-3)
@@ -109,7 +116,7 @@ def test_vessels_of_unequal_size_in_one_fleet(tmp_path):
     assert vessel.radius == pytest.approx((1.118, 2.236)) and vessel.goal_distance == pytest.approx((0.8, 1.6))
     world = scaled_world(vessel)
     assert world.sensor.range == world.scenario.width == 44.0  # those of the longest, which needs 170 m to stop
-    assert vessel_lines(world)[0].startswith("boat: mine, 2 to 4 x 1 to 2 m")
+    assert describe_vessel(world)[0].startswith("boat: mine, 2 to 4 x 1 to 2 m")
 
 
 def test_top_speed_balances_drag_and_thrust():
@@ -123,7 +130,7 @@ def test_top_speed_balances_drag_and_thrust():
 
 def test_lengths_speeds_and_times_are_scaled():
     world = scaled_world("otter")
-    scale = scale_of(world.vessel)
+    scale = scale_of_vessel(world.vessel)
     assert scale.length == 0.4 and scale.speed == pytest.approx(3.0864 / (10.0 / 3.0), rel=1e-4)
     assert (world.scenario.width, world.colregs.domain) == (22.0, 3.2)
     assert world.colregs.crossing_x == (-3.6, 4.8) and world.scenario.obs_r_range == (0.4, 0.4)
@@ -170,8 +177,8 @@ def test_levels_are_scaled():
 
 
 def test_lines_name_what_follows_from_the_boat():
-    assert vessel_lines(WorldConfig(), LEVELS) == []
-    lines = dict(line.split(": ", 1) for line in vessel_lines(scaled_world("otter"), (Level(2, 0, 0, 12.0),)))
+    assert describe_vessel(WorldConfig(), LEVELS) == []
+    lines = dict(line.split(": ", 1) for line in describe_vessel(scaled_world("otter"), (Level(2, 0, 0, 12.0),)))
     assert lines["boat"] == "otter, 2 x 1.08 m, thrusters, top speed 3.09 m/s"
     assert lines["sensor range"] == "17.4 m" and lines["start to goal"] == "at least 12 m"
     assert lines["collision radius"] == lines["detected radius"] == "1.136 m"
@@ -219,7 +226,7 @@ DAMAGED = [
 DAMAGED += [
     (
         content({key: value for key, value in NUMBERS.items() if key != name}),
-        f"{name}=None: must be stated, in {UNITS[name]}",
+        f"{name}=None: must be stated, in {UNITS_BY_SETTING[name]}",
     )
     for name in ("length", "width", "m", "Izz", "min_thrust", "max_thrust")
 ]

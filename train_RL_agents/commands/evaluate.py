@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     if "record" in given and len(names) > 1:
         error("argument --record: takes one policy")
     from marinenav_env.support.files import require_writable_outputs
-    from marinenav_env.vessels import vessel_lines
+    from marinenav_env.vessels import describe_vessel
     from train_RL_agents.environments.scoring import evaluate_all
     from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.recording import save
@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
         if trained is not None and trained.metrics.get("note") == NOT_EVALUATED:
             print(f"{name}: {NOT_EVALUATED}, at {trained.env_steps:,} env-steps")
     trained = next((contender.trained for contender in contenders.values() if contender.trained), None)
-    for line in vessel_lines(trained.config.world, trained.config.eval_schedule.levels) if trained else ():
+    for line in describe_vessel(trained.config.world, trained.config.eval_schedule.levels) if trained else ():
         print(line)
     require_writable_outputs(*(given[name] for name in _OUTPUTS if name in given))
     with _progress() as progress:

@@ -74,9 +74,9 @@ def differences(config: TrainConfig[Any]) -> list[str]:
 
 def _boat(config: TrainConfig[Any]) -> list[str]:
     """Return lines on the settings that follow from the size of a boat; none for the published vessel."""
-    from marinenav_env.vessels import vessel_lines
+    from marinenav_env.vessels import describe_vessel
 
-    return vessel_lines(config.world, config.training_schedule.levels)
+    return describe_vessel(config.world, config.training_schedule.levels)
 
 
 def _policy(path: Path) -> list[str]:

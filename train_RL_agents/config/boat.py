@@ -6,24 +6,24 @@ from typing import Any
 
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import (
-    PUBLISHED,
-    Scale,
+    PUBLISHED_VESSEL,
+    VesselScale,
     complete_vessel,
     make_vessel,
     read_vessel_file,
-    scale_of,
+    scale_of_vessel,
     scaled_settings,
 )
 
 BOAT_KEY = "world.vessel"
 """Key of the setting that names a boat, and of the section with the settings of the vessel."""
-UNIT_SCALE = Scale(1.0, 1.0, 1.0)
+UNIT_SCALE = VesselScale(1.0, 1.0, 1.0)
 """Scale of the vessel of the original publication, from which other boats are scaled: all ratios are 1."""
 
 
 def merge_boat_settings(
     file_settings: dict[str, Any], overrides: dict[str, Any], is_complete: bool
-) -> tuple[dict[str, Any], Scale]:
+) -> tuple[dict[str, Any], VesselScale]:
     """Merge the settings of a file with overrides, and add those of the boat that they name.
 
     A boat named by the overrides replaces all vessel settings of the file. A vessel setting stated together with a name
@@ -57,10 +57,10 @@ def merge_boat_settings(
         stated = {key.removeprefix(prefix): value for key, value in layer.items() if key.startswith(prefix)}
         vessel |= {key: value for key, value in stated.items() if not (is_named and value is None)}
     scale, derived = UNIT_SCALE, dict[str, Any]()
-    if is_named and vessel["name"] != PUBLISHED:
+    if is_named and vessel["name"] != PUBLISHED_VESSEL:
         vessel = complete_vessel(vessel)
         boat = make_vessel(vessel)
-        scale = scale_of(boat)
+        scale = scale_of_vessel(boat)
         derived = {f"world.{name}": value for name, value in scaled_settings(boat).items()}
     read = (file_settings | derived if is_complete else derived | file_settings) | overrides
     others = {key: value for key, value in read.items() if not key.startswith(prefix)}

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from marinenav_env import LEVELS, Level
 from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.support.validation import ConfigError, NonNegativeFloat, NonNegativeInt, require
-from marinenav_env.vessels import Scale, scaled_level
+from marinenav_env.vessels import VesselScale, scaled_level
 from train_RL_agents.config.overrides import flatten, unknown_setting_message
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.files import read_json
@@ -66,7 +66,7 @@ def convert_levels(kind: type[LevelType], levels: Iterable[Level]) -> tuple[Leve
     return tuple(kind(**{name: value for name, value in vars(level).items() if name in names}) for level in levels)
 
 
-def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Scale) -> tuple[Level, ...]:
+def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: VesselScale) -> tuple[Level, ...]:
     """Return the levels of a schedule, which the settings state as objects or as columns.
 
     The name of a configuration in place of objects stands for its levels of this schedule. A column, such as
@@ -130,7 +130,7 @@ def _stated_fields(kind: type[Level], level: Any, key: str) -> dict[str, Any]:
     return level
 
 
-def _make_level(kind: type[LevelType], stated: dict[str, Any], key: str, scale: Scale) -> LevelType:
+def _make_level(kind: type[LevelType], stated: dict[str, Any], key: str, scale: VesselScale) -> LevelType:
     """Make a level from its stated fields; the others are those of the level named by ``like``, or the defaults.
 
     Args:

@@ -21,7 +21,7 @@ from marinenav_env.scenarios.parameters import COMMANDS, build_parameters
 from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
-from marinenav_env.vessels import PUBLISHED, scaled_world
+from marinenav_env.vessels import PUBLISHED_VESSEL, scaled_world
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, shipped_contender
 from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
 from train_RL_agents.evaluation.recording import Recording, present
@@ -82,7 +82,7 @@ def benchmark_world(contender: Contender) -> WorldConfig:
     if contender.trained is None:
         return world
     own_world = contender.trained.config.world
-    if own_world.vessel.name != PUBLISHED:
+    if own_world.vessel.name != PUBLISHED_VESSEL:
         world = scaled_world(own_world.vessel)
     limit = world.vessel.max_thrust_rate
     most = max(limit) if isinstance(limit, tuple) else limit
@@ -232,7 +232,7 @@ def describe(contender: Contender, name: str) -> dict[str, Any]:
         "objects": sensor.slots,
         "scan_beams": sensor.scan_beams,
         "own_entries": ", ".join(sensor.entries),
-        **({} if boat == PUBLISHED else {"boat": boat}),
+        **({} if boat == PUBLISHED_VESSEL else {"boat": boat}),
     }
 
 

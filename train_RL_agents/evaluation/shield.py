@@ -34,8 +34,8 @@ from train_RL_agents.evaluation.tally import Policy, StepShare
 from train_RL_agents.networks.observation import OBSERVATION_KEY
 
 EXTRA = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMITS}
-"""Names of fields of Extras by name of the parameter in the shield's prediction; Extras has the width as ``spacing`` if
-the setting is 0."""
+"""Names of fields of ActuatorParameters by name of the parameter in the shield's prediction; the field ``spacing`` is
+the width if the setting is 0."""
 LEAST_RATIO = 0.1
 """Lower bound of the ratio by which measured radii are divided."""
 

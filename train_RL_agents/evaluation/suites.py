@@ -14,7 +14,7 @@ from functools import partial
 import torch
 
 from marinenav_env import LEVELS, Episode, Level, WorldConfig
-from marinenav_env.config import MODERATE, PerRobot
+from marinenav_env.config import MODERATE_WEATHER, PerRobot
 from marinenav_env.scenarios.scenario_file import episodes_of
 from marinenav_env.scenarios.varying import SPREAD
 from marinenav_env.state import Scenario
@@ -211,7 +211,7 @@ def _weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     ):
         towards = 2.0 * math.pi * wind
         weather = replace(
-            MODERATE,
+            MODERATE_WEATHER,
             delay=0,
             missed=0.0,
             wind_direction=towards,
@@ -225,7 +225,7 @@ def _weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 def _faults(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return scenarios of all levels with delayed commands and missed detections."""
     drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
-    calm = replace(MODERATE, wind_speed=0.0, wave_height=0.0)
+    calm = replace(MODERATE_WEATHER, wind_speed=0.0, wave_height=0.0)
     return ("late and missed",), (Part(replace(world, weather=calm), in_group(drawn, 0)),)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from marinenav_env.support.validation import require
-from marinenav_env.vessels import vessel_lines
+from marinenav_env.vessels import describe_vessel
 from train_RL_agents.config.overrides import Overrides, flatten_overrides
 from train_RL_agents.config.reading import apply_overrides, load_config, registered_agent_name, stated_keys
 from train_RL_agents.experiments.run import Run, remove_if_refused
@@ -109,7 +109,7 @@ def new_runs(
     folders = ranks.broadcast(create)
     parent = folders[0].path.parent
     banner = _banner(parent, config.agent_type, str(sized.memory_plan.device), sized.description, parent.parent)
-    boat = vessel_lines(config.world, config.training_schedule.levels)
+    boat = describe_vessel(config.world, config.training_schedule.levels)
     for line in (*banner, *boat, summary_line(sized.memory_plan)):
         console.print(line, markup=False, soft_wrap=True)
     if verbose or is_memory_short(sized.memory_plan):

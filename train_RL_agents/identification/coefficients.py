@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marinenav_env.config import ActuatorConfig, VesselConfig
 from marinenav_env.support.validation import require
-from marinenav_env.vessels import UNITS, top_speed
+from marinenav_env.vessels import UNITS_BY_SETTING, top_speed
 
 Array = NDArray[np.float64]
 DAMPING = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
@@ -49,7 +49,7 @@ class Coefficient:
     @property
     def unit(self) -> str:
         """Return the unit of the coefficient."""
-        return UNITS[self.name]
+        return UNITS_BY_SETTING[self.name]
 
 
 def value_of(vessel: VesselConfig, name: str) -> float:

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.support.validation import require
-from marinenav_env.vessels import FORMAT, PUBLISHED, UNITS, VERSION, VesselFile, read_vessel_file
+from marinenav_env.vessels import (
+    PUBLISHED_VESSEL,
+    UNITS_BY_SETTING,
+    VESSEL_FILE_FORMAT,
+    VESSEL_FILE_VERSION,
+    VesselFile,
+    read_vessel_file,
+)
 from train_RL_agents.identification.coefficients import choose, is_tied
 from train_RL_agents.identification.fit import KEPT, TIED, Estimate, Fit, fit
 from train_RL_agents.identification.log import BoatLog, read_log
@@ -46,7 +53,7 @@ class Identification:
 
 def identify(
     path: Path,
-    vessel: str = PUBLISHED,
+    vessel: str = PUBLISHED_VESSEL,
     frame: str = "ned",
     more: Sequence[str] = (),
     kept: Sequence[str] = (),
@@ -97,8 +104,8 @@ def vessel_text(result: Identification, name: str) -> str:
         place = numbers.setdefault(section, {}) if section else numbers
         place[field_name] = value
     content = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": VESSEL_FILE_FORMAT,
+        "version": VESSEL_FILE_VERSION,
         "name": name,
         "about": f"identified from {_plain(result.name)}, of {result.log.seconds:.0f} s, from {result.preset.name}",
         "source": "marinenav identify; numbers without an interval are those of the preset",
@@ -131,8 +138,8 @@ def _settings(result: Identification) -> dict[str, Any]:
             settings[key] = value
             continue
         entry: dict[str, Any] = {"value": list(value) if isinstance(value, tuple) else value}
-        if field_name in UNITS:
-            entry["unit"] = UNITS[field_name]
+        if field_name in UNITS_BY_SETTING:
+            entry["unit"] = UNITS_BY_SETTING[field_name]
         if estimate is not None:
             entry["value"] = _short(estimate.value)
             entry["source"] = _source(estimate)

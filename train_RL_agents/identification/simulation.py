@@ -15,7 +15,7 @@ from marinenav_env.physics.actuators import move, steady_actuator
 from marinenav_env.physics.dynamics import wrap_to_pi, wrap_to_two_pi
 from marinenav_env.scenarios.parameters import build_extras, build_parameters
 from marinenav_env.scenarios.scenario import blank_scenarios
-from marinenav_env.state import Extras, Parameters, State, Vessel
+from marinenav_env.state import ActuatorParameters, Parameters, State, Vessel
 from marinenav_env.vessels import scaled_settings
 from train_RL_agents.identification.coefficients import is_tied
 
@@ -46,7 +46,7 @@ class Simulator:
         world = WorldConfig(vessel=vessel)
         self._parameters, _ = build_parameters([world], 1, torch.device("cpu"), torch.float64)
         extras = build_extras([world], 1, **_OPTIONS)
-        # Boats with ideal actuators have Extras here, too, since a lag may be fitted to them.
+        # Boats with ideal actuators have ActuatorParameters here, too, since a lag may be fitted to them.
         self._vessel, self._extras = dict(self._parameters.vessel.items()), dict(extras.items())
         self._is_steered, self._is_tied = vessel.actuators.steering != "thrusters", is_tied(vessel)
         self._turn_rate = float(vessel.actuators.angle_rate) * STEP  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ class Simulator:
             sensor=self._parameters.sensor.expand(count),
             rules=self._parameters.rules.expand(count),
             weather=None,
-            extras=Extras(**extras, batch_size=[count]),
+            extras=ActuatorParameters(**extras, batch_size=[count]),
             batch_size=[count],
         )
 
@@ -85,7 +85,7 @@ class Simulator:
     def targets(self, shares: Array) -> Array:
         """Return the steady states of the actuators [T, 2] under commands [T, 2], which are shares of the limits."""
         scenario = blank_scenarios(len(shares), 1, 0, 0, torch.device("cpu"), torch.float64)
-        vessel, extras = Vessel(**self._vessel, batch_size=[1]), Extras(**self._extras, batch_size=[1])
+        vessel, extras = Vessel(**self._vessel, batch_size=[1]), ActuatorParameters(**self._extras, batch_size=[1])
         setpoints = self.setpoints(torch.from_numpy(shares)[:, None], vessel)
         return np.asarray(steady_actuator(setpoints, scenario, vessel, extras)[:, 0].numpy(), np.float64)
 

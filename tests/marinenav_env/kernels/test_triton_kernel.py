@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marinenav_env import Curriculum, MarineNavEnv
-from marinenav_env.config import MODERATE, RewardConfig, WorldConfig
+from marinenav_env.config import MODERATE_WEATHER, RewardConfig, WorldConfig
 from marinenav_env.levels import Level
 
 BY_ROLE = RewardConfig(give_way_penalty=-1.0)
@@ -21,7 +21,7 @@ TRAFFIC = Curriculum((Level(4, 0, 0, encounter=True, traffic=0.5, weather=1.0),)
         {},
         {"continuous": False},
         {"config": WorldConfig(reward=BY_ROLE)},
-        {"config": WorldConfig(weather=MODERATE)},
+        {"config": WorldConfig(weather=MODERATE_WEATHER)},
         {"config": WorldConfig(reward=BY_ROLE), "scenarios": TRAFFIC},
     ],
     ids=["published", "discrete", "by role", "weather", "all of it"],

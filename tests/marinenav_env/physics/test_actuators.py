@@ -9,7 +9,7 @@ import torch
 from torch._dynamo.testing import CompileCounter
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig, scaled_world
-from marinenav_env.config import HULL_TERMS, STEERING, ActuatorConfig, SensorConfig, VesselConfig
+from marinenav_env.config import HULL_TERMS, STEERING_TYPES, ActuatorConfig, SensorConfig, VesselConfig
 from marinenav_env.kernels import find_kernel
 from marinenav_env.physics import dynamics
 from marinenav_env.physics.actuators import (
@@ -68,7 +68,7 @@ def with_extras(world, rng):
     def drawn(bounds):
         return {name: tuple(rng.uniform(*bound) for _ in range(robots)) for name, bound in bounds.items()}
 
-    kinds = tuple(rng.choice(STEERING) for _ in range(robots))
+    kinds = tuple(rng.choice(STEERING_TYPES) for _ in range(robots))
     # Some numbers are those that switch a part off.
     off = {"lag": 0.0, "spacing": 0.0, "position": 0.0, "propeller_diameter": 0.0, "cross_flow_length": 0.0}
     numbers, terms = drawn(BOUNDS), drawn(HULL_BOUNDS)
@@ -141,7 +141,7 @@ def test_a_control_step_equals_the_oracle(driven):
             kinds.add(actuators.steering)
             assert got[e, i].tolist() == pytest.approx(expected, rel=1e-5, abs=1e-4)  # strips of the oracle
             assert moved.actuator[e, i].tolist() == pytest.approx(actual, abs=1e-10)
-    assert kinds == set(STEERING)
+    assert kinds == set(STEERING_TYPES)
 
 
 def test_ideal_actuators_move_a_vessel_as_without_them(driven):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig, write_scenarios
-from marinenav_env.config import MODERATE, MOST_DELAY, WeatherConfig
+from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, WeatherConfig
 from marinenav_env.physics.weather import (
     build_weather,
     delayed,
@@ -84,7 +84,7 @@ def test_waves_equal_the_oracle(storm):
 
 def test_the_strength_of_the_wind_is_that_of_the_formula():
     # Beam wind of 8 m/s on 5 m x 1 m, at rest: 0.8 * 0.6125 * 64 * 5 = 157 N to starboard.
-    world = WorldConfig(weather=replace(MODERATE, wind_direction=math.pi / 2))
+    world = WorldConfig(weather=replace(MODERATE_WEATHER, wind_direction=math.pi / 2))
     parameters, _ = build_parameters([world], 1, CPU, DOUBLE)
     zero = torch.zeros(1, 1, 2, dtype=DOUBLE)
     force = wind_force(zero, zero[..., 0], parameters.vessel, parameters.weather)
@@ -101,7 +101,7 @@ def test_the_force_of_the_weather_is_that_of_wind_and_waves(storm):
 
 
 def test_commands_take_effect_after_the_delay_of_their_environment():
-    delay, pending = torch.tensor([0, 1, MOST_DELAY]), torch.zeros(3, 1, MOST_DELAY, 2)
+    delay, pending = torch.tensor([0, 1, MAX_DELAY]), torch.zeros(3, 1, MAX_DELAY, 2)
     seen = []
     for step in range(6):
         rates, pending = delayed(torch.full((3, 1, 2), float(step + 1)), pending, delay)
@@ -128,12 +128,14 @@ def test_episodes_of_a_file_are_in_the_weather_of_the_world(tmp_path):
     """Files state no weather; episodes with their own keep it."""
     file, episode = tmp_path / "two.json", simple_episode([(5.0, 5.0, 0.0)], [(40.0, 40.0)])
     write_scenarios(file, [episode, episode])
-    env = MarineNavEnv(WorldConfig(weather=MODERATE), scenarios=file)
+    env = MarineNavEnv(WorldConfig(weather=MODERATE_WEATHER), scenarios=file)
     assert env.constants.weather is not None
-    assert torch.equal(env.constants.weather.wind, build_weather([MODERATE] * 2, CPU, torch.float32).wind)
+    assert torch.equal(env.constants.weather.wind, build_weather([MODERATE_WEATHER] * 2, CPU, torch.float32).wind)
     own = replace(episode, world=replace(episode.world, weather=STORMS[0]))
-    env = MarineNavEnv(WorldConfig(weather=MODERATE), scenarios=[own, episode])
-    assert torch.equal(env.constants.weather.wind, build_weather([STORMS[0], MODERATE], CPU, torch.float32).wind)
+    env = MarineNavEnv(WorldConfig(weather=MODERATE_WEATHER), scenarios=[own, episode])
+    assert torch.equal(
+        env.constants.weather.wind, build_weather([STORMS[0], MODERATE_WEATHER], CPU, torch.float32).wind
+    )
     assert MarineNavEnv(WorldConfig(), scenarios=file).constants.weather is None
 
 

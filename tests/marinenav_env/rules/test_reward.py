@@ -23,7 +23,7 @@ from marinenav_env.rules.reward import (
 )
 from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.scenario_file import episodes_of, write_scenarios
-from marinenav_env.state import Rules
+from marinenav_env.state import RewardParameters
 from tests.marinenav_env.env_helpers import full_ahead
 from tests.oracle import reward as oracle
 from tests.oracle import roles
@@ -37,7 +37,7 @@ def test_equals_the_oracle(shared: bool) -> None:
     rng, envs, robots = random.Random(0), 40, 5
     weights = [[rng.uniform(-10.0, 10.0) for _ in FIELDS] for _ in range(1 if shared else envs)]
     columns = torch.tensor(weights, dtype=torch.float64).unbind(-1)
-    rules = Rules(**dict(zip(FIELDS, columns, strict=True)), batch_size=[len(weights)])
+    rules = RewardParameters(**dict(zip(FIELDS, columns, strict=True)), batch_size=[len(weights)])
     generator = torch.Generator().manual_seed(0)
     before, after, phi = 50.0 * torch.rand(3, envs, robots, generator=generator, dtype=torch.float64)
     collided, arrived = torch.rand(2, envs, robots, generator=generator) < 0.5

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.config import MODERATE, MOST_DELAY, SensorConfig
+from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, SensorConfig
 from marinenav_env.physics.weather import RATIOS, SHARES
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import WEATHER, CounterDraws
@@ -127,20 +127,20 @@ def test_weather_equals_scalar_code() -> None:
         assert got.wind.tolist() == pytest.approx(expected)
         expected = [0.4 * strength * height * share for share in SHARES]
         assert got.wave_amplitude.tolist() == pytest.approx(expected)
-        expected = [2.0 * math.pi / MODERATE.wave_period * ratio for ratio in RATIOS]
+        expected = [2.0 * math.pi / MODERATE_WEATHER.wave_period * ratio for ratio in RATIOS]
         assert got.wave_frequency.tolist() == pytest.approx(expected)
         waves = direction + math.radians(30.0) * (2.0 * apart - 1.0)
         assert got.wave_direction.item() == pytest.approx(waves)
         assert got.wave_phase.tolist() == pytest.approx([2.0 * math.pi * each for each in phases])
-        assert got.hull_height.item() == MODERATE.hull_height
-        most = min(math.floor(strength + 0.5), MOST_DELAY)
+        assert got.hull_height.item() == MODERATE_WEATHER.hull_height
+        most = min(math.floor(strength + 0.5), MAX_DELAY)
         assert got.delay.item() == math.floor(late * (most + 1))
         assert got.missed.item() == pytest.approx(min(0.1 * strength * missed, 1.0))
-    assert weather.delay[level == 3].unique().tolist() == [*range(MOST_DELAY + 1)]
+    assert weather.delay[level == 3].unique().tolist() == [*range(MAX_DELAY + 1)]
 
 
 def test_calm_levels_have_the_weather_of_the_world() -> None:
-    own = replace(MODERATE, wind_direction=1.0)
+    own = replace(MODERATE_WEATHER, wind_direction=1.0)
     shared, _ = build_parameters([WorldConfig(weather=own)], 2, CPU, DOUBLE)
     levels = (Level(2, 0, 0, 30.0), Level(2, 0, 0, 30.0, weather=1.0))
     level = torch.arange(2).repeat(10)

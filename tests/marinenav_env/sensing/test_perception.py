@@ -16,7 +16,7 @@ from marinenav_env.sensing import perception
 from marinenav_env.sensing.perception import Noise
 from marinenav_env.state import Observation
 from marinenav_env.stepping.world import initial_state
-from marinenav_env.vessels import read_vessel, scale_of
+from marinenav_env.vessels import read_vessel, scale_of_vessel
 from tests.marinenav_env.helpers import (
     CPU,
     QUIET,
@@ -285,7 +285,7 @@ def test_quantiles_at_the_ends_are_those_of_the_row() -> None:
 
 def test_scales_of_entries_follow_from_length_speed_and_thrust_of_the_boat() -> None:
     boat = read_vessel("roboboat")
-    ratio = scale_of(boat)
+    ratio = scale_of_vessel(boat)
     own, objects, _ = perception.perception_entries(WorldConfig(vessel=boat))
     assert boat.max_thrust == 35.0 and ratio.length == pytest.approx(1.35 / 5.0)
     assert own.scale == pytest.approx([5.4] * 2 + [2.0 * ratio.speed] * 2 + [1.0 / ratio.time, 35.0, 35.0])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Episode, Level, MarineNavEnv
-from marinenav_env.config import MODERATE, ActuatorConfig, VesselConfig, WorldConfig
+from marinenav_env.config import MODERATE_WEATHER, ActuatorConfig, VesselConfig, WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.scenarios.scenario_file import stack_episodes
@@ -88,7 +88,7 @@ def test_rates_equal_the_oracle() -> None:
 def behaving(name: str, onset: float = 5.0, weather: bool = False, **options: Any) -> tuple[Tensor, Tensor]:
     """Poses and thrusts [T + 1, ...] of a vessel that heads north at 2 m/s, for 50 steps; another one is far off."""
     episode = simple_episode([(200.0, 200.0, 0.0), (0.0, 0.0, 0.0)], [(300.0, 300.0), (120.0, 0.0)], sensor=QUIET)
-    world = replace(episode.world, weather=replace(MODERATE, delay=2)) if weather else episode.world
+    world = replace(episode.world, weather=replace(MODERATE_WEATHER, delay=2)) if weather else episode.world
     episode = replace(
         episode,
         velocity=[[0.0] * 3, [2.0, 0.0, 0.0]],

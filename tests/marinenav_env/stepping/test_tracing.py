@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from marinenav_env import Curriculum, MarineNavEnv
-from marinenav_env.config import MODERATE, RewardConfig, SensorConfig, WorldConfig
+from marinenav_env.config import MODERATE_WEATHER, RewardConfig, SensorConfig, WorldConfig
 from marinenav_env.levels import NAMED_LEVELS, Level
 from marinenav_env.scenarios.reset import NewEpisodes
 from marinenav_env.state import WorldState
@@ -23,7 +23,7 @@ WORLDS = {
         WorldConfig(
             reward=RewardConfig(**PENALTIES, passing_distance=11.0, passing_margin=3.0),
             sensor=SensorConfig(max_objects=4, scan_beams=8),
-            weather=MODERATE,
+            weather=MODERATE_WEATHER,
         ),
         (
             replace(NAMED_LEVELS["unruly"], num_robots=3, time_spread=1.0, vessel_spread=2.0, thruster_fault=0.1),

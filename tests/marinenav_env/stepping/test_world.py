@@ -13,8 +13,8 @@ from tensordict import TensorDict
 
 from marinenav_env import ConfigError, Curriculum, Level
 from marinenav_env.config import (
-    MODERATE,
-    MOST_DELAY,
+    MAX_DELAY,
+    MODERATE_WEATHER,
     RewardConfig,
     SensorConfig,
     WorldConfig,
@@ -268,10 +268,10 @@ def test_what_users_parts_give_is_checked() -> None:
 
 
 def test_in_weather_no_command_is_under_way_at_first() -> None:
-    env = MarineNavEnv(WorldConfig(weather=MODERATE), 2, seed=0)
+    env = MarineNavEnv(WorldConfig(weather=MODERATE_WEATHER), 2, seed=0)
     env.reset()
     assert env.state.pending is not None and not env.state.pending.any()
-    assert env.state.pending.shape == (2, env.num_robots, MOST_DELAY, 2)
+    assert env.state.pending.shape == (2, env.num_robots, MAX_DELAY, 2)
 
 
 def test_wind_and_waves_push_who_is_steered_and_nobody_who_keeps_course_and_speed() -> None:

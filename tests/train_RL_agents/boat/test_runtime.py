@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv
-from marinenav_env.vessels import scale_of, scaled_level, vessel_files
+from marinenav_env.vessels import scale_of_vessel, scaled_level, vessel_files
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, ROWS, contract_of
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
@@ -85,7 +85,7 @@ def setpoints_of(command, vessel):
 def decisions(policy, pilots, steps=12):
     """Pairs (runtime, environment) of inputs by name and setpoints, while the policy steers."""
     world = policy.config.world
-    scale = scale_of(world.vessel)
+    scale = scale_of_vessel(world.vessel)
     level = scaled_level(Level(5, 0, 4, 30.0), scale.length, scale.speed)
     schedule = Curriculum((level,), pool_size=16, refresh_size=1)
     env = MarineNavEnv(

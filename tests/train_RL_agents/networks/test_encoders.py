@@ -9,7 +9,7 @@ from torch import nn
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.sensing.entries import Entry
-from marinenav_env.vessels import read_vessel, scale_of, scaled_world
+from marinenav_env.vessels import read_vessel, scale_of_vessel, scaled_world
 from tests.own_parts import allow_only
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
 from train_RL_agents.config.building import make_observation_spec
@@ -65,7 +65,7 @@ def test_concatenation_by_hand():
 
 def test_small_boats_are_scaled_by_their_size():
     """The same network sees the same in a world that is as much smaller and slower as the boat."""
-    spec, ratio = make_observation_spec(scaled_world("roboboat")), scale_of(read_vessel("roboboat"))
+    spec, ratio = make_observation_spec(scaled_world("roboboat")), scale_of_vessel(read_vessel("roboboat"))
     usual = replace(SPEC, radius=spec.radius / ratio.length)
     large, small, given = network(usual), network(spec), inputs(6)
     small.load_state_dict(large.state_dict() | {name: getattr(small, name) for name in ("self_scale", "object_scale")})
