@@ -50,10 +50,10 @@ from train_RL_agents.experiments.study import last_evaluation, read_study
 from train_RL_agents.exporting import allowlist
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import FORMATS, VERSION, Deployed
-from train_RL_agents.figures.certificate import write_page as write_certificate
+from train_RL_agents.figures.certificate import make_page as write_certificate
 from train_RL_agents.figures.curves import curve_table, read_runs
 from train_RL_agents.figures.episode_view import view_episode
-from train_RL_agents.figures.replay_page import write_page
+from train_RL_agents.figures.replay_page import make_page
 from train_RL_agents.run.checkpoint import (
     POLICY,
     STATE,
@@ -220,7 +220,7 @@ def test_recordings(folder, data):
     np.savez(other, **arrays)
     if answers(lambda: recording.load(other)):
         views = [view_episode(recording.load(other), number) for number in (1, 2, 3)]
-        assert write_page([views])
+        assert make_page([views])
 
 
 @QUICK

@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.validation import require
     from train_RL_agents.evaluation.contenders import returns_scale
     from train_RL_agents.exporting.graph import policy_graphs
-    from train_RL_agents.figures.demo import write_page
+    from train_RL_agents.figures.demo import make_page
     from train_RL_agents.run.checkpoint import load_policy
     from train_RL_agents.utils.files import write_atomically
 
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = loaded.config
     title = f"{config.agent_type} after {loaded.env_steps:,} env-steps"
     risk = getattr(config.agent, "risk", None) if loaded.agent.supports_risk else None
-    page = write_page(
+    page = make_page(
         title,
         config.world,
         policy_graphs(loaded.agent),

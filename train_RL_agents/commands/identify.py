@@ -106,7 +106,7 @@ def _plan(vessel: str, out: Path | None) -> None:
 
 def _identify(log: Path, given: dict[str, Any]) -> int:
     """Fit a boat to a log, print the results, write the files, and return the exit status."""
-    from train_RL_agents.figures.identification import write_page
+    from train_RL_agents.figures.identification import make_page
     from train_RL_agents.identification import report
     from train_RL_agents.utils.files import write_atomically
 
@@ -122,7 +122,7 @@ def _identify(log: Path, given: dict[str, Any]) -> int:
         print(line)
     write_atomically(given["out"], report.vessel_text(result, name))
     if "page" in given:
-        write_atomically(given["page"], write_page(result, name))
+        write_atomically(given["page"], make_page(result, name))
     if "result" in given:
         write_atomically(given["result"], report.result_text(result))
     return 0

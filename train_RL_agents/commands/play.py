@@ -133,10 +133,10 @@ def _check_outputs(options: dict[str, Any]) -> None:
     if "html" in options:
         return
     from train_RL_agents.figures.animation import require_ffmpeg
-    from train_RL_agents.figures.drawing import check_picture
+    from train_RL_agents.figures.drawing import check_picture_format
 
     if "overview" in options:
-        check_picture(options["overview"])
+        check_picture_format(options["overview"])
         return
     require_writable_folder(options.get("out", Path()))
     if "frames" not in options:
@@ -197,10 +197,10 @@ def _require_few(episodes: int, options: dict[str, Any]) -> None:
         ConfigError: if there are too many episodes.
     """
     from marinenav_env.support.validation import require
-    from train_RL_agents.figures.replay_page import MOST_EPISODES
+    from train_RL_agents.figures.replay_page import MAX_EPISODES
 
-    is_few = "html" not in options or "episode" in options or episodes <= MOST_EPISODES
-    require(is_few, "--html", f"{episodes} episodes", f"at most {MOST_EPISODES}; --episode shows one")
+    is_few = "html" not in options or "episode" in options or episodes <= MAX_EPISODES
+    require(is_few, "--html", f"{episodes} episodes", f"at most {MAX_EPISODES}; --episode shows one")
 
 
 def _views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
@@ -220,10 +220,10 @@ def _views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
 def _write(sides: list[list[EpisodeView]], options: dict[str, Any]) -> list[Path]:
     """Write the requested output, and return its files."""
     if "html" in options:
-        from train_RL_agents.figures.replay_page import write_page
+        from train_RL_agents.figures.replay_page import make_page
         from train_RL_agents.utils.files import write_atomically
 
-        write_atomically(options["html"], write_page(sides))
+        write_atomically(options["html"], make_page(sides))
         return [options["html"]]
     if "overview" in options:
         from train_RL_agents.figures.drawing import draw_overview, save_figure
@@ -237,13 +237,13 @@ def _write_episode(view: EpisodeView, options: dict[str, Any]) -> list[Path]:
     """Write an animation or stills of one episode, and return the files."""
     from marinenav_env.support.validation import require
     from train_RL_agents.figures.animation import write_animation
-    from train_RL_agents.figures.drawing import Scene
+    from train_RL_agents.figures.drawing import EpisodeScene
     from train_RL_agents.utils.files import make_folder
 
     for frame in options.get("frames", ()):
         require(0 <= frame < view.frames, "--frames", frame, f"from 0 to {view.frames - 1}")
     vessel, out = options.get("vessel", 1), options.get("out", Path())
-    scene = Scene(view, vessel - 1)
+    scene = EpisodeScene(view, vessel - 1)
     make_folder(out)
     # The name of a recorded policy may be a path.
     agent = re.sub(r"[^\w.-]", "_", Path(view.policy.split(" ")[0]).name.lower())
@@ -251,6 +251,6 @@ def _write_episode(view: EpisodeView, options: dict[str, Any]) -> list[Path]:
     if "frames" in options:
         stills = {frame: out / f"{name}_frame_{frame:04}.png" for frame in options["frames"]}
         for frame, path in stills.items():
-            scene.save(frame, path)
+            scene.save_frame(frame, path)
         return list(stills.values())
     return write_animation(scene, out, name, options.get("speed", _SPEED))

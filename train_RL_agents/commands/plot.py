@@ -37,10 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     import_optional("matplotlib.figure", "plot")  # reports a missing package before anything is computed
     require_writable_folder(arguments.out)
     runs = curves.read_runs(arguments.runs)
-    groups, left_out = curves.overlapping(curves.grouped(runs, arguments.by))
-    for sentence in (*filter(None, (run.unread for run in runs)), *left_out):
+    groups, left_out = curves.drop_early_runs(curves.group_runs(runs, arguments.by))
+    for sentence in (*filter(None, (run.unread_message for run in runs)), *left_out):
         print(sentence)
-    tables = {name: plotting.FIGURES[name].table(groups) for name in plotting.ANY_RUNS}
-    for path in plotting.write(arguments.out, tables):
+    tables = {name: plotting.FIGURES[name].table(groups) for name in plotting.UNPAIRED_FIGURES}
+    for path in plotting.write_figures(arguments.out, tables):
         print(path)
     return 0

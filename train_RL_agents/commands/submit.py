@@ -74,9 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
     if "out" in given:
         write_atomically(given["out"], entry.content())
     if "certificate" in given:
-        from train_RL_agents.figures.certificate import write_page
+        from train_RL_agents.figures.certificate import make_page
 
-        write_atomically(given["certificate"], write_page(entry))
+        write_atomically(given["certificate"], make_page(entry))
     return 0
 
 

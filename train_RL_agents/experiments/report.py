@@ -17,7 +17,7 @@ from train_RL_agents.config.reading import to_dict
 from train_RL_agents.experiments.study import Study, last_evaluation, run_folders
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.figures.curves import Groups, Rows, Run
-from train_RL_agents.figures.page import fill, read_part
+from train_RL_agents.figures.page import fill_placeholders, read_page_part
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import path_inside, write_atomically
@@ -61,7 +61,7 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
         key: replace(curves.read_runs([folders[key]])[0], agent=key[0])
         for key in next(iter(suite_evaluations.values()))
     }
-    groups, left_out = curves.overlapping(curves.grouped(runs.values(), "agent"))
+    groups, left_out = curves.drop_early_runs(curves.group_runs(runs.values(), "agent"))
     sections = [_section_html("Learning", out / "figures", {"curves": curves.curve_table(groups)}, out)]
     times = {(row["agent"], row["seed"]): row for row in _time_rows(study, out)}
     rows, verdicts = [], []
@@ -72,19 +72,19 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
             rows += [
                 {**about, "group": group, "successes": count, "episodes": total, "rate": count / total}
                 | times[name, seed]
-                for group, (count, total) in run.levels.items()
+                for group, (count, total) in run.success_counts.items()
             ]
-            if not run.levels:
-                metrics = {"episodes": len(run.scores), "return": run.scores.mean()}
+            if not run.success_counts:
+                metrics = {"episodes": len(run.last_scores), "return": run.last_scores.mean()}
                 rows.append({**about, "group": OVERALL} | metrics | times[name, seed])
-        by_agent = curves.grouped(scored.values(), "agent")
+        by_agent = curves.group_runs(scored.values(), "agent")
         sentence, table = verdict({name: by_agent[name] for name in dict.fromkeys(name for name, _ in scored)})
         measured = "Success" if "success" in table.rows[0] else "Return"
         verdicts += [f"<p><b>{escape(suite)}</b>: {escape(sentence)}</p>\n", table.html(f"{measured} on {suite}")]
         tables = {name: plotting.FIGURES[name].table(by_agent) for name in _SUITE_FIGURES}
         sections.append(_section_html(f"Suite {suite}", out / "figures" / suite, tables, out))
-    page = fill(
-        read_part("study.html"),
+    page = fill_placeholders(
+        read_page_part("study.html"),
         TITLE=escape(title),
         ABOUT=escape(_description(study)),
         VERDICTS="".join(verdicts),
@@ -105,7 +105,7 @@ def _outputs(out: Path, suites: Iterable[str]) -> list[Path]:
     return [
         out / PAGE_NAME,
         out / TABLE_NAME,
-        *(Path(f"{stem}.{kind}") for stem in stems for kind in ("csv", *plotting.KINDS)),
+        *(Path(f"{stem}.{kind}") for stem in stems for kind in ("csv", *plotting.FILE_FORMATS)),
     ]
 
 
@@ -171,13 +171,13 @@ def verdict(groups: Groups) -> tuple[str, Table]:
     """
     has_success = all("success" in run.episodes for runs in groups.values() for run in runs)
     key, most = ("success", "most success") if has_success else ("return", "highest return")
-    score = {name: float(np.mean([run.scores for run in runs])) for name, runs in groups.items()}
+    score = {name: float(np.mean([run.last_scores for run in runs])) for name, runs in groups.items()}
     best, *others = sorted(score, key=lambda name: -score[name])
     rows: Rows = [{"agent": best, key: score[best]}]
     behind: list[str] = []
     unclear: list[str] = []
     for name in others:
-        value, low, high = curves.difference(groups[best], groups[name])
+        value, low, high = curves.paired_difference(groups[best], groups[name])
         (behind if low > 0 else unclear).append(name)
         rows.append({"agent": name, key: score[name], "difference": value, _INTERVAL_COLUMN.name: (low, high)})
     sentences = [f"{best} has the {most}, {score[best]:.3f}."]
@@ -220,7 +220,7 @@ def _section_html(title: str, folder: Path, tables: dict[str, Rows], out: Path) 
     """
     if not any(tables.values()):
         return ""
-    plotting.write(path_inside(out, str(folder.relative_to(out))), tables)
+    plotting.write_figures(path_inside(out, str(folder.relative_to(out))), tables)
     parts = [f"<h2>{escape(title)}</h2>\n"]
     for name, rows in tables.items():
         if rows:
@@ -242,7 +242,7 @@ def _figure_html(name: str, rows: Rows, stem: Path, out: Path) -> str:
     title, meaning, *_ = plotting.FIGURES[name]
     pictures = "".join(
         f'<img alt="{title}" src="data:image/svg+xml;base64,{base64.b64encode(picture.encode()).decode()}">\n'
-        for picture in plotting.panels(name, rows)
+        for picture in plotting.panel_svgs(name, rows)
     )
     # Many levels side by side are wider than a phone.
     kind = "panels"

@@ -24,7 +24,7 @@ from train_RL_agents.falsification.failures import (
     run_file,
 )
 from train_RL_agents.figures.episode_view import EpisodeView, view_episode
-from train_RL_agents.figures.replay_page import write_page
+from train_RL_agents.figures.replay_page import make_page
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import make_folder, write_atomically
 from train_RL_agents.utils.provenance import software_versions
@@ -131,7 +131,7 @@ def write_files(
         views += _views(run_file(contender, hopeless, world, seed, device)[1], "unavoidable", SHOWN_UNAVOIDABLE)
     if views:
         numbered = [replace(view, number=number) for number, view in enumerate(views, 1)]
-        write_atomically(folder / PAGE, write_page([numbered]))
+        write_atomically(folder / PAGE, make_page([numbered]))
         sentences.append(f"{folder / PAGE}: {len(views)} of them, and of the unavoidable collisions, as a page")
     content = {
         "policy": contender.about(),

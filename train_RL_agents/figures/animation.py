@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.files import require_overwritable
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.figures.drawing import Scene
+from train_RL_agents.figures.drawing import EpisodeScene
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import write_atomically
 
@@ -33,11 +33,11 @@ def require_ffmpeg() -> None:
         ) from error
 
 
-def write_animation(scene: Scene, folder: Path, name: str, speed: float) -> list[Path]:
-    """Write an episode as MP4 and GIF, and return the files; they appear when both are complete.
+def write_animation(scene: EpisodeScene, folder: Path, name: str, speed: float) -> list[Path]:
+    """Write an episode as MP4 and GIF, and return the two paths; the files appear when both are complete.
 
     Args:
-        scene: episode to show.
+        scene: figure of the episode.
         folder: existing folder of the files.
         name: name of the files without suffix.
         speed: seconds of the episode per second of the animation.
@@ -50,7 +50,7 @@ def write_animation(scene: Scene, folder: Path, name: str, speed: float) -> list
 
 
 def write_frames(frames: Iterable[NDArray[np.uint8]], rate: float, folder: Path, name: str) -> list[Path]:
-    """Write pictures as MP4 and GIF, and return the files; they appear when both are complete.
+    """Write pictures as MP4 and GIF, and return the two paths; the files appear when both are complete.
 
     Args:
         frames: pictures [height, width, 3].

@@ -1,4 +1,4 @@
-"""Certificate of a policy: one self-contained HTML page with all suites of the benchmark."""
+"""Certificate of a policy: one self-contained HTML page with its results on all suites of the benchmark."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from train_RL_agents.evaluation.tables import (
     UNRULY_COLUMNS,
 )
 from train_RL_agents.evaluation.thresholds import THRESHOLDS
-from train_RL_agents.figures.page import assemble
+from train_RL_agents.figures.page import assemble_page
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 from train_RL_agents.results.table import Column, Markup, Table, estimate_text
 
-_SHOWN = {
+_COMPLIANCE_TITLES = {
     "compliance": "rules kept",
     "rules_kept": "rules kept",
     "all_kept": "all kept",
@@ -44,46 +44,39 @@ _SHOWN = {
     "closest_approach": "closest (m)",
     "hours_per_broken_rule": "hours per broken rule",
 }
-"""Metrics of compliance that are shown, with their titles."""
-_WITH_INTERVAL = ("rules_kept", "all_kept", "avoided", "hours_per_broken_rule")
-"""Metrics of compliance that are shown with their intervals."""
-_MEANINGS = RULES_COLUMNS | ENCOUNTER_COLUMNS | UNRULY_COLUMNS | RATE_COLUMNS
+"""Titles of the metrics of compliance with the COLREGs that are shown, by name."""
+_INTERVAL_METRICS = ("rules_kept", "all_kept", "avoided", "hours_per_broken_rule")
+"""Metrics of compliance that are shown with their confidence intervals."""
+_COMPLIANCE_MEANINGS = RULES_COLUMNS | ENCOUNTER_COLUMNS | UNRULY_COLUMNS | RATE_COLUMNS
 """Meanings of the metrics of compliance by name."""
-_MOST_ROWS = 12
+_MAX_GROUP_ROWS = 12
 """Largest number of groups of a suite that have a row each."""
-_TEN = 10
-"""Seconds between two dots of a track."""
-_WEAKEST = 3
+_DOT_INTERVAL = 10
+"""Time between two dots of a track (s)."""
+_NUM_WEAKEST_GROUPS = 3
 """Number of the groups with the least success that have a tile each."""
 
 
-def write_page(entry: Entry) -> str:
-    """Return the certificate of an entry as a page.
-
-    Args:
-        entry: results of the policy.
-
-    Returns:
-        The page as HTML.
-    """
+def make_page(entry: Entry) -> str:
+    """Return the certificate of an entry, the results of a policy in the benchmark, as HTML."""
     policy = entry.policy
     steps = policy.get("env_steps")
     trained = f" after {steps:,} env-steps" if isinstance(steps, int) else ""
     values = [threshold.measured(entry) for threshold in THRESHOLDS]
-    return assemble(
+    return assemble_page(
         "certificate",
         NAME=escape(policy["name"]),
         WHOM=escape(f"{policy['agent']}{trained}, benchmark {BENCHMARK}, {entry.made}"),
-        TILES="".join(_tiles(entry, values)),
-        RATES=_leading(entry),
+        TILES="".join(_tile_elements(entry, values)),
+        RATES=_leading_html(entry),
         THRESHOLDS=Table.of([*_threshold_rows(values)]).html("Thresholds"),
-        SUITES="".join(_suite(name, result) for name, result in entry.suites.items()),
-        SOURCES=_sources(entry),
+        SUITES="".join(_suite_html(name, result) for name, result in entry.suites.items()),
+        SOURCES=_sources_html(entry),
     )
 
 
-def _range(value: Estimate, bound: float | None = None) -> Markup:
-    """Draw a share: interval, value and bound on a line from 0 to 1."""
+def _interval_svg(value: Estimate, bound: float | None = None) -> Markup:
+    """Return an SVG of a share with its interval, and perhaps the bound of a threshold, on a line from 0 to 1."""
     middle, low, high = (100.0 * min(max(number, 0.0), 1.0) for number in value)
     tick = "" if bound is None else f'<path class="bound" d="M{100 * bound:.1f} 0V12"/>'
     return Markup(
@@ -97,7 +90,7 @@ def _range(value: Estimate, bound: float | None = None) -> Markup:
 
 
 def _threshold_rows(values: Iterable[Estimate | None]) -> Iterator[dict[str, str]]:
-    """Yield a row for each threshold, with the measured value."""
+    """Yield the cells, by title of the column, of a row for each threshold and the value measured for it."""
     for threshold, value in zip(THRESHOLDS, values, strict=True):
         is_share, bound = threshold.metric != "avg_time", threshold.bound
         digits = ".3f" if is_share else ".1f"
@@ -109,7 +102,7 @@ def _threshold_rows(values: Iterable[Estimate | None]) -> Iterator[dict[str, str
             "verdict": Markup(f'<span class="{"pass" if passed else "miss"}">{word}</span>'),
             "value": "-" if value is None else estimate_text(value, digits),
             "threshold": f"{'at most' if threshold.at_most else 'at least'} {bound:{digits}}",
-            "0 to 1": Markup("") if not is_share else "-" if value is None else _range(value, bound),
+            "0 to 1": Markup("") if not is_share else "-" if value is None else _interval_svg(value, bound),
         }
 
 
@@ -120,11 +113,11 @@ _LEADING_TILES = (
     ("imazu_ntnu_own", "situations", "Imazu's problems (NTNU) without a collision, own vessel alone"),
     ("encounters_own", "weakest", "random encounters without a collision, own vessel alone, weakest kind"),
 )
-"""Suite, name of the column and title of each tile with a leading metric."""
+"""Suite, column of its row of leading metrics, and title of each tile with a leading metric."""
 
 
 def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
-    """Yield title, value and interval of each tile with a leading metric that an entry has."""
+    """Yield title, value and interval, as text, of each tile with a leading metric that an entry has."""
     columns = {column.name: column for column in LEADING_COLUMNS}
     for suite, name, title in _LEADING_TILES:
         if suite in entry.suites:
@@ -132,15 +125,20 @@ def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
             yield title, value, ends.rstrip("]").replace(", ", " to ")
 
 
-def _leading(entry: Entry) -> str:
+def _leading_html(entry: Entry) -> str:
     """Return the table of the leading metrics as HTML, with a list of the meanings of its columns."""
     items = "".join(f"<dt>{escape(c.title)}</dt><dd>{escape(c.meaning)}</dd>" for c in LEADING_COLUMNS)
     meanings = f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n"
     return leading_table(entry).html("Rates and situations of others") + meanings
 
 
-def _tiles(entry: Entry, values: Sequence[Estimate | None]) -> Iterator[str]:
-    """Yield tiles: rates, external situations, passed thresholds, success on the published levels, weakest groups."""
+def _tile_elements(entry: Entry, values: Sequence[Estimate | None]) -> Iterator[str]:
+    """Yield the HTML of tiles: leading metrics, passed thresholds, success on the published levels, weakest groups.
+
+    Args:
+        entry: results of the policy.
+        values: value measured for each threshold; None if the entry does not have it.
+    """
 
     def tile(title: str, value: str, ends: str = "") -> str:
         return f"<div><dt>{title}</dt><dd>{value}<small>{ends}</small></dd></div>"
@@ -153,20 +151,20 @@ def _tiles(entry: Entry, values: Sequence[Estimate | None]) -> Iterator[str]:
     shown = []
     if "fresh" in entry.suites:
         shown.append(("success, published levels", entry.suites["fresh"].estimates()["success_rate"]))
-    shown += [(f"weakest: {name}", value) for name, value in _weakest(entry)]
+    shown += [(f"weakest: {name}", value) for name, value in _weakest_groups(entry)]
     shown += [(threshold.about, value) for threshold, value in measured if threshold.suite == "imazu" and value]
     for title, (value, low, high) in shown:
         yield tile(title, f"{value:.3f}", f"{low:.3f} to {high:.3f}")
 
 
-def _weakest(entry: Entry) -> list[tuple[str, Estimate]]:
+def _weakest_groups(entry: Entry) -> list[tuple[str, Estimate]]:
     """Return names and success rates of the groups with the least success; a suite of many groups counts as one."""
     shares = []
     for suite, result in entry.suites.items():
-        several = 1 < len(result.groups) <= _MOST_ROWS
+        several = 1 < len(result.groups) <= _MAX_GROUP_ROWS
         for group in result.groups if several else (OVERALL,):
             shares.append((f"{suite}, {group}" if several else suite, result.estimates(group)["success_rate"]))
-    return sorted(shares, key=lambda share: share[1].value)[:_WEAKEST]
+    return sorted(shares, key=lambda share: share[1].value)[:_NUM_WEAKEST_GROUPS]
 
 
 # The suites -------------------------------------------------------------------------------------
@@ -175,7 +173,7 @@ _METRIC_COLUMNS = (
     Column("group"),
     Column("episodes"),
     Column("success_rate", "success", ".3f"),
-    Column("success_rate", "0 to 1", _range),
+    Column("success_rate", "0 to 1", _interval_svg),
     Column("collision_rate", "collision", ".3f"),
     Column(
         "hours_per_collision",
@@ -187,53 +185,55 @@ _METRIC_COLUMNS = (
     Column("robot_success_rate", "vessels that arrive", ".3f"),
     Column("avg_time", "time", ".1f", unit="s"),
 )
-"""Columns of the metrics of a suite."""
-_DUTIES = (
+"""Columns of the table of a suite's metrics."""
+_DUTY_COLUMNS = (
     Column("role"),
     Column("kept"),
     Column("share", format=".3f"),
-    Column("share", "0 to 1", _range),
+    Column("share", "0 to 1", _interval_svg),
     Column("hours", "hours per broken rule", ".2f", ("low", "high")),
 )
 """Columns of the table of kept duties by role."""
 
 
-def _suite(name: str, result: SuiteResult) -> str:
-    """Return the section of a suite: metrics by group, then compliance, duties and tracks where there are any."""
+def _suite_html(name: str, result: SuiteResult) -> str:
+    """Return the HTML section of a suite: metrics by group; compliance, duties and tracks where there are any."""
     description = SUITES[name].about if name in SUITES else ""
     # If a suite has very many groups, its tables have only the overall row.
-    shown = [group for group in result.table if group == OVERALL or len(result.groups) <= _MOST_ROWS]
+    shown = [group for group in result.table if group == OVERALL or len(result.groups) <= _MAX_GROUP_ROWS]
     metrics = [{"group": group, **result.table[group], **result.estimates(group)} for group in shown]
     compliance = [{"group": group, **row} for group, row in result.compliance.items() if group in shown]
     columns = [
-        Column(key, title, ".2f", (f"{key}_low", f"{key}_high") if key in _WITH_INTERVAL else None)
-        for key, title in _SHOWN.items()
+        Column(key, title, ".2f", (f"{key}_low", f"{key}_high") if key in _INTERVAL_METRICS else None)
+        for key, title in _COMPLIANCE_TITLES.items()
         if compliance and key in compliance[0]
     ]
     duties = [
-        {"role": role, "kept": f"{kept} of {asked}", **_broken_rate(result, role)}
+        {"role": role, "kept": f"{kept} of {asked}", **_hours_per_broken_rule(result, role)}
         | ({"share": Estimate(kept / asked, *wilson_interval(kept, asked))} if asked else {})
         for role, (kept, asked) in result.duties.items()
     ]
     return (
         f'<section class="card">\n<h2>{escape(name)}</h2>\n<p>{escape(description[:1].upper() + description[1:])}; '
         f"{len(result.level):,} episodes. {100 * result.astern:.1f}% of the steps are astern.</p>\n"
-        f"{Table(_METRIC_COLUMNS, metrics).html(f'Figures of {name}')}{_sheet(result)}"
+        f"{Table(_METRIC_COLUMNS, metrics).html(f'Figures of {name}')}{_track_sheet_html(result)}"
         f"{Table([Column('group'), *columns], compliance).html(f'Compliance in {name}')}"
-        f"{Table(_DUTIES, duties).html(f'Duties in {name}')}{_meanings(result)}</section>\n"
+        f"{Table(_DUTY_COLUMNS, duties).html(f'Duties in {name}')}{_meanings_html(result)}</section>\n"
     )
 
 
-def _broken_rate(result: SuiteResult, role: str) -> dict[str, float | None]:
-    """Return the hours per broken rule of a role, with the ends of their interval."""
+def _hours_per_broken_rule(result: SuiteResult, role: str) -> dict[str, float | None]:
+    """Return the hours per broken rule of a role (``hours``), with the ends of their interval (``low``, ``high``)."""
     row, name = result.compliance.get(OVERALL, {}), f"hours_per_broken_{role.replace('-', '_')}"
     return {key: row.get(f"{name}{end}") for key, end in (("hours", ""), ("low", "_low"), ("high", "_high"))}
 
 
-def _meanings(result: SuiteResult) -> str:
+def _meanings_html(result: SuiteResult) -> str:
     """Return the meanings of the columns of a suite's tables as a collapsed HTML list."""
     compliance = next(iter(result.compliance.values()), {})
-    meanings = COLUMN_MEANINGS | {_SHOWN[name]: _MEANINGS[name] for name in compliance if name in _SHOWN}
+    meanings = COLUMN_MEANINGS | {
+        _COMPLIANCE_TITLES[name]: _COMPLIANCE_MEANINGS[name] for name in compliance if name in _COMPLIANCE_TITLES
+    }
     items = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
         for name, text in meanings.items()
@@ -245,8 +245,8 @@ def _meanings(result: SuiteResult) -> str:
 # Tracks -----------------------------------------------------------------------------------------
 
 
-def _sheet(result: SuiteResult) -> str:
-    """Draw the first episode of each group in small pictures; nothing if the result has no tracks."""
+def _track_sheet_html(result: SuiteResult) -> str:
+    """Return HTML with a small picture of the first episode of each group; empty if the result has no tracks."""
     if not result.tracks:
         return ""
     pictures = []
@@ -257,18 +257,21 @@ def _sheet(result: SuiteResult) -> str:
         text += "" if kept is None else f", {kept:.2f} kept"
         label = f"Tracks of {group}{', with a collision' if hit else ''}"
         pictures.append(
-            f"<figure>{_tracks(paths, label, hit)}<figcaption><b>{escape(group)}</b> {text}</figcaption></figure>"
+            f"<figure>{_track_svg(paths, label, hit)}<figcaption><b>{escape(group)}</b> {text}</figcaption></figure>"
         )
     caption = (
-        f"The first episode of each, north up; vessel 1 is the thick line, dots are {_TEN} "
+        f"The first episode of each, north up; vessel 1 is the thick line, dots are {_DOT_INTERVAL} "
         "s apart. Below: share of the episodes without a collision, and of those in which "
         "every vessel kept the rules."
     )
     return f'<p>{caption}</p>\n<div class="sheet">{"".join(pictures)}</div>\n'
 
 
-def _tracks(paths: Sequence[tuple[float, ...]], label: str, hit: bool) -> str:
-    """Draw the paths of the vessels of an episode, with east to the right."""
+def _track_svg(paths: Sequence[tuple[float, ...]], label: str, hit: bool) -> str:
+    """Return an SVG of an episode, north up, from x and y (m) of the positions of each vessel in turn.
+
+    ``label`` describes the picture, and ``hit`` is true if vessels collided.
+    """
     points = [np.reshape(path, (-1, 2))[:, ::-1] * (1.0, -1.0) for path in paths]
     path = np.concatenate(points)
     middle, side = (path.min(0) + path.max(0)) / 2, max(float(np.ptp(path, 0).max()), 1.0) * 1.12
@@ -276,7 +279,7 @@ def _tracks(paths: Sequence[tuple[float, ...]], label: str, hit: bool) -> str:
     for number, path in enumerate(points):
         path = 100.0 * ((path - middle) / side + 0.5)
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in path)
-        (x, y), dots = path[0], path[_TEN::_TEN]
+        (x, y), dots = path[0], path[_DOT_INTERVAL::_DOT_INTERVAL]
         parts.append(
             f'<g class="{"other" if number else "own"}"><polyline points="{line}"/>'
             f'<rect x="{x - 2:.1f}" y="{y - 2:.1f}" width="4" height="4"/>'
@@ -289,8 +292,8 @@ def _tracks(paths: Sequence[tuple[float, ...]], label: str, hit: bool) -> str:
     )
 
 
-def _sources(entry: Entry) -> str:
-    """Return the tables of seeds, hashes and versions."""
+def _sources_html(entry: Entry) -> str:
+    """Return HTML tables of the scenarios (seeds, hashes), the policy and the program (versions)."""
     suites = []
     for name, result in entry.suites.items():
         fixed = FROZEN | OPTIONAL

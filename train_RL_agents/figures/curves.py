@@ -1,6 +1,6 @@
-"""Runs as rows, and tables of runs: curves over seeds, success by level, and comparisons of groups; numbers only.
+"""Evaluations of runs, and tables of them: curves over seeds, success by level, and comparisons of groups.
 
-A run's rows are the episodes of its evaluations. They are read from run folders, from ``evaluations.npz`` files as the
+A run consists of the episodes of its evaluations. They are read from run folders, from ``evaluations.npz`` files as the
 field and stable-baselines3 write them, and, for the comparison by level, from files that ``marinenav evaluate --json``
 writes.
 """
@@ -36,63 +36,65 @@ from train_RL_agents.run.finding import EVALUATIONS, resolve_path, similar_paths
 from train_RL_agents.utils.arrays import pickled_and_plain_names, read_arrays
 from train_RL_agents.utils.files import read_json
 
-METRICS = {
+METRIC_LABELS = {
     "success": "success rate",
     "return": "return",
     "time": "travel time (s)",
     "energy": "energy (N s)",
 }
-"""Metrics of learning curves, with their labels. Time and energy are means over successful episodes."""
-AXES = {"steps": "environment steps", "minutes": "wall time (min)"}
-"""Horizontal axes of learning curves, with their labels."""
-_KEYS = {
+"""Labels of the metrics of learning curves, by name. Time and energy are means over successful episodes."""
+AXIS_LABELS = {"steps": "environment steps", "minutes": "wall time (min)"}
+"""Labels of the horizontal axes of learning curves, by name."""
+_STORED_NAMES = {
     "success": (STORED["success"],),
     "return": (STORED["returns"], "results"),
     "time": (STORED["time"],),
     "energy": (STORED["energy"],),
 }
-"""Names of the metrics in evaluations.npz; stable-baselines3 stores returns as ``results``."""
-_WHAT = "a file of evaluations"
-LARGEST = 64 * 2**20
+"""Names of the arrays of each metric in evaluations.npz; stable-baselines3 stores returns as ``results``."""
+_EXPECTED_CONTENT = "a file of evaluations"
+"""Expected content of files that cannot be read, in messages."""
+MAX_ARRAYS_SIZE = 64 * 2**20
 """Largest size of the arrays that are read (bytes), also after they are unpacked."""
-_MOST = 10_000_000
-"""Largest number of episodes in a file of metrics."""
-_THRESHOLDS = 101
-"""Number of points of a performance profile."""
+_MAX_EPISODES = 10_000_000
+"""Largest number of episodes in a file of ``marinenav evaluate --json``."""
+_NUM_THRESHOLDS = 101
+"""Number of success rates at which a performance profile is computed."""
 Rows = list[dict[str, Any]]
+"""Rows of a table, each with values by name of the column."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Rows of one run: N evaluations of K episodes each."""
+    """Evaluations of one training run: N evaluations of K episodes each."""
 
     agent: str
     """Name of the agent."""
     folder: str
-    """Name of the folder that the run was made in."""
+    """Name of the folder in which the run was made."""
     axes: dict[str, Array]
-    """Positions [N] of the evaluations, by name from AXES."""
+    """[N] positions of the evaluations on each axis: ``steps`` (env-steps), ``minutes`` (wall time)."""
     episodes: dict[str, Array]
-    """[N, K] values by metric; nan where an episode does not count."""
+    """[N, K] values by metric: ``success``, ``return``, ``time``, ``energy``; NaN where an episode does not count."""
     groups: Sequence[str] = ()
     """[K] name of each episode's level or group; empty if they are not known."""
-    unread: str = ""
+    unread_message: str = ""
     """Sentence about the arrays of its file that could not be read; empty if there are none."""
 
     @property
-    def won(self) -> Array:
-        """Return the success [K] of each episode of the last evaluation, 0 or 1; empty where it is not known."""
+    def last_success(self) -> Array:
+        """Return the success [K] of each episode of the last evaluation, 0 or 1; empty if it is not known."""
         return (self.episodes["success"][-1] >= 1.0).astype(np.float64) if "success" in self.episodes else np.empty(0)
 
     @property
-    def scores(self) -> Array:
-        """Return the success [K] of each episode of the last evaluation; where it is not known, the return."""
-        return self.episodes["return"][-1] if "success" not in self.episodes else self.won
+    def last_scores(self) -> Array:
+        """Return the success [K] of each episode of the last evaluation; if it is not known, the return."""
+        return self.episodes["return"][-1] if "success" not in self.episodes else self.last_success
 
     @property
-    def levels(self) -> dict[str, tuple[int, int]]:
-        """Return the numbers of successes and of episodes of the last evaluation, by level and overall."""
-        won, groups = self.won, np.array(self.groups)
+    def success_counts(self) -> dict[str, tuple[int, int]]:
+        """Return the numbers of successes and of episodes of the last evaluation, by level and ``overall``."""
+        won, groups = self.last_success, np.array(self.groups)
         parts = {name: won[groups == name] for name in dict.fromkeys(self.groups)}
         return {name: (int(part.sum()), len(part)) for name, part in {**parts, OVERALL: won}.items() if len(part)}
 
@@ -114,12 +116,13 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
     Raises:
         ConfigError: when one of them has no evaluations.
     """
-    return [run for path in paths for run in _read(path)]
+    return [run for path in paths for run in _read_path(path)]
 
 
-def _read(path: Path) -> list[Run]:
+def _read_path(path: Path) -> list[Run]:
+    """Return the runs in one folder or file; see read_runs."""
     if path.suffix == ".json":
-        return [_read_metrics(path)]
+        return [_read_evaluation_json(path)]
     if path.suffix == ".npz":
         return [_read_arrays(path)]
     path = resolve_path(path, EVALUATIONS)
@@ -130,13 +133,14 @@ def _read(path: Path) -> list[Run]:
 
 
 def _read_arrays(path: Path) -> Run:
-    readable = {"timesteps", *(name for names in _KEYS.values() for name in names)}
-    objects, plain = pickled_and_plain_names(path, _WHAT)
+    """Return the run in an evaluations.npz file, with settings and wall times of its run folder if it has any."""
+    readable = {"timesteps", *(name for names in _STORED_NAMES.values() for name in names)}
+    objects, plain = pickled_and_plain_names(path, _EXPECTED_CONTENT)
     unread = f"{path}: {', '.join(objects)} hold Python objects, so they are not read"
     has_some = "timesteps" in plain and len(readable.intersection(plain)) > 1
     if objects and not has_some:
         raise ConfigError(f"{unread}; save arrays of numbers in their place")
-    arrays = read_arrays(path, _WHAT, LARGEST, readable.intersection(plain))
+    arrays = read_arrays(path, _EXPECTED_CONTENT, MAX_ARRAYS_SIZE, readable.intersection(plain))
     for name, array in arrays.items():
         is_column = array.ndim == 1 if name == "timesteps" else array.ndim >= 2
         is_column &= array.dtype.kind in "bif" and array.size > 0
@@ -153,7 +157,7 @@ def _read_arrays(path: Path) -> Run:
     require("timesteps" in arrays, str(path), sorted(arrays), "arrays with timesteps")
     _require_rising(f"{path}: timesteps", arrays["timesteps"], strictly=True)
     episodes = {}
-    for metric, names in _KEYS.items():
+    for metric, names in _STORED_NAMES.items():
         for name in names:
             if name in arrays:
                 # Some have a value for each robot: an episode's is their mean, but it succeeds if all robots do.
@@ -170,18 +174,18 @@ def _read_arrays(path: Path) -> Run:
     folder = path.parent
     config = folder / "trial_config.json"
     settings = read_json(config) if config.is_file() else {}
-    axes = {"steps": arrays["timesteps"]} | _minutes(folder / "evaluations.csv", count)
+    axes = {"steps": arrays["timesteps"]} | _wall_minutes(folder / "evaluations.csv", count)
     agent = settings.get("agent_type", folder.name)
     require(is_printable_text(agent), f"{config}: agent_type", agent, "text")
-    groups = _groups(settings, episodes["success"].shape[1]) if "success" in episodes else ()
+    groups = _level_names(settings, episodes["success"].shape[1]) if "success" in episodes else ()
     return Run(agent, _run_folder_name(folder), axes, episodes, groups, unread if objects else "")
 
 
 def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
-    """Check that an axis rises, since curves look evaluations up by their position on it.
+    """Check that an axis of evaluations rises, since curves look evaluations up by their position on it.
 
     Raises:
-        ConfigError: when a value is below the one before, or with ``strictly`` the same.
+        ConfigError: when a value of the named axis is below the one before, or with ``strictly`` the same.
     """
     steps = np.diff(values)
     fell = np.flatnonzero(steps <= 0.0 if strictly else steps < 0.0)
@@ -200,8 +204,8 @@ def _run_folder_name(folder: Path) -> str:
     return full.parents[1].name if timed else full.name
 
 
-def _minutes(table: Path, count: int) -> dict[str, Array]:
-    """Return the wall time of the evaluations (min) by the name ``minutes``; empty if the run did not record it."""
+def _wall_minutes(table: Path, count: int) -> dict[str, Array]:
+    """Return ``{"minutes": [N]}``, the wall time of N evaluations in a CSV table; empty if it does not have them."""
     if not table.is_file():
         return {}
     try:
@@ -219,32 +223,40 @@ def _minutes(table: Path, count: int) -> dict[str, Array]:
     return {"minutes": seconds / 60.0} if len(seconds) == count else {}
 
 
-def _groups(settings: dict[str, Any], episodes: int) -> list[str]:
-    """Return the name of the level of each episode, in the order of an evaluation; empty if levels are not known."""
+def _level_names(settings: dict[str, Any], episodes: int) -> list[str]:
+    """Return the name of the level of each episode of an evaluation, in order, from a run's settings.
+
+    Args:
+        settings: content of trial_config.json.
+        episodes: number of episodes of an evaluation.
+
+    Returns:
+        The names; empty if levels are not known.
+    """
     schedule = settings.get("eval_schedule")
-    counts = _scenarios(schedule) if isinstance(schedule, dict) else None
+    counts = _scenario_counts(schedule) if isinstance(schedule, dict) else None
     if not (isinstance(counts, list) and all(map(is_nonnegative_int, counts)) and sum(counts) == episodes):
         return []
     return [f"level {number}" for number, count in enumerate(counts, 1) for _ in range(count)]
 
 
-def _scenarios(schedule: dict[str, Any]) -> Any:
-    """Return the number of scenarios of each level; files of the original project list it apart from the levels."""
+def _scenario_counts(schedule: dict[str, Any]) -> Any:
+    """Return the number of scenarios of each level of an ``eval_schedule``, of this or of the original project."""
     levels = schedule.get("levels")
     if not isinstance(levels, list):
         return schedule.get("num_episodes")
     return [level.get("num_episodes") if isinstance(level, dict) else None for level in levels]
 
 
-def _read_metrics(path: Path) -> Run:
-    """Return the run in a file of ``marinenav evaluate --json``, which has metrics by level, but no curve."""
+def _read_evaluation_json(path: Path) -> Run:
+    """Return the run in a file of ``marinenav evaluate --json``, which has one evaluation."""
     content = read_json(path)
     setting, metrics = content.get("setting"), content.get("figures")
     agent = setting.get("agent_type") if isinstance(setting, dict) else None
-    if not (is_printable_text(agent) and isinstance(metrics, dict) and all(map(_is_row, metrics.items()))):
+    if not (is_printable_text(agent) and isinstance(metrics, dict) and all(map(_is_level_row, metrics.items()))):
         raise ConfigError(f"{path}: not what marinenav evaluate --json writes")
     episodes = sum(row["episodes"] for row in metrics.values())
-    require(episodes <= _MOST, f"{path}: episodes", episodes, f"at most {_MOST:,}")
+    require(episodes <= _MAX_EPISODES, f"{path}: episodes", episodes, f"at most {_MAX_EPISODES:,}")
     won: list[float] = []
     groups: list[str] = []
     for name, row in metrics.items():
@@ -255,8 +267,8 @@ def _read_metrics(path: Path) -> Run:
     return Run(agent, path.resolve().parent.name, {}, {"success": np.array([won])} if won else {}, groups)
 
 
-def _is_row(item: tuple[str, Any]) -> bool:
-    """Return whether an item is the name of a level with its metrics."""
+def _is_level_row(item: tuple[str, Any]) -> bool:
+    """Return whether a key and its value are the name of a level and its metrics."""
     name, row = item
     if not (is_printable_text(name) and isinstance(row, dict)):
         return False
@@ -264,21 +276,21 @@ def _is_row(item: tuple[str, Any]) -> bool:
     return is_nonnegative_int(episodes) and episodes > 0 and is_number(rate) and 0.0 <= rate <= 1.0
 
 
-def grouped(runs: Iterable[Run], by: str) -> Groups:
-    """Return the runs of each agent or of each folder (``by``), in the order of the names."""
+def group_runs(runs: Iterable[Run], by: str) -> Groups:
+    """Return the runs of each agent or each folder (``by`` is ``agent`` or ``folder``), in the order of the names."""
     groups: Groups = {}
     for run in sorted(runs, key=attrgetter(by)):
         groups.setdefault(getattr(run, by), []).append(run)
     return groups
 
 
-def overlapping(groups: Groups) -> tuple[Groups, list[str]]:
-    """Return groups without runs that end before the others of their group begin.
+def drop_early_runs(groups: Groups) -> tuple[Groups, list[str]]:
+    """Return groups without runs that end before the first evaluation of another run of their group.
 
     A curve is drawn only where all of its runs have evaluations, so nothing would be left of a curve with such runs.
 
     Returns:
-        The groups, and a sentence for each that lost runs.
+        The groups, and a sentence for each group that lost runs.
     """
     kept, sentences = {}, []
     for name, runs in groups.items():
@@ -296,26 +308,30 @@ def overlapping(groups: Groups) -> tuple[Groups, list[str]]:
 
 
 class Curve(NamedTuple):
-    """A metric of a group along an axis; arrays [T]."""
+    """Mean of a metric over the runs of a group along an axis, at T points."""
 
     x: Array
+    """[T] positions on the axis."""
     mean: Array
+    """[T] mean of the metric over runs and episodes."""
     low: Array
-    """Lower end of the 95% bootstrap interval of the mean."""
+    """[T] lower end of the 95% bootstrap interval of the mean."""
     high: Array
+    """[T] upper end of that interval."""
     runs: int
+    """Number of runs."""
 
 
-def curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Curve | None:
-    """Return the mean of a metric over runs, with a band.
+def learning_curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Curve | None:
+    """Return the mean of a metric over runs along an axis, with its 95% bootstrap interval.
 
-    Between evaluations the value of the last one holds. The band is a bootstrap over runs and, within
-    each, over episodes, so that even a single run has one. The curve covers the range that all runs cover.
+    Between evaluations the value of the last one holds. The bootstrap is over runs and, within each, over episodes, so
+    that even a single run has an interval. The curve covers the range that all runs cover.
 
     Args:
         runs: runs of one group.
-        axis: a name from AXES.
-        metric: a name from METRICS.
+        axis: ``steps`` or ``minutes``.
+        metric: a name from METRIC_LABELS.
         points: largest number of values of x.
 
     Returns:
@@ -336,12 +352,12 @@ def curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Cur
     return Curve(x, *statistics.curve_estimate(values), len(having))
 
 
-def counts_of(groups: Iterable[Sequence[Run]]) -> list[Counts]:
-    """Return successes and episodes [N, M, 2] of each group on the levels that all runs have.
+def level_counts(groups: Iterable[Sequence[Run]]) -> list[Counts]:
+    """Return, for each group of N runs, the successes and episodes [N, M, 2] on the M levels that all runs have.
 
     Overall metrics count only if there are no common levels; M is 0 if the runs have nothing in common.
     """
-    levels = [[run.levels for run in group] for group in groups]
+    levels = [[run.success_counts for run in group] for group in groups]
     common = set.intersection(*(set(run) for group in levels for run in group)) if any(levels) else set()
     names = sorted(common - {OVERALL}) or sorted(common)
     return [
@@ -358,33 +374,33 @@ def probability_of_improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Es
     Returns:
         The probability with its 95% confidence interval; None without common levels.
     """
-    counts = counts_of((ours, theirs))
+    counts = level_counts((ours, theirs))
     return statistics.estimate(statistics.probability_of_improvement, *counts) if counts[0].size else None
 
 
-def difference(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate:
+def paired_difference(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate:
     """Estimate the paired difference of success rates (else returns) of two groups of runs on the same episodes."""
-    return statistics.paired_difference([run.scores for run in ours], [run.scores for run in theirs])
+    return statistics.paired_difference([run.last_scores for run in ours], [run.last_scores for run in theirs])
 
 
 # Tables -----------------------------------------------------------------------------------------
 
 
 def curve_table(groups: Groups) -> Rows:
-    """Return a row for every point of every learning curve."""
+    """Return a row for every point of every learning curve: ``group``, ``axis``, ``metric`` and the fields of Curve."""
     rows = []
-    for (name, runs), axis, metric in product(groups.items(), AXES, METRICS):
-        if (line := curve(runs, axis, metric)) is not None:
+    for (name, runs), axis, metric in product(groups.items(), AXIS_LABELS, METRIC_LABELS):
+        if (line := learning_curve(runs, axis, metric)) is not None:
             keys = {"group": name, "axis": axis, "metric": metric, "runs": line.runs}
             rows += [keys | dict(zip(Curve._fields[:4], point, strict=True)) for point in zip(*line[:4], strict=True)]
     return rows
 
 
 def level_table(groups: Groups) -> Rows:
-    """Return a row for each group and level with the success, pooled over runs, and its Wilson interval."""
+    """Return a row for each group and level with the success rate, pooled over runs, and its 95% Wilson interval."""
     rows = []
     for name, runs in groups.items():
-        levels = [run.levels for run in runs]
+        levels = [run.success_counts for run in runs]
         for level in dict.fromkeys(level for run in levels for level in run):
             count, total = map(sum, zip(*(run[level] for run in levels if level in run), strict=True))
             metrics = {"successes": count, "episodes": total, "rate": count / total}
@@ -394,7 +410,13 @@ def level_table(groups: Groups) -> Rows:
 
 
 def _pair_table(groups: Groups, key: str, statistic: Callable[..., Estimate | None]) -> Rows:
-    """Return a row with a statistic for every pair of groups for which it is not None."""
+    """Return a row for every pair of groups with a statistic that is not None.
+
+    Args:
+        groups: runs by name of the group.
+        key: column of the value; the ends of its interval are in ``low`` and ``high``.
+        statistic: function from the runs of two groups to the estimate.
+    """
     rows = []
     for first, other in combinations(groups, 2):
         if (value := statistic(groups[first], groups[other])) is not None:
@@ -408,14 +430,14 @@ def improvement_table(groups: Groups) -> Rows:
 
 
 def difference_table(groups: Groups) -> Rows:
-    """Return a row with the paired difference in success for every two groups; all runs must have the same episodes."""
-    return _pair_table(groups, "difference", difference)
+    """Return a row with the paired difference in success of every two groups; all runs must have the same episodes."""
+    return _pair_table(groups, "difference", paired_difference)
 
 
 def iqm_table(groups: Groups) -> Rows:
     """Return a row for each group with interquartile mean and mean of success over runs and levels."""
     rows = []
-    for (name, runs), counts in zip(groups.items(), counts_of(groups.values()), strict=True):
+    for (name, runs), counts in zip(groups.items(), level_counts(groups.values()), strict=True):
         if counts.size:
             value, low, high = statistics.estimate(statistics.interquartile_mean, counts)
             mean = statistics.rates(counts).mean()
@@ -425,10 +447,10 @@ def iqm_table(groups: Groups) -> Rows:
 
 def profile_table(groups: Groups) -> Rows:
     """Return a row for each group and threshold with the share of runs and levels that have more success."""
-    thresholds = np.linspace(0.0, 1.0, _THRESHOLDS)
+    thresholds = np.linspace(0.0, 1.0, _NUM_THRESHOLDS)
     statistic = partial(statistics.profile, thresholds=thresholds)
     rows = []
-    for name, counts in zip(groups, counts_of(groups.values()), strict=True):
+    for name, counts in zip(groups, level_counts(groups.values()), strict=True):
         if counts.size:
             shares = statistics.estimate(statistic, counts, draws=statistics.CURVE_DRAWS)
             rows += [

@@ -1,4 +1,4 @@
-"""Page in which a policy acts: world and network in one self-contained HTML file."""
+"""Demo page of a policy: world and network run in the browser, in one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from marinenav_env.scenarios.scenario_file import episodes_of
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.suites import make_set
-from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, zone_outline
-from train_RL_agents.figures.page import assemble, read_part
+from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, zone_outline
+from train_RL_agents.figures.page import assemble_page, read_page_part
 
 SCRIPTS = (
     "tensors.js",
@@ -34,26 +34,27 @@ SCRIPTS = (
     "cards.js",
     "demo.js",
 )
-"""Scripts in the order of the page; only the last one needs a browser."""
-SCENARIOS = (
+"""Script files of the page, in order; only the last one needs a browser."""
+SCENARIO_SUITES = (
     ("paper", None, "Published levels, {group}"),
     ("rules", 3, "Two vessels, {group}"),
     ("imazu", 1, "Imazu's problems of up to four vessels"),
     ("currents", 5, "Currents: {group}"),
 )
-"""Suites of the page, number of episodes per group (None: default), and title of the list of each."""
-FIRST = ("currents", 0)
-"""First scenario of the page: suite, and index of the episode."""
-_STARTS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust", "obstacles", "cores")
+"""Suite, number of episodes per group (None: the suite's default), and title of the list of scenarios, per suite."""
+FIRST_SCENARIO = ("currents", 0)
+"""Scenario that the page shows first: suite, and index of the episode in it."""
+_START_FIELDS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust", "obstacles", "cores")
+"""Fields of Episode that the page needs."""
 
 
-def write_page(
+def make_page(
     title: str,
     config: WorldConfig,
     policy: dict[str, Any],
     continuous: bool,
     risk: str | None,
-    scale: float,
+    reward_scale: float,
     are_returns: bool = True,
 ) -> str:
     """Return the demo page of a policy as HTML.
@@ -61,51 +62,51 @@ def write_page(
     Args:
         title: name of the policy.
         config: world in which the policy was trained.
-        policy: graphs and weights of the policy, see exporting.graph.
+        policy: ``graphs`` and weights of the policy, as exporting.graph returns them.
         continuous: true if the policy's actions are continuous.
-        risk: risk setting of the policy; None if it has none.
-        scale: factor by which rewards are scaled in the policy's estimates.
+        risk: setting of the risk level at which the policy acts; None if it has none.
+        reward_scale: factor by which rewards are scaled in the policy's estimates.
         are_returns: true if the policy's scores of actions are returns, false for logits.
 
     Raises:
         ConfigError: if the policy uses an operator that the page does not have.
     """
-    missing = operators_of(policy) - known_operators()
+    missing = used_operators(policy) - supported_operators()
     require(not missing, title, ", ".join(sorted(missing)), "a policy of the page's operators")
-    zones = {RULES[rule]: zone_outline(rule, config.colregs) for rule in (CROSSING, HEAD_ON)}
-    entries = scenarios(config)
-    first = [number for number, entry in enumerate(entries) if entry["suite"] == FIRST[0]][FIRST[1]]
+    zones = {RULE_NAMES[rule]: zone_outline(rule, config.colregs) for rule in (CROSSING, HEAD_ON)}
+    entries = make_scenarios(config)
+    first = [number for number, entry in enumerate(entries) if entry["suite"] == FIRST_SCENARIO[0]][FIRST_SCENARIO[1]]
     data = {
         "title": title,
         "config": _world_settings(config),
         "policy": policy,
         "continuous": continuous,
         "risk": risk,
-        "scale": scale,
+        "scale": reward_scale,
         "scores": "returns" if are_returns else "logits",
         "scenarios": entries,
         "first": first,
         "colours": COLOURS,
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
     }
-    return assemble("demo", SCRIPTS, data)
+    return assemble_page("demo", SCRIPTS, data)
 
 
-def operators_of(policy: dict[str, Any]) -> set[str]:
-    """Return the operators that a policy's graphs use."""
+def used_operators(policy: dict[str, Any]) -> set[str]:
+    """Return the names (in ATen) of the operators that a policy's graphs use, from what exporting.graph returns."""
     return {node[0] for graph in policy["graphs"].values() for node in graph["nodes"]}
 
 
-def known_operators() -> set[str]:
-    """Return the names (in ATen) of the operators that the page has."""
-    table = read_part("tensors.js").partition("const OPERATORS = {")[2].partition("\n  };")[0]
+def supported_operators() -> set[str]:
+    """Return the names (in ATen) of the operators that the page implements."""
+    table = read_page_part("tensors.js").partition("const OPERATORS = {")[2].partition("\n  };")[0]
     return set(re.findall(r"^    (\w+)[:,]", table, re.MULTILINE))
 
 
-def scenarios(config: WorldConfig) -> list[dict[str, Any]]:
-    """Return the scenarios of the page with suite, group, name and initial state."""
+def make_scenarios(config: WorldConfig) -> list[dict[str, Any]]:
+    """Return the scenarios of the page, each with ``suite``, ``group``, ``name`` and ``episode``, its initial state."""
     entries = []
-    for suite, count, title in SCENARIOS:
+    for suite, count, title in SCENARIO_SUITES:
         scenario_set = make_set(suite, config, count)
         by_group: dict[str, list[Episode]] = {group: [] for group in scenario_set.groups}
         for part in scenario_set.parts:
@@ -117,12 +118,12 @@ def scenarios(config: WorldConfig) -> list[dict[str, Any]]:
             for number, episode in enumerate(episodes, 1):
                 name = group if len(episodes) == 1 else f"{group}, {number}"
                 entry = {"suite": suite, "group": title.format(group=group), "name": name}
-                entries.append(entry | {"episode": _start(episode, config)})
+                entries.append(entry | {"episode": _start_state(episode, config)})
     return entries
 
 
 def _world_settings(config: WorldConfig) -> dict[str, Any]:
-    """Return the world configuration as a dict, with the wave spectrum at 1 m height, which the page scales."""
+    """Return the world's settings by name, with the ``spectrum`` of waves of 1 m height, which the page scales."""
     high = replace(config.weather, wave_height=1.0)
     waves = build_weather([high], torch.device("cpu"), torch.float64)
     parts = ("frequency", "amplitude", "phase")
@@ -130,8 +131,8 @@ def _world_settings(config: WorldConfig) -> dict[str, Any]:
     return asdict(config) | {"spectrum": spectrum}
 
 
-def _start(episode: Episode, config: WorldConfig) -> dict[str, Any]:
-    """Return the initial state of an episode, and the settings of its world that differ from ``config``."""
+def _start_state(episode: Episode, config: WorldConfig) -> dict[str, Any]:
+    """Return the initial state of an episode by field, and the settings of its world that differ from ``config``."""
     common, settings = asdict(config), asdict(episode.world)
     different = {name: value for name, value in settings.items() if value != common[name]}
-    return {name: getattr(episode, name) for name in _STARTS} | different
+    return {name: getattr(episode, name) for name in _START_FIELDS} | different

@@ -1,4 +1,4 @@
-"""Figures of recorded episodes: scenes for animations and stills, and overviews."""
+"""Matplotlib figures of recorded episodes: frames of animations and stills, and overviews of tracks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from marinenav_env.pictures.drawing import (
 )
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import require
-from train_RL_agents.figures.episode_view import NO_RULE, RULES, EpisodeView, zone_in_world
+from train_RL_agents.figures.episode_view import NO_RULE, RULE_NAMES, EpisodeView, zone_in_world
 from train_RL_agents.utils.files import write_atomically
 
 if TYPE_CHECKING:
@@ -41,16 +41,28 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MIN_HULL_INTERVAL, MAX_HULLS = 8, 10
-"""Smallest number of control steps between two hulls of an overview, and approximate largest number of hulls."""
-MOST_PANELS = 24
+MIN_HULL_INTERVAL = 8
+"""Smallest number of control steps between two hulls of a vessel in an overview."""
+MAX_HULLS = 10
+"""Approximate largest number of hulls of a vessel in an overview."""
+MAX_PANELS = 24
 """Largest number of episodes in an overview."""
-SECONDS_AHEAD = 2.0
+ARROW_DURATION = 2.0
 """Time (s) in which an object travels the length of its velocity arrow."""
 
 
 def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
-    """Draw the detection range of a vessel and the objects as it measures them; nothing if it is not active."""
+    """Draw the detection range of a vessel and the objects as it measures them, and return what was drawn.
+
+    Args:
+        axes: axes of the map.
+        view: episode to draw.
+        vessel: index of the vessel.
+        frame: index of the frame.
+
+    Returns:
+        The artists; empty if the vessel is not active.
+    """
     if not view.active[frame, vessel]:
         return []
     x, y, _ = view.poses[frame, vessel].tolist()
@@ -74,12 +86,15 @@ def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> l
         artists += axes.plot(py, px, "+", color="black", markersize=5, zorder=6)
         if math.hypot(vx, vy) > 0.3:
             centre, velocity = np.array([py, px]), np.array([vy, vx])
-            artists.append(draw_arrow(axes, centre, centre + SECONDS_AHEAD * velocity))
+            artists.append(draw_arrow(axes, centre, centre + ARROW_DURATION * velocity))
     return artists
 
 
 def draw_zone(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
-    """Draw the zone in which a vessel must give way, and the course to which it should turn; nothing without a rule."""
+    """Draw the zone in which a vessel must give way, and the course to which it should turn.
+
+    Arguments as for draw_perception; the result is empty if no rule applies.
+    """
     from matplotlib.patches import Polygon
 
     outline = zone_in_world(view, vessel, frame)
@@ -96,7 +111,7 @@ def draw_zone(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Ar
 
 
 def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
-    """Return the handles and labels of the legend of an animation with plots of a vessel."""
+    """Return the handles and labels of the legend of an animation that plots the vessel of a given index."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -109,7 +124,7 @@ def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
         f"detection range of {vessel + 1}": {"color": colour(vessel), "linestyle": (0, (6, 3))},
         f"as {vessel + 1} sees it (dashed)": dot | {"marker": "o", "markerfacecolor": "none", "markersize": 10},
         "thrust of each side": arrow,
-        f"velocity seen, {SECONDS_AHEAD:g} s ahead": open_arrow,
+        f"velocity seen, {ARROW_DURATION:g} s ahead": open_arrow,
         "course asked for": open_arrow | {"linestyle": (0, (3, 2))},
     }
     entries: dict[str, Artist] = {name: Line2D([], [], **style) for name, style in lines.items()}
@@ -120,12 +135,12 @@ def legend_entries(vessel: int) -> tuple[list[Artist], list[str]]:
     return list(entries.values()), list(entries)
 
 
-def status(view: EpisodeView, vessel: int, frame: int) -> str:
+def status_text(view: EpisodeView, vessel: int, frame: int) -> str:
     """Return the status of a vessel in a frame as three lines of text."""
     ending = "collided" if view.collided[frame, vessel] else "at its goal"
     state = "active" if view.active[frame, vessel] else ending
     rule, turn = int(view.rule[frame, vessel]), math.degrees(view.turn[frame, vessel])
-    required = "none" if rule == NO_RULE else f"{RULES[rule]}, turn {turn:.0f}° to starboard"
+    required = "none" if rule == NO_RULE else f"{RULE_NAMES[rule]}, turn {turn:.0f}° to starboard"
     return (
         f"vessel {vessel + 1}: {state}, {view.speed[frame, vessel]:.1f} m/s, "
         f"{view.distance[frame, vessel]:.1f} m to its goal\n"
@@ -134,8 +149,8 @@ def status(view: EpisodeView, vessel: int, frame: int) -> str:
     )
 
 
-class Scene:
-    """Figure of an episode with plots of one vessel, drawn frame by frame.
+class EpisodeScene:
+    """Figure of an episode, drawn frame by frame: a map, and plots of one vessel over time.
 
     Args:
         view: episode to show.
@@ -157,7 +172,7 @@ class Scene:
         self._stage = Stage(self.figure)
 
     def _draw_panels(self) -> None:
-        """Draw the plots of the chosen vessel over time, in which only a cursor moves."""
+        """Draw the plots of the chosen vessel over time, in which only a cursor moves, and the legend."""
         view, vessel = self.view, self.vessel
         time = np.arange(view.frames) * view.dt
         left, width = 0.68, 0.25
@@ -194,7 +209,14 @@ class Scene:
         )
 
     def _draw_returns_axes(self, place: tuple[float, float, float, float]) -> Axes | None:
-        """Return axes for the distribution of the return, or None if the policy does not estimate it."""
+        """Return axes for the distribution of the return.
+
+        Args:
+            place: left, bottom, width and height as shares of the figure.
+
+        Returns:
+            The axes; None if the policy does not estimate the distribution.
+        """
         if self.view.quantiles is None:
             return None
         axes = self.figure.add_axes(place)
@@ -205,7 +227,7 @@ class Scene:
         axes.set(xlabel=f"return of the chosen action{scaled}", ylabel="share below")
         return axes
 
-    def show(self, frame: int) -> None:
+    def draw_frame(self, frame: int) -> None:
         """Draw a frame of the episode in place of the previous one.
 
         Args:
@@ -223,10 +245,10 @@ class Scene:
         for cursor in self._cursors:
             cursor.set_xdata([frame * view.dt] * 2)
         self.title.set_text(f"{view.policy}, {view.title}, t = {frame * view.dt:.1f} s")
-        self.text.set_text(status(view, vessel, frame))
+        self.text.set_text(status_text(view, vessel, frame))
 
     def _show_returns(self, frame: int) -> list[Artist]:
-        """Draw the distribution of the return and its mean in a frame; nothing if there is none."""
+        """Draw the distribution of the return in a frame, and its mean; return the artists, none if there is none."""
         quantiles, axes = self.view.quantiles, self.returns
         if axes is None or quantiles is None or not self.view.active[frame, self.vessel]:
             return []
@@ -241,19 +263,19 @@ class Scene:
         return artists
 
     def image(self, frame: int) -> NDArray[np.uint8]:
-        """Return a frame as pixels [height, width, 3]; everything that does not move is drawn only once."""
-        self.show(frame)
+        """Return a frame as pixels [height, width, 3] (RGB); everything that does not move is drawn only once."""
+        self.draw_frame(frame)
         return self._stage.image([*self._moving, *self._cursors, self.title, self.text])
 
-    def save(self, frame: int, path: Path) -> None:
-        """Write a frame to an image file."""
-        self.show(frame)
+    def save_frame(self, frame: int, path: Path) -> None:
+        """Write a frame to an image file, in the format of the path's suffix."""
+        self.draw_frame(frame)
         for artist in (*self._cursors, self.title, self.text):
             artist.set_animated(False)
         save_figure(self.figure, path, dpi=150)
 
 
-def check_picture(path: Path) -> None:
+def check_picture_format(path: Path) -> None:
     """Check that the suffix of a picture's path is a supported format.
 
     Raises:
@@ -270,7 +292,7 @@ def save_figure(figure: Figure, path: Path, dpi: float = 100) -> None:
     Raises:
         ConfigError: if there is no such format, or the file cannot be written.
     """
-    check_picture(path)
+    check_picture_format(path)
     suffix = path.suffix.removeprefix(".").lower()
     content = io.BytesIO()
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # about labels that do not fit
@@ -285,8 +307,8 @@ def draw_overview(views: Sequence[EpisodeView]) -> Figure:
         ConfigError: if there is no episode, or if there are too many.
     """
     count = len(views)
-    require(1 <= count <= MOST_PANELS, "--overview", count, f"from 1 to {MOST_PANELS} episodes")
-    columns = _columns(count)
+    require(1 <= count <= MAX_PANELS, "--overview", count, f"from 1 to {MAX_PANELS} episodes")
+    columns = _panels_per_row(count)
     size = max(3.4 * columns, 5.0), 3.4 * -(-count // columns) + 0.4
     figure = new_figure(*size, "constrained")
     draw_panels(figure, views, map_limits(*views))
@@ -297,14 +319,14 @@ def draw_overview(views: Sequence[EpisodeView]) -> Figure:
 
 
 def draw_panels(figure: Figure, views: Sequence[EpisodeView], limits: Limits) -> None:
-    """Draw the tracks of whole episodes, three panels per row, or six if there are many.
+    """Draw the tracks of whole episodes in panels, three per row, or six if there are many.
 
     Args:
         figure: empty figure.
         views: episodes to draw.
-        limits: shown area of the world (m).
+        limits: shown area of the world: smallest and largest x, smallest and largest y (m).
     """
-    columns = _columns(len(views))
+    columns = _panels_per_row(len(views))
     grid = figure.subplots(-(-len(views) // columns), columns, squeeze=False).flat
     for axes, view in zip_longest(grid, views):
         if view is None:
@@ -313,13 +335,13 @@ def draw_panels(figure: Figure, views: Sequence[EpisodeView], limits: Limits) ->
             draw_whole_episode(axes, view, limits)
 
 
-def _columns(panels: int) -> int:
-    """Return the number of panels per row."""
+def _panels_per_row(panels: int) -> int:
+    """Return the number of panels per row of a figure with a given number of panels."""
     return min(3 if panels <= 12 else 6, panels)
 
 
 def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:
-    """Draw the tracks of an episode, with hulls at equal intervals and at the end."""
+    """Draw the tracks of an episode in an area of the world, with hulls at equal intervals and at the end."""
     draw_map(axes, view, limits)
     starts = start_places(view, label_distance(axes, limits))
     for vessel in range(view.vessels):
@@ -336,4 +358,4 @@ def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:
     axes.set_title(view.title, fontsize=10)
 
 
-__all__ = ["Scene", "draw_overview", "save_figure"]
+__all__ = ["EpisodeScene", "draw_overview", "save_figure"]

@@ -17,16 +17,21 @@ from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.recording import Recording
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
-NO_RULE, CROSSING, HEAD_ON = 0, 1, 2
-RULES = ("none", "crossing", "head-on")
-"""Names of the rules of the sea, by number."""
+NO_RULE = 0
+"""Number for no rule that requires a vessel to give way."""
+CROSSING = 1
+"""Number of the rule for crossing vessels."""
+HEAD_ON = 2
+"""Number of the rule for vessels head-on."""
+RULE_NAMES = ("none", "crossing", "head-on")
+"""Names of the rules, by number."""
 
 
 @dataclass(frozen=True)
 class EpisodeView(VesselTracks):
-    """A recorded episode, with K object slots."""
+    """A recorded episode of T steps and R vessels, with K object slots, without the padding of a recording."""
 
     velocities: Floats
     """[T+1, R, 3] velocity over ground: x, y (m/s), yaw rate (rad/s)."""
@@ -36,9 +41,9 @@ class EpisodeView(VesselTracks):
     """[T+1, R, K, 5] measured objects: x, y (m), velocity (m/s), radius (m); world frame, zero if empty."""
     seen: Flags
     """[T+1, R, K] true if the slot holds an object; false in the last frame, in which no vessel acts."""
-    rule: Whole
+    rule: Integers
     """[T+1, R] NO_RULE, CROSSING or HEAD_ON: rule of the sea that requires the vessel to give way."""
-    rule_object: Whole
+    rule_object: Integers
     """[T+1, R] slot of the object to which the rule applies; 0 without a rule."""
     turn: Floats
     """[T+1, R] turn to starboard that the rule requires (rad)."""
@@ -46,20 +51,20 @@ class EpisodeView(VesselTracks):
     """[T+1, R, N] quantiles of the return of the chosen action, unscaled unless ``scaled``; the last frame repeats the
     previous one. None if the policy does not estimate them."""
     scores: Floats | None
-    """[T+1, R, A] scores of the pairs of ``commands``; the last frame repeats the previous one. None if the policy has
-    none."""
+    """[T+1, R, A] the policy's scores of the pairs of ``commands``; the last frame repeats the previous one.
+    None if the policy has none."""
     doubtful: Flags | None
-    """[T+1, R, A] true where the policy's critics do not agree on a score; the last frame repeats the previous one.
-    None if the scores do not come from several critics."""
+    """[T+1, R, A] true where the policy's critics disagree on a score; the last frame repeats the previous one. None if
+    the scores do not come from several critics."""
     commands: Floats | None
-    """[A, 2] left and right thrust change (N/s) of each discrete action."""
+    """[A, 2] pairs of left and right thrust change (N/s) that have scores; None if the policy has no scores."""
     rates: Floats
     """[T+1, R, 2] commanded thrust changes (N/s); zero in the last frame."""
     clearance: Floats
     """[T+1, R] distance of the disc around the hull to that of the nearest active vessel or obstacle (m); infinite
     without one, and after the vessel's end."""
     terms: dict[str, Floats]
-    """[T+1, R] terms of the reward of the step before the frame, by name."""
+    """[T+1, R] terms of the reward of the step before the frame, by the names that reward_terms documents."""
     ranges: Floats
     """[R] detection range (m)."""
     dt: float
@@ -88,7 +93,7 @@ class EpisodeView(VesselTracks):
         return f"episode {self.number}{group}{seed}, {self.outcome}"
 
     @property
-    def closest(self) -> tuple[float, int, int] | None:
+    def closest_approach(self) -> tuple[float, int, int] | None:
         """Return the smallest clearance (m), its frame and its vessel; None if no clearance is finite."""
         frame, vessel = np.unravel_index(self.clearance.argmin(), self.clearance.shape)
         gap = float(self.clearance[frame, vessel])
@@ -106,7 +111,7 @@ class EpisodeView(VesselTracks):
 
 
 def view_episode(recording: Recording, number: int) -> EpisodeView:
-    """Return an episode of a recording as arrays of its vessels.
+    """Return one episode of a recording as NumPy arrays of its vessels.
 
     Args:
         recording: recording of at least one episode.
@@ -120,7 +125,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
     poses = select.over_time(recording.poses, frames)
     arrived = _accumulate(select.over_time(recording.arrived))
     collided = _accumulate(select.over_time(recording.collided))
-    active, radius = ~(arrived | collided), select.fixed(recording.vessel_radius)
+    active, radius = ~(arrived | collided), select.per_vessel(recording.vessel_radius)
     self_state, objects, seen = map(
         select.over_time, (recording.self_state, recording.objects_state, recording.objects_mask)
     )
@@ -145,11 +150,11 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         doubtful=select.repeat_last(recording.doubtful),
         commands=None if recording.commands is None else recording.commands[row].numpy(),
         rates=_append_zeros(select.over_time(recording.actions)),
-        clearance=find_clearance(poses[..., :2], active, radius, rocks),
+        clearance=compute_clearance(poses[..., :2], active, radius, rocks),
         terms=reward_terms(recording, row),
-        goals=select.fixed(recording.goals),
-        hulls=np.stack((select.fixed(recording.vessel_length), select.fixed(recording.vessel_width)), -1),
-        ranges=select.fixed(recording.sensor_range),
+        goals=select.per_vessel(recording.goals),
+        hulls=np.stack((select.per_vessel(recording.vessel_length), select.per_vessel(recording.vessel_width)), -1),
+        ranges=select.per_vessel(recording.sensor_range),
         obstacles=rocks,
         cores=select.discs(
             recording.core_mask, recording.core_position, recording.core_circulation, recording.core_radius
@@ -170,13 +175,15 @@ class _Selection(NamedTuple):
     """Selection of one episode from the tensors of a recording."""
 
     row: int
+    """Index of the episode."""
     steps: int
+    """Number of its control steps."""
     mask: Tensor
     """[R] bool mask of its vessels."""
 
     @classmethod
     def of(cls, recording: Recording, number: int) -> _Selection:
-        """Return the selection of an episode; see view_episode."""
+        """Return the selection of an episode by its number, from 1; raise a ConfigError if it cannot be shown."""
         episodes = len(recording.steps)
         require(1 <= number <= episodes, "--episode", number, f"from 1 to {episodes}")
         row = number - 1
@@ -188,7 +195,7 @@ class _Selection(NamedTuple):
         """Return the values of the episode's vessels in a tensor [T, E, R, ...], in its steps or a number of frames."""
         return tensor[: self.steps if frames is None else frames, self.row, self.mask].numpy()
 
-    def fixed(self, tensor: Tensor) -> NDArray[Any]:
+    def per_vessel(self, tensor: Tensor) -> NDArray[Any]:
         """Return the values of the episode's vessels in a tensor [E, R, ...]."""
         return tensor[self.row, self.mask].numpy()
 
@@ -204,13 +211,13 @@ class _Selection(NamedTuple):
         return np.append(values, values[-1:], 0)
 
     def estimates(self, tensor: Tensor | None, scale: float = 1.0) -> Floats | None:
-        """Return estimates of a policy in all frames, divided by a scale; None without them; see repeat_last."""
+        """Return estimates [T, E, R, ...] of a policy in all frames, divided by a scale; None without a tensor."""
         values = self.repeat_last(tensor)
         return None if values is None else (values / scale).astype(np.float32)
 
 
-def find_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Floats) -> Floats:
-    """Return the clearance of each vessel to the nearest other disc, [T+1, R] (m); see EpisodeView.
+def compute_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Floats) -> Floats:
+    """Return the clearance of each vessel to the nearest active vessel or obstacle, [T+1, R] (m); infinite without one.
 
     Args:
         places: [T+1, R, 2] positions (m).
@@ -230,9 +237,15 @@ def find_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Flo
 
 
 def reward_terms(recording: Recording, row: int) -> dict[str, Floats]:
-    """Return the terms of the reward of an episode by name, all [T+1, R]; see EpisodeView.
+    """Return the terms of the reward of an episode by name, each [T+1, R] for the step before a frame.
 
-    Without the weights of the published reward, everything except the progress is one term.
+    Args:
+        recording: recording of the episode.
+        row: index of the episode.
+
+    Returns:
+        ``progress``, and with the weights of the published reward ``rules``, ``time`` and ``end`` (arrival and
+        collision), else ``other``.
     """
     steps, present = int(recording.steps[row]), recording.robot_mask[row]
     poses, goals = recording.poses[: steps + 1, row, present, :2], recording.goals[row, present]
@@ -252,18 +265,18 @@ def reward_terms(recording: Recording, row: int) -> dict[str, Floats]:
 
 def find_rules(
     self_state: Floats, objects: Floats, seen: Flags, radius: Floats, config: ColregsConfig
-) -> tuple[Whole, Whole, Floats]:
-    """Return the rule that requires each vessel to give way, the slot of the object, and the turn (rad).
+) -> tuple[Integers, Integers, Floats]:
+    """Find the rule that requires each vessel to give way, the slot of the object, and the turn to starboard (rad).
 
     Args:
-        self_state: [T, R, 7] states of the vessels, see Observation.
-        objects: [T, R, K, 5] observed objects, objects_state of Observation.
+        self_state: [T, R, 7] states of the vessels, as in Observation.
+        objects: [T, R, K, 5] observed objects in body frames, as objects_state in Observation.
         seen: [T, R, K] bool mask of the slots that hold an object.
         radius: [R] radii of the vessels (m).
         config: settings of the zones.
 
     Returns:
-        Three arrays [T, R]; see EpisodeView.
+        Three arrays [T, R]: ``rule``, ``rule_object`` and ``turn`` of EpisodeView, without its last frame.
     """
     steps, _, slots = seen.shape
     single_mask = np.eye(slots, dtype=bool)[:, None, None] & seen
@@ -307,7 +320,7 @@ def _append_zeros(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _accumulate(events: Flags) -> Flags:
-    """Return flags in frames [T+1, R] that are true once an event has happened in steps [T, R]."""
+    """Return flags [T+1, R] of frames that are true once an event, given by steps [T, R], has happened."""
     first = np.zeros_like(events[:1])
     return np.concatenate((first, np.logical_or.accumulate(events, 0)))
 
@@ -320,7 +333,7 @@ def zone_outline(rule: int, config: ColregsConfig) -> Floats:
         config: settings of the zones.
 
     Returns:
-        x ahead and y to starboard of the other vessel, along and across its course.
+        Corners relative to the other vessel: x along its course, y to its starboard.
     """
     if rule == HEAD_ON:
         (low, high), half = config.head_on_x, config.head_on_half_width

@@ -1,4 +1,4 @@
-"""Page of an identified boat: measured and predicted tracks, errors of predictions, coefficients."""
+"""HTML page of an identified boat: measured and predicted tracks, errors of predictions, coefficients."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from train_RL_agents.figures.page import assemble
+from train_RL_agents.figures.page import assemble_page
 from train_RL_agents.identification.prediction import HORIZONS, Prediction
 from train_RL_agents.identification.report import Identification, coefficient_table, summary_lines, undetermined_lines
 from train_RL_agents.identification.simulation import STEP, at_times
 from train_RL_agents.results.table import Table
 
 Array = NDArray[np.float64]
-_SHEETS = 8
-"""Largest number of predictions that are drawn."""
-_TEN = 10.0
-"""Seconds between two dots of a track."""
+_MAX_PICTURES = 8
+"""Largest number of predictions that are drawn, each in a picture."""
+_MARK_INTERVAL = 10.0
+"""Time between two marks of a track (s)."""
 
 
-def write_page(result: Identification, name: str) -> str:
-    """Return the page of an identified boat as HTML.
+def make_page(result: Identification, name: str) -> str:
+    """Return the page of an identified boat as self-contained HTML.
 
     Args:
         result: result of the identification.
@@ -45,22 +45,22 @@ def write_page(result: Identification, name: str) -> str:
         *(("repaired", note) for note in result.log.notes),
     ]
     sentences = "".join(f"<p>{escape(line)}</p>\n" for line in undetermined_lines(result))
-    return assemble(
+    return assemble_page(
         "identification",
         NAME=escape(name),
         WHOM=escape(f"Identified from {result.name}, from the preset {result.preset.name}"),
-        TILES="".join(_tiles(result)),
+        TILES="".join(_tile_elements(result)),
         ABOUT=escape(about),
-        TRACKS="".join(_tracks(result)),
-        GROWTH=_growth(result),
+        TRACKS="".join(_track_figures(result)),
+        GROWTH=_error_growth_svg(result),
         COEFFICIENTS=coefficient_table(fitted).html("Coefficients"),
         UNTOLD=sentences,
         FACTS=Table.of([{"": key, "value": value} for key, value in facts]).html("The log"),
     )
 
 
-def _tiles(result: Identification) -> Iterator[str]:
-    """Yield tiles: the errors of the predictions, and the number of coefficients that the log determines."""
+def _tile_elements(result: Identification) -> Iterator[str]:
+    """Yield the HTML of tiles: the errors of the predictions, and how many coefficients the log determines."""
     for error in result.prediction.errors:
         before = next((item.position for item in result.before.errors if item.seconds == error.seconds), math.nan)
         ends = f"{error.yaw:.1f} degrees; preset {before:.2f} m; {error.count} predictions"
@@ -72,39 +72,39 @@ def _tiles(result: Identification) -> Iterator[str]:
         yield f"<div><dt>predictions</dt><dd>none<small>{escape(summary_lines(result)[-1])}</small></dd></div>"
 
 
-def _tracks(result: Identification) -> Iterator[str]:
-    """Yield pictures of predictions, chosen evenly over the log."""
+def _track_figures(result: Identification) -> Iterator[str]:
+    """Yield the HTML of pictures of predictions, chosen evenly over the log."""
     prediction, before = result.prediction, result.before
     chosen = np.unique(
-        np.linspace(0, len(prediction.start) - 1, min(_SHEETS, len(prediction.start))).round().astype(int)
+        np.linspace(0, len(prediction.start) - 1, min(_MAX_PICTURES, len(prediction.start))).round().astype(int)
     )
     for number in chosen:
-        end = min(float(result.log.seconds - prediction.start[number]), _longest(prediction))
+        end = min(float(result.log.seconds - prediction.start[number]), _prediction_length(prediction))
         rows = slice(0, round(end / STEP) + 1)
         measured = prediction.measured[number]
         measured = measured[np.isfinite(measured[:, 0]), :2]
         lines = before.poses[number, rows, :2], prediction.poses[number, rows, :2]
         caption = f"from {prediction.start[number]:.0f} s, for {end:.0f} s"
-        yield f"<figure>{_picture(lines, measured, caption)}<figcaption>{caption}</figcaption></figure>"
+        yield f"<figure>{_track_svg(lines, measured, caption)}<figcaption>{caption}</figcaption></figure>"
 
 
-def _longest(prediction: Prediction) -> float:
-    """Return the length of the predictions (s)."""
+def _prediction_length(prediction: Prediction) -> float:
+    """Return the duration of the longest prediction (s)."""
     return (prediction.poses.shape[1] - 1) * STEP
 
 
-def _picture(lines: tuple[Array, Array], measured: Array, label: str) -> str:
-    """Draw the tracks of the preset and of the boat, and measured positions, with east to the right."""
+def _track_svg(lines: tuple[Array, Array], measured: Array, label: str) -> str:
+    """Return an SVG of the tracks (x, y in m) of the preset and of the boat, and of measured positions, north up."""
     points = [line[:, ::-1] * (1.0, -1.0) for line in (*lines, measured)]
     # The track of the preset may leave the picture, which is fitted to the other two.
     seen = np.concatenate(points[1:])
     middle, side = (seen.min(0) + seen.max(0)) / 2, max(float(np.ptp(seen, 0).max()), 1.0) * 1.25
     preset, boat, dots = (100.0 * ((path - middle) / side + 0.5) for path in points)
-    marks = boat[:: round(_TEN / STEP)]
+    marks = boat[:: round(_MARK_INTERVAL / STEP)]
     return (
         f'<svg class="tracks" viewBox="0 0 100 100" role="img" aria-label="Track {escape(label)}">'
-        f'<g class="other"><polyline fill="none" points="{_line(preset)}"/></g>'
-        f'<g class="own"><polyline fill="none" points="{_line(boat)}"/>'
+        f'<g class="other"><polyline fill="none" points="{_svg_points(preset)}"/></g>'
+        f'<g class="own"><polyline fill="none" points="{_svg_points(boat)}"/>'
         + "".join(f'<rect x="{x - 1.5:.1f}" y="{y - 1.5:.1f}" width="3" height="3"/>' for x, y in marks)
         + "</g><g>"
         + "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="0.7"/>' for x, y in dots)
@@ -112,18 +112,18 @@ def _picture(lines: tuple[Array, Array], measured: Array, label: str) -> str:
     )
 
 
-def _line(path: Array) -> str:
-    """Return the points of a line as text for SVG, a second apart, clipped to the surroundings of the picture."""
+def _svg_points(path: Array) -> str:
+    """Return the points of a path as text for SVG, a second apart, clipped to the surroundings of the picture."""
     path = path[:: round(1.0 / STEP)].clip(-200.0, 300.0)
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in path)
 
 
-def _growth(result: Identification) -> str:
-    """Draw the errors of predictions over time, of the boat and of the preset; empty without predictions."""
+def _error_growth_svg(result: Identification) -> str:
+    """Return HTML with a picture of the errors of predictions over time, of boat and preset; empty without any."""
     if not len(result.prediction.start):
         return ""
-    times = np.arange(1.0, min(_longest(result.prediction), HORIZONS[-1]) + 0.5)
-    curves = [_errors(prediction, times) for prediction in (result.before, result.prediction)]
+    times = np.arange(1.0, min(_prediction_length(result.prediction), HORIZONS[-1]) + 0.5)
+    curves = [_rms_errors(prediction, times) for prediction in (result.before, result.prediction)]
     top = max(1.5 * float(np.nanmax(curves[1])), 0.2)
     parts = []
     for name, curve in zip(("other", "own"), curves, strict=True):
@@ -150,7 +150,7 @@ def _growth(result: Identification) -> str:
     )
 
 
-def _errors(prediction: Prediction, times: Array) -> Array:
+def _rms_errors(prediction: Prediction, times: Array) -> Array:
     """Return the root mean squared distance from measured positions around times (s); NaN where there are none."""
     difference = at_times(prediction.poses, prediction.stamp) - prediction.measured
     distance = np.hypot(difference[..., 0], difference[..., 1])

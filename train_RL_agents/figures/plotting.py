@@ -13,77 +13,82 @@ from typing import Any, NamedTuple
 from marinenav_env.pictures import drawing
 from marinenav_env.pictures.drawing import new_figure
 from train_RL_agents.figures import curves
-from train_RL_agents.figures.curves import AXES, METRICS, Groups, Rows
+from train_RL_agents.figures.curves import AXIS_LABELS, METRIC_LABELS, Groups, Rows
 from train_RL_agents.figures.drawing import save_figure
 from train_RL_agents.results.table import Table
 from train_RL_agents.utils.files import make_folder, write_atomically
 
 # Without yellow, which is hard to see on white. Line styles, markers and hatches distinguish groups in grey, too.
 COLOURS = (*drawing.COLOURS[:-1], "#000000")
+"""Colours of groups, in order."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+"""Markers of groups, in order."""
 HATCHES = ("", "//", "..", "xx", "\\\\", "--", "oo")
-KINDS = ("png", "pdf")
-_LETTER = 0.095
-"""Width of a letter of a label (inches)."""
-_HANDLE = 0.6
-"""Width of the handle of a label in a legend (inches)."""
-_NARROW = 4.2
+"""Hatches of the bars of groups, in order."""
+FILE_FORMATS = ("png", "pdf")
+"""Formats in which every figure is written."""
+_LETTER_WIDTH = 0.095
+"""Approximate width of a letter of a label (inches)."""
+_HANDLE_WIDTH = 0.6
+"""Approximate width of the handle of a label in a legend (inches)."""
+_NARROW_WIDTH = 4.2
 """Width of a figure that is legible on a phone (inches)."""
 
 
-def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return colour, line, marker and hatch of each group, distinct in grey, too, for up to seven groups."""
-    looks = zip(cycle(COLOURS), cycle(drawing.STYLES), cycle(MARKERS), cycle(HATCHES))
+def group_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return ``color``, ``linestyle``, ``marker`` and ``hatch`` of each group; up to seven differ in grey, too."""
+    styles = zip(cycle(COLOURS), cycle(drawing.STYLES), cycle(MARKERS), cycle(HATCHES))
     return {
         name: {"color": colour, "linestyle": line, "marker": marker, "hatch": hatch}
-        for name, (colour, line, marker, hatch) in zip(names, looks, strict=False)
+        for name, (colour, line, marker, hatch) in zip(names, styles, strict=False)
     }
 
 
-def _groups(rows: Rows) -> list[str]:
+def _group_names(rows: Rows) -> list[str]:
+    """Return the names of the groups in rows, in order."""
     return list(dict.fromkeys(row["group"] for row in rows))
 
 
 def _add_legend(picture: Any, handles: Any, labels: Sequence[str]) -> None:
     """Add a legend above a figure, in as many columns as it has room for."""
     longest = max(map(len, labels), default=0)
-    columns = int(picture.get_figwidth() / (_LETTER * longest + _HANDLE))
+    columns = int(picture.get_figwidth() / (_LETTER_WIDTH * longest + _HANDLE_WIDTH))
     picture.legend(handles, labels, loc="outside upper center", ncols=min(max(columns, 1), 4))
 
 
-def draw_band(axes: Any, rows: Rows, keys: Sequence[str], look: dict[str, Any], **line: Any) -> None:
-    """Draw a line with its band.
+def draw_band(axes: Any, rows: Rows, keys: Sequence[str], style: dict[str, Any], **line: Any) -> None:
+    """Draw a line with the band of its interval.
 
     Args:
         axes: axes to draw on.
         rows: points of the line.
         keys: names of x, middle, low and high in the rows.
-        look: colour and line style, from ``styles``.
+        style: colour and line style of the group, from ``group_styles``.
         **line: further options of the line; ``drawstyle="steps-post"`` makes steps of line and band.
     """
     x, middle, low, high = ([row[key] for row in rows] for key in keys)
-    axes.plot(x, middle, color=look["color"], linestyle=look["linestyle"], **line)
+    axes.plot(x, middle, color=style["color"], linestyle=style["linestyle"], **line)
     step = "post" if "drawstyle" in line else None
-    axes.fill_between(x, low, high, step=step, color=look["color"], alpha=0.15, linewidth=0)
+    axes.fill_between(x, low, high, step=step, color=style["color"], alpha=0.15, linewidth=0)
 
 
 def draw_curves(rows: Rows) -> Any:
-    """Draw the learning curves of every metric by steps and by wall time, with bands."""
-    axes_names = [name for name in AXES if any(row["axis"] == name for row in rows)]
-    metrics = [name for name in METRICS if any(row["metric"] == name for row in rows)]
+    """Return a figure of the learning curves in rows of curve_table, with a panel for each metric and axis."""
+    axes_names = [name for name in AXIS_LABELS if any(row["axis"] == name for row in rows)]
+    metrics = [name for name in METRIC_LABELS if any(row["metric"] == name for row in rows)]
     picture = new_figure(3.6 * len(metrics), 3.0 * len(axes_names) + 0.6, "constrained")
     grid = picture.subplots(len(axes_names), len(metrics), squeeze=False)
-    looks = styles(_groups(rows))
+    styles = group_styles(_group_names(rows))
     for line, axis in zip(grid, axes_names, strict=True):
         for axes, metric in zip(line, metrics, strict=True):
             chosen = [row for row in rows if row["axis"] == axis and row["metric"] == metric]
-            for name in _groups(chosen):
+            for name in _group_names(chosen):
                 points = [row for row in chosen if row["group"] == name]
                 runs, every = points[0]["runs"], max(1, len(points) // 8)
-                markers = {"marker": looks[name]["marker"], "markersize": 4, "markevery": every, "lw": 1.4}
+                markers = {"marker": styles[name]["marker"], "markersize": 4, "markevery": every, "lw": 1.4}
                 label = f"{name} ({runs} run{'s' if runs > 1 else ''})"
-                draw_band(axes, points, ("x", "mean", "low", "high"), looks[name], label=label, **markers)
-            axes.set(xlabel=AXES[axis], ylabel=METRICS[metric])
+                draw_band(axes, points, ("x", "mean", "low", "high"), styles[name], label=label, **markers)
+            axes.set(xlabel=AXIS_LABELS[axis], ylabel=METRIC_LABELS[metric])
             axes.grid(alpha=0.3)
             axes.set_ylim((0.0, 1.02) if metric == "success" else None)
     # Not every group has every metric, so the legend is of all panels together.
@@ -94,12 +99,12 @@ def draw_curves(rows: Rows) -> Any:
 
 
 def draw_levels(rows: Rows) -> Any:
-    """Draw bars of success by level, with Wilson intervals."""
-    names, levels = _groups(rows), list(dict.fromkeys(row["level"] for row in rows))
-    looks, width = styles(names), 0.8 / len(names)
+    """Return a figure of the success rates in rows of level_table, with a bar for each group and level."""
+    names, levels = _group_names(rows), list(dict.fromkeys(row["level"] for row in rows))
+    styles, width = group_styles(names), 0.8 / len(names)
     # Names of levels stand below the bars, broken into lines between words.
     longest = max(len(word) for level in levels for word in level.split())
-    room = max(5.0 / len(levels), 0.5 * len(names), _LETTER * (longest + 1))
+    room = max(5.0 / len(levels), 0.5 * len(names), _LETTER_WIDTH * (longest + 1))
     picture = new_figure(room * len(levels) + 1.0, 3.6, "constrained")
     axes = picture.subplots()
     for number, name in enumerate(names):
@@ -113,86 +118,88 @@ def draw_levels(rows: Rows) -> Any:
             yerr=gaps,
             capsize=2,
             label=name,
-            color=looks[name]["color"],
-            hatch=looks[name]["hatch"],
+            color=styles[name]["color"],
+            hatch=styles[name]["hatch"],
             edgecolor="white",
             error_kw={"elinewidth": 1.0},
         )
-    labels = [fill(level, int(room / _LETTER), break_on_hyphens=False) for level in levels]
+    labels = [fill(level, int(room / _LETTER_WIDTH), break_on_hyphens=False) for level in levels]
     axes.set_xticks(range(len(levels)), labels)
     axes.set(ylabel="success rate, 95% Wilson", ylim=(0.0, 1.02))
     _add_legend(picture, *axes.get_legend_handles_labels())
     return picture
 
 
-def _pair(row: dict[str, Any]) -> str:
+def _pair_label(row: dict[str, Any]) -> str:
+    """Return the label of a comparison of two groups."""
     return f"{row['group']}\nover {row['over']}"
 
 
 def draw_estimates(
-    rows: Rows, key: str, label: Callable[[dict[str, Any]], str], even: float | None, **options: Any
+    rows: Rows, key: str, label: Callable[[dict[str, Any]], str], neutral: float | None, **options: Any
 ) -> Any:
-    """Draw a line for every row: its value as a dot, with its interval.
+    """Return a figure with a line for every row: its value as a dot, with its interval.
 
     Args:
-        rows: estimates.
-        key: name of the value in a row.
+        rows: estimates, with the ends of the intervals in ``low`` and ``high``.
+        key: column of the value.
         label: function from a row to its label.
-        even: value at which neither of two groups is better, marked by a vertical line; None: no line.
-        **options: options of the axes.
+        neutral: value at which neither of two groups is better, marked by a vertical line; None: no line.
+        **options: arguments of ``Axes.set``.
     """
-    picture = new_figure(_NARROW, 0.45 * len(rows) + 1.2, "constrained")
+    picture = new_figure(_NARROW_WIDTH, 0.45 * len(rows) + 1.2, "constrained")
     axes = picture.subplots()
     for height, row in enumerate(reversed(rows)):
         axes.plot([row["low"], row["high"]], [height, height], color=COLOURS[0], lw=2.0)
         axes.plot(row[key], height, marker="o", color=COLOURS[0])
     axes.set_yticks(range(len(rows)), [label(row) for row in reversed(rows)])
     axes.grid(axis="x", alpha=0.3)
-    if even is not None:
-        axes.axvline(even, color="0.4", linestyle=":")
+    if neutral is not None:
+        axes.axvline(neutral, color="0.4", linestyle=":")
     axes.set(**options)
     return picture
 
 
 def draw_profiles(rows: Rows) -> Any:
-    """Draw the performance profiles of all groups, with bands of their intervals."""
-    picture = new_figure(_NARROW, 3.8, "constrained")
+    """Return a figure of the performance profiles in rows of profile_table, with bands of their intervals."""
+    picture = new_figure(_NARROW_WIDTH, 3.8, "constrained")
     axes = picture.subplots()
-    for name, look in styles(_groups(rows)).items():
+    for name, style in group_styles(_group_names(rows)).items():
         points = [row for row in rows if row["group"] == name]
-        draw_band(axes, points, ("threshold", "share", "low", "high"), look, label=name, drawstyle="steps-post")
+        draw_band(axes, points, ("threshold", "share", "low", "high"), style, label=name, drawstyle="steps-post")
     axes.set(xlabel="success rate", ylabel="share of runs and levels above it", ylim=(-0.02, 1.02))
     axes.grid(alpha=0.3)
     _add_legend(picture, *axes.get_legend_handles_labels())
     return picture
 
 
-class Figure(NamedTuple):
-    """A figure of groups of runs: its table and its picture."""
+class FigureKind(NamedTuple):
+    """A kind of figure of groups of runs: its table and its picture."""
 
     title: str
     meaning: str
+    """Explanation of what the figure shows."""
     table: Callable[[Groups], Rows]
     """Function from groups of runs to the rows of the table."""
     draw: Callable[[Rows], Any]
-    """Function from the rows to the picture."""
+    """Function from the rows to a Matplotlib figure."""
 
 
 FIGURES = {
-    "curves": Figure(
+    "curves": FigureKind(
         "Learning curves",
         "evaluations while training; mean over seeds, with 95% bootstrap bands over seeds "
         "and episodes. Wall time includes evaluations and compilation",
         curves.curve_table,
         draw_curves,
     ),
-    "levels": Figure(
+    "levels": FigureKind(
         "Success by group",
         "episodes of all seeds together, with 95% Wilson intervals",
         curves.level_table,
         draw_levels,
     ),
-    "iqm": Figure(
+    "iqm": FigureKind(
         "Interquartile mean",
         "mean of the middle half of all scores, one for each seed and group of the suite, with "
         "95% stratified bootstrap intervals over seeds and episodes (in brackets: runs)",
@@ -201,11 +208,11 @@ FIGURES = {
             draw_estimates,
             key="iqm",
             label=lambda row: f"{row['group']} ({row['runs']})",
-            even=None,
+            neutral=None,
             xlabel="success (runs), 95% bootstrap",
         ),
     ),
-    "improvement": Figure(
+    "improvement": FigureKind(
         "Probability of improvement",
         "probability that a run of one has more success in a group of the suite than a "
         "run of the other, ties counting half, with 95% stratified bootstrap intervals",
@@ -213,19 +220,19 @@ FIGURES = {
         partial(
             draw_estimates,
             key="probability",
-            label=_pair,
-            even=0.5,
+            label=_pair_label,
+            neutral=0.5,
             xlim=(-0.02, 1.02),
             xlabel="probability, 95% bootstrap",
         ),
     ),
-    "profiles": Figure(
+    "profiles": FigureKind(
         "Performance profiles",
         "share of scores above a success rate, with 95% bootstrap bands",
         curves.profile_table,
         draw_profiles,
     ),
-    "differences": Figure(
+    "differences": FigureKind(
         "Differences on the same scenarios",
         "difference of success rates, or of returns where there are none, with 95% bootstrap "
         "intervals over seeds and over scenarios, which are the same for both",
@@ -233,17 +240,17 @@ FIGURES = {
         partial(
             draw_estimates,
             key="difference",
-            label=_pair,
-            even=0.0,
+            label=_pair_label,
+            neutral=0.0,
             xlabel="difference, 95% paired bootstrap",
         ),
     ),
 }
-ANY_RUNS = ("curves", "levels", "iqm", "improvement", "profiles")
-"""Names of the figures of runs that need not have the same scenarios."""
+UNPAIRED_FIGURES = ("curves", "levels", "iqm", "improvement", "profiles")
+"""Names of the figures that do not require runs to have the same scenarios."""
 
 
-def _literal(rows: Rows) -> Rows:
+def _escape_dollars(rows: Rows) -> Rows:
     """Return rows with escaped dollar signs, so that names are not drawn as formulas."""
     return [
         {key: value.replace("$", r"\$") if isinstance(value, str) else value for key, value in row.items()}
@@ -251,12 +258,12 @@ def _literal(rows: Rows) -> Rows:
     ]
 
 
-def write(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
-    """Write every table that has rows, as CSV and as pictures.
+def write_figures(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
+    """Write every table that has rows as CSV, and its picture in all FILE_FORMATS.
 
     Args:
         out: folder of the files, which is made if needed.
-        tables: rows by name of the figure, see FIGURES.
+        tables: rows by name of the figure, from FIGURES.
 
     Returns:
         Paths of the files.
@@ -269,23 +276,23 @@ def write(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
     for name, rows in tables.items():
         if not rows:
             continue
-        files += [out / f"{name}.{kind}" for kind in ("csv", *KINDS)]
-        write_atomically(files[-len(KINDS) - 1], Table.of(rows).csv())
-        picture = FIGURES[name].draw(_literal(rows))
-        for path in files[-len(KINDS) :]:
+        files += [out / f"{name}.{kind}" for kind in ("csv", *FILE_FORMATS)]
+        write_atomically(files[-len(FILE_FORMATS) - 1], Table.of(rows).csv())
+        picture = FIGURES[name].draw(_escape_dollars(rows))
+        for path in files[-len(FILE_FORMATS) :]:
             save_figure(picture, path, dpi=130)
     return files
 
 
-def panels(name: str, rows: Rows) -> list[str]:
-    """Return pictures of a table, which are legible on a phone unless there are many levels.
+def panel_svgs(name: str, rows: Rows) -> list[str]:
+    """Return the pictures of a table as SVG, which are legible on a phone unless there are many levels.
 
     Args:
         name: a name from FIGURES.
         rows: rows of the table.
 
     Returns:
-        SVG: one picture of each panel of learning curves, or a single one.
+        SVG texts: one of each panel of learning curves, or a single one.
     """
     parts: dict[tuple[str, str], Rows] = {}
     for row in rows:
@@ -295,7 +302,7 @@ def panels(name: str, rows: Rows) -> list[str]:
 
 
 def _svg(picture: Any) -> str:
-    """Return a picture as SVG."""
+    """Return a Matplotlib figure as SVG."""
     content = io.StringIO()
     picture.savefig(content, format="svg", metadata={"Date": None})
     return content.getvalue()

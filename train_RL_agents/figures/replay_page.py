@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from marinenav_env.pictures.drawing import COLOURS
 from marinenav_env.support.validation import require
-from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULES, EpisodeView, zone_outline
-from train_RL_agents.figures.page import assemble
+from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, EpisodeView, zone_outline
+from train_RL_agents.figures.page import assemble_page
 
 SCRIPTS = (
     "dynamics.js",
@@ -24,13 +24,14 @@ SCRIPTS = (
     "recordings.js",
     "replay.js",
 )
-MOST_SIDES = 2
+"""Script files of the page, in order."""
+MAX_POLICIES = 2
 """Largest number of policies that are shown side by side."""
-MOST_EPISODES = 1000
+MAX_EPISODES = 1000
 """Largest number of episodes in a page; that many episodes of full length are more than a browser can load."""
-NEAR_MISS = 1.0
-"""Clearance below which an episode is a near miss (m)."""
-STEPS = {
+NEAR_MISS_CLEARANCE = 1.0
+"""Clearance below which an episode without a collision counts as a near miss (m)."""
+STEPS_PER_UNIT = {
     "poses": 1000,
     "velocities": 1000,
     "thrust": 10,
@@ -49,61 +50,67 @@ STEPS = {
     "rule": 1,
     "rule_object": 1,
 }
-"""Resolution by array: number of steps per unit (m, rad, m/s, N, ...)."""
-ENDLESS = 2**31 - 1
-"""Code of a number that is not finite, such as the clearance of a single vessel."""
-_LISTS = ("goals", "hulls", "ranges", "obstacles", "commands")
+"""Resolution of each array over time in the page: number of integer steps per unit (m, rad, m/s, N, ...)."""
+NON_FINITE_CODE = 2**31 - 1
+"""Integer that stands for a number that is not finite, such as the clearance of a single vessel."""
+_LIST_FIELDS = ("goals", "hulls", "ranges", "obstacles", "commands")
+"""Fields of EpisodeView that do not change over time and are lists in the page."""
 
 
-def write_page(sides: Sequence[Sequence[EpisodeView]]) -> str:
+def make_page(policy_episodes: Sequence[Sequence[EpisodeView]]) -> str:
     """Return the replay page of episodes as HTML.
 
     Args:
-        sides: episodes of one policy, or of two policies in the same scenarios.
+        policy_episodes: episodes of one policy, or of two policies in the same scenarios.
 
     Raises:
         ConfigError: if the policies have different scenarios.
     """
-    require(1 <= len(sides) <= MOST_SIDES, "policies", len(sides), f"from 1 to {MOST_SIDES}")
-    _check_same(sides)
-    data = {"colours": COLOURS, "rules": RULES, "near": NEAR_MISS, "sides": [_side(views) for views in sides]}
-    return assemble("replay", SCRIPTS, data)
+    require(1 <= len(policy_episodes) <= MAX_POLICIES, "policies", len(policy_episodes), f"from 1 to {MAX_POLICIES}")
+    _check_same_scenarios(policy_episodes)
+    data = {
+        "colours": COLOURS,
+        "rules": RULE_NAMES,
+        "near": NEAR_MISS_CLEARANCE,
+        "sides": [_policy_data(views) for views in policy_episodes],
+    }
+    return assemble_page("replay", SCRIPTS, data)
 
 
-def _check_same(sides: Sequence[Sequence[EpisodeView]]) -> None:
+def _check_same_scenarios(policy_episodes: Sequence[Sequence[EpisodeView]]) -> None:
     """Check that all policies have the same scenarios.
 
     Raises:
         ConfigError: if they do not.
     """
-    counts = [len(views) for views in sides]
+    counts = [len(views) for views in policy_episodes]
     require(len(set(counts)) == 1, "recordings", counts, "of equally many episodes")
-    for number, views in enumerate(zip(*sides, strict=True), 1):
+    for number, views in enumerate(zip(*policy_episodes, strict=True), 1):
         starts = [view.poses[0].round(2).tolist() for view in views]
         goals = [view.goals.round(2).tolist() for view in views]
         are_same = all(start == starts[0] for start in starts) and all(goal == goals[0] for goal in goals)
         require(are_same, "recordings", f"episode {number}", "from the same scenarios, in one order")
 
 
-def _side(views: Sequence[EpisodeView]) -> dict[str, Any]:
-    """Return the episodes of a policy, with the zones of their world, as values for JSON."""
+def _policy_data(views: Sequence[EpisodeView]) -> dict[str, Any]:
+    """Return the data of a policy for the page: its name, its episodes, and the zones of the rules in their world."""
     first = views[0]
-    zones = {RULES[rule]: zone_outline(rule, first.rules).tolist() for rule in (CROSSING, HEAD_ON)}
-    return {"policy": first.policy, "zones": zones, "scaled": first.scaled, "episodes": list(map(_pack, views))}
+    zones = {RULE_NAMES[rule]: zone_outline(rule, first.rules).tolist() for rule in (CROSSING, HEAD_ON)}
+    return {"policy": first.policy, "zones": zones, "scaled": first.scaled, "episodes": list(map(_episode_data, views))}
 
 
-def _pack(view: EpisodeView) -> dict[str, Any]:
-    """Return an episode as values for JSON, with all arrays over time in ``data``; see _differences.
+def _episode_data(view: EpisodeView) -> dict[str, Any]:
+    """Return the data of an episode for the page, serialisable as JSON.
 
-    The data are compressed and in base64; ``arrays`` has the name, the entries per vessel and the steps per unit of
-    every array.
+    All arrays over time are in ``data``, as differences between frames (see _delta_bytes), compressed and in base64;
+    ``arrays`` has the name, the entries per vessel and the steps per unit of each.
     """
     terms = np.stack(list(view.terms.values()), -1)
-    values = {name: getattr(view, name, None) for name in STEPS}
+    values = {name: getattr(view, name, None) for name in STEPS_PER_UNIT}
     values |= {"gap": view.clearance, "terms": terms}
     arrays = {name: array.reshape(view.frames, view.vessels, -1) for name, array in values.items() if array is not None}
-    data = b"".join(_differences(array, STEPS[name]) for name, array in arrays.items())
-    lists = {name: getattr(view, name) for name in _LISTS}
+    data = b"".join(_delta_bytes(array, STEPS_PER_UNIT[name]) for name, array in arrays.items())
+    lists = {name: getattr(view, name) for name in _LIST_FIELDS}
     return {
         "title": view.title,
         "outcome": view.outcome,
@@ -114,24 +121,29 @@ def _pack(view: EpisodeView) -> dict[str, Any]:
         "map": view.map_size,
         "cores": view.cores[:, :3].tolist(),
         "core_radius": float(view.cores[0, 3]) if len(view.cores) else 1.0,
-        "closest": view.closest,
+        "closest": view.closest_approach,
         "term_names": list(view.terms),
-        "arrays": [[name, array.shape[-1], STEPS[name]] for name, array in arrays.items()],
+        "arrays": [[name, array.shape[-1], STEPS_PER_UNIT[name]] for name, array in arrays.items()],
         "data": base64.b64encode(zlib.compress(data, 9)).decode(),
         # Single precision has seven digits.
         **{name: array.astype(np.float64).round(4).tolist() for name, array in lists.items() if array is not None},
     }
 
 
-def _differences(array: NDArray[Any], steps: int) -> bytes:
-    """Return numbers [T+1, R, N] as differences between frames, which compress well.
+def _delta_bytes(array: NDArray[Any], steps: int) -> bytes:
+    """Return an array [T+1, R, N] as bytes of its integer differences between frames, which compress well.
 
-    The result consists of 32-bit integers in the order [R, N, T+1]: first the lowest bytes of all, then the next ones.
+    Args:
+        array: numbers of N entries for each of R vessels in T+1 frames.
+        steps: number of integer steps per unit.
+
+    Returns:
+        32-bit integers in the order [R, N, T+1]: first the lowest bytes of all, then the next ones.
     """
-    scaled = np.round(array.astype(np.float64) * steps).clip(1 - ENDLESS, ENDLESS - 1)
-    whole = np.where(np.isfinite(array), scaled, ENDLESS).astype(np.int64)
+    scaled = np.round(array.astype(np.float64) * steps).clip(1 - NON_FINITE_CODE, NON_FINITE_CODE - 1)
+    whole = np.where(np.isfinite(array), scaled, NON_FINITE_CODE).astype(np.int64)
     change = np.diff(whole, axis=0, prepend=0).astype("<i4")  # wraps around, as the page's sums do
     return np.moveaxis(change, 0, -1).reshape(-1, 1).view("u1").T.tobytes()
 
 
-__all__ = ["write_page"]
+__all__ = ["make_page"]

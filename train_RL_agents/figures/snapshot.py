@@ -19,11 +19,13 @@ from train_RL_agents.evaluation.recording import Recorder, Recording
 from train_RL_agents.evaluation.tally import Transition
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import EpisodeView, view_episode
-from train_RL_agents.figures.plotting import styles
+from train_RL_agents.figures.plotting import group_styles
 from train_RL_agents.networks.observation import OBSERVATION_KEY, to_observation
 
-_PANEL, _MARGIN = 2.9, 2.0
-"""Size of a panel (inches), and margin around its map (m)."""
+_PANEL_SIZE = 2.9
+"""Width and height of a panel (inches)."""
+_MAP_MARGIN = 2.0
+"""Margin around the map in a panel (m)."""
 
 
 def can_draw() -> bool:
@@ -31,7 +33,7 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def first_of_each_level(level: Tensor) -> Tensor:
+def first_index_per_level(level: Tensor) -> Tensor:
     """Return the index of the first scenario of every level, up to the number of panels of a picture.
 
     Args:
@@ -40,23 +42,23 @@ def first_of_each_level(level: Tensor) -> Tensor:
     Returns:
         [L] int64 indices, sorted by level.
     """
-    levels = level.unique()[: drawing.MOST_PANELS]
+    levels = level.unique()[: drawing.MAX_PANELS]
     return (level == levels[:, None]).to(torch.int8).argmax(-1)
 
 
 class EvaluationProbe:
-    """Callback of an evaluation that records tracks and the return quantiles of the first actions.
+    """Callback of an evaluation that records tracks of some episodes and the return quantiles of the first actions.
 
     Args:
         agent: evaluated agent.
         level: [N] levels of the scenarios.
         device: device of the world.
-        draws: true to draw pictures.
+        draws: true to record tracks and draw pictures.
     """
 
     def __init__(self, agent: Agent[Any], level: Tensor, device: torch.device, draws: bool) -> None:
         self._agent = agent
-        first = first_of_each_level(level)
+        first = first_index_per_level(level)
         self._groups = [f"level {number + 1}" for number in level[first].tolist()]
         self._recorder = Recorder(first.to(device)) if draws and can_draw() else None
         self._has_quantiles = False
@@ -65,7 +67,7 @@ class EvaluationProbe:
         estimate them."""
 
     def __call__(self, transition: Transition, env: MarineNavEnv) -> bool:
-        """Record a control step, and return whether further steps are needed (see StepCallback)."""
+        """Record a control step of the evaluation, and return whether it should be called for further steps."""
         if not self._has_quantiles:
             self._has_quantiles = True
             action, active = transition.acted.get((GROUP, "action")), transition.before.now.state.active
@@ -77,7 +79,7 @@ class EvaluationProbe:
         return self._recorder is not None
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
-        """Return a picture of the first episode of every level.
+        """Return a picture of the tracks of the first episode of every level.
 
         Args:
             title: title of the picture.
@@ -90,28 +92,28 @@ class EvaluationProbe:
         if self._recorder is None:
             return None
         sizes = torch.tensor([map_size] * len(self._groups))
-        return draw(self._recorder.finish(title, self._groups, sizes))
+        return draw_tracks(self._recorder.finish(title, self._groups, sizes))
 
     def success_by_level(self, env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8] | None:
         """Return a picture of the success rates of the evaluations so far.
 
         Args:
             env_steps: env-steps of the evaluations.
-            rates: success rates of the evaluations by level, and overall.
+            rates: success rates of the evaluations by level, and ``overall``.
 
         Returns:
             Pixels [height, width, 3]; None without matplotlib, or if no pictures are to be drawn.
         """
-        return draw_levels(env_steps, rates) if self._recorder is not None else None
+        return draw_success_rates(env_steps, rates) if self._recorder is not None else None
 
 
-def draw(recording: Recording) -> NDArray[np.uint8] | None:
-    """Return a picture of all episodes as pixels [height, width, 3]; None if positions are not finite."""
+def draw_tracks(recording: Recording) -> NDArray[np.uint8] | None:
+    """Return a picture of the tracks of all episodes as pixels [height, width, 3]; None if a position is not finite."""
     if not recording.poses.isfinite().all():
         return None
     views = [view_episode(recording, number + 1) for number in range(len(recording.steps))]
-    height = _PANEL * -(-len(views) // 3) + 0.7
-    figure = new_figure(_PANEL * min(3, len(views)), height)
+    height = _PANEL_SIZE * -(-len(views) // 3) + 0.7
+    figure = new_figure(_PANEL_SIZE * min(3, len(views)), height)
     drawing.draw_panels(figure, views, _largest_map(views))
     for axes in figure.axes:
         axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
@@ -127,11 +129,16 @@ def draw(recording: Recording) -> NDArray[np.uint8] | None:
     return image
 
 
-def draw_levels(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8]:
-    """Return a picture of success rates over env-steps as pixels [height, width, 3], with a line for every level."""
+def draw_success_rates(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8]:
+    """Return a picture of success rates over env-steps, with a line for every level, as pixels [height, width, 3].
+
+    Args:
+        env_steps: env-steps of the evaluations.
+        rates: success rates of the evaluations by level, and ``overall``.
+    """
     figure = new_figure(7.0, 4.0, "constrained")
     axes = figure.subplots()
-    line_styles = styles([name for name in rates if name != "overall"])
+    line_styles = group_styles([name for name in rates if name != "overall"])
     for name, values in rates.items():
         style = line_styles.get(name, {"color": "black", "linestyle": "-", "marker": ""})
         axes.plot(
@@ -151,9 +158,9 @@ def draw_levels(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[
 
 
 def _largest_map(views: Sequence[EpisodeView]) -> Limits:
-    """Return the limits of the largest map; tracks that leave it are cut."""
+    """Return the limits of the largest map (smallest and largest x and y, m), with a margin; longer tracks are cut."""
     north, east = np.max([view.map_size for view in views], 0).tolist()
-    return -_MARGIN, north + _MARGIN, -_MARGIN, east + _MARGIN
+    return -_MAP_MARGIN, north + _MAP_MARGIN, -_MAP_MARGIN, east + _MAP_MARGIN
 
 
-__all__ = ["EvaluationProbe", "can_draw", "draw", "draw_levels", "first_of_each_level"]
+__all__ = ["EvaluationProbe", "can_draw", "draw_success_rates", "draw_tracks", "first_index_per_level"]

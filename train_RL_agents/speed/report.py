@@ -17,7 +17,7 @@ from rich.table import Table as Grid
 from marinenav_env.pictures.drawing import new_figure
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import require
-from train_RL_agents.figures.plotting import COLOURS, HATCHES, KINDS, draw_band, styles
+from train_RL_agents.figures.plotting import COLOURS, FILE_FORMATS, HATCHES, draw_band, group_styles
 from train_RL_agents.results.table import Column, Table, line_width
 from train_RL_agents.speed import MODES, PARTS
 from train_RL_agents.speed.timing import Row, group_rows
@@ -162,7 +162,7 @@ def check_picture(path: Path) -> None:
         ConfigError: when matplotlib or the folder is missing, or the file format is not supported.
     """
     import_optional("matplotlib.figure", "plot")
-    kinds = [f".{kind}" for kind in KINDS]
+    kinds = [f".{kind}" for kind in FILE_FORMATS]
     require(path.suffix in kinds, "plot", str(path), f"a file ending in {' or '.join(kinds)}")
     require(path.parent.is_dir(), "plot", str(path), "in a folder that is there")
 
@@ -201,7 +201,7 @@ def draw_benchmark(content: dict[str, Any]) -> Any:
 def _draw_rates(axes: Any, rows: Sequence[Row]) -> None:
     """Draw medians of the rates over a size, a line for each mode with a band from lowest to highest."""
     axis = next(name for name in _SIZE_LABELS if name in rows[0])
-    looks = styles(list(MODES))
+    looks = group_styles(list(MODES))
     for (mode,), group in group_rows(rows, "mode").items():
         group.sort(key=lambda row: row[axis])
         markers = {"label": mode, "marker": looks[mode]["marker"], "markersize": 4, "lw": 1.4}

@@ -137,7 +137,7 @@ def test_refusals_are_one_sentence(folder, tmp_path, monkeypatch, capsys, words,
 def test_more_episodes_than_a_page_shows(folder, tmp_path, monkeypatch, capsys):
     """They are refused before any is played."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("train_RL_agents.figures.replay_page.MOST_EPISODES", 7)
+    monkeypatch.setattr("train_RL_agents.figures.replay_page.MAX_EPISODES", 7)
     monkeypatch.setattr("train_RL_agents.evaluation.contenders.run_set", None)
     for source in ("--recording {}/recording.npz", "{}/policy.pt --levels 1 --episodes 8"):
         words = source.format(folder).split()

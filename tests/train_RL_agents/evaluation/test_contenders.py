@@ -30,7 +30,7 @@ from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, step_b
 from train_RL_agents.evaluation.others import only_own
 from train_RL_agents.evaluation.recording import DOUBTFUL
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.figures.page import read_part
+from train_RL_agents.figures.page import read_page_part
 from train_RL_agents.networks.observation import DEFAULT_SPEC
 from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES
 from train_RL_agents.run.checkpoint import LoadedPolicy
@@ -277,7 +277,7 @@ def test_critics_that_all_add_the_same_do_not_differ():
     means, scores = torch.tensor([[1.0, 5.0], [11.0, 15.0]]), torch.tensor([6.0, 10.0])
     assert critics_differ(means, torch.tensor([1.0, 11.0]), scores).tolist() == [False, False]
     assert critics_differ(means, torch.tensor([1.0, 9.5]), scores).tolist() == [True, True]
-    page = read_part("sessions.js")
+    page = read_page_part("sessions.js")
     assert f"DOUBT = {DOUBT};" in page
 
 

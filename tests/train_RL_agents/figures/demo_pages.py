@@ -15,7 +15,7 @@ from marinenav_env.scenarios.scenario_file import parse_scenarios
 from tests.marinenav_env.helpers import recordings
 from train_RL_agents.evaluation.contenders import returns_scale
 from train_RL_agents.exporting.graph import policy_graphs
-from train_RL_agents.figures.demo import write_page
+from train_RL_agents.figures.demo import make_page
 from train_RL_agents.run.checkpoint import load_policy
 
 PRETRAINED = Path(__file__).parents[3] / "pretrained"
@@ -33,7 +33,7 @@ def pretrained(name):
 def page_of(name):
     loaded = pretrained(name)
     risk = getattr(loaded.config.agent, "risk", None)
-    return write_page(
+    return make_page(
         loaded.config.agent_type,
         loaded.config.world,
         policy_graphs(loaded.agent),

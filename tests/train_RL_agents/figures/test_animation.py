@@ -21,7 +21,7 @@ def test_film_and_gif_have_every_frame(tmp_path):
     from imageio import v2
 
     view = first_frames(view_of(0), 4)
-    films = animation.write_animation(drawing.Scene(view, 0), tmp_path, "film", speed=5.0)
+    films = animation.write_animation(drawing.EpisodeScene(view, 0), tmp_path, "film", speed=5.0)
     assert [film.name for film in films] == ["film.mp4", "film.gif"]
     assert sorted(tmp_path.iterdir()) == sorted(films)  # nothing else is left
     with v2.get_reader(films[0]) as video:
@@ -39,7 +39,7 @@ def test_a_film_that_does_not_fit_gives_one_sentence(tmp_path, capfd, limit):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:
         with pytest.raises(ConfigError, match=r"film(\.gif)?: cannot be written \(") as caught:
-            animation.write_animation(drawing.Scene(view, 0), tmp_path, "film", speed=5.0)
+            animation.write_animation(drawing.EpisodeScene(view, 0), tmp_path, "film", speed=5.0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert len(str(caught.value)) < 400 + len(str(tmp_path))

@@ -6,23 +6,23 @@ import pytest
 
 from tests.train_RL_agents.entries import entry, leading_entry, result
 from train_RL_agents.evaluation.thresholds import THRESHOLDS
-from train_RL_agents.figures.certificate import write_page
+from train_RL_agents.figures.certificate import make_page
 
 
 def test_page_has_thresholds_suites_and_sources():
-    page = write_page(entry())
+    page = make_page(entry())
     for threshold in THRESHOLDS:
         assert threshold.about.replace("'", "&#x27;") in page
     assert page.count("✗ miss") == len(THRESHOLDS) and f"0 of {len(THRESHOLDS)}" in page
     assert page.count("<h2>") == 6 and page.count('class="tracks') == 2
     assert "0.500 [0.150, 0.850]" in page and "3 of 4" in page and "0.75 [0.50, 0.90]" in page
     assert entry().suites["imazu"].scenarios in page and "ab" * 32 in page
-    assert "✓ pass" in write_page(entry(currents=result("s" * 500)))
+    assert "✓ pass" in make_page(entry(currents=result("s" * 500)))
 
 
 def test_tiles_have_the_weakest_groups_with_intervals():
     kinds = ("noise x 0", "noise x 4")
-    page = write_page(entry(noise=result("sccc" * 5, kinds), currents=result("s" * 20)))
+    page = make_page(entry(noise=result("sccc" * 5, kinds), currents=result("s" * 20)))
     tiles = re.findall(r"<dt>(.*?)</dt><dd>(.*?)<small>(.*?)</small>", page)
     assert ("weakest: noise, noise x 4", "0.000", "0.000 to 0.278") in tiles
     weak = [(about, value) for about, value, _ in tiles if about.startswith("weakest: ")]
@@ -32,7 +32,7 @@ def test_tiles_have_the_weakest_groups_with_intervals():
 
 
 def test_rates_and_the_situations_of_others_lead():
-    page = write_page(leading_entry())
+    page = make_page(leading_entry())
     tiles = re.findall(r"<dt>(.*?)</dt><dd>(.*?)<small>(.*?)</small>", page)
     assert [(value, ends) for _, value, ends in tiles[:4]] == [
         ("0.04", "0.01 to 1.78"),
@@ -46,7 +46,7 @@ def test_rates_and_the_situations_of_others_lead():
 
 
 def test_page_needs_nothing_else_and_holds_no_markup_of_names():
-    page = write_page(entry(name="<b>mine</b>"))
+    page = make_page(entry(name="<b>mine</b>"))
     assert "<b>mine" not in page and "&lt;b&gt;mine" in page
     assert not re.search(r"__[A-Z]+__|https?:|src=|@import|url\(|<script", page)
 
@@ -56,7 +56,7 @@ def test_page_needs_nothing_else_and_holds_no_markup_of_names():
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_fits_and_says_nothing(open_page, scheme, width):
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-    page = open_page(write_page(entry()), **options)
+    page = open_page(make_page(entry()), **options)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator(".sheet svg").count() == 2
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-core")

@@ -8,15 +8,15 @@ from marinenav_env import ConfigError
 from train_RL_agents.figures import curves
 from train_RL_agents.figures.curves import (
     Run,
-    counts_of,
-    curve,
     curve_table,
     difference_table,
-    grouped,
+    drop_early_runs,
+    group_runs,
     improvement_table,
     iqm_table,
+    learning_curve,
+    level_counts,
     level_table,
-    overlapping,
     probability_of_improvement,
     profile_table,
     read_runs,
@@ -43,7 +43,7 @@ def make_folder(path, agent="DQN", success=((0, 1), (1, 1)), steps=(100, 200), *
 
 def test_runs_that_end_before_others_begin_are_left_out_and_named():
     long, late, short = (make_run([[1], [1]], steps) for steps in ((2, 9), (4, 9), (1, 3)))
-    kept, sentences = overlapping({"A": [long, short], "B": [long, late, short], "C": []})
+    kept, sentences = drop_early_runs({"A": [long, short], "B": [long, late, short], "C": []})
     assert kept == {"A": [long, short], "B": [long, late], "C": []}
     assert sentences == ["B: 1 of 3 runs left out, as they end before the first evaluation of another, at 4 env-steps"]
 
@@ -71,12 +71,12 @@ def test_run_folders_are_found_wherever_they_are(tmp_path):
     assert [run.agent for run in runs] == ["DQN", "DQN"]
     assert {run.folder for run in runs} == {"study"}
     np.testing.assert_allclose(runs[0].axes["minutes"], [1.0, 2.0])
-    assert runs[0].levels == {"level 1": (1, 1), "level 2": (1, 1), "overall": (2, 2)}
+    assert runs[0].success_counts == {"level 1": (1, 1), "level 2": (1, 1), "overall": (2, 2)}
 
 
 def test_time_counts_only_where_the_episode_succeeds(tmp_path):
     path = make_folder(tmp_path / "a", times=np.array([[10.0, 20.0], [30.0, 50.0]]))
-    found = curve(read_runs([path]), "steps", "time")
+    found = learning_curve(read_runs([path]), "steps", "time")
     np.testing.assert_allclose(found.mean, [20.0, 40.0])
 
 
@@ -87,15 +87,15 @@ def test_files_of_stable_baselines3_are_read(tmp_path):
              ep_lengths=[[5, 5], [6, 6]], successes=[[False, True], [True, True]])  # fmt: skip
     [run] = read_runs([path])
     assert run.agent == "ppo"
-    np.testing.assert_allclose(curve([run], "steps", "return").mean, [2.0, 5.0])
-    np.testing.assert_allclose(curve([run], "steps", "success").mean, [0.5, 1.0])
-    assert curve([run], "minutes", "success") is None
-    assert run.levels == {"overall": (2, 2)}
+    np.testing.assert_allclose(learning_curve([run], "steps", "return").mean, [2.0, 5.0])
+    np.testing.assert_allclose(learning_curve([run], "steps", "success").mean, [0.5, 1.0])
+    assert learning_curve([run], "minutes", "success") is None
+    assert run.success_counts == {"overall": (2, 2)}
 
 
 def test_values_of_each_robot_become_those_of_the_episode(tmp_path):
     path = make_folder(tmp_path / "a", rewards=np.arange(8.0).reshape(2, 2, 2))
-    np.testing.assert_allclose(curve(read_runs([path]), "steps", "return").mean, [1.5, 5.5])
+    np.testing.assert_allclose(learning_curve(read_runs([path]), "steps", "return").mean, [1.5, 5.5])
 
 
 def test_an_episode_succeeds_if_all_its_robots_do(tmp_path):
@@ -104,13 +104,13 @@ def test_an_episode_succeeds_if_all_its_robots_do(tmp_path):
     (run,) = read_runs([tmp_path])
     assert run.episodes["success"].tolist() == [[0.0, 1.0], [0.0, 0.0]]
     assert np.isnan(run.episodes["time"]).tolist() == [[True, False], [True, True]]
-    assert run.levels == {"overall": (0, 2)}
+    assert run.success_counts == {"overall": (0, 2)}
 
 
 @pytest.mark.filterwarnings("error")
 def test_values_in_half_precision_are_read(tmp_path):
     path = make_folder(tmp_path / "a", rewards=np.ones((2, 2), np.float16))
-    np.testing.assert_allclose(curve(read_runs([path]), "steps", "return").mean, [1.0, 1.0])
+    np.testing.assert_allclose(learning_curve(read_runs([path]), "steps", "return").mean, [1.0, 1.0])
 
 
 def test_metrics_of_an_evaluation_are_levels(tmp_path):
@@ -118,12 +118,12 @@ def test_metrics_of_an_evaluation_are_levels(tmp_path):
     metrics = {"level 1": {"success_rate": 0.97, "episodes": 100}}
     path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": metrics}))
     [run] = read_runs([path])
-    assert (run.agent, run.levels) == ("SAC", {"level 1": (97, 100), "overall": (97, 100)})
+    assert (run.agent, run.success_counts) == ("SAC", {"level 1": (97, 100), "overall": (97, 100)})
     metrics |= {"level 2": {"success_rate": 0.5, "episodes": 2}, "overall": {"success_rate": 0.96, "episodes": 102}}
     path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": metrics}))
-    assert read_runs([path])[0].levels == {"level 1": (97, 100), "level 2": (1, 2), "overall": (98, 102)}
+    assert read_runs([path])[0].success_counts == {"level 1": (97, 100), "level 2": (1, 2), "overall": (98, 102)}
     path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": {"overall": metrics["overall"]}}))
-    assert read_runs([path])[0].levels == {"overall": (98, 102)}
+    assert read_runs([path])[0].success_counts == {"overall": (98, 102)}
 
 
 @pytest.mark.parametrize(
@@ -183,11 +183,13 @@ def ragged(*rows):
 def test_numbers_are_read_and_python_objects_are_named(tmp_path):
     path = make_folder(tmp_path / "a", actions=ragged([1], [1, 2]), times=ragged([1], [1, 2]))
     [run] = read_runs([path])
-    assert run.unread == (f"{path / 'evaluations.npz'}: times, actions hold Python objects, so they are not read")
+    assert run.unread_message == (
+        f"{path / 'evaluations.npz'}: times, actions hold Python objects, so they are not read"
+    )
     assert run.episodes.keys() == {"success", "return"}
-    np.testing.assert_allclose(curve([run], "steps", "success").mean, [0.5, 1.0])
+    np.testing.assert_allclose(learning_curve([run], "steps", "success").mean, [0.5, 1.0])
     [whole] = read_runs([make_folder(tmp_path / "b")])
-    assert whole.unread == ""
+    assert whole.unread_message == ""
 
 
 class Touch:
@@ -210,9 +212,9 @@ def test_files_of_python_objects_alone_are_refused_and_not_run(tmp_path, plain):
 
 
 def test_arrays_that_are_not_drawn_may_be_of_any_size(tmp_path, monkeypatch):
-    monkeypatch.setattr(curves, "LARGEST", 10_000)
+    monkeypatch.setattr(curves, "MAX_ARRAYS_SIZE", 10_000)
     path = make_folder(tmp_path / "a", trajectories=np.zeros((2, 5000)))
-    assert read_runs([path])[0].unread == ""
+    assert read_runs([path])[0].unread_message == ""
     path = make_folder(tmp_path / "b", energies=np.zeros((2, 5000)))
     with pytest.raises(ConfigError, match="must be at most 10,000, also unpacked"):
         read_runs([path])
@@ -247,7 +249,7 @@ def test_wall_time_that_begins_again_is_refused(tmp_path):
 
 def test_a_curve_is_the_mean_over_runs_as_far_as_all_go():
     runs = [make_run([[0, 0], [1, 1], [1, 1]], (1, 2, 3)), make_run([[1, 1], [1, 0]], (1, 2.5))]
-    found = curve(runs, "steps", "success")
+    found = learning_curve(runs, "steps", "success")
     np.testing.assert_allclose(found.x, [1.0, 2.0, 2.5])
     np.testing.assert_allclose(found.mean, [0.5, 1.0, 0.75])
     assert found.runs == 2
@@ -257,7 +259,7 @@ def test_the_band_holds_the_mean_and_narrows_with_episodes():
     coins = np.random.default_rng(1)
     widths = []
     for episodes in (20, 500):
-        found = curve([make_run(coins.random((2, episodes)) < 0.7)], "steps", "success")
+        found = learning_curve([make_run(coins.random((2, episodes)) < 0.7)], "steps", "success")
         assert (found.low <= found.mean).all()
         assert (found.mean <= found.high).all()
         widths.append((found.high - found.low).max())
@@ -269,14 +271,14 @@ def test_the_band_holds_the_mean_and_narrows_with_episodes():
 def test_the_band_knows_that_runs_differ():
     alike = [make_run(np.tile([0.0, 1.0], (2, 50)))] * 4
     apart = [make_run(np.full((2, 100), value)) for value in (0.0, 0.0, 1.0, 1.0)]
-    width = [curve(runs, "steps", "success") for runs in (alike, apart)]
+    width = [learning_curve(runs, "steps", "success") for runs in (alike, apart)]
     assert (width[1].high - width[1].low > 3 * (width[0].high - width[0].low)).all()
 
 
 def test_nothing_succeeds_yet_is_a_gap():
     runs = [make_run([[0.0, 0.0], [1.0, 1.0]])]
     runs[0].episodes["time"] = np.array([[np.nan, np.nan], [5.0, 7.0]])
-    found = curve(runs, "steps", "time")
+    found = learning_curve(runs, "steps", "time")
     assert np.isnan([found.mean[0], found.low[0], found.high[0]]).all()
     assert found.mean[1] == 6.0
 
@@ -304,7 +306,7 @@ def test_improvement_is_the_share_of_pairs_that_do_better():
 
 def test_tables_have_every_group_and_axis(tmp_path):
     paths = [make_folder(tmp_path / name, name) for name in ("IQN", "DQN")]
-    groups = grouped(read_runs(paths), "agent")
+    groups = group_runs(read_runs(paths), "agent")
     assert list(groups) == ["DQN", "IQN"]
     rows = curve_table(groups)
     assert {row["axis"] for row in rows} == {"steps", "minutes"}
@@ -314,7 +316,7 @@ def test_tables_have_every_group_and_axis(tmp_path):
 
 def test_means_and_profiles_are_of_levels_that_all_have():
     groups = {"A": [scored(a=(3, 4), b=(1, 4))], "B": [scored(a=(4, 4))] * 2}
-    assert [each.tolist() for each in counts_of(groups.values())] == [[[[3, 4]]], [[[4, 4]]] * 2]
+    assert [each.tolist() for each in level_counts(groups.values())] == [[[[3, 4]]], [[[4, 4]]] * 2]
     rows = iqm_table(groups)
     assert [(row["group"], row["iqm"], row["mean"], row["runs"]) for row in rows] == [
         ("A", 0.75, 0.75, 1),
@@ -322,7 +324,7 @@ def test_means_and_profiles_are_of_levels_that_all_have():
     ]
     shares = {row["group"]: row["share"] for row in profile_table(groups) if row["threshold"] == 0.8}
     assert shares == {"A": 0.0, "B": 1.0}
-    assert counts_of([[UNSCORED]])[0].shape == (1, 0, 2)
+    assert level_counts([[UNSCORED]])[0].shape == (1, 0, 2)
     assert iqm_table({"A": [UNSCORED]}) == []
 
 

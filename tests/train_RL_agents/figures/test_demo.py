@@ -37,7 +37,7 @@ from train_RL_agents.evaluation.suites import Part
 from train_RL_agents.evaluation.tally import StepShare
 from train_RL_agents.exporting.export import Deployed
 from train_RL_agents.exporting.graph import policy_graphs
-from train_RL_agents.figures.demo import write_page
+from train_RL_agents.figures.demo import make_page
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 LIMIT = 2_000_000
@@ -99,14 +99,14 @@ def test_scenarios_are_those_of_the_suites():
 
 
 def test_a_name_cannot_end_the_data():
-    page = write_page("</script><b>", WorldConfig(), {"graphs": {}}, False, None, 1.0)
+    page = make_page("</script><b>", WorldConfig(), {"graphs": {}}, False, None, 1.0)
     assert data_in(page)["title"] == "</script><b>"
 
 
 def test_operators_that_the_page_lacks_are_named():
     policy = {"graphs": {"act": {"nodes": [["linear", []], ["fft_fft", []]]}}}
     with pytest.raises(ConfigError, match=r"a policy.*fft_fft"):
-        write_page("a policy", WorldConfig(), policy, False, None, 1.0)
+        make_page("a policy", WorldConfig(), policy, False, None, 1.0)
 
 
 # Its world and its policies, in Node
@@ -241,7 +241,7 @@ def test_a_page_has_a_boat_with_actuators(boat):
     torch.manual_seed(0)
     config = from_dict({"agent_type": "SAC", "world": {"vessel": boat}})
     agent = make_agent(config, 25, torch.device("cpu"))
-    page = write_page(boat, config.world, policy_graphs(agent), True, None, 1.0)
+    page = make_page(boat, config.world, policy_graphs(agent), True, None, 1.0)
     first, second = np.array(in_node("linked", {"data": data_in(page), "steps": 8}))
     assert (first == second).all() and np.abs(first[..., 2:]).min() > 0.0
 
@@ -271,7 +271,7 @@ def test_the_shield_of_a_session_is_that_of_evaluations():
     config = from_dict({"agent_type": "DQN", "world": {"vessel": vessel, "sensor": {"r_mean_ratio": 0.8}}})
     torch.manual_seed(0)
     agent = make_agent(config, 9, torch.device("cpu"))
-    data = data_in(write_page("uneven", config.world, policy_graphs(agent), False, None, 1.0))
+    data = data_in(make_page("uneven", config.world, policy_graphs(agent), False, None, 1.0))
     rng = np.random.default_rng(0)
     scenes = rng.uniform([20.0, 20.0, 0.0, 0.5], [42.0, 42.0, 6.28, 2.5], (8, 5, 4))
     actions = torch.from_numpy(rng.integers(9, size=(8, 5)))

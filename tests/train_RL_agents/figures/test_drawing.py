@@ -49,7 +49,7 @@ def test_perception_and_zone_of_the_chosen_vessel():
     outline = on_page(zone_in_world(view, vessel, frame))
     assert patches(zone, "Polygon")[0].get_xy()[:-1] == pytest.approx(outline)
     assert drawing.draw_zone(axes, view, 1 - vessel, view.frames - 1) == []
-    text = drawing.status(view, vessel, frame)
+    text = drawing.status_text(view, vessel, frame)
     assert "crossing" in text
     assert f"turn {math.degrees(view.turn[frame, vessel]):.0f}°" in text
 
@@ -59,7 +59,7 @@ def test_perception_and_zone_of_the_chosen_vessel():
 
 def test_scene_draws_the_same_frame_whatever_was_drawn_before():
     view = view_of(CROSSING_PAIR)
-    forwards, jumping = drawing.Scene(view, 0), drawing.Scene(view, 0)
+    forwards, jumping = drawing.EpisodeScene(view, 0), drawing.EpisodeScene(view, 0)
     for frame in (0, 5, 2):
         forwards.image(frame)
     one, other = forwards.image(7), jumping.image(7)
@@ -68,17 +68,17 @@ def test_scene_draws_the_same_frame_whatever_was_drawn_before():
     assert not np.array_equal(one, forwards.image(8))
     # A number for each panel: thrust, speed with distance, return.
     assert forwards.returns is not None
-    assert forwards.text.get_text() == drawing.status(view, 0, 8)
+    assert forwards.text.get_text() == drawing.status_text(view, 0, 8)
 
 
 @pytest.mark.parametrize("scaled", [True, False])
 def test_scene_says_whether_returns_are_scaled(scaled):
-    scene = drawing.Scene(replace(view_of(0), scaled=scaled), 0)
+    scene = drawing.EpisodeScene(replace(view_of(0), scaled=scaled), 0)
     assert ("(scaled)" in scene.returns.get_xlabel()) == scaled
 
 
 def test_scene_without_quantiles_has_no_panel_for_them():
-    scene = drawing.Scene(view_of(0, quantiles=False), 1)
+    scene = drawing.EpisodeScene(view_of(0, quantiles=False), 1)
     assert scene.returns is None
     assert scene.image(2).std() > 10.0
 
@@ -86,17 +86,17 @@ def test_scene_without_quantiles_has_no_panel_for_them():
 @pytest.mark.parametrize("vessel", [-1, 2])
 def test_a_vessel_that_is_not_there_is_refused(vessel):
     with pytest.raises(ConfigError, match=rf"--vessel={vessel + 1}: must be from 1 to 2"):
-        drawing.Scene(view_of(0), vessel)
+        drawing.EpisodeScene(view_of(0), vessel)
 
 
 def test_stills_show_the_frame_asked_for(tmp_path):
     from imageio import v2
 
-    scene = drawing.Scene(view_of(0), 0)
+    scene = drawing.EpisodeScene(view_of(0), 0)
     scene.image(1)  # a film before does not matter
     stills = [tmp_path / "first.png", tmp_path / "later.png"]
     for frame, path in zip((0, 4), stills, strict=True):
-        scene.save(frame, path)
+        scene.save_frame(frame, path)
     first, later = (v2.imread(each) for each in stills)
     assert first.shape == later.shape == (1080, 1920, 4)
     assert not np.array_equal(first, later)

@@ -18,7 +18,7 @@ from train_RL_agents.figures.episode_view import (
     CROSSING,
     HEAD_ON,
     NO_RULE,
-    find_clearance,
+    compute_clearance,
     view_episode,
     zone_in_world,
     zone_outline,
@@ -157,12 +157,12 @@ def test_clearance_is_to_the_nearest_disc():
     places = np.array([[[0.0, 0.0], [3.0, 4.0], [0.0, 20.0]]] * 3)
     active = np.array([[True, True, True], [True, False, True], [True, False, True]])
     radius, obstacles = np.array([1.0, 2.0, 1.0]), np.array([[10.0, 0.0, 1.5]])
-    found = find_clearance(places, active, radius, obstacles)
+    found = compute_clearance(places, active, radius, obstacles)
     # The second ends in frame 1, in which it still counts.
     assert found[:2, 0].tolist() == pytest.approx([2.0, 2.0])
     assert found[2, 0] == pytest.approx(10.0 - 1.0 - 1.5)
     assert found[1, 1] == pytest.approx(2.0) and found[2, 1] == math.inf
-    alone = find_clearance(places[:, :1], active[:, :1], radius[:1], obstacles[:0])
+    alone = compute_clearance(places[:, :1], active[:, :1], radius[:1], obstacles[:0])
     assert (alone == math.inf).all()
 
 
@@ -191,10 +191,10 @@ def test_a_recording_without_weights_has_the_progress_and_the_rest():
 
 def test_the_closest_approach_is_the_smallest_clearance():
     view = view_episode(small_recording(), CROSSING_PAIR + 1)
-    gap, frame, vessel = view.closest
+    gap, frame, vessel = view.closest_approach
     assert gap == view.clearance.min() == view.clearance[frame, vessel]
     nowhere = replace(view, clearance=np.full_like(view.clearance, np.inf))
-    assert nowhere.closest is None
+    assert nowhere.closest_approach is None
 
 
 def test_returns_are_in_rewards_as_they_are():

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from train_RL_agents.figures.page import assemble
+from train_RL_agents.figures.page import assemble_page
 
 
 def test_texts_of_the_data_cannot_end_their_element():
     data = {"name": "</script><script>alert(1)</script>", "number": 1.5}
-    page = assemble("demo", ["policies.js"], data)
+    page = assemble_page("demo", ["policies.js"], data)
     assert "alert(1)</script>" not in page
     (stored,) = re.findall(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page, re.S)
     assert json.loads(stored) == data
@@ -19,4 +19,4 @@ def test_texts_of_the_data_cannot_end_their_element():
 
 def test_numbers_that_json_lacks_are_no_data():
     with pytest.raises(ValueError, match="Out of range"):
-        assemble("demo", [], {"number": float("nan")})
+        assemble_page("demo", [], {"number": float("nan")})

@@ -2,11 +2,11 @@ from itertools import pairwise
 
 import pytest
 
-from train_RL_agents.figures.plotting import COLOURS, draw_levels, styles, write
+from train_RL_agents.figures.plotting import COLOURS, draw_levels, group_styles, write_figures
 
 
 def test_groups_look_different_also_without_colour():
-    looks = styles([str(number) for number in range(len(COLOURS))])
+    looks = group_styles([str(number) for number in range(len(COLOURS))])
     plain = [(str(look["linestyle"]), look["marker"]) for look in looks.values()]
     assert len(set(plain)) == len(COLOURS)
     assert len({look["hatch"] for look in looks.values()}) == len(COLOURS)
@@ -31,5 +31,5 @@ def test_names_of_levels_do_not_overlap(groups):
 def test_names_are_no_formulas(tmp_path, name):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     row = {"level": "level 1", "successes": 1, "episodes": 2, "rate": 0.5, "low": 0.4, "high": 0.6}
-    (table, *pictures) = write(tmp_path, {"levels": [{"group": name, **row}]})
+    (table, *pictures) = write_figures(tmp_path, {"levels": [{"group": name, **row}]})
     assert name in table.read_text() and all(path.stat().st_size for path in pictures)

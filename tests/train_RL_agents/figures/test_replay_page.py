@@ -14,8 +14,8 @@ from marinenav_env.config import ColregsConfig
 from tests.train_RL_agents.figures.javascript import unreached
 from tests.train_RL_agents.recorded import CROSSING_PAIR, HEAD_ON_PAIR, small_recording
 from train_RL_agents.cli import main
-from train_RL_agents.figures.episode_view import HEAD_ON, NO_RULE, RULES, view_episode
-from train_RL_agents.figures.replay_page import ENDLESS, NEAR_MISS, STEPS, write_page
+from train_RL_agents.figures.episode_view import HEAD_ON, NO_RULE, RULE_NAMES, view_episode
+from train_RL_agents.figures.replay_page import NEAR_MISS_CLEARANCE, NON_FINITE_CODE, STEPS_PER_UNIT, make_page
 
 
 def views(quantiles=True):
@@ -35,7 +35,7 @@ def arrays_in(episode):
         planes = np.frombuffer(data[:size], np.uint8).reshape(4, -1)
         change = planes.T.copy().view("<i4").reshape(episode["vessels"], entries, -1)
         whole = np.moveaxis(change.cumsum(-1, dtype=np.int32), -1, 0)
-        found[name], data = np.where(whole == ENDLESS, np.inf, whole / steps), data[size:]
+        found[name], data = np.where(whole == NON_FINITE_CODE, np.inf, whole / steps), data[size:]
     assert not data
     return found
 
@@ -45,7 +45,7 @@ def arrays_in(episode):
 
 def test_page_holds_every_episode():
     ours = views()
-    side = data_in(write_page([ours]))["sides"][0]
+    side = data_in(make_page([ours]))["sides"][0]
     assert side["policy"] == "To the goal"
     assert [each["title"] for each in side["episodes"]] == [view.title for view in ours]
     for each, view in zip(side["episodes"], ours, strict=True):
@@ -62,9 +62,9 @@ def test_numbers_of_any_size_are_kept():
     view = views()[0]
     scores = np.zeros((*view.active.shape, 3), np.float32)
     scores[2], scores[3, 0, 0], scores[3, 0, 1] = [-1e30, 1e30, -2e7], np.inf, np.nan
-    (side,) = data_in(write_page([[replace(view, scores=scores)]]))["sides"]
+    (side,) = data_in(make_page([[replace(view, scores=scores)]]))["sides"]
     found = arrays_in(side["episodes"][0])["scores"]
-    most = (ENDLESS - 1) / STEPS["scores"]
+    most = (NON_FINITE_CODE - 1) / STEPS_PER_UNIT["scores"]
     assert found[2, 0].tolist() == pytest.approx([-most, most, -2e7])
     assert np.isinf(found[3, 0, :2]).all() and not found[4:].any()
 
@@ -81,13 +81,13 @@ def test_sixty_episodes_take_less_than_2_mb(tmp_path, policy):
 def test_each_side_has_the_zones_of_its_world():
     other = ColregsConfig(head_on_x=(0.0, 30.0))
     changed = [replace(view, rules=other) for view in views()]
-    sides = data_in(write_page([views(), changed]))["sides"]
-    lengths = [max(ahead for ahead, _ in side["zones"][RULES[HEAD_ON]]) for side in sides]
+    sides = data_in(make_page([views(), changed]))["sides"]
+    lengths = [max(ahead for ahead, _ in side["zones"][RULE_NAMES[HEAD_ON]]) for side in sides]
     assert lengths == [17.0, 30.0]
 
 
 def test_page_needs_nothing_else():
-    page = write_page([views()])
+    page = make_page([views()])
     assert "__" not in re.sub(r'"[^"]*"', "", page.partition("<main>")[2].partition("<template")[0])
     page = page.replace("http://www.w3.org/2000/svg", "")  # a name, which nothing is loaded from
     assert not re.search(r"https?:|src=|@import|fetch\(|XMLHttpRequest|url\(", page)
@@ -97,19 +97,19 @@ def test_page_needs_nothing_else():
 
 def test_a_name_cannot_end_the_data():
     named = [replace(view, policy="</script><b>") for view in views()]
-    page = write_page([named])
-    assert page.count("</script>") == write_page([views()]).count("</script>")
+    page = make_page([named])
+    assert page.count("</script>") == make_page([views()]).count("</script>")
     assert data_in(page)["sides"][0]["policy"] == "</script><b>"
 
 
 def test_policies_that_met_different_scenarios_are_refused():
     ours = views()
     with pytest.raises(ConfigError, match="equally many episodes"):
-        write_page([ours, ours[1:]])
+        make_page([ours, ours[1:]])
     with pytest.raises(ConfigError, match="from the same scenarios"):
-        write_page([ours, ours[1:] + ours[:1]])
+        make_page([ours, ours[1:] + ours[:1]])
     with pytest.raises(ConfigError, match="from 1 to 2"):
-        write_page([ours] * 3)
+        make_page([ours] * 3)
 
 
 # In a browser
@@ -120,7 +120,7 @@ def open_page(open_page):
     """Opens a page of these sides, and waits until it has unpacked them."""
 
     def opened(sides, *address, **options):
-        page = open_page(write_page(sides), *address, **options)
+        page = open_page(make_page(sides), *address, **options)
         page.wait_for_function("window.replay")
         return page
 
@@ -242,7 +242,7 @@ def test_browser_shows_the_numbers_of_the_vessel(open_page):
     assert np.hypot(now["gx"], now["gy"]) == pytest.approx(view.speed[frame, vessel], abs=1e-3)
     assert now["gap"] == pytest.approx(view.clearance[frame, vessel], abs=1e-3)
     assert [now["left"], now["right"]] == pytest.approx(view.thrust[frame, vessel], abs=0.051)
-    assert page.evaluate("replay.rule().name") == RULES[view.rule[frame, vessel]]
+    assert page.evaluate("replay.rule().name") == RULE_NAMES[view.rule[frame, vessel]]
     assert "crossing" in page.inner_text("tr.chosen")
     other = page.inner_text("[data-part=rule]")
     assert other.startswith(f"Vessel {2 - vessel} crosses from starboard: turn ")
@@ -294,7 +294,7 @@ def test_browser_marks_and_jumps_to_what_happens(open_page):
     page = open_page([ours])
     page.evaluate(f"replay.episode({HEAD_ON_PAIR + 1})")
     view, found = ours[HEAD_ON_PAIR], page.evaluate("replay.marks()")
-    gap, frame, vessel = view.closest
+    gap, frame, vessel = view.closest_approach
     assert [frame, "▲", f"Closest approach, {gap:.1f} m, vessel {vessel + 1}", vessel] in found
     ends = {glyph: (at, text) for at, glyph, text, _ in found if glyph in "×"}
     at = int(view.collided[:, 0].argmax())
@@ -411,7 +411,10 @@ def test_browser_shows_failures_and_near_misses_only(open_page, which, text):
     wanted = {
         "failure": [view.outcome != "success" for view in ours],
         "near": [
-            view.outcome != "collision" and view.closest is not None and view.closest[0] < NEAR_MISS for view in ours
+            view.outcome != "collision"
+            and view.closest_approach is not None
+            and view.closest_approach[0] < NEAR_MISS_CLEARANCE
+            for view in ours
         ],
     }[which]
     page = open_page([ours])

@@ -11,8 +11,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tests.train_RL_agents.recorded import small_recording
 from tests.train_RL_agents.tiny_runs import evaluations, new_run, train
 from train_RL_agents.evaluation.recording import concatenate
-from train_RL_agents.figures.drawing import COLOURS, MOST_PANELS
-from train_RL_agents.figures.snapshot import draw, draw_levels, first_of_each_level
+from train_RL_agents.figures.drawing import COLOURS, MAX_PANELS
+from train_RL_agents.figures.snapshot import draw_success_rates, draw_tracks, first_index_per_level
 
 PICTURE, FORESEEN, RETURNS = "eval/trajectories", "eval/return_quantiles", "eval/returns"
 
@@ -25,17 +25,17 @@ def tags(run):
 
 def test_the_first_scenario_of_each_level_is_chosen():
     level = torch.tensor([0, 0, 2, 2, 2, 5])
-    assert first_of_each_level(level).tolist() == [0, 2, 5]
-    assert first_of_each_level(torch.arange(40)).tolist() == list(range(MOST_PANELS))
+    assert first_index_per_level(level).tolist() == [0, 2, 5]
+    assert first_index_per_level(torch.arange(40)).tolist() == list(range(MAX_PANELS))
 
 
 def test_picture_has_a_panel_for_every_episode():
     pytest.importorskip("matplotlib")
     recording = small_recording()
-    pixels = draw(recording)
+    pixels = draw_tracks(recording)
     assert (pixels.dtype, pixels.shape[2]) == (np.uint8, 3)
     assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 50
-    twice = draw(concatenate([recording, recording]))
+    twice = draw_tracks(concatenate([recording, recording]))
     assert twice.shape[1] == pixels.shape[1]
     assert twice.shape[0] > pixels.shape[0]
 
@@ -43,7 +43,7 @@ def test_picture_has_a_panel_for_every_episode():
 def test_each_level_has_a_colour_of_its_own():
     pytest.importorskip("matplotlib")
     rates = {f"level {level}": [0.1 * level, 0.15 * level] for level in range(1, 7)}
-    pixels = draw_levels([10, 20], rates | {"overall": [0.3, 0.5]}).reshape(-1, 3)
+    pixels = draw_success_rates([10, 20], rates | {"overall": [0.3, 0.5]}).reshape(-1, 3)
     for colour in COLOURS[:6]:
         exact = [int(colour[start : start + 2], 16) for start in (1, 3, 5)]
         assert (pixels == exact).all(-1).sum() > 50, colour
@@ -54,9 +54,9 @@ def test_a_world_gone_astray_is_not_drawn():
     recording = small_recording()
     poses = recording.poses.clone()
     poses[1, 0, 0, 0] = torch.nan
-    assert draw(replace(recording, poses=poses)) is None
+    assert draw_tracks(replace(recording, poses=poses)) is None
     poses[1, 0, 0, 0] = 1e30  # far off the map is no reason not to
-    assert draw(replace(recording, poses=poses)) is not None
+    assert draw_tracks(replace(recording, poses=poses)) is not None
 
 
 def test_a_run_writes_tracks_returns_and_the_returns_first_quantiles(tmp_path, tiny):

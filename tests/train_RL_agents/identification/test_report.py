@@ -7,7 +7,7 @@ import pytest
 
 from marinenav_env import read_vessel, scaled_world
 from marinenav_env.vessels import read_vessel_file, vessel_files
-from train_RL_agents.figures.identification import write_page
+from train_RL_agents.figures.identification import make_page
 from train_RL_agents.identification.coefficients import choose, with_values
 from train_RL_agents.identification.fit import KEPT, TIED, TOLD, Estimate, Fit
 from train_RL_agents.identification.log import BoatLog
@@ -77,9 +77,9 @@ def test_the_metrics_name_what_would_tell_the_rest():
 
 
 def test_pages_escape_names_and_show_tracks():
-    page = write_page(identification("otter"), "my <boat>")
+    page = make_page(identification("otter"), "my <boat>")
     assert "my &lt;boat&gt;" in page and "<boat>" not in page and "<lost>" not in page
     assert page.count("<figure>") == 3 and "0.20 m" in page and "nan" not in page.lower().replace("finance", "")
-    assert "too short for predictions over 5 and 20 and 60 s" in write_page(
+    assert "too short for predictions over 5 and 20 and 60 s" in make_page(
         identification("otter", predicted=False), "b"
     )
