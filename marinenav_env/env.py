@@ -23,8 +23,8 @@ from marinenav_env.runtime.loop import copy_tensors
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.reading import read_scenarios
-from marinenav_env.scenarios.reset import NewEpisodes, controlled, reset_environments
-from marinenav_env.scenarios.scenario_file import Episode, fitting, in_weather, stack_episodes
+from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
+from marinenav_env.scenarios.scenario_file import Episode, config_for_batch, stack_episodes, with_weather
 from marinenav_env.scenarios.varying import ParameterSampler
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flattened
@@ -178,8 +178,8 @@ class MarineNavEnv(EnvBase):
         self._captures, self._kernel = capture_step, kernel
         self.config = config = config or WorldConfig()
         if not isinstance(source, Curriculum | Scenario):
-            self.config = fitting(config, source)
-            self._scenarios = in_weather(source, config.weather)
+            self.config = config_for_batch(config, source)
+            self._scenarios = with_weather(source, config.weather)
         self._generator = torch.Generator(self.device)
         self._noise_given = noise is not None
         self._noise = noise or RandomSource.from_seed(0, num_envs, self._generator.device)
@@ -253,12 +253,12 @@ class MarineNavEnv(EnvBase):
         self._varying: ParameterSampler | None = None
         if isinstance(source, Curriculum):
             varying = ParameterSampler(constants, source.levels, robots)
-            if varying.varies:
+            if varying.has_variation:
                 # At least two, since a batch of one means parameters that all environments share.
                 level = torch.zeros(max(2, source.pool_size), dtype=torch.int64, device=device)
                 constants = varying.sample(level, self._noise._replace(environment=level))
                 self._varying = varying
-                spread = varying.spread
+                spread = varying.max_vessel_factor
         self._all_constants = constants
         is_covered = kernel == "compiled" or constants.extras is None
         require(is_covered, "execution.kernel", kernel, "compiled with actuators, hull terms or thruster faults")
@@ -405,7 +405,7 @@ class MarineNavEnv(EnvBase):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         action = self._action(tensordict)
-        self._actions.within(action, controlled(self.world_state.now))
+        self._actions.within(action, controlled_robots(self.world_state.now))
         result = self.world.step(self.world_state, action, self.next_source())
         self.world_state, self._outcome = result.world, result.outcome
         self.env_steps += self.num_envs
@@ -415,7 +415,7 @@ class MarineNavEnv(EnvBase):
     def _action(self, tensordict: TensorDictBase) -> Tensor:
         """Return the actions in a tensordict, after the checks that are possible before the step."""
         action: Any = tensordict.get((GROUP, "action"), None)
-        self._actions.before(action, controlled(self.world_state.now))
+        self._actions.before(action, controlled_robots(self.world_state.now))
         return action
 
     def check_actions(self) -> None:
@@ -511,7 +511,7 @@ class MarineNavEnv(EnvBase):
             The state that the next step starts from; and the outcome of the step, its result under
             TorchRL's keys, and the state that the next step starts from under TorchRL's keys.
         """
-        self._actions.within(action, controlled(world.now))
+        self._actions.within(action, controlled_robots(world.now))
         result = self.world.step(world, action, self.next_source(), self.new_episodes())
         self.reset_pool.advance(result.outcome.episode_done)
         step = self._as_tensordict(result.observation, result.controlled, result.outcome, result.outcome.statistics)
@@ -555,7 +555,7 @@ class MarineNavEnv(EnvBase):
     @property
     def active(self) -> Tensor:
         """Return which robots are active and controlled by actions, [E, R] bool."""
-        return controlled(self.world_state.now)
+        return controlled_robots(self.world_state.now)
 
     def to_tensordict(self, world: WorldState, outcome: Outcome | None = None) -> TensorDictBase:
         """Return a state of the world under TorchRL's keys.
@@ -565,7 +565,7 @@ class MarineNavEnv(EnvBase):
             outcome: outcome of the step that led to this state; None at the start of a step.
         """
         now = world.now
-        return self._as_tensordict(now.observation, controlled(now), outcome, now.statistics)
+        return self._as_tensordict(now.observation, controlled_robots(now), outcome, now.statistics)
 
     def _as_tensordict(
         self,

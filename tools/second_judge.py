@@ -31,7 +31,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.rules.roles import ROLES
-from marinenav_env.scenarios.common_ocean import HULL, common_ocean_text
+from marinenav_env.scenarios.common_ocean import DEFAULT_HULL, common_ocean_text
 from marinenav_env.scenarios.situations import Ship, Situation
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
@@ -163,7 +163,7 @@ def situation(recording: Recording, number: int, name: str) -> Situation:
         rows = [(SCALE * north, SCALE * east, heading, speed) for north, east, heading, speed in states]
         (north, east, heading, _), *_ = rows
         ships.append(Ship((north, east), heading, 0.0, track=tuple((step, *row) for step, row in enumerate(rows, 1))))
-    return Situation(name, tuple(ships), time_step=STEP, to_scale=True)
+    return Situation(name, tuple(ships), time_step=STEP, is_to_scale=True)
 
 
 # The judge --------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def _confusion(pairs: Sequence[tuple[str, str]], names: Sequence[str]) -> dict[s
 
 def exported_encounters(policies: Sequence[str], episodes: int) -> Iterator[tuple[str, str, list[dict[str, str]]]]:
     """Yield the name and content of the scenario file of every encounter, and our marks of its vessels."""
-    hull = SCALE * HULL[0], SCALE * HULL[1]
+    hull = SCALE * DEFAULT_HULL[0], SCALE * DEFAULT_HULL[1]
     for index, policy in enumerate(policies):
         recording = record_encounters(policy, episodes)
         rows = marks(recording)

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.scenarios.scenario_file import episodes_of, scenario_text
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, scenario_text
 from tests import ros_stand_in as ros_2
 from tests.oracle import actuators as driven
 from tests.oracle import otter
@@ -294,7 +294,7 @@ def main(argv: list[str] | None = None) -> None:
             "success_low": report["success_low"],
             "success_high": report["success_high"],
         }
-    entries = json.loads(scenario_text(episodes_of(scenario_set.parts[0].scenarios, world)))
+    entries = json.loads(scenario_text(episodes_from_scenarios(scenario_set.parts[0].scenarios, world)))
     # All nodes share one session of the policy.
     runtime.load_network = cache(runtime.load_network)
     sweeps = [("delay", 0.0)]

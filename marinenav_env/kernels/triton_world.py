@@ -39,7 +39,7 @@ from marinenav_env.rules.reward import (
 )
 from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.reset import NewEpisodes, controlled, where
+from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, select_environments
 from marinenav_env.sensing.observation import entry_sensors
 from marinenav_env.state import (
     Outcome,
@@ -127,13 +127,15 @@ class TritonWorld:
             batch_size=batch,
         )
         if pool is None:
-            return after, None, observation, controlled(after), outcome
+            return after, None, observation, controlled_robots(after), outcome
         following = _unflatten(pool, result[len(StepResult._fields) :], batch)
         if outcome.statistics is not None:
             over = outcome.episode_done[:, None]
             following.statistics = torch.where(over, 0.0, outcome.statistics)
-        next_parameters = None if others is None else where(outcome.episode_done, others[entries], parameters)
-        return following, next_parameters, observation, controlled(after), outcome
+        next_parameters = (
+            None if others is None else select_environments(outcome.episode_done, others[entries], parameters)
+        )
+        return following, next_parameters, observation, controlled_robots(after), outcome
 
     def _with_statistics(
         self,

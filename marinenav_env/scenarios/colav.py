@@ -17,16 +17,17 @@ from marinenav_env.scenarios.situations import Point, Ship, Situation, count_tur
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError
 
-SHIPS = "ship_list"
-LARGEST = 2**20
+SHIP_LIST_KEY = "ship_list"
+"""Key of the list of ships in scenarios of colav-simulator."""
+MAX_YAML_CHARACTERS = 2**20
 """Largest number of characters accepted in a YAML file, because the YAML parser is slow."""
-FASTEST = 100.0
+MAX_SHIP_SPEED = 100.0
 """Largest accepted speed of a ship (m/s)."""
 
 
 def is_colav(content: Any) -> bool:
     """Return whether parsed YAML or JSON is a scenario of colav-simulator."""
-    return isinstance(content, dict) and SHIPS in content
+    return isinstance(content, dict) and SHIP_LIST_KEY in content
 
 
 def parse_yaml(text: str, name: str) -> Any:
@@ -39,8 +40,8 @@ def parse_yaml(text: str, name: str) -> Any:
     Raises:
         ConfigError: if the text is too long or is not such YAML, or PyYAML is not installed.
     """
-    if len(text) > LARGEST:
-        raise ConfigError(f"{name}: cannot be read as YAML (it has more than {LARGEST:,} characters)")
+    if len(text) > MAX_YAML_CHARACTERS:
+        raise ConfigError(f"{name}: cannot be read as YAML (it has more than {MAX_YAML_CHARACTERS:,} characters)")
     yaml = import_optional("yaml", "yaml")
     try:
         # A few nested aliases could expand to more values than memory can hold.
@@ -59,7 +60,7 @@ def parse_colav(content: Any, name: str) -> Situation:
 
     Args:
         content: parsed YAML or JSON.
-        name: source of the content, for error messages.
+        name: source of the content, for error messages and as the name of a situation without one.
 
     Raises:
         ConfigError: if the content is invalid, or leaves the state of a ship for the simulator to draw.
@@ -67,15 +68,15 @@ def parse_colav(content: Any, name: str) -> Situation:
     root = Node(content, name)
     stated = root.get("name")
     ships, left_out = [], Counter[str]()
-    for ship in root.need(SHIPS).items(least=1):
+    for ship in root.require(SHIP_LIST_KEY).items(least=1):
         state, waypoints = ship.get("csog_state"), ship.get("waypoints")
-        points = [] if waypoints is None else _points(waypoints)
+        points = [] if waypoints is None else _waypoint_positions(waypoints)
         plan = ship.get("speed_plan")
-        speeds = [] if plan is None else [speed.number(0.0, FASTEST) for speed in plan.items()]
+        speeds = [] if plan is None else [speed.number(0.0, MAX_SHIP_SPEED) for speed in plan.items()]
         if state is not None:
             numbers = state.items(4, 4)
             position = (numbers[0].number(), numbers[1].number())
-            speed, degrees = numbers[2].number(0.0, FASTEST), numbers[3].number(-360.0, 360.0)
+            speed, degrees = numbers[2].number(0.0, MAX_SHIP_SPEED), numbers[3].number(-360.0, 360.0)
             course = first_course(position, points, math.radians(degrees))
         elif points and speeds:
             position, speed = points[0], speeds[0]
@@ -90,13 +91,13 @@ def parse_colav(content: Any, name: str) -> Situation:
     return Situation(name if stated is None else stated.text(), tuple(ships), left_out=+left_out)
 
 
-def _points(waypoints: Node) -> list[Point]:
-    """Return the waypoints from a list of their norths and a list of their easts.
+def _waypoint_positions(waypoints: Node) -> list[Point]:
+    """Return positions, each (north, east) in m, from a list of the norths and a list of the easts of waypoints.
 
     Raises:
         ConfigError: if the lists differ in length.
     """
     norths, easts = (axis.items() for axis in waypoints.items(2, 2))
     if len(norths) != len(easts):
-        raise waypoints.refusal("two lists of the same length, norths and easts")
+        raise waypoints.error_for("two lists of the same length, norths and easts")
     return [(north.number(), east.number()) for north, east in zip(norths, easts, strict=True)]

@@ -18,19 +18,31 @@ from decimal import Decimal
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from marinenav_env.scenarios.nodes import FARTHEST, MOST
-from marinenav_env.scenarios.situations import Point, Ship, Situation, State
-from marinenav_env.scenarios.xml_tree import child, number, parse_xml
+from marinenav_env.scenarios.nodes import MAX_ELEMENTS, MAX_MAGNITUDE
+from marinenav_env.scenarios.situations import Point, Ship, Situation, TrackState
+from marinenav_env.scenarios.xml_tree import descendant, number_in_text, parse_xml
 from marinenav_env.support.validation import ConfigError, brief, require
 
-ROOT, SOURCE, VERSION = "commonOcean", "marinenav", "2022a"
-"""Name of the root element, ``source`` attribute of files that this module writes, and version of the format."""
-FASTEST, LONGEST_STEP, MOST_STEPS = 100.0, 1e4, 10**6
-"""Largest accepted speed (m/s), time step (s), and number of a time step."""
-TURN = math.radians(5.0)
+ROOT_TAG = "commonOcean"
+"""Tag of the root element of a scenario."""
+SOURCE_NAME = "marinenav"
+"""Value of the attribute ``source`` in files that this module writes."""
+FORMAT_VERSION = "2022a"
+"""Version of the CommonOcean format in written files."""
+MAX_SPEED = 100.0
+"""Largest accepted speed (m/s)."""
+MAX_TIME_STEP = 1e4
+"""Largest accepted time step (s)."""
+MAX_STEP_NUMBER = 10**6
+"""Largest accepted number of a time step."""
+MAX_STRAIGHT_DEVIATION = math.radians(5.0)
 """Largest deviation from the initial course (rad) at which a track still counts as straight."""
-GOAL_RADIUS, HULL, AREA = 2.0, (5.0, 2.5), 100.0
-"""Radius of goal regions, length and width of vessels, and smallest side of the navigable area in written files (m)."""
+GOAL_RADIUS = 2.0
+"""Radius of goal regions in written files (m)."""
+DEFAULT_HULL = (5.0, 2.5)
+"""Default length and width of vessels in written files (m)."""
+MIN_AREA_SIDE = 100.0
+"""Smallest side of the square navigable area in written files (m)."""
 
 
 def parse_common_ocean(text: str, name: str) -> Situation:
@@ -44,24 +56,27 @@ def parse_common_ocean(text: str, name: str) -> Situation:
         ConfigError: if the text is not such XML, has invalid values, or has no vessel.
     """
     root = parse_xml(text, name)
-    require(root.tag == ROOT, f"{name}: root element", root.tag, ROOT)
+    require(root.tag == ROOT_TAG, f"{name}: root element", root.tag, ROOT_TAG)
     step = Element("timeStepSize")
     step.text = root.get("timeStepSize", "")
-    time_step = number(step, name, LONGEST_STEP)
+    time_step = number_in_text(step, name, MAX_TIME_STEP)
     require(time_step > 0.0, f"{name}.timeStepSize", time_step, "above 0")
     problems, dynamic, static = (root.findall(tag) for tag in ("planningProblem", "dynamicObstacle", "staticObstacle"))
     require(len(problems) + len(dynamic) > 0, name, "...", "a scenario with a planningProblem or a dynamicObstacle")
     require(
-        max(map(len, (problems, dynamic, static))) <= MOST, name, "...", f"a scenario of at most {MOST} of each kind"
+        max(map(len, (problems, dynamic, static))) <= MAX_ELEMENTS,
+        name,
+        "...",
+        f"a scenario of at most {MAX_ELEMENTS} of each kind",
     )
     left_out: Counter[str] = Counter()
-    ships = [_planned(problem, _place(name, problem), left_out) for problem in problems]
-    ships += [_dynamic(obstacle, _place(name, obstacle), time_step, left_out) for obstacle in dynamic]
+    ships = [_planned_ship(problem, _location(name, problem), left_out) for problem in problems]
+    ships += [_dynamic_ship(obstacle, _location(name, obstacle), time_step, left_out) for obstacle in dynamic]
     obstacles = []
     for obstacle in static:
         circles = obstacle.findall("shape/circle")
         left_out["obstacles that are no circles"] += len(obstacle.findall("shape/*")) - len(circles)
-        obstacles += [_circle(circle, obstacle, _place(name, obstacle)) for circle in circles]
+        obstacles += [_circle_obstacle(circle, obstacle, _location(name, obstacle)) for circle in circles]
     for tag in ("waters", "shallow", "draft", "trafficSign"):
         left_out[tag] += len(root.findall(tag))
     return Situation(
@@ -69,104 +84,107 @@ def parse_common_ocean(text: str, name: str) -> Situation:
         tuple(ships),
         tuple(obstacles),
         time_step,
-        to_scale=root.get("source") == SOURCE,
+        is_to_scale=root.get("source") == SOURCE_NAME,
         left_out=+left_out,
     )
 
 
-def _place(name: str, element: Element) -> str:
-    """Return the location of an element, for error messages."""
+def _location(name: str, element: Element) -> str:
+    """Return the location of an element, made of the source of the text, its tag and its id, for error messages."""
     return f"{name}: {element.tag} {brief(element.get('id', ''))}"
 
 
-def _value(state: Element, place: str, tag: str, limit: float) -> float:
-    """Return the value of a quantity of a state: the exact one, or the middle of its interval."""
-    value = child(state, place, tag)
+def _state_value(state: Element, place: str, tag: str, limit: float) -> float:
+    """Return the value of the quantity ``tag`` of a state at ``place``: the exact one, or its interval's middle."""
+    value = descendant(state, place, tag)
     if value.find("exact") is not None:
-        return number(child(value, place, "exact"), place, limit)
-    ends = [number(child(value, place, end), place, limit) for end in ("intervalStart", "intervalEnd")]
+        return number_in_text(descendant(value, place, "exact"), place, limit)
+    ends = [number_in_text(descendant(value, place, end), place, limit) for end in ("intervalStart", "intervalEnd")]
     return 0.5 * sum(ends)
 
 
-def _point(element: Element, place: str) -> Point:
-    """Return north and east (m) of an element with x and y."""
-    x, y = (number(child(element, place, tag), place, FARTHEST) for tag in ("x", "y"))
+def _read_point(element: Element, place: str) -> Point:
+    """Return north and east (m) of an element with the children x and y; ``place`` is its location, for errors."""
+    x, y = (number_in_text(descendant(element, place, tag), place, MAX_MAGNITUDE) for tag in ("x", "y"))
     return x, 0.0 - y
 
 
-def _centre(position: Element, place: str) -> Point | None:
+def _region_centre(position: Element, place: str) -> Point | None:
     """Return the point of a position, or the centre of the first shape of its region; None if there is neither."""
     if position.find("point") is not None:
-        return _point(child(position, place, "point"), place)
+        return _read_point(descendant(position, place, "point"), place)
     for tag in ("circle", "rectangle"):
         shape = position.find(tag)
         if shape is not None:
-            return _point(child(shape, place, "center"), place)
-    points = [_point(point, place) for point in position.findall("polygon/point")]
+            return _read_point(descendant(shape, place, "center"), place)
+    points = [_read_point(point, place) for point in position.findall("polygon/point")]
     if not points:
         return None
     north, east = (sum(axis) / len(points) for axis in zip(*points, strict=True))
     return north, east
 
 
-def _pose(state: Element, place: str) -> tuple[Point, float]:
+def _read_pose(state: Element, place: str) -> tuple[Point, float]:
     """Return the position (m) and the course (rad) of a state."""
-    position = _centre(child(state, place, "position"), place)
+    position = _region_centre(descendant(state, place, "position"), place)
     if position is None:
         raise ConfigError(f"{place}: the element <position/point> is missing")
-    return position, 0.0 - _value(state, place, "orientation", FARTHEST)
+    return position, 0.0 - _state_value(state, place, "orientation", MAX_MAGNITUDE)
 
 
-def _speed(state: Element, place: str) -> float:
+def _read_speed(state: Element, place: str) -> float:
     """Return the speed of a state along its orientation (m/s), which must not be negative."""
-    value = _value(state, place, "velocity", FASTEST)
+    value = _state_value(state, place, "velocity", MAX_SPEED)
     require(value >= 0.0, f"{place}.velocity", value, "at least 0")
     return value
 
 
-def _planned(problem: Element, place: str, left_out: Counter[str]) -> Ship:
-    """Return the vessel of a planning problem."""
-    state = child(problem, place, "initialState")
-    position, course = _pose(state, place)
+def _planned_ship(problem: Element, place: str, left_out: Counter[str]) -> Ship:
+    """Return the ship of a planning problem at ``place``, and count features that are left out in ``left_out``."""
+    state = descendant(problem, place, "initialState")
+    position, course = _read_pose(state, place)
     goals = problem.findall("goalState")
     require(len(goals) > 0, place, "...", "a planning problem with a goalState")
     region = goals[0].find("position")
     left_out["further goal states"] += len(goals) - 1
     left_out["waypoints"] += len(problem.findall("waypoint"))
-    return Ship(position, course, _speed(state, place), None if region is None else _centre(region, place))
+    return Ship(position, course, _read_speed(state, place), None if region is None else _region_centre(region, place))
 
 
-def _dynamic(obstacle: Element, place: str, time_step: float, left_out: Counter[str]) -> Ship:
-    """Return the vessel of a dynamic obstacle, with its track."""
-    state = child(obstacle, place, "initialState")
-    position, course = _pose(state, place)
-    track: list[State] = []
-    before: State = (0, *position, course, 0.0)
+def _dynamic_ship(obstacle: Element, place: str, time_step: float, left_out: Counter[str]) -> Ship:
+    """Return the ship of a dynamic obstacle, with its track.
+
+    ``time_step`` is in seconds; features that are left out are counted in ``left_out``.
+    """
+    state = descendant(obstacle, place, "initialState")
+    position, course = _read_pose(state, place)
+    track: list[TrackState] = []
+    before: TrackState = (0, *position, course, 0.0)
     for later in obstacle.findall("trajectory/state"):
-        where, heading = _pose(later, place)
-        time = _value(later, place, "time", MOST_STEPS)
+        where, heading = _read_pose(later, place)
+        time = _state_value(later, place, "time", MAX_STEP_NUMBER)
         require(time == int(time) and time > before[0], f"{place}.time", time, "increasing counts")
         if later.find("velocity") is not None:
-            speed = _speed(later, place)
+            speed = _read_speed(later, place)
         else:
-            speed = min(math.dist(where, before[1:3]) / ((time - before[0]) * time_step), FASTEST)
+            speed = min(math.dist(where, before[1:3]) / ((time - before[0]) * time_step), MAX_SPEED)
         before = (int(time), *where, heading, speed)
         track.append(before)
-    stated = _speed(state, place) if state.find("velocity") is not None else None
+    stated = _read_speed(state, place) if state.find("velocity") is not None else None
     require(stated is not None or len(track) > 0, place, "...", "a vessel with a velocity or a trajectory")
-    straight = all(abs(math.remainder(later[3] - course, 2.0 * math.pi)) <= TURN for later in track)
+    straight = all(abs(math.remainder(later[3] - course, 2.0 * math.pi)) <= MAX_STRAIGHT_DEVIATION for later in track)
     left_out["turns of tracks"] += not straight
     return Ship(position, course, track[0][4] if stated is None else stated, track=tuple(track))
 
 
-def _circle(circle: Element, obstacle: Element, place: str) -> tuple[float, float, float]:
+def _circle_obstacle(circle: Element, obstacle: Element, place: str) -> tuple[float, float, float]:
     """Return the north and east position and the radius (m) of a circle given in its obstacle's frame."""
-    (north, east), course = _pose(child(obstacle, place, "initialState"), place)
-    radius = number(child(circle, place, "radius"), place, FARTHEST)
+    (north, east), course = _read_pose(descendant(obstacle, place, "initialState"), place)
+    radius = number_in_text(descendant(circle, place, "radius"), place, MAX_MAGNITUDE)
     require(radius > 0.0, f"{place}.radius", radius, "above 0")
     centre = circle.find("center")
     if centre is not None:
-        ahead, starboard = _point(centre, place)
+        ahead, starboard = _read_point(centre, place)
         if (ahead, starboard) != (0.0, 0.0):
             north += ahead * math.cos(course) - starboard * math.sin(course)
             east += ahead * math.sin(course) + starboard * math.cos(course)
@@ -179,8 +197,8 @@ def _circle(circle: Element, obstacle: Element, place: str) -> tuple[float, floa
 def write_common_ocean(path: str | Path, situation: Situation) -> None:
     """Write a situation in the lengths and speeds of this world as a scenario of CommonOcean.
 
-    Ships with a track become dynamic obstacles, the others planning problems. ``situations.situation_of`` and
-    ``situations.to_scale`` return such situations.
+    Ships with a track become dynamic obstacles, the others planning problems. ``situations.situation_from_episode`` and
+    ``situations.scale_situation`` return such situations.
 
     Raises:
         ConfigError: if the situation is not to scale, or a ship with a track precedes one without.
@@ -188,19 +206,23 @@ def write_common_ocean(path: str | Path, situation: Situation) -> None:
     Path(path).write_text(common_ocean_text(situation), encoding="utf-8")
 
 
-def common_ocean_text(situation: Situation, hull: tuple[float, float] = HULL) -> str:
+def common_ocean_text(situation: Situation, hull: tuple[float, float] = DEFAULT_HULL) -> str:
     """Return the XML of a situation as a scenario of CommonOcean; ``write_common_ocean`` writes it to a file.
 
     Args:
         situation: situation in the lengths and speeds of this world.
         hull: length and width of vessels with a track (m).
     """
-    require(situation.to_scale, "situation.to_scale", False, "true: lengths and speeds must be those of this world")
+    require(situation.is_to_scale, "situation.to_scale", False, "true: lengths and speeds must be those of this world")
     planned = [not ship.track for ship in situation.ships]
     require(planned == sorted(planned, reverse=True), "situation.ships", "...", "those without a track first")
-    stated = {"timeStepSize": _decimal(situation.time_step), "commonOceanVersion": VERSION, "author": SOURCE}
-    stated |= {"affiliation": "", "source": SOURCE, "benchmarkID": situation.name, "date": "2026-01-01"}
-    root = Element(ROOT, stated)
+    stated = {
+        "timeStepSize": _decimal_text(situation.time_step),
+        "commonOceanVersion": FORMAT_VERSION,
+        "author": SOURCE_NAME,
+    }
+    stated |= {"affiliation": "", "source": SOURCE_NAME, "benchmarkID": situation.name, "date": "2026-01-01"}
+    root = Element(ROOT_TAG, stated)
     location = SubElement(root, "location")
     for tag in ("geoNameId", "gpsLatitude", "gpsLongitude"):
         SubElement(location, tag).text = "999" if tag.startswith("gps") else "-999"
@@ -228,13 +250,13 @@ def _add_waters(root: Element, situation: Situation) -> None:
     for ship in situation.ships:
         points += [ship.position, *([ship.goal] if ship.goal else []), *(state[1:3] for state in ship.track)]
     rectangle = SubElement(SubElement(root, "navigationableArea"), "rectangle")
-    side = 4.0 * max((abs(value) for point in points for value in point), default=0.0) + AREA
+    side = 4.0 * max((abs(value) for point in points for value in point), default=0.0) + MIN_AREA_SIDE
     _add_numbers(rectangle, length=side, width=side, orientation=0.0)
     _add_point(SubElement(rectangle, "center"), (0.0, 0.0))
 
 
 def _add_dynamic(root: Element, identifier: str, ship: Ship, hull: tuple[float, float]) -> None:
-    """Add a ship with its track as a dynamic obstacle."""
+    """Add a ship with its track to the root element as a dynamic obstacle; ``hull`` is its length and width (m)."""
     obstacle = SubElement(root, "dynamicObstacle", id=identifier)
     SubElement(obstacle, "type").text = "motorvessel"
     rectangle = SubElement(SubElement(obstacle, "shape"), "rectangle")
@@ -256,7 +278,7 @@ def _add_problem(root: Element, identifier: str, ship: Ship) -> None:
         _add_numbers(circle, radius=GOAL_RADIUS)
         _add_point(SubElement(circle, "center"), ship.goal)
     time = SubElement(goal, "time")
-    SubElement(time, "intervalStart").text, SubElement(time, "intervalEnd").text = "0", str(MOST_STEPS)
+    SubElement(time, "intervalStart").text, SubElement(time, "intervalEnd").text = "0", str(MAX_STEP_NUMBER)
 
 
 def _add_state(above: Element, tag: str, state: tuple[int, float, float, float, float | None]) -> Element:
@@ -279,9 +301,9 @@ def _add_point(element: Element, point: Point) -> None:
 def _add_numbers(element: Element, **values: float) -> None:
     """Add one child element per keyword argument, with its name as tag and its number as text."""
     for tag, value in values.items():
-        SubElement(element, tag).text = _decimal(value)
+        SubElement(element, tag).text = _decimal_text(value)
 
 
-def _decimal(value: float) -> str:
+def _decimal_text(value: float) -> str:
     """Return a number as text with all its digits and without an exponent, which the format does not allow."""
     return format(Decimal(repr(float(value))), "f")

@@ -19,126 +19,131 @@ from marinenav_env.levels import Level
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import make_draws
-from marinenav_env.scenarios.reset import where
+from marinenav_env.scenarios.reset import select_environments
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
 
-KINDS = ("num_robots", "num_cores", "num_obstacles")
-"""Fields of Level with the counts that it requires, in the order in which they are drawn."""
-PROBES, PROBED = 64, 2048
-"""Number of scenarios in a trial of a level, which is reduced so that they have about PROBED objects at most."""
-BUDGETS, MOST_DRAWS = (1, 4, 16, 64), 50_000
-"""Factors on the configured number of draws that are tried one after another, and the largest number of draws."""
-ATTEMPTS = 200
+COUNT_FIELDS = ("num_robots", "num_cores", "num_obstacles")
+"""Fields of Level with the numbers of objects that it requires, in the order in which these are drawn."""
+MAX_TRIAL_SCENARIOS = 64
+"""Largest number of scenarios that are drawn on trial for a level."""
+MAX_TRIAL_OBJECTS = 2048
+"""Approximate largest number of robots, cores and obstacles in all trial scenarios of a level."""
+DRAW_BUDGET_FACTORS = (1, 4, 16, 64)
+"""Factors on the configured number of draws that are tried one after another until they suffice."""
+MAX_DRAWS = 50_000
+"""Largest number of candidates that are drawn for the robots, the cores or the obstacles of a scenario."""
+MAX_ATTEMPTS = 200
 """Largest number of attempts at a scenario; each succeeds with a probability of about a half or more."""
-LACKING = 0.02
-"""Largest expected share of a level's scenarios that stay incomplete after the attempts made without host reads."""
+MAX_INCOMPLETE_SHARE = 0.02
+"""Largest expected share of a level's scenarios that stay incomplete where scenarios cannot be redrawn on the host."""
 
 
-def counts_of(scenario: Scenario) -> Tensor:
-    """Return the numbers of robots, cores and obstacles of scenarios [P], as [P, 3] int64."""
+def object_counts(scenario: Scenario) -> Tensor:
+    """Return the numbers of robots, cores and obstacles of P scenarios, [P, 3] int64."""
     masks = scenario.robot_mask, scenario.core_circulation != 0.0, scenario.obstacle_mask
     return torch.stack([mask.sum(-1) for mask in masks], -1)
 
 
-def _asked(config: ScenarioConfig, level: Level) -> list[int]:
-    """Return the required counts of KINDS; cores without rotation count as 0, because scenarios do not show them."""
+def _required_counts(config: ScenarioConfig, level: Level) -> list[int]:
+    """Return how many robots, cores that turn, and obstacles a level requires; only these show in scenarios."""
     flows = level.core_speed or config.v_range[1]
     return [level.num_robots, level.num_cores if flows else 0, level.num_obstacles]
 
 
 @lru_cache(maxsize=1024)
-def _probe(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
-    """Return the counts [N, 3] of KINDS in N trial scenarios drawn as published; equal arguments give equal counts."""
-    size = max(4, min(PROBES, PROBED // max(1, sum(_asked(config, level)))))
+def _trial_counts(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
+    """Return the numbers of robots, cores and obstacles in N scenarios drawn on trial for a level, [N, 3]."""
+    size = max(4, min(MAX_TRIAL_SCENARIOS, MAX_TRIAL_OBJECTS // max(1, sum(_required_counts(config, level)))))
     cpu = torch.device("cpu")
     sampler = ScenarioSampler(replace(config, draws=draws), (level,), cpu, torch.float32)
-    return counts_of(sampler.sample(torch.zeros(size, dtype=torch.int64), RandomSource.from_seed(0, size, cpu)))
+    return object_counts(sampler.sample(torch.zeros(size, dtype=torch.int64), RandomSource.from_seed(0, size, cpu)))
 
 
-def _budgets(config: ScenarioConfig) -> list[int]:
-    """Return the numbers of draws that are tried one after another, the smallest first."""
-    return [min(factor * config.draws, MOST_DRAWS) for factor in BUDGETS]
+def _draw_budgets(config: ScenarioConfig) -> list[int]:
+    """Return the numbers of draws per scenario that are tried one after another, the smallest first."""
+    return [min(factor * config.draws, MAX_DRAWS) for factor in DRAW_BUDGET_FACTORS]
 
 
-def _enough(config: ScenarioConfig, level: Level, tried: int = len(BUDGETS)) -> int:
-    """Return the smallest of the first ``tried`` numbers of draws that completes half the scenarios; 0 if none does."""
-    for draws in _budgets(config)[:tried]:
+def _sufficient_draws(config: ScenarioConfig, level: Level, tried: int = len(DRAW_BUDGET_FACTORS)) -> int:
+    """Return the smallest of the first ``tried`` budgets of draws that completes half the scenarios; 0 if none does."""
+    for draws in _draw_budgets(config)[:tried]:
         if _share_complete(config, level, draws) >= 0.5:
             return draws
     return 0
 
 
 def _share_complete(config: ScenarioConfig, level: Level, draws: int) -> float:
-    """Return the share of a level's scenarios that a number of draws completes, from 0 to 1."""
+    """Return the share of a level's scenarios that are complete with a number of draws per scenario, from 0 to 1."""
     if level.encounter and not level.num_cores + level.num_obstacles:  # no candidates are drawn
         return 1.0
-    complete = (_probe(config, level, draws) >= torch.tensor(_asked(config, level))).all(-1)
+    complete = (_trial_counts(config, level, draws) >= torch.tensor(_required_counts(config, level))).all(-1)
     return complete.double().mean().item()  # host: before there is a world
 
 
 @lru_cache(maxsize=1024)
-def draws_for(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
-    """Return the number of draws for scenarios of these levels: the configured number, or more if needed.
+def required_draws(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
+    """Return the number of draws per scenario that these levels need: the configured number or more.
 
     Args:
-        config: constraints on scenarios.
+        config: constraints on scenarios, with the configured number.
         levels: all levels that are drawn together.
 
     Raises:
-        ConfigError: for a level without enough room on the map; the message states the counts that fit.
+        ConfigError: for a level without enough room on the map; the message states the numbers of objects that fit.
     """
-    budgets = [_enough(config, level) for level in levels]
+    budgets = [_sufficient_draws(config, level) for level in levels]
     if 0 in budgets:
-        _refuse(config, levels, budgets.index(0))
+        _raise_no_room(config, levels, budgets.index(0))
     return max(budgets)
 
 
 @lru_cache(maxsize=1024)
-def attempts_for(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
-    """Return how many attempts per scenario leave at most the share LACKING of each level incomplete.
+def required_attempts(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
+    """Return how many attempts per scenario leave at most MAX_INCOMPLETE_SHARE of each level's scenarios incomplete.
 
     Args:
-        config: constraints on scenarios, with the number of draws from ``draws_for``.
+        config: constraints on scenarios, with the number of draws from ``required_draws``.
         levels: all levels that are drawn together.
     """
     lacking = max(1.0 - _share_complete(config, level, config.draws) for level in levels)
     # The share is at most a half for levels with enough room.
-    return math.ceil(math.log(LACKING) / math.log(min(lacking, 0.5))) if lacking else 1
+    return math.ceil(math.log(MAX_INCOMPLETE_SHARE) / math.log(min(lacking, 0.5))) if lacking else 1
 
 
-def _refuse(config: ScenarioConfig, levels: tuple[Level, ...], number: int) -> NoReturn:
+def _raise_no_room(config: ScenarioConfig, levels: tuple[Level, ...], number: int) -> NoReturn:
     """Raise the error for ``levels[number]``, which lacks room on the map.
 
     Raises:
         ConfigError: always; the message states the counts that fit and, if one is found, a map that is large enough.
     """
     level = levels[number]
-    asked, room = dict(zip(KINDS, _asked(config, level), strict=True)), _room(config, level)
-    short = [name for name in KINDS if room[name] < asked[name]]
+    asked, room = dict(zip(COUNT_FIELDS, _required_counts(config, level), strict=True)), _fitting_counts(config, level)
+    short = [name for name in COUNT_FIELDS if room[name] < asked[name]]
     wanted = ", ".join(f"{name}={asked[name]}" for name in short)
     fits = " and ".join(str(room[name]) for name in short)
     wide, high = (level.map_size or side for side in (config.width, config.height))
     far = "" if level.encounter else f", min_start_goal_dis={level.min_start_goal_dis:g}"
-    growth = _growth(config, level, max(asked[name] / max(1, room[name]) for name in short))
+    growth = _sufficient_growth(config, level, max(asked[name] / max(1, room[name]) for name in short))
     setting = "map_size" if level.map_size else "world.scenario.width and height, or map_size"
-    larger = f"; all fit on {_size(growth * wide, growth * high)} ({setting})" if growth else ""
+    larger = f"; all fit on {_map_size_text(growth * wide, growth * high)} ({setting})" if growth else ""
     raise ConfigError(
-        f"level {number + 1}: {wanted}: there is room for {fits} on the map of {_size(wide, high)} "
+        f"level {number + 1}: {wanted}: there is room for {fits} on the map of {_map_size_text(wide, high)} "
         f"(clear_r={config.clear_r:g}{far}){larger}"
     )
 
 
-def _size(wide: float, high: float) -> str:
+def _map_size_text(wide: float, high: float) -> str:
+    """Return the text of a size of the map, such as ``50 x 60 m``."""
     return f"{wide:.10g} x {high:.10g} m"
 
 
-def _room(config: ScenarioConfig, level: Level) -> dict[str, int]:
-    """Return the counts of KINDS that fit in nine of ten scenarios, up to the required counts."""
+def _fitting_counts(config: ScenarioConfig, level: Level) -> dict[str, int]:
+    """Return how many robots, cores and obstacles of those required fit in nine of ten scenarios, by field of Level."""
     room = {}
-    for column, (name, asked) in enumerate(zip(KINDS, _asked(config, level), strict=True)):
-        counts = _probe(config, level, _budgets(config)[-1])[:, column].sort().values
+    for column, (name, asked) in enumerate(zip(COUNT_FIELDS, _required_counts(config, level), strict=True)):
+        counts = _trial_counts(config, level, _draw_budgets(config)[-1])[:, column].sort().values
         room[name] = min(asked, int(counts[len(counts) // 10]))
         if room[name] < asked:
             # Cores and obstacles have more room without the robots that do not fit.
@@ -147,7 +152,7 @@ def _room(config: ScenarioConfig, level: Level) -> dict[str, int]:
     return room
 
 
-def _growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
+def _sufficient_growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
     """Return a factor on the sides of the map with which a level has enough room; 0 if none is found.
 
     Args:
@@ -162,7 +167,7 @@ def _growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
         growth = wanted / side
         larger = replace(config, width=growth * config.width, height=growth * config.height)
         # Only the smaller budgets are tried: that is faster and leaves more room.
-        if _enough(larger, replace(level, map_size=growth * level.map_size), 2):
+        if _sufficient_draws(larger, replace(level, map_size=growth * level.map_size), 2):
             return growth
         wanted = math.ceil(1.1 * wanted)
     return 0.0
@@ -171,9 +176,9 @@ def _growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
 class CompleteSampler(ScenarioSampler):
     """Sampler of scenarios that have all robots, cores and obstacles that their levels require.
 
-    Incomplete scenarios are drawn again. Where host reads are not free, all scenarios of a batch are
-    drawn equally often, and one that is then still incomplete becomes a copy of a complete one of the
-    batch, of the same level if possible. If the batch has no complete one, it stays incomplete; see ``or_kept``.
+    Incomplete scenarios are drawn again. Where host reads are not free, all scenarios of a batch are drawn equally
+    often, and one that is then still incomplete becomes a copy of a complete one of the batch, of the same level if
+    possible. If the batch has no complete one, it stays incomplete; see ``replace_if_complete``.
 
     Args:
         config: constraints on scenarios; the number of draws is increased where it is too small for a level.
@@ -193,28 +198,28 @@ class CompleteSampler(ScenarioSampler):
         dtype: torch.dtype,
     ) -> None:
         super().__init__(config, levels, device, dtype)
-        self.config = replace(config, draws=draws_for(config, tuple(levels)))
-        self._asked = torch.tensor([_asked(config, level) for level in levels], device=device)
+        self.config = replace(config, draws=required_draws(config, tuple(levels)))
+        self._required = torch.tensor([_required_counts(config, level) for level in levels], device=device)
         self._levels = tuple(levels)
-        self.asks = host_reads_are_free(device)
-        """True if host reads are free, so that the host finds and redraws incomplete scenarios only."""
+        self.redraws_on_host = host_reads_are_free(device)
+        """True if reads by the host are free, so that it finds incomplete scenarios, and only those are redrawn."""
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
         """Draw one complete scenario per entry of ``level``; for the arguments see ScenarioSampler.sample.
 
         Raises:
-            ConfigError: when host reads are free and a scenario is still incomplete after ATTEMPTS attempts.
+            ConfigError: when host reads are free and a scenario is still incomplete after MAX_ATTEMPTS attempts.
         """
         scenario = super().sample(level, generator)
-        if self.asks:
-            return self.completed(scenario, level, generator, 1)
-        for attempt in range(1, attempts_for(self.config, self._levels)):
+        if self.redraws_on_host:
+            return self.redraw_incomplete(scenario, level, generator, 1)
+        for attempt in range(1, required_attempts(self.config, self._levels)):
             draws = make_draws(generator, len(level), self._options["dtype"], attempt)
             again = self.draw(level, draws)
-            scenario = where(self.is_complete(scenario), scenario, again)
+            scenario = select_environments(self.is_complete(scenario), scenario, again)
         return scenario[_complete_rows(level, self.is_complete(scenario))]
 
-    def completed(
+    def redraw_incomplete(
         self,
         scenario: Scenario,
         level: Tensor,
@@ -230,9 +235,9 @@ class CompleteSampler(ScenarioSampler):
             attempts: number of earlier attempts; None: the number that ``sample`` makes without host reads.
 
         Raises:
-            ConfigError: when a scenario is still incomplete after ATTEMPTS attempts.
+            ConfigError: when a scenario is still incomplete after MAX_ATTEMPTS attempts.
         """
-        for attempt in range(attempts or attempts_for(self.config, self._levels), ATTEMPTS):
+        for attempt in range(attempts or required_attempts(self.config, self._levels), MAX_ATTEMPTS):
             complete = self.is_complete(scenario)
             if complete.all():  # host: where reads are free, or when the pool is first filled
                 return scenario
@@ -242,18 +247,18 @@ class CompleteSampler(ScenarioSampler):
             scenario[rows] = self.draw(level[rows], draws)
         raise ConfigError(
             f"level {int(level[rows[0]]) + 1}: no scenario with all that it asks for "
-            f"was found in {ATTEMPTS} attempts; make its map larger"
+            f"was found in {MAX_ATTEMPTS} attempts; make its map larger"
         )
 
-    def or_kept(self, scenario: Scenario, old: Scenario, kept: Tensor) -> Scenario:
-        """Return new scenarios [P] where complete, else old ones; add the number of old ones to ``kept`` in place."""
-        complete = self.is_complete(scenario)
-        kept.add_((~complete).sum())
-        return where(complete, scenario, old)
+    def replace_if_complete(self, new: Scenario, old: Scenario, num_kept: Tensor) -> Scenario:
+        """Return new scenarios [P] where complete, else old ones; the number of old ones is added to ``num_kept``."""
+        complete = self.is_complete(new)
+        num_kept.add_((~complete).sum())
+        return select_environments(complete, new, old)
 
     def is_complete(self, scenario: Scenario) -> Tensor:
         """Return which scenarios have all robots, cores and obstacles that their levels require, [P] bool."""
-        return (counts_of(scenario) >= self._asked[scenario.level]).all(-1)
+        return (object_counts(scenario) >= self._required[scenario.level]).all(-1)
 
 
 def _complete_rows(level: Tensor, complete: Tensor) -> Tensor:

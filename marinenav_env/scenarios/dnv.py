@@ -16,19 +16,22 @@ from marinenav_env.scenarios.nodes import Node
 from marinenav_env.scenarios.situations import Point, Ship, Situation, bearing, count_turns, first_course
 from marinenav_env.support.validation import ConfigError
 
-KNOT, MINUTE = 1852.0 / 3600.0, 60.0
-"""Metres per second in a knot, and seconds in a minute."""
-FASTEST = 100.0
+KNOT = 1852.0 / 3600.0
+"""Speed of one knot (m/s)."""
+MINUTE = 60.0
+"""Duration of one minute (s)."""
+MAX_SHIP_SPEED = 100.0
 """Largest accepted speed of a ship (knots)."""
-_RADIUS, _ECCENTRICITY = 6_378_137.0, 0.0818191908426
-KINDS = {
+_EQUATORIAL_RADIUS, _ECCENTRICITY = 6_378_137.0, 0.0818191908426
+"""Semi-major axis of the WGS 84 ellipsoid (m), and its eccentricity."""
+ENCOUNTER_ABBREVIATIONS = {
     "head-on": "HO",
     "crossing-give-way": "CR-GW",
     "crossing-stand-on": "CR-SO",
     "overtaking-give-way": "OT-GW",
     "overtaking-stand-on": "OT-SO",
 }
-"""Abbreviation, in the titles of situations, for each type of encounter."""
+"""Abbreviation of each type of encounter, as used in the titles of situations."""
 
 
 def is_dnv(content: Any) -> bool:
@@ -47,78 +50,80 @@ def parse_dnv(content: Any, name: str) -> Situation:
         ConfigError: if the content is invalid, or does not determine where the ships start.
     """
     root = Node(content, name)
-    own = root.need("ownShip")
+    own = root.require("ownShip")
     title = root.get("title")
-    origin = _coordinates(_position(own))
-    own_ship, turns = _ship(own, origin)
+    origin = _latitude_and_longitude(_position(own))
+    own_ship, turns = _ship_and_turns(own, origin)
     targets = root.get("targetShips", "targetShip")
     if targets is not None:
-        read = [_ship(target, origin) for target in targets.items(least=1)]
+        read = [_ship_and_turns(target, origin) for target in targets.items(least=1)]
         others, turns = [ship for ship, _ in read], turns + sum(count for _, count in read)
     else:
         encounters = root.get("encounters", "encounter")
         if encounters is None:
             raise ConfigError(f"{name}: the key 'targetShips' or 'encounters' is missing")
-        others = [_placed(encounter, own_ship) for encounter in encounters.items(least=1)]
+        others = [_target_ship(encounter, own_ship) for encounter in encounters.items(least=1)]
     left_out = Counter({"turns at waypoints": turns})
     return Situation(name if title is None else title.text(), (own_ship, *others), left_out=+left_out)
 
 
-def _initial(ship: Node) -> Node:
+def _initial_state(ship: Node) -> Node:
     """Return the initial state of a ship, which in earlier versions of the format is the ship itself."""
     return ship.get("initial", "startPose") or ship
 
 
 def _waypoints(ship: Node) -> list[Node]:
-    """Return the waypoints of a ship."""
+    """Return the waypoints of a ship; an empty list if it has none."""
     waypoints = ship.get("waypoints")
     return [] if waypoints is None else waypoints.items()
 
 
 def _position(ship: Node) -> Node:
     """Return the initial position of a ship or, if it is not stated, the position of its first waypoint."""
-    position, waypoints = _initial(ship).get("position"), _waypoints(ship)
+    position, waypoints = _initial_state(ship).get("position"), _waypoints(ship)
     if position is None and waypoints:
-        return waypoints[0].need("position")
-    return _initial(ship).need("position") if position is None else position
+        return waypoints[0].require("position")
+    return _initial_state(ship).require("position") if position is None else position
 
 
-def _coordinates(position: Node) -> Point:
+def _latitude_and_longitude(position: Node) -> Point:
     """Return the latitude and longitude of a position (degrees)."""
-    return position.need("lat", "latitude").number(-89.0, 89.0), position.need("lon", "longitude").number(-180.0, 180.0)
+    return position.require("lat", "latitude").number(-89.0, 89.0), position.require("lon", "longitude").number(
+        -180.0, 180.0
+    )
 
 
-def _flat(position: Node, origin: Point) -> Point:
-    """Convert a position to north and east (m) of the origin, which is a latitude and longitude (degrees)."""
-    latitude, longitude = _coordinates(position)
+def _local_position(position: Node, origin: Point) -> Point:
+    """Convert a position to north and east (m) of ``origin``, a latitude and longitude (degrees)."""
+    latitude, longitude = _latitude_and_longitude(position)
     north, east = (math.radians(value) for value in (latitude - origin[0], (longitude - origin[1] + 180) % 360 - 180))
     sine = math.sin(math.radians(origin[0]))
     curvature = 1.0 - (_ECCENTRICITY * sine) ** 2
-    prime = _RADIUS / math.sqrt(curvature)
+    prime = _EQUATORIAL_RADIUS / math.sqrt(curvature)
     meridian = prime * (1.0 - _ECCENTRICITY**2) / curvature
     place = meridian * north, prime * math.sqrt(1.0 - sine**2) * east
     if math.hypot(*place) > 1e6:
-        raise position.refusal("within 1,000 km of the own ship")
+        raise position.error_for("within 1,000 km of the own ship")
     return place
 
 
-def _ship(ship: Node, origin: Point) -> tuple[Ship, int]:
+def _ship_and_turns(ship: Node, origin: Point) -> tuple[Ship, int]:
     """Return a ship on the course of its first leg, and the number of turns at its waypoints."""
-    initial, waypoints = _initial(ship), _waypoints(ship)
-    position = _flat(_position(ship), origin)
-    speed = initial.get("sog", "speed") or (_leg_speed(waypoints[0]) if waypoints else None)
+    initial, waypoints = _initial_state(ship), _waypoints(ship)
+    position = _local_position(_position(ship), origin)
+    speed = initial.get("sog", "speed") or (_speed_at_waypoint(waypoints[0]) if waypoints else None)
     if speed is None:
         raise ConfigError(f"{ship.place}: the key 'sog' is missing")
     stated = initial.get("cog", "course") or initial.get("heading")
-    points = [_flat(waypoint.need("position"), origin) for waypoint in waypoints]
+    points = [_local_position(waypoint.require("position"), origin) for waypoint in waypoints]
     degrees = None if stated is None else stated.number(-360.0, 360.0)
     course = first_course(position, points, None if degrees is None else math.radians(degrees))
     if course is None:
         raise ConfigError(f"{ship.place}: the key 'cog' is missing, and there is no waypoint ahead")
-    return Ship(position, course, KNOT * speed.number(0.0, FASTEST)), count_turns([position, *points])
+    return Ship(position, course, KNOT * speed.number(0.0, MAX_SHIP_SPEED)), count_turns([position, *points])
 
 
-def _leg_speed(waypoint: Node) -> Node | None:
+def _speed_at_waypoint(waypoint: Node) -> Node | None:
     """Return the speed at a waypoint, which versions of the format state in different places; None if none does."""
     for place in (waypoint.get("leg"), waypoint):
         if place is None:
@@ -131,8 +136,8 @@ def _leg_speed(waypoint: Node) -> Node | None:
     return None
 
 
-def _placed(encounter: Node, own: Ship) -> Ship:
-    """Return the other ship of an encounter, placed so that it meets the own ship after the vector time.
+def _target_ship(encounter: Node, own: Ship) -> Ship:
+    """Return the other ship of an encounter, placed so that it meets the own ship after the encounter's vector time.
 
     The bearing and the two speeds allow one or two such starts. For ``overtaking-give-way`` the closer one is taken,
     from which the other's course is more like the own ship's; otherwise the farther one.
@@ -140,9 +145,9 @@ def _placed(encounter: Node, own: Ship) -> Ship:
     Raises:
         ConfigError: if a number is missing or is a range, from which the generator draws, or no start is possible.
     """
-    kind = encounter.need("desiredEncounterType")
-    if kind.value not in [*KINDS]:
-        raise kind.refusal(f"one of {', '.join(KINDS)}")
+    kind = encounter.require("desiredEncounterType")
+    if kind.value not in [*ENCOUNTER_ABBREVIATIONS]:
+        raise kind.error_for(f"one of {', '.join(ENCOUNTER_ABBREVIATIONS)}")
     limits = {"beta": (-360.0, 360.0), "relativeSpeed": (0.01, 100.0), "vectorTime": (0.01, 1e4)}
     numbers = []
     for key, (low, high) in limits.items():

@@ -17,22 +17,26 @@ from torch import Tensor
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.philox import RandomSource, uniform
 
-ROBOTS, COURSES, REACH, OFFSETS, MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
-VESSELS, WEATHER, LEVEL, START, BEHAVIOUR, FAULTS, DELAYS = range(2**16 + 8, 2**16 + 15)
-"""Purposes of random numbers, which select their counters; the purposes of noise start at 0."""
-ATTEMPT = 2**12
-"""Difference between the purposes of successive attempts at a scenario."""
-FIRST_CANDIDATES, CANDIDATE_GROWTH = 64, 4
-"""Number of candidates that are examined first, and the factor by which it grows from one try to the next."""
+ROBOTS, COURSES, DISTANCES, PLACE_OFFSETS, INITIAL_MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
+VESSELS, WEATHER, LEVEL_CHOICES, POOL_ENTRIES, BEHAVIOUR_CHOICES, FAULTS, DELAYS = range(2**16 + 8, 2**16 + 15)
+"""Purposes of random numbers: what is drawn, one number for each; numbers of different purposes are independent. The
+noise of the world has the purposes from 0."""
+ATTEMPT_STRIDE = 2**12
+"""Difference between the purposes of the random numbers of one attempt at a scenario and of the next."""
+FIRST_CANDIDATES = 64
+"""Number of candidates per scenario that are examined first."""
+CANDIDATE_GROWTH = 4
+"""Factor by which the number of examined candidates grows while scenarios lack some."""
 
 ExamineCandidates = Callable[["Draws", Tensor | slice, int], tuple[tuple[Tensor, ...], Tensor]]
-"""Function that examines candidates of scenarios, from their random numbers, their rows and the candidate count.
-It returns results, each [P, ...], and a mask [P] of the scenarios that had enough candidates."""
+"""Function that examines the first candidates of scenarios, from the random numbers of P scenarios, their rows in the
+batch and the number of candidates. It returns a tuple of results, each [P, ...], and a mask [P] of the scenarios that
+have enough candidates."""
 
 
-def between(unit: Tensor, ends: tuple[float, float]) -> Tensor:
-    """Scale numbers on [0, 1) linearly to a range."""
-    low, high = ends
+def scale_to_range(unit: Tensor, limits: tuple[float, float]) -> Tensor:
+    """Scale numbers on [0, 1) linearly to the range from the first of the limits to the second."""
+    low, high = limits
     return low + (high - low) * unit
 
 
@@ -44,7 +48,7 @@ class GeneratorDraws:
     size: int
     """Number of scenarios P."""
     dtype: torch.dtype
-    in_parts = False
+    can_draw_parts = False
 
     def rows(self, rows: Tensor | slice) -> Draws:
         """Raise NotImplementedError, because numbers of a generator cannot be drawn for some scenarios alone."""
@@ -55,7 +59,11 @@ class GeneratorDraws:
         return self._uniform(*before, self.size, *after)
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """Draw numbers of ``count`` candidates, one tensor [size, P, count] per component; the purpose is ignored."""
+        """Draw numbers of ``count`` candidates per scenario, one tensor [size, P, count] for each of the sizes.
+
+        They are uniform on [0, 1); with ``choices`` above 0, the first tensor has whole numbers below ``choices``. The
+        purpose is ignored.
+        """
         generator, parts = self.generator, []
         for number, size in enumerate(sizes):
             shape = self.size, count, size
@@ -84,7 +92,7 @@ class CounterDraws:
     """Number of earlier attempts at these scenarios; every attempt has different numbers."""
 
     @property
-    def in_parts(self) -> bool:
+    def can_draw_parts(self) -> bool:
         """Return whether numbers can be drawn for some scenarios alone, or for the first candidates alone.
 
         This requires free host reads, which find the scenarios that need more candidates.
@@ -92,21 +100,21 @@ class CounterDraws:
         return host_reads_are_free(self.source.environment.device)
 
     def rows(self, rows: Tensor | slice) -> Draws:
-        """Return the random numbers of some of the scenarios; use it only if ``in_parts``."""
+        """Return the random numbers of some of the scenarios; use it only if ``can_draw_parts``."""
         return replace(self, source=self.source.select(rows))
 
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
-        """Draw numbers uniform on [0, 1), of shape [*before, P, *after]."""
+        """Draw numbers uniform on [0, 1) for a purpose, such as DELAYS, of shape [*before, P, *after]."""
         numbers = self._numbers(purpose, 1, math.prod(before) * math.prod(after))
         return numbers.view(*before, *after, -1).movedim(-1, len(before)).contiguous()
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """Draw numbers of ``count`` candidates, uniform on [0, 1).
+        """Draw numbers of candidates, uniform on [0, 1); equal purposes give equal numbers.
 
         Args:
-            purpose: purpose of the numbers.
+            purpose: what is drawn, such as ROBOTS.
             count: number of candidates B per scenario.
-            sizes: counts of numbers in the components of a candidate.
+            sizes: for each component of a candidate, how many numbers it has.
             choices: exclusive bound of the first component, which then has whole numbers; 0: uniform like the others.
 
         Returns:
@@ -118,9 +126,12 @@ class CounterDraws:
         return [first, *others]
 
     def _numbers(self, purpose: int, count: int, size: int) -> Tensor:
-        """Return uniform numbers [size, P, count]; the numbers of a candidate do not depend on ``count``."""
+        """Return numbers uniform on [0, 1) for a purpose, ``size`` numbers per candidate, [size, P, count].
+
+        The numbers of a candidate do not depend on the number of candidates ``count``.
+        """
         calls = -(-size // 4)
-        words = self.source.with_purpose(purpose + ATTEMPT * self.attempt).words(count, calls)
+        words = self.source.with_purpose(purpose + ATTEMPT_STRIDE * self.attempt).words(count, calls)
         numbers = torch.stack([uniform(word, self.dtype) for word in words])
         # From [4, count, calls, P], the words of one call become adjacent.
         return numbers.permute(2, 0, 3, 1).flatten(0, 1)[:size].contiguous()
@@ -144,25 +155,25 @@ def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.d
     return CounterDraws(source, dtype, attempt)
 
 
-def examine_until_enough(draws: Draws, most: int, examine: ExamineCandidates) -> tuple[Tensor, ...]:
+def examine_until_enough(draws: Draws, max_candidates: int, examine: ExamineCandidates) -> tuple[Tensor, ...]:
     """Examine as few candidates as needed, and return the results that examining all candidates would give.
 
     Args:
         draws: random numbers of P scenarios.
-        most: largest number of candidates.
+        max_candidates: largest number of candidates per scenario.
         examine: function whose results for a scenario do not change once there are enough candidates.
 
     Returns:
         Results of ``examine``, each [P, ...].
     """
-    count = min(FIRST_CANDIDATES, most) if draws.in_parts else most
+    count = min(FIRST_CANDIDATES, max_candidates) if draws.can_draw_parts else max_candidates
     results, enough = examine(draws, slice(None), count)
     rows = torch.arange(len(enough), device=enough.device)
-    while count < most:
-        rows = rows[~enough]  # host: free wherever draws.in_parts is true
+    while count < max_candidates:
+        rows = rows[~enough]  # host: free wherever draws.can_draw_parts is true
         if not len(rows):
             break
-        count = min(CANDIDATE_GROWTH * count, most)
+        count = min(CANDIDATE_GROWTH * count, max_candidates)
         further, enough = examine(draws.rows(rows), rows, count)
         for result, new in zip(results, further, strict=True):
             result.index_copy_(0, rows, new)

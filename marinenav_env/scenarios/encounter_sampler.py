@@ -10,31 +10,49 @@ from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import BEHAVIOURS, Level
-from marinenav_env.scenarios.draws import BEHAVIOUR, DELAYS, MOTION, OFFSETS, REACH, Draws, between
-from marinenav_env.scenarios.encounters import SEPARATION, draw_courses, meeting, smallest_angle
+from marinenav_env.scenarios.draws import (
+    BEHAVIOUR_CHOICES,
+    DELAYS,
+    DISTANCES,
+    INITIAL_MOTION,
+    PLACE_OFFSETS,
+    Draws,
+    scale_to_range,
+)
+from marinenav_env.scenarios.encounters import (
+    MIN_COURSE_DIFFERENCE,
+    draw_courses,
+    smallest_course_difference,
+    starts_and_goals,
+)
 
-ENCOUNTER_DISTANCE, ENCOUNTER_OFFSET = (15.0, 25.0), 1.5
-"""Range of the distance from a start, and from a goal, to the point where the courses of an encounter
-meet, and largest deviation of starts and goals along either axis (m)."""
-SPEED = 2.0
-"""Usual speed of published vessels that start in motion (m/s)."""
-SLOW_SHARE, SLOW_CHANCE, SLOW_COURSE = 0.4, 0.25, math.radians(20.0)
-"""Speed of a slow vessel that is overtaken, as a share of the usual speed, probability that the second vessel is one
-if vessels start in motion, and largest difference of its course from that of the vessel that overtakes it (rad)."""
-BEHIND = 22.0
-"""Smallest initial distance (m) where the first vessel is overtaken, beyond the usual sensor range of 20 m."""
-DELAY_SHARES = (1.0, 0.6, 0.3, 0.0)
-"""Factors on the drawn delays; the first factor that leaves no two vessels too close at the start is used."""
-LONGEST = 30.0
-"""Longest time until vessels that start in motion meet, apart from delays (s)."""
-ONSET = (2.0, 8.0)
-"""Range of the time from the onset of a behaviour until published vessels would meet (s)."""
+MEETING_DISTANCE_RANGE = (15.0, 25.0)
+"""Range of the distance (m) from a start, and from a goal, to the point where the courses of an encounter meet."""
+MAX_PLACE_OFFSET = 1.5
+"""Largest random shift of starts and goals along either axis (m)."""
+USUAL_SPEED = 2.0
+"""Usual speed of vessels that start in motion (m/s), for the default vessel; others have it times ``speed_scale``."""
+SLOW_SPEED_SHARE = 0.4
+"""Speed of a slow vessel, which others overtake, as a share of USUAL_SPEED."""
+SLOW_VESSEL_PROBABILITY = 0.25
+"""Probability that the second vessel is slow in an encounter whose vessels start in motion."""
+MAX_SLOW_COURSE_DIFFERENCE = math.radians(20.0)
+"""Largest difference between the courses of a slow vessel and of the vessel that overtakes it (rad)."""
+MIN_OVERTAKING_DISTANCE = 22.0
+"""Smallest initial distance where the first vessel is overtaken (m), beyond the usual sensor range of 20 m."""
+DELAY_FACTORS = (1.0, 0.6, 0.3, 0.0)
+"""Factors on the drawn delays, tried in this order until no two vessels are too close at the start."""
+MAX_MEETING_TIME = 30.0
+"""Largest time until vessels that start in motion meet, apart from delays (s)."""
+ONSET_LEAD_TIMES = (2.0, 8.0)
+"""Smallest and largest time from the start of a misbehaviour until the vessels would meet (s), for the default vessel.
+"""
 
 
 class Encounters(NamedTuple):
     """Starts, goals, motion and behaviours of the robots of P encounters."""
 
-    ends: Tensor
+    places: Tensor
     """[4, P, R] x and y of the starts, then x and y of the goals (m)."""
     course: Tensor
     """[P, R] initial course (rad)."""
@@ -48,8 +66,8 @@ class Encounters(NamedTuple):
     """[P, R] time at which the behaviour begins (s); None if all scripted robots keep course and speed."""
 
 
-def _closing(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
-    """Return the smallest relative speed among all pairs of present vessels (m/s), [P, 1].
+def _min_relative_speed(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
+    """Return the smallest relative speed of any two present vessels (m/s), [P, 1]; infinite where there is one vessel.
 
     Args:
         course: [P, R] courses (rad).
@@ -76,7 +94,7 @@ class EncounterSampler:
         self, config: ScenarioConfig, levels: tuple[Level, ...], sides: Tensor, options: dict[str, Any]
     ) -> None:
         self.config, self._sides, device = config, sides, sides.device
-        apart = [level.separation or SEPARATION for level in levels]
+        apart = [level.separation or MIN_COURSE_DIFFERENCE for level in levels]
         self._separation = torch.tensor(apart, **options)
         self._traffic = torch.tensor([level.traffic for level in levels], **options)
         self._slow = torch.tensor([level.slow_vessel for level in levels], device=device)
@@ -97,24 +115,26 @@ class EncounterSampler:
         """True if vessels of any level start in motion."""
 
     def draw(self, level: Tensor, present: Tensor, is_encounter: Tensor, draws: Draws) -> Encounters:
-        """Draw robots whose courses meet at the centre of the map or, with delays, farther along the course of robot 0.
+        """Draw robots whose courses meet at one point.
+
+        The point is the centre of the map; vessels with a delay meet robot 0 farther along its course.
 
         Args:
             level: [P] int64, index into the levels.
             present: [P, R] bool, robots that are present if the scenario is an encounter.
             is_encounter: [P] bool, scenarios that are encounters; the results of the others must be ignored.
-            draws: random numbers of the scenarios.
+            draws: random numbers of the P scenarios.
         """
         robots = present.shape[-1]
         # Courses in other scenarios are ignored and need no separation.
         separation = self._separation[level] * is_encounter
         course = draw_courses(present, draws, separation)
-        scale, usual_speed = self.config.scale, SPEED * self.config.speed_scale
-        near, far = (scale * distance for distance in ENCOUNTER_DISTANCE)
-        offset, longest = scale * ENCOUNTER_OFFSET, LONGEST * self.config.time_scale
-        before, beyond = near + (far - near) * draws.uniform(REACH, (2,), (1,))
+        scale, usual_speed = self.config.scale, USUAL_SPEED * self.config.speed_scale
+        near, far = (scale * distance for distance in MEETING_DISTANCE_RANGE)
+        offset, longest = scale * MAX_PLACE_OFFSET, MAX_MEETING_TIME * self.config.time_scale
+        before, beyond = near + (far - near) * draws.uniform(DISTANCES, (2,), (1,))
         # Robots on nearly parallel courses start farther from the centre, so that their starts keep apart.
-        chord = 2.0 * torch.sin(0.5 * smallest_angle(course, present))[:, None]
+        chord = 2.0 * torch.sin(0.5 * smallest_course_difference(course, present))[:, None]
         apart = self.config.clear_r + 2.0 * offset
         reach = torch.maximum(before, apart / chord).expand(present.shape)
         speed, scripted = torch.zeros_like(course), torch.zeros_like(present)
@@ -126,17 +146,19 @@ class EncounterSampler:
             moving = moving if overtaken is None else moving | overtaken
             slow = self._slow[level][:, None]
             spread = self._speed_spread[level][:, None]
-            course, speed, scripted = self._in_motion(moving, traffic, slow, overtaken, spread, course, draws)
+            course, speed, scripted = self._draw_motion(moving, traffic, slow, overtaken, spread, course, draws)
             both = present[:, :, None] & present[:, None]
-            gap = apart if overtaken is None else torch.where(overtaken, scale * BEHIND, apart)
-            time = torch.maximum(before / usual_speed, (gap / _closing(course, speed, both))).clamp_max(longest)
+            gap = apart if overtaken is None else torch.where(overtaken, scale * MIN_OVERTAKING_DISTANCE, apart)
+            time = torch.maximum(before / usual_speed, (gap / _min_relative_speed(course, speed, both))).clamp_max(
+                longest
+            )
             if self._has_delays:
-                delay = self._delays(level, course, speed, time, gap, both, draws) * moving
+                delay = self._draw_delays(level, course, speed, time, gap, both, draws) * moving
                 time = time + delay
             reach = torch.where(moving, speed * time, reach)
             if self._has_unruly:
-                scripted, behaviour, onset = self._misbehaving(level, scripted, time, slow, draws)
-        jitter = 2.0 * draws.uniform(OFFSETS, (2,), (robots, 2)) - 1.0
+                scripted, behaviour, onset = self._draw_behaviours(level, scripted, time, slow, draws)
+        jitter = 2.0 * draws.uniform(PLACE_OFFSETS, (2,), (robots, 2)) - 1.0
         centre = 0.5 * self._sides[:, level].T[:, None]
         beyond = beyond.expand(present.shape)
         if delay is not None:
@@ -145,11 +167,11 @@ class EncounterSampler:
             ahead = torch.stack((course[:, :1].cos(), course[:, :1].sin()), -1)
             centre = centre + way[..., None] * ahead
             beyond = torch.cat((beyond[:, :1] + way.amax(-1, keepdim=True), beyond[:, 1:]), -1)
-        start, goal = meeting(course, reach, beyond, centre)
+        start, goal = starts_and_goals(course, reach, beyond, centre)
         ends = (torch.stack((start, goal)) + offset * jitter).movedim(-1, 1).flatten(0, 1)
         return Encounters(ends, course, speed, scripted, behaviour, onset)
 
-    def _delays(
+    def _draw_delays(
         self,
         level: Tensor,
         course: Tensor,
@@ -159,7 +181,7 @@ class EncounterSampler:
         both: Tensor,
         draws: Draws,
     ) -> Tensor:
-        """Return the delays with which vessels meet the first one (s), [P, R]; 0 for the first.
+        """Return how much later than without delays each vessel meets the first one (s), [P, R]; 0 for the first.
 
         Args:
             level: [P] int64, index into the levels.
@@ -168,13 +190,13 @@ class EncounterSampler:
             time: [P, 1] time until all vessels would meet without delays (s).
             gap: smallest allowed distance of two starts (m), a number or [P, 1].
             both: [P, R, R] bool, pairs of which both vessels are present.
-            draws: random numbers of the scenarios.
+            draws: random numbers of the P scenarios.
         """
         velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
         drawn = draws.uniform(DELAYS, (), speed.shape[1:]) * self._time_spread[level][:, None] * time
         # Empty slots, which only other levels fill, must not delay the last meeting.
         drawn = torch.cat((torch.zeros_like(time), drawn[:, 1:]), -1) * both.any(-1)
-        delays = torch.stack([share * drawn for share in DELAY_SHARES])
+        delays = torch.stack([share * drawn for share in DELAY_FACTORS])
         starts = (time + delays)[..., None] * (velocity[:, :1] - velocity)
         distance = (starts[..., :, None, :] - starts[..., None, :, :]).norm(dim=-1)
         same = torch.eye(speed.shape[-1], dtype=torch.bool, device=speed.device)
@@ -184,10 +206,10 @@ class EncounterSampler:
         first = has_room.to(torch.int8).argmax(0, keepdim=True)
         return delays.gather(0, first.expand(1, *speed.shape))[0]
 
-    def _misbehaving(
+    def _draw_behaviours(
         self, level: Tensor, scripted: Tensor, time: Tensor, controlled: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the mask of scripted robots, their behaviours and the onsets of the behaviours (s), all [P, R].
+        """Return the mask of scripted robots, indices of their behaviours in BEHAVIOURS and onsets (s), all [P, R].
 
         Args:
             level: [P] int64, index into the levels.
@@ -196,17 +218,17 @@ class EncounterSampler:
             controlled: [P, 1] bool, scenarios whose second vessel is slow and controlled by actions.
             draws: random numbers of the scenarios.
         """
-        chance, choice, lead = draws.uniform(BEHAVIOUR, (3,), scripted.shape[1:])
+        chance, choice, lead = draws.uniform(BEHAVIOUR_CHOICES, (3,), scripted.shape[1:])
         slot = torch.arange(scripted.shape[-1], device=level.device)
         unruly = (chance < self._unruly[level][:, None]) & (slot > 0) & ~(controlled & (slot == 1))
         count = self._num_behaviours[level][:, None]
         index = (choice * count).to(torch.int64).minimum(count - 1)
         behaviour = torch.where(unruly, self._behaviours[level].gather(-1, index), 0)
-        low, high = (limit * self.config.time_scale for limit in ONSET)
-        onset = torch.where(unruly, (time - between(lead, (low, high))).clamp_min(0.0), 0.0)
+        low, high = (limit * self.config.time_scale for limit in ONSET_LEAD_TIMES)
+        onset = torch.where(unruly, (time - scale_to_range(lead, (low, high))).clamp_min(0.0), 0.0)
         return scripted | unruly, behaviour, onset
 
-    def _in_motion(
+    def _draw_motion(
         self,
         moving: Tensor,
         traffic: Tensor,
@@ -218,19 +240,19 @@ class EncounterSampler:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return courses (rad), speeds (m/s) and the mask of scripted robots, all [P, R]; use them where ``moving``.
 
-        Robots other than the first are scripted with the probability ``traffic`` [P, 1]. Where ``controlled`` [P, 1] is
-        true, the second vessel is slow and not scripted; where ``overtaken`` [P, 1] is true, the first is slow and the
-        second scripted. The other speeds vary by the share ``spread`` [P, 1]. ``moving`` is a mask [P, 1].
+        Robots other than the first are scripted with the probability ``traffic`` [P, 1]. Where ``controlled`` [P, 1]
+        is true, the second vessel is slow and not scripted; where ``overtaken`` [P, 1] is true, the first is slow and
+        the second scripted. The other speeds vary by the share ``spread`` [P, 1]. ``moving`` is a mask [P, 1].
         """
-        chance, vary, turn = draws.uniform(MOTION, (3,), course.shape[1:])
+        chance, vary, turn = draws.uniform(INITIAL_MOTION, (3,), course.shape[1:])
         slot = torch.arange(course.shape[-1], device=course.device)
-        slow = ((chance[:, :1] < SLOW_CHANCE) | controlled) & (slot == 1) & moving
+        slow = ((chance[:, :1] < SLOW_VESSEL_PROBABILITY) | controlled) & (slot == 1) & moving
         nearly_ahead = slow
         if overtaken is not None:
             slow, nearly_ahead = (torch.where(overtaken, slot == first, slow) for first in (0, 1))
-        course = torch.where(nearly_ahead, SLOW_COURSE * (2.0 * turn - 1.0), course)
-        share = torch.where(slow, SLOW_SHARE, 1.0 + spread * (2.0 * vary - 1.0))
+        course = torch.where(nearly_ahead, MAX_SLOW_COURSE_DIFFERENCE * (2.0 * turn - 1.0), course)
+        share = torch.where(slow, SLOW_SPEED_SHARE, 1.0 + spread * (2.0 * vary - 1.0))
         scripted = torch.where(slow, ~controlled, (chance < traffic) & (slot > 0))
         if overtaken is not None:
             scripted = torch.where(overtaken & (slot < 2), slot == 1, scripted)
-        return course, torch.where(moving, SPEED * self.config.speed_scale * share, 0.0), scripted
+        return course, torch.where(moving, USUAL_SPEED * self.config.speed_scale * share, 0.0), scripted

@@ -9,18 +9,18 @@ from torch import Tensor
 
 from marinenav_env.scenarios.draws import COURSES, Draws, examine_until_enough
 
-SEPARATION = math.radians(20.0)
-"""Default of the smallest difference between the courses in an encounter (rad)."""
-HEAD_ON_SPREAD = math.radians(10.0)
+MIN_COURSE_DIFFERENCE = math.radians(20.0)
+"""Default of the smallest difference between the courses of two vessels in an encounter (rad)."""
+MAX_HEAD_ON_DEVIATION = math.radians(10.0)
 """Largest deviation of a head-on course from the opposite of the first vessel's course (rad)."""
-BEARINGS = (math.pi, -math.pi / 2, math.pi / 2)
-"""Mean courses of the other vessels when the first heads north: head-on, from starboard and from port (rad);
-crossing courses deviate by up to 90 degrees minus the separation."""
-CANDIDATES = 256
-"""Number of candidates for the courses of an encounter; the first one with the required separation is accepted."""
+MEAN_COURSES = (math.pi, -math.pi / 2, math.pi / 2)
+"""Mean courses of the other vessels when the first heads north (rad): head-on, from starboard and from port. Crossing
+courses deviate from them by up to 90 degrees minus the smallest difference of courses."""
+MAX_COURSE_CANDIDATES = 256
+"""Number of candidates for the courses of an encounter; the first one with the required differences is accepted."""
 
 
-def smallest_angle(course: Tensor, present: Tensor) -> Tensor:
+def smallest_course_difference(course: Tensor, present: Tensor) -> Tensor:
     """Return the smallest difference between the courses of any two present vessels (rad).
 
     Args:
@@ -36,7 +36,7 @@ def smallest_angle(course: Tensor, present: Tensor) -> Tensor:
     return torch.where(both, apart, math.pi).amin((-1, -2))
 
 
-def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = SEPARATION) -> Tensor:
+def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = MIN_COURSE_DIFFERENCE) -> Tensor:
     """Draw the courses of vessels that meet; the first vessel heads north.
 
     Args:
@@ -52,35 +52,35 @@ def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = SEP
     least = (torch.zeros(size, dtype=draws.dtype, device=present.device) + separation)[:, None]
 
     def examine(draws: Draws, rows: Tensor | slice, count: int) -> tuple[tuple[Tensor, ...], Tensor]:
-        numbers = draws.candidates(COURSES, count, (robots - 1, robots - 1), len(BEARINGS))
-        courses = _candidates(numbers[0], numbers[1], least[rows])
-        closest = smallest_angle(courses, present[rows, None]).clamp_max(least[rows])
+        numbers = draws.candidates(COURSES, count, (robots - 1, robots - 1), len(MEAN_COURSES))
+        courses = _candidate_courses(numbers[0], numbers[1], least[rows])
+        closest = smallest_course_difference(courses, present[rows, None]).clamp_max(least[rows])
         best = closest >= closest.amax(-1, keepdim=True)
         number = torch.arange(len(best), device=best.device)
         chosen = courses[number, best.to(torch.int8).argmax(-1)]
         return (chosen,), (closest >= least[rows]).any(-1)
 
-    return examine_until_enough(draws, CANDIDATES, examine)[0]
+    return examine_until_enough(draws, MAX_COURSE_CANDIDATES, examine)[0]
 
 
-def _candidates(kind: Tensor, turn: Tensor, least: Tensor) -> Tensor:
-    """Return the courses [P, B, R] of candidates (rad).
+def _candidate_courses(kind: Tensor, turn: Tensor, least: Tensor) -> Tensor:
+    """Return the courses [P, B, R] (rad) of B candidates for each of P encounters; the first vessel has the course 0.
 
     Args:
-        kind: [R - 1, P, B] int64, indices into BEARINGS for the vessels other than the first.
+        kind: [R - 1, P, B] int64, indices into MEAN_COURSES for the vessels other than the first.
         turn: [R - 1, P, B] numbers uniform on [0, 1), for the deviation from the mean course.
-        least: [P, 1] required difference between the courses (rad).
+        least: [P, 1] smallest allowed difference between the courses (rad).
     """
     middle = torch.zeros_like(turn)
     # Filled with scalars, because making a tensor of Python numbers makes the CPU wait for a GPU.
-    for number, course in enumerate(BEARINGS):
+    for number, course in enumerate(MEAN_COURSES):
         middle.masked_fill_(kind == number, course)
-    spread = torch.where(kind == 0, HEAD_ON_SPREAD, 0.5 * math.pi - least)
+    spread = torch.where(kind == 0, MAX_HEAD_ON_DEVIATION, 0.5 * math.pi - least)
     others = middle + spread * (2.0 * turn - 1.0)
     return torch.nn.functional.pad(others.movedim(0, -1), (1, 0)).contiguous()
 
 
-def meeting(course: Tensor, before: Tensor, beyond: Tensor, centre: Tensor | float) -> tuple[Tensor, Tensor]:
+def starts_and_goals(course: Tensor, before: Tensor, beyond: Tensor, centre: Tensor | float) -> tuple[Tensor, Tensor]:
     """Return the starts and goals of vessels whose courses meet at a point.
 
     Args:

@@ -8,23 +8,23 @@ from typing import Any
 
 from marinenav_env.support.validation import ConfigError, brief, is_number, is_printable_text
 
-FARTHEST = 1e8
+MAX_MAGNITUDE = 1e8
 """Default of the largest accepted magnitude of a number in a file of another program."""
-MOST = 1000
+MAX_ELEMENTS = 1000
 """Default of the largest accepted number of elements of a list in a file of another program."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A value of a parsed file, with its location for error messages."""
+    """A value of a parsed JSON or YAML file, with its location in the file for error messages."""
 
     value: Any
     """Parsed value."""
     place: str
     """Name of the file, followed by the keys and indices that lead to the value."""
 
-    def refusal(self, allowed: str) -> ConfigError:
-        """Return an error that states the value and what it must be."""
+    def error_for(self, allowed: str) -> ConfigError:
+        """Return an error that states the location and value, and that it must be ``allowed``, such as "a list"."""
         return ConfigError(f"{self.place}={brief(self.value)}: must be {allowed}")
 
     def get(self, *names: str) -> Node | None:
@@ -34,14 +34,14 @@ class Node:
             ConfigError: if the value is not an object.
         """
         if not isinstance(self.value, dict):
-            raise self.refusal("an object")
+            raise self.error_for("an object")
         for name in names:
             for key in (name, snake_case(name)):
                 if self.value.get(key) is not None:
                     return Node(self.value[key], f"{self.place}.{key}")
         return None
 
-    def need(self, *names: str) -> Node:
+    def require(self, *names: str) -> Node:
         """Return the member with the first of these names that exists, in camelCase or snake_case.
 
         Raises:
@@ -52,7 +52,7 @@ class Node:
             raise ConfigError(f"{self.place}: the key '{names[0]}' is missing")
         return member
 
-    def items(self, least: int = 0, most: int = MOST) -> list[Node]:
+    def items(self, least: int = 0, most: int = MAX_ELEMENTS) -> list[Node]:
         """Return the elements of the value, which must be a list.
 
         Raises:
@@ -60,17 +60,17 @@ class Node:
         """
         if not (isinstance(self.value, list) and least <= len(self.value) <= most):
             count = f"{least}" if least == most else f"{least} to {most}"
-            raise self.refusal(f"a list of {count} elements")
+            raise self.error_for(f"a list of {count} elements")
         return [Node(value, f"{self.place}[{index}]") for index, value in enumerate(self.value)]
 
-    def number(self, low: float = -FARTHEST, high: float = FARTHEST) -> float:
+    def number(self, low: float = -MAX_MAGNITUDE, high: float = MAX_MAGNITUDE) -> float:
         """Return the value, which must be a finite number.
 
         Raises:
             ConfigError: if the value is not a number from ``low`` to ``high``.
         """
         if not (is_number(self.value) and low <= self.value <= high):
-            raise self.refusal(f"a number from {low:g} to {high:g}")
+            raise self.error_for(f"a number from {low:g} to {high:g}")
         return float(self.value)
 
     def text(self) -> str:
@@ -80,7 +80,7 @@ class Node:
             ConfigError: if the value is not such text.
         """
         if not is_printable_text(self.value):
-            raise self.refusal("text of one line")
+            raise self.error_for("text of one line")
         return str(self.value)
 
 

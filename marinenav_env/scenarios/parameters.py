@@ -17,20 +17,21 @@ from marinenav_env.sensing.perception import von_mises_quantiles
 from marinenav_env.state import ActuatorParameters, Parameters, RewardParameters, Sensor, Vessel
 from marinenav_env.support.validation import require
 
-COMMANDS = ("left_thrust_change", "right_thrust_change")
+COMMAND_FIELDS = ("left_thrust_change", "right_thrust_change")
 """Fields of VesselConfig with the discrete thrust commands, which all robots share."""
-WEIGHTS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
+REWARD_WEIGHT_FIELDS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
 """Fields of RewardConfig with the weights of the published reward, which may differ between environments."""
 
 
-def _per_robot(worlds: Sequence[WorldConfig], section: str, name: str, robots: int, **options: Any) -> Tensor:
+def _stack_setting(worlds: Sequence[WorldConfig], section: str, name: str, robots: int, **options: Any) -> Tensor:
     """Stack a setting of all environments into [E, R], or [E, 1] if no environment has one value per robot.
 
-    Each of COMMANDS is stacked into [E, 1, n], with n discrete commands.
+    A field in COMMAND_FIELDS is stacked into [E, 1, n], with n discrete commands. ``section`` is the dotted path to
+    the config that has the setting, such as ``vessel.actuators``.
     """
     values = [attrgetter(f"{section}.{name}")(world) for world in worlds]
     key = f"world.{section}.{name}"
-    if name in COMMANDS:
+    if name in COMMAND_FIELDS:
         same = len({len(value) for value in values}) == 1
         require(same, key, values, "equally long in all environments")
     elif any(isinstance(value, tuple) for value in values):
@@ -50,7 +51,7 @@ def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> 
         robots: number of robot slots R.
         **options: device and floating-point type of the tensors.
     """
-    per_robot: Callable[..., Tensor] = partial(_per_robot, worlds, robots=robots, **options)
+    per_robot: Callable[..., Tensor] = partial(_stack_setting, worlds, robots=robots, **options)
     tensors = {
         item.name: per_robot("vessel.actuators", item.name)
         for item in fields(ActuatorConfig)
@@ -95,7 +96,7 @@ def build_parameters(
     """
     options: dict[str, Any] = {"device": device, "dtype": dtype}
     batch = [len(worlds)]
-    per_robot: Callable[..., Tensor] = partial(_per_robot, worlds, robots=robots, **options)
+    per_robot: Callable[..., Tensor] = partial(_stack_setting, worlds, robots=robots, **options)
     vessel = Vessel(**{name: per_robot("vessel", name) for name in Vessel.__annotations__}, batch_size=batch)
     kappas, table_row = torch.unique(per_robot("sensor", "r_kappa"), return_inverse=True)
     sensor = Sensor(
@@ -104,7 +105,9 @@ def build_parameters(
         table_row=table_row,
         batch_size=batch,
     )
-    weights = {name: torch.tensor([getattr(world.reward, name) for world in worlds], **options) for name in WEIGHTS}
+    weights = {
+        name: torch.tensor([getattr(w.reward, name) for w in worlds], **options) for name in REWARD_WEIGHT_FIELDS
+    }
     core_radius = torch.tensor([world.scenario.core_radius for world in worlds], **options)
     rules = RewardParameters(**weights, core_radius=core_radius, batch_size=batch)
     quantiles = von_mises_quantiles(kappas.tolist()).to(**options)

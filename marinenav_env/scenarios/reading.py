@@ -11,23 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.scenarios.colav import SHIPS, is_colav, parse_colav, parse_yaml
+from marinenav_env.scenarios.colav import SHIP_LIST_KEY, is_colav, parse_colav, parse_yaml
 from marinenav_env.scenarios.common_ocean import parse_common_ocean
 from marinenav_env.scenarios.dnv import is_dnv, parse_dnv
-from marinenav_env.scenarios.odd_starts import odd_starts
+from marinenav_env.scenarios.odd_starts import count_implausible_places
 from marinenav_env.scenarios.scenario_file import Episode, parse_scenarios
 from marinenav_env.scenarios.situations import Situation, scaled_episode
 from marinenav_env.support.files import parse_json, read_text
 from marinenav_env.support.validation import ConfigError
 
-WHAT = "a scenario file"
-SUFFIXES = (".json", ".xml", ".yaml", ".yml")
+FILE_DESCRIPTION = "a scenario file"
+"""What error messages say that a file should be."""
+SCENARIO_SUFFIXES = (".json", ".xml", ".yaml", ".yml")
 """Suffixes of the files that are read from a folder."""
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 """Largest number of scenario files that are read from a folder."""
-DATA = Path(__file__).with_name("data")
+DATA_FOLDER = Path(__file__).with_name("data")
 """Folder of the traffic situations that are part of the package."""
-_YAML = re.compile(rf"^{SHIPS}\s*:", re.MULTILINE)
+_YAML_SHIP_LIST = re.compile(rf"^{SHIP_LIST_KEY}\s*:", re.MULTILINE)
 
 
 def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | None = None) -> list[Episode]:
@@ -49,16 +50,16 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     episodes: list[Episode] = []
     left_out: Counter[str] = Counter()
     for file in scenario_paths(path):
-        content = _content(file)
+        content = _read_content(file)
         if isinstance(content, Situation):
-            episodes.append(_episode(content, file, world or WorldConfig()))
+            episodes.append(_scaled_episode_of_file(content, file, world or WorldConfig()))
             left_out.update(content.left_out)
         else:
             episodes += parse_scenarios(content, str(file))
     if left_out:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
         warnings.warn(f"{path}: left out {counts}", stacklevel=2)
-    odd = sum(map(odd_starts, episodes), Counter())
+    odd = sum(map(count_implausible_places, episodes), Counter())
     if odd:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in odd.items())
         line = f"{path}: {len(episodes):,} episodes with {counts}"
@@ -78,11 +79,11 @@ def scenario_paths(path: str | Path) -> list[Path]:
     try:
         if not path.is_dir():
             return [path]
-        files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in SCENARIO_SUFFIXES)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read as a folder of scenario files ({error})") from error
-    if not 0 < len(files) <= MOST_FILES:
-        reason = f"it has {len(files):,} of {', '.join(SUFFIXES)}, not 1 to {MOST_FILES:,}"
+    if not 0 < len(files) <= MAX_FILES:
+        reason = f"it has {len(files):,} of {', '.join(SCENARIO_SUFFIXES)}, not 1 to {MAX_FILES:,}"
         raise ConfigError(f"{path}: cannot be read as a folder of scenario files ({reason})")
     return files
 
@@ -95,20 +96,20 @@ def read_situations(path: str | Path) -> list[Situation]:
     """
     situations = []
     for file in scenario_paths(path):
-        content = _content(file)
+        content = _read_content(file)
         if not isinstance(content, Situation):
             raise ConfigError(f"{file}: must be a situation of another program, not a scenario file of this one")
         situations.append(content)
     return situations
 
 
-def _content(file: Path) -> Any:
-    """Read a file and return its situation if it is of another program, otherwise its parsed JSON."""
-    text, name = read_text(file, WHAT), str(file)
+def _read_content(file: Path) -> Any:
+    """Read a file, and return a Situation if it is in a format of another program, otherwise its parsed JSON."""
+    text, name = read_text(file, FILE_DESCRIPTION), str(file)
     if text.lstrip("\ufeff \t\r\n").startswith("<"):
         return parse_common_ocean(text.lstrip("\ufeff \t\r\n"), name)
-    is_yaml = file.suffix.lower() in (".yaml", ".yml") or bool(_YAML.search(text))
-    content = parse_yaml(text, name) if is_yaml else parse_json(text, name, WHAT)
+    is_yaml = file.suffix.lower() in (".yaml", ".yml") or bool(_YAML_SHIP_LIST.search(text))
+    content = parse_yaml(text, name) if is_yaml else parse_json(text, name, FILE_DESCRIPTION)
     if is_dnv(content):
         return parse_dnv(content, name)
     if is_yaml or is_colav(content):
@@ -116,8 +117,8 @@ def _content(file: Path) -> Any:
     return content
 
 
-def _episode(situation: Situation, file: Path, world: WorldConfig) -> Episode:
-    """Scale a situation to an episode; an error names the file of the situation."""
+def _scaled_episode_of_file(situation: Situation, file: Path, world: WorldConfig) -> Episode:
+    """Scale the situation of a file to an episode of a world; an error names the file."""
     try:
         return scaled_episode(situation, world)
     except ConfigError as error:
@@ -125,13 +126,13 @@ def _episode(situation: Situation, file: Path, world: WorldConfig) -> Episode:
 
 
 @cache
-def packaged(name: str) -> tuple[Situation, ...]:
+def packaged_situations(name: str) -> tuple[Situation, ...]:
     """Return a set of traffic situations that is part of the package.
 
     Args:
         name: ``dnv`` for 55 situations of ship-traffic-generator, or ``imazu_ntnu`` for Imazu's 22 problems as in
             colav-simulator; ``data/README.md`` states sources and licences.
     """
-    content = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+    content = json.loads((DATA_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     parse = parse_dnv if name == "dnv" else parse_colav
     return tuple(parse(situation, f"{name} {number}") for number, situation in enumerate(content["situations"], 1))

@@ -17,13 +17,13 @@ Tensors = TypeVar("Tensors", bound=TensorClass)
 
 
 class NewEpisodes(NamedTuple):
-    """Pool of reset states, and the entries of it from which environments start their next episodes."""
+    """States from which environments start their next episodes: a pool, and the entry of it for each environment."""
 
     pool: WorldState
     """Initial states of episodes, batch [P]."""
     entry: Tensor | RandomSource
-    """[E] int64, index of the pool entry from which each environment starts if it is reset; or the random
-    source from which RandomSource.randint draws these indices."""
+    """[E] int64, index of the pool entry from which each environment starts if it is reset; or the random source from
+    which these indices are drawn, all with equal probability."""
     allowed: Tensor | None = None
     """[E] bool, environments that may start an episode; None: all."""
 
@@ -33,8 +33,8 @@ class NewEpisodes(NamedTuple):
         return entry.randint(len(self.pool.now)) if isinstance(entry, RandomSource) else entry
 
 
-def where(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
-    """Return the environments of ``new`` where the mask [E] is true and those of ``old`` elsewhere."""
+def select_environments(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
+    """Return a batch with the environments of ``new`` where the mask [E] is true and those of ``old`` elsewhere."""
 
     def pick(a: Tensor, b: Tensor) -> Tensor:
         # The old tensor comes first, because the first operand determines the memory layout of the result.
@@ -76,7 +76,7 @@ def reset_environments(
     return WorldState(parts[0], parts[-1] if len(parts) > 1 else world.parameters)
 
 
-def controlled(now: ResetState) -> Tensor:
-    """Return which robots are active and controlled by actions, that is not scripted, [E, R] bool."""
+def controlled_robots(now: ResetState) -> Tensor:
+    """Return the mask [E, R] of the robots that are active and controlled by actions, that is not scripted."""
     active, scripted = now.state.active, now.scenario.scripted
     return active if scripted is None else active & ~scripted

@@ -1,10 +1,10 @@
 """Sampling of scenarios: the published rejection loops, for a whole batch at once.
 
-The published loops (for robots, cores and obstacles) draw candidates one after another, accept a
-candidate that is compatible with all accepted before it, and stop when there are enough or the draws
-are used up. Here all candidates of a loop are drawn first; then one pass per slot accepts the first
-open candidate and closes all candidates that clash with it. The published loop would reject these as well,
-so the accepted candidates are the same.
+The published loops (for robots, cores and obstacles) draw candidates one after another, accept a candidate that is
+compatible with all accepted before it, and stop when there are enough or the draws are used up. Here all candidates of
+a loop are drawn first; then one pass per slot accepts the first open candidate (one that is neither accepted nor
+incompatible with an accepted one) and closes all candidates that clash with it. The published loop would reject these
+as well, so the accepted candidates are the same.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from marinenav_env.scenarios.draws import (
     OBSTACLES,
     ROBOTS,
     Draws,
-    between,
     examine_until_enough,
     make_draws,
+    scale_to_range,
 )
 from marinenav_env.scenarios.encounter_sampler import EncounterSampler
 from marinenav_env.state import Scenario
@@ -71,18 +71,18 @@ def blank_scenarios(
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
-    """Return the distance between points (m), both [2, ...]."""
+    """Return the distances between points (m), for two broadcastable arrays of coordinates [2, ...]."""
     # Written out, because a sum over such a short dimension is slow.
     dx, dy = a - b
     return dx.square_().add_(dy.square_()).sqrt_()
 
 
-def _last(coordinates: Tensor) -> Tensor:
-    """Move the coordinates of points [2, P, N] to the last dimension, [P, N, 2]."""
+def _coordinates_last(coordinates: Tensor) -> Tensor:
+    """Return points with their coordinates in the last dimension, [P, N, 2] from [2, P, N]."""
     return coordinates.movedim(0, -1).contiguous()
 
 
-def _to_nearest(points: Tensor, others: Tensor, present: Tensor) -> Tensor:
+def _distance_to_nearest(points: Tensor, others: Tensor, present: Tensor) -> Tensor:
     """Return the distance from each point to the nearest of other points (m), [P, B].
 
     Args:
@@ -95,9 +95,9 @@ def _to_nearest(points: Tensor, others: Tensor, present: Tensor) -> Tensor:
     return dx.square_().add_(dy.square_()).amin(1).sqrt_()
 
 
-def _choose(
+def _accept_candidates(
     candidates: Tensor,
-    open_: Tensor,
+    is_open: Tensor,
     wanted: Tensor,
     slots: int,
     clash: Callable[[Tensor], Tensor],
@@ -105,8 +105,8 @@ def _choose(
     """Accept the first open candidate for each slot in turn, and close the candidates that clash with it.
 
     Args:
-        candidates: [n, P, B] candidates of n numbers each.
-        open_: [P, B] bool, candidates that may be accepted.
+        candidates: [n, P, B] B candidates of n numbers each for every scenario.
+        is_open: [P, B] bool, candidates that may be accepted.
         wanted: [P] number of candidates to accept.
         slots: number of slots N.
         clash: function from an accepted candidate [n, P, 1] to the mask [P, B] of candidates that clash with it.
@@ -114,22 +114,22 @@ def _choose(
     Returns:
         Accepted candidates [n, P, N], zero in empty slots, and the mask [P, N] of filled slots.
     """
-    number = torch.arange(open_.shape[-1], device=open_.device)
+    number = torch.arange(is_open.shape[-1], device=is_open.device)
     accepted = candidates.new_zeros(*candidates.shape[:2], slots)
-    mask = open_.new_zeros(len(open_), slots)
+    mask = is_open.new_zeros(len(is_open), slots)
     for slot in range(slots):
-        first = open_.to(torch.int8).argmax(-1, keepdim=True)
-        exists = open_.gather(-1, first) & (slot < wanted)[:, None]
+        first = is_open.to(torch.int8).argmax(-1, keepdim=True)
+        exists = is_open.gather(-1, first) & (slot < wanted)[:, None]
         if not may_have_any(exists):
             break
         candidate = candidates.gather(-1, first.expand(*candidates.shape[:2], 1))
-        open_ = open_ & (number > first) & ~(clash(candidate) & exists)
+        is_open = is_open & (number > first) & ~(clash(candidate) & exists)
         accepted[..., slot : slot + 1], mask[:, slot : slot + 1] = candidate * exists, exists
     return accepted, mask
 
 
 def _check_room(config: ScenarioConfig, level: Level) -> None:
-    """Raise ConfigError for a level whose map is too small for its margins, or for a single start and goal."""
+    """Raise ConfigError if the map of a level is too small for its margins, or for a single start and goal."""
     margin = max(config.start_margin, config.obstacle_margin)
     has_room = not level.map_size or 2.0 * margin < level.map_size
     require(has_room, "level.map_size", level.map_size, f"above {2.0 * margin:g}, both margins")
@@ -194,21 +194,21 @@ class ScenarioSampler:
         return self.draw(level, make_draws(generator, len(level), self._options["dtype"]))
 
     def draw(self, level: Tensor, draws: Draws) -> Scenario:
-        """Return scenarios, batch [P], of the levels [P] from the given random numbers; see ``sample``."""
-        ends, robot_mask = self._robots(level, draws)
+        """Return one scenario for each of the levels [P] (int64, indices), drawn from the given random numbers."""
+        ends, robot_mask = self._draw_robots(level, draws)
         encounters = None
         if self._has_encounters:
             present = torch.arange(self.max_robots, device=level.device) < self._counts[level][:, :1]
             encounters = self._encounters.draw(level, present, self._encounter[level], draws)
             is_encounter = self._encounter[level][:, None]
-            ends = torch.where(is_encounter, encounters.ends, ends)
+            ends = torch.where(is_encounter, encounters.places, ends)
             robot_mask = torch.where(is_encounter, present, robot_mask)
         # Starts and goals [2, P, 2 R], from which cores and obstacles stay away, and their mask [P, 2 R].
         taken = torch.cat((ends[:2], ends[2:]), -1), torch.cat((robot_mask, robot_mask), -1)
-        cores = self._cores(level, *taken, draws)
-        obstacles, obstacle_mask = self._obstacles(level, *taken, cores, draws)
+        cores = self._draw_cores(level, *taken, draws)
+        obstacles, obstacle_mask = self._draw_obstacles(level, *taken, cores, draws)
         heading = 2.0 * math.pi * draws.uniform(HEADINGS, (), robot_mask.shape[1:])
-        start, goal = _last(ends[:2]), _last(ends[2:])
+        start, goal = _coordinates_last(ends[:2]), _coordinates_last(ends[2:])
         velocity, scripted, behaviour, onset = start.new_zeros(*robot_mask.shape, 3), None, None, None
         if encounters is not None:
             heading = torch.where(is_encounter, encounters.course, heading)
@@ -224,10 +224,10 @@ class ScenarioSampler:
             thrust=torch.zeros_like(start),
             thruster_angle=torch.zeros_like(start),
             robot_mask=robot_mask,
-            obstacle_position=_last(obstacles[:2]),
+            obstacle_position=_coordinates_last(obstacles[:2]),
             obstacle_radius=obstacles[2],
             obstacle_mask=obstacle_mask,
-            core_position=_last(cores[:2]),
+            core_position=_coordinates_last(cores[:2]),
             core_circulation=cores[2],
             level=level,
             scripted=scripted,
@@ -236,11 +236,11 @@ class ScenarioSampler:
             batch_size=level.shape,
         )
 
-    def _points(self, unit: Tensor, level: Tensor, margin: float) -> Tensor:
+    def _scale_to_map(self, unit: Tensor, level: Tensor, margin: float) -> Tensor:
         """Scale numbers on [0, 1) to candidate points [2, P, B] (m) at least ``margin`` inside the edge of the map."""
         return margin + unit * (self._sides[:, level, None] - 2.0 * margin)
 
-    def _accept(
+    def _accept_enough(
         self, draws: Draws, wanted: Tensor, choose: Callable[..., tuple[Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor]:
         """Return the accepted candidates and the mask of filled slots, from as few candidates as needed.
@@ -248,8 +248,8 @@ class ScenarioSampler:
         Args:
             draws: random numbers of the scenarios.
             wanted: [P] number of candidates to accept; fewer are accepted if the draws are used up.
-            choose: function from the random numbers, rows and ``wanted`` of some scenarios, and the
-                number of candidates, to the results of ``_choose``.
+            choose: function from the random numbers, rows and ``wanted`` of some scenarios, and the number of
+                candidates, to the results of ``_accept_candidates``.
         """
 
         def examine(draws: Draws, rows: Tensor | slice, count: int) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -260,41 +260,47 @@ class ScenarioSampler:
         return accepted.movedim(0, 1), mask
 
     def _is_free(self, points: Tensor, radius: Tensor | float, level: Tensor, ends: Tensor, present: Tensor) -> Tensor:
-        """Return whether discs are on the map, with edges at least clear_r from starts and goals, [P, B] bool."""
+        """Return whether discs [2, P, B] are on the map, their edges at least clear_r from starts and goals, [P, B].
+
+        ``ends`` [2, P, N] are starts and goals (m), and ``present`` [P, N] says which exist.
+        """
         beyond = (points < radius) | (points > self._sides[:, level, None] - radius)
-        near = _to_nearest(points, ends, present) < radius + self.config.clear_r
+        near = _distance_to_nearest(points, ends, present) < radius + self.config.clear_r
         return ~(beyond[0] | beyond[1] | near)
 
-    def _robots(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+    def _draw_robots(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """Draw x and y of the starts, then of the goals, of the robots (m), [4, P, R], and their mask [P, R]."""
         margin, clear_r = self.config.start_margin, self.config.clear_r
 
         def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
             starts, goals = (
-                self._points(unit, level[rows], margin) for unit in draws.candidates(ROBOTS, count, (2, 2))
+                self._scale_to_map(unit, level[rows], margin) for unit in draws.candidates(ROBOTS, count, (2, 2))
             )
 
             def clash(accepted: Tensor) -> Tensor:
                 return (_distance(starts, accepted[:2]) <= clear_r) | (_distance(goals, accepted[2:]) <= clear_r)
 
             far = _distance(starts, goals) >= self._distances[level[rows]][:, None]
-            return _choose(torch.cat((starts, goals)), far, wanted, self.max_robots, clash)
+            return _accept_candidates(torch.cat((starts, goals)), far, wanted, self.max_robots, clash)
 
         # Robots of an encounter are drawn by EncounterSampler.
         wanted = self._counts[level, 0] * ~self._encounter[level]
-        return self._accept(draws, wanted, choose)
+        return self._accept_enough(draws, wanted, choose)
 
-    def _cores(self, level: Tensor, ends: Tensor, present: Tensor, draws: Draws) -> Tensor:
-        """Draw the centres x, y (m) and signed circulations (m^2/s) of the vortex cores, [3, P, C]."""
+    def _draw_cores(self, level: Tensor, ends: Tensor, present: Tensor, draws: Draws) -> Tensor:
+        """Draw centres x, y (m) and circulations (m^2/s, positive for clockwise) of vortex cores, [3, P, C].
+
+        They stay away from the points ``ends`` [2, P, N] (m) that are ``present`` [P, N].
+        """
         if self._max_cores == 0:
             return ends.new_zeros(3, len(level), 0)
         config, turn = self.config, 2.0 * math.pi
 
         def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
             unit, side, speed = draws.candidates(CORES, count, (2, 1, 1))
-            points, clockwise = self._points(unit, level[rows], 0.0), side[0] < 0.5
+            points, clockwise = self._scale_to_map(unit, level[rows], 0.0), side[0] < 0.5
             level_speed = self._core_speeds[level[rows]][:, None]
-            speed = torch.where(level_speed > 0.0, level_speed, between(speed[0], config.v_range))
+            speed = torch.where(level_speed > 0.0, level_speed, scale_to_range(speed[0], config.v_range))
             strength = turn * config.core_radius * speed
 
             def clash(accepted: Tensor) -> Tensor:
@@ -310,28 +316,31 @@ class ScenarioSampler:
             taken = ends[:, rows], present[rows]
             free = self._is_free(points, config.core_radius, level[rows], *taken)
             candidates = torch.cat((points, signed[None]))
-            return _choose(candidates, free, wanted, self._max_cores, clash)
+            return _accept_candidates(candidates, free, wanted, self._max_cores, clash)
 
-        return self._accept(draws, self._counts[level, 1], choose)[0]
+        return self._accept_enough(draws, self._counts[level, 1], choose)[0]
 
-    def _obstacles(
+    def _draw_obstacles(
         self, level: Tensor, ends: Tensor, present: Tensor, cores: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor]:
-        """Draw the centres x, y and radii of the obstacles (m), [3, P, O], and their mask [P, O]."""
+        """Draw the centres x, y and radii of the obstacles (m), [3, P, O], and their mask [P, O].
+
+        They stay away from the ``cores`` [3, P, C] and the points ``ends`` [2, P, N] (m) that are ``present`` [P, N].
+        """
         if self._max_obstacles == 0:
             return ends.new_zeros(3, len(level), 0), present[:, :0]
         config = self.config
 
         def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
             unit, size = draws.candidates(OBSTACLES, count, (2, 1))
-            points = self._points(unit, level[rows], config.obstacle_margin)
-            radii = between(size[0], config.obs_r_range)
+            points = self._scale_to_map(unit, level[rows], config.obstacle_margin)
+            radii = scale_to_range(size[0], config.obs_r_range)
             free = self._is_free(points, radii, level[rows], ends[:, rows], present[rows])
             if self._max_cores:
-                near = _to_nearest(points, cores[:2, rows], cores[2, rows] != 0.0)
+                near = _distance_to_nearest(points, cores[:2, rows], cores[2, rows] != 0.0)
                 free &= near > config.core_radius + radii
             candidates = torch.cat((points, radii[None]))
-            return _choose(
+            return _accept_candidates(
                 candidates,
                 free,
                 wanted,
@@ -339,4 +348,4 @@ class ScenarioSampler:
                 lambda accepted: _distance(points, accepted[:2]) <= radii + accepted[2],
             )
 
-        return self._accept(draws, self._counts[level, 2], choose)
+        return self._accept_enough(draws, self._counts[level, 2], choose)

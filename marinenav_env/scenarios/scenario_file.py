@@ -32,33 +32,35 @@ from marinenav_env.config import (
     WorldConfig,
 )
 from marinenav_env.levels import BEHAVIOURS
-from marinenav_env.scenarios.parameters import COMMANDS, WEIGHTS, build_parameters
+from marinenav_env.scenarios.parameters import COMMAND_FIELDS, REWARD_WEIGHT_FIELDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number, is_printable_text, require
 
-MOST, FARTHEST = 1000, 1e6
-"""Largest number of robots, obstacles or cores of an episode, and largest magnitude of their numbers."""
+MAX_ITEMS = 1000
+"""Largest number of robots, of obstacles and of cores of an episode."""
+MAX_MAGNITUDE = 1e6
+"""Largest magnitude of a number of a robot, obstacle or core in a file."""
 # Settings of a world that episodes in files do not have; of the reward settings, they have only WEIGHTS.
-_SCAN = ("scan_beams", "scan_angle", "scan_range", "scan_std")
-_WORLD_ONLY = ("name", "actuators", "entries", *_SCAN, "scale", "speed_scale")
+_SCAN_FIELDS = ("scan_beams", "scan_angle", "scan_range", "scan_std")
+_FIELDS_NOT_IN_FILES = ("name", "actuators", "entries", *_SCAN_FIELDS, "scale", "speed_scale")
 
 
-def _names(config_type: type, **other: str) -> dict[str, str]:
-    """Return the config fields that files have, by their names in files; ``other`` maps fields to differing names."""
-    names = [item.name for item in fields(config_type) if item.name not in _WORLD_ONLY]
+def _field_by_key(config_type: type, **other: str) -> dict[str, str]:
+    """Return a config's fields in files, by their keys there; ``other`` has the keys of fields whose key differs."""
+    names = [item.name for item in fields(config_type) if item.name not in _FIELDS_NOT_IN_FILES]
     return {other.get(name, name): name for name in names}
 
 
-_VESSEL = _names(VesselConfig, radius="r", detect_radius="detect_r", goal_distance="goal_dis")
-_HULL = {name: _VESSEL.pop(name) for name in HULL_TERMS}
-_ACTUATORS = _names(ActuatorConfig)
-_SENSOR = _names(SensorConfig, max_objects="max_obj_num")
-_REWARD = {name: name for name in WEIGHTS}
-_MAP = _names(ScenarioConfig, core_radius="r")
+_VESSEL_FIELDS = _field_by_key(VesselConfig, radius="r", detect_radius="detect_r", goal_distance="goal_dis")
+_HULL_FIELDS = {name: _VESSEL_FIELDS.pop(name) for name in HULL_TERMS}
+_ACTUATOR_FIELDS = _field_by_key(ActuatorConfig)
+_SENSOR_FIELDS = _field_by_key(SensorConfig, max_objects="max_obj_num")
+_REWARD_FIELDS = {name: name for name in REWARD_WEIGHT_FIELDS}
+_MAP_FIELDS = _field_by_key(ScenarioConfig, core_radius="r")
 # Keys that are written for other readers and accepted without effect.
-_UNUSED = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
+_UNUSED_KEYS = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
 # Keys of the initial motion, and how many numbers each has per robot (None: a single number, not in a list).
-_MOTION = {
+_MOTION_WIDTHS = {
     "start": 2,
     "goal": 2,
     "init_theta": None,
@@ -113,19 +115,19 @@ class Episode:
         """Return the settings of the world, as lists of one value per robot wherever robots may differ."""
         world, count = self.world, len(self.start)
         parts = (
-            (world.vessel, {*_VESSEL.values(), *_HULL}),
-            (world.vessel.actuators, {*_ACTUATORS}),
-            (world.sensor, {*_SENSOR.values()}),
+            (world.vessel, {*_VESSEL_FIELDS.values(), *_HULL_FIELDS}),
+            (world.vessel.actuators, {*_ACTUATOR_FIELDS}),
+            (world.sensor, {*_SENSOR_FIELDS.values()}),
         )
         vessel, actuators, sensor = (
-            vars(config) | _listed(config, {name: name for name in names - set(COMMANDS)}, count)
+            vars(config) | _per_robot_lists(config, {name: name for name in names - set(COMMAND_FIELDS)}, count)
             for config, names in parts
         )
         return vars(world) | {"vessel": vessel | {"actuators": actuators}, "sensor": sensor}
 
 
-def _listed(config: Any, names: dict[str, str], count: int) -> dict[str, list[Any]]:
-    """Return config fields as lists of one value for each of ``count`` robots, by their names in files."""
+def _per_robot_lists(config: Any, names: dict[str, str], count: int) -> dict[str, list[Any]]:
+    """Return config fields as lists of one value for each of ``count`` robots; ``names`` has the fields by the keys."""
     values = {name: getattr(config, field_name) for name, field_name in names.items()}
     return {
         name: list(value[:count]) if isinstance(value, tuple) else [value] * count for name, value in values.items()
@@ -135,14 +137,14 @@ def _listed(config: Any, names: dict[str, str], count: int) -> dict[str, list[An
 # Reading ----------------------------------------------------------------------------------------
 
 
-def _object(value: Any, key: str) -> dict[str, Any]:
-    """Return a copy of a JSON object, or raise ConfigError if the value is not one."""
+def _copied_object(value: Any, key: str) -> dict[str, Any]:
+    """Return a copy of a JSON object, or raise ConfigError that names ``key`` if the value is not one."""
     require(isinstance(value, dict), key, value, "a JSON object")
     return dict(value)
 
 
-def _rows(key: str, values: Any, count: int | None = None, width: int | None = None) -> list[Any]:
-    """Return a copy of the values, which must be ``count`` finite numbers or lists of ``width`` finite numbers."""
+def _checked_list(key: str, values: Any, count: int | None = None, width: int | None = None) -> list[Any]:
+    """Return a copy of a list, which must have ``count`` (None: any) numbers, or lists of ``width`` numbers."""
 
     def is_item(value: Any) -> bool:
         if width is None:
@@ -153,35 +155,41 @@ def _rows(key: str, values: Any, count: int | None = None, width: int | None = N
     has_items = isinstance(values, list) and count in (None, len(values)) and all(map(is_item, values))
     require(has_items, key, values, f"a list of {items if count is None else f'{count} {items}'}")
     numbers = values if width is None else [number for value in values for number in value]
-    is_small = len(values) <= MOST and all(abs(number) <= FARTHEST for number in numbers)
-    require(is_small, key, values, f"at most {MOST}, of numbers up to {FARTHEST:g} in size")
+    is_small = len(values) <= MAX_ITEMS and all(abs(number) <= MAX_MAGNITUDE for number in numbers)
+    require(is_small, key, values, f"at most {MAX_ITEMS}, of numbers up to {MAX_MAGNITUDE:g} in size")
     return list(values)
 
 
-def _shared(key: str, values: list[Any]) -> Any:
+def _shared_value(key: str, values: list[Any]) -> Any:
     """Return the value that all robots share, or raise ConfigError if the values differ."""
     require(len({json.dumps(value) for value in values}) == 1, key, values, "equal for all robots")
     return values[0]
 
 
-def _take(config_type: type, names: dict[str, str], section: dict[str, Any], **parts: Any) -> Any:
-    """Remove the keys ``names`` from a section and build a config from them and from the fields ``parts``."""
+def _pop_config(config_type: type, names: dict[str, str], section: dict[str, Any], **parts: Any) -> Any:
+    """Remove the keys of ``names`` (fields by key) from a section; make a config of them and the fields ``parts``."""
     values = {names[name]: section.pop(name) for name in names if name in section}
-    return _config(config_type, json.dumps(values, default=float), **parts)
+    return _make_config(config_type, json.dumps(values, default=float), **parts)
 
 
 @lru_cache(maxsize=256)
-def _config(config_type: type, values: str, **parts: Any) -> Any:
-    """Build a config from JSON; cached, because most episodes of a file share it and its checks take time."""
+def _make_config(config_type: type, values: str, **parts: Any) -> Any:
+    """Build a config from the JSON text of its fields and from the fields ``parts``.
+
+    It is cached, because most episodes of a file share the config and its checks take time.
+    """
     return config_type(**json.loads(values), **parts)
 
 
-def _take_discs(env: dict[str, Any], name: str, size: str, key: str) -> tuple[list[Any], list[Any]]:
-    """Remove obstacles or cores from ``env``, and return their [x, y, size] and which of them are clockwise."""
+def _pop_discs(env: dict[str, Any], name: str, size: str, key: str) -> tuple[list[Any], list[Any]]:
+    """Remove obstacles or cores from ``env``, and return a list of [x, y, size] and a list of flags: is it clockwise?
+
+    The size of ``name`` (``obstacles`` or ``cores``) has the key ``size``; errors name the episode by ``key``.
+    """
     where = f"{key}.env.{name}"
-    discs = _object(env.pop(name), where)
-    positions = _rows(f"{where}.positions", discs["positions"], width=2)
-    sizes = _rows(f"{where}.{size}", discs[size], len(positions))
+    discs = _copied_object(env.pop(name), where)
+    positions = _checked_list(f"{where}.positions", discs["positions"], width=2)
+    sizes = _checked_list(f"{where}.{size}", discs[size], len(positions))
     require(all(value >= 0.0 for value in sizes), f"{where}.{size}", sizes, "at least 0")
     turns = discs["clockwise"] if name == "cores" else [True] * len(sizes)
     has_flags = isinstance(turns, list) and len(turns) == len(sizes)
@@ -190,24 +198,28 @@ def _take_discs(env: dict[str, Any], name: str, size: str, key: str) -> tuple[li
     return [[*position, value] for position, value in zip(positions, sizes, strict=True)], turns
 
 
-def _take_behaviours(robots: dict[str, Any], where: str, count: int) -> tuple[list[str], list[float]]:
-    """Remove behaviours and their onsets (s) from ``robots``, and return them; both are empty if there are none."""
+def _pop_behaviours(robots: dict[str, Any], where: str, count: int) -> tuple[list[str], list[float]]:
+    """Remove the names of behaviours ("": none) and their onsets (s) of ``count`` robots, and return these lists.
+
+    Both are empty if there are no behaviours.
+    """
     names, onset, key = robots.pop("behaviour", []), robots.pop("onset", []), f"{where}.behaviour"
     are_names = isinstance(names, list) and len(names) in (0, count)
     are_names = are_names and all(name in ("", *BEHAVIOURS) for name in names)
     require(are_names, key, names, f"a list of {count} names, each empty or one of {', '.join(BEHAVIOURS)}")
     require(not names or "" in names, key, names, "empty for at least one robot")
-    return names, _rows(f"{where}.onset", onset, len(names))
+    return names, _checked_list(f"{where}.onset", onset, len(names))
 
 
-def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
-    """Parse one entry of a scenario file, and add the names of unknown keys to ``unknown``."""
-    entry = _object(entry, key)
-    entry = _object(entry["config"], f"{key}.config") if "config" in entry else entry
+def _parse_episode(entry: Any, key: str, unknown: set[str]) -> Episode:
+    """Parse one entry of a scenario file, named ``key`` in errors, and add the names of unknown keys to ``unknown``."""
+    entry = _copied_object(entry, key)
+    entry = _copied_object(entry["config"], f"{key}.config") if "config" in entry else entry
     where = f"{key}.robots"
-    env, robots = _object(entry["env"], f"{key}.env"), _object(entry["robots"], where)
-    perception = _object(robots.pop("perception"), f"{where}.perception")
-    actuators, boat = _object(robots.pop("actuators", {}), f"{where}.actuators"), robots.pop("boat", VesselConfig.name)
+    env, robots = _copied_object(entry["env"], f"{key}.env"), _copied_object(entry["robots"], where)
+    perception = _copied_object(robots.pop("perception"), f"{where}.perception")
+    actuators = _copied_object(robots.pop("actuators", {}), f"{where}.actuators")
+    boat = robots.pop("boat", VesselConfig.name)
     require(is_printable_text(boat), f"{where}.boat", boat, "a text")
     has_robots = isinstance(robots["start"], list) and len(robots["start"]) > 0
     require(has_robots, f"{where}.start", robots["start"], "a list with at least one robot")
@@ -215,27 +227,27 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     stated, allowed = env.pop("num_robots", count), f"{count}, the number of robots given"
     require(stated == count, f"{key}.env.num_robots", stated, allowed)
     per_robot = [
-        (robots, [*_VESSEL, *_HULL, "dt", "N"], where),
-        (actuators, _ACTUATORS, f"{where}.actuators"),
-        (perception, _SENSOR, f"{where}.perception"),
+        (robots, [*_VESSEL_FIELDS, *_HULL_FIELDS, "dt", "N"], where),
+        (actuators, _ACTUATOR_FIELDS, f"{where}.actuators"),
+        (perception, _SENSOR_FIELDS, f"{where}.perception"),
     ]
     for section, names, place in per_robot:
         for name in section.keys() & names:
             has_values = isinstance(section[name], list) and len(section[name]) == count
             allowed = f"a list with one value for each of {count}"
             require(has_values, f"{place}.{name}", section[name], allowed)
-    for name in COMMANDS:
-        robots[name] = _shared(f"{where}.{name}", robots[name])
-        _rows(f"{where}.{name}[0]", robots[name])
+    for name in COMMAND_FIELDS:
+        robots[name] = _shared_value(f"{where}.{name}", robots[name])
+        _checked_list(f"{where}.{name}[0]", robots[name])
     seed = env.pop("seed", 0)
     require(is_nonnegative_int(seed), f"{key}.env.seed", seed, "a whole number from 0")
-    dt, substeps = (_shared(f"{where}.{name}", robots.pop(name)) for name in ("dt", "N"))
+    dt, substeps = (_shared_value(f"{where}.{name}", robots.pop(name)) for name in ("dt", "N"))
     start, goal, heading, velocity, *sides = (
-        _rows(f"{where}.{name}", robots.pop(name), count, width) for name, width in _MOTION.items()
+        _checked_list(f"{where}.{name}", robots.pop(name), count, width) for name, width in _MOTION_WIDTHS.items()
     )
-    behaviour, onset = _take_behaviours(robots, where, count)
-    obstacles, _ = _take_discs(env, "obstacles", "r", key)
-    cores, clockwise = _take_discs(env, "cores", "Gamma", key)
+    behaviour, onset = _pop_behaviours(robots, where, count)
+    obstacles, _ = _pop_discs(env, "obstacles", "r", key)
+    cores, clockwise = _pop_discs(env, "cores", "Gamma", key)
     states_penalty = "collision_penalty" in env
     episode = Episode(
         start,
@@ -246,19 +258,19 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
         thrust=[list(pair) for pair in zip(*sides[2:], strict=True)],
         obstacles=obstacles,
         cores=[[x, y, gamma if turn else -gamma] for (x, y, gamma), turn in zip(cores, clockwise, strict=True)],
-        world=_config(
+        world=_make_config(
             WorldConfig,
             json.dumps({"dt": dt, "substeps": substeps}, default=float),
-            vessel=_take(
+            vessel=_pop_config(
                 VesselConfig,
-                _VESSEL | _HULL,
+                _VESSEL_FIELDS | _HULL_FIELDS,
                 robots,
                 name=boat,
-                actuators=_take(ActuatorConfig, _ACTUATORS, actuators),
+                actuators=_pop_config(ActuatorConfig, _ACTUATOR_FIELDS, actuators),
             ),
-            sensor=_take(SensorConfig, _SENSOR, perception),
-            reward=_take(RewardConfig, _REWARD, env),
-            scenario=_take(ScenarioConfig, _MAP, env),
+            sensor=_pop_config(SensorConfig, _SENSOR_FIELDS, perception),
+            reward=_pop_config(RewardConfig, _REWARD_FIELDS, env),
+            scenario=_pop_config(ScenarioConfig, _MAP_FIELDS, env),
         ),
         seed=seed,
         behaviour=behaviour,
@@ -269,7 +281,7 @@ def _episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     unknown |= {f"robots.{name}" for name in robots}
     unknown |= {f"robots.perception.{name}" for name in perception}
     unknown |= {f"robots.actuators.{name}" for name in actuators}
-    unknown |= {f"env.{name}" for name in env if name not in _UNUSED}
+    unknown |= {f"env.{name}" for name in env if name not in _UNUSED_KEYS}
     return episode
 
 
@@ -298,7 +310,7 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
     for number, entry in enumerate(entries):
         key = f"{name}[{number}]"
         try:
-            episodes.append(_episode(entry, key, unknown))
+            episodes.append(_parse_episode(entry, key, unknown))
         except KeyError as error:
             raise ConfigError(f"{key}: the key {error} is missing") from error
         except ConfigError as error:
@@ -314,14 +326,14 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
 # Writing ----------------------------------------------------------------------------------------
 
 
-def _entry(episode: Episode) -> dict[str, Any]:
-    """Convert an episode to a JSON object, the inverse of ``_episode``."""
+def _episode_object(episode: Episode) -> dict[str, Any]:
+    """Convert an episode to a JSON object, the inverse of ``_parse_episode``."""
     count, world = len(episode.start), episode.world
     robots: dict[str, Any] = {
         "dt": [world.dt] * count,
         "N": [world.substeps] * count,
-        **_listed(world.vessel, _VESSEL, count),
-        **{name: [list(getattr(world.vessel, name))] * count for name in COMMANDS},
+        **_per_robot_lists(world.vessel, _VESSEL_FIELDS, count),
+        **{name: [list(getattr(world.vessel, name))] * count for name in COMMAND_FIELDS},
         "start": episode.start,
         "goal": episode.goal,
         "init_theta": episode.heading,
@@ -330,19 +342,22 @@ def _entry(episode: Episode) -> dict[str, Any]:
         "init_right_pos": [right for _, right in episode.thruster_angle],
         "init_left_thrust": [left for left, _ in episode.thrust],
         "init_right_thrust": [right for _, right in episode.thrust],
-        "perception": _listed(world.sensor, _SENSOR, count),
+        "perception": _per_robot_lists(world.sensor, _SENSOR_FIELDS, count),
     }
     if world.vessel.needs_actuator_parameters:
-        robots |= _listed(world.vessel, _HULL, count)
-        robots |= {"boat": world.vessel.name, "actuators": _listed(world.vessel.actuators, _ACTUATORS, count)}
+        robots |= _per_robot_lists(world.vessel, _HULL_FIELDS, count)
+        robots |= {
+            "boat": world.vessel.name,
+            "actuators": _per_robot_lists(world.vessel.actuators, _ACTUATOR_FIELDS, count),
+        }
     if episode.behaviour:
         robots |= {"behaviour": episode.behaviour, "onset": episode.onset}
     env = {
         "seed": episode.seed,
         "num_robots": count,
-        **_UNUSED,
-        **{name: getattr(world.scenario, field_name) for name, field_name in _MAP.items()},
-        **{name: getattr(world.reward, field_name) for name, field_name in _REWARD.items()},
+        **_UNUSED_KEYS,
+        **{name: getattr(world.scenario, field_name) for name, field_name in _MAP_FIELDS.items()},
+        **{name: getattr(world.reward, field_name) for name, field_name in _REWARD_FIELDS.items()},
         "cores": {
             "positions": [core[:2] for core in episode.cores],
             "clockwise": [core[2] > 0.0 for core in episode.cores],
@@ -357,7 +372,7 @@ def _entry(episode: Episode) -> dict[str, Any]:
 
 
 def write_scenarios(path: str | Path, episodes: Sequence[Episode]) -> None:
-    """Write a scenario file from which ``read_scenarios`` reads equal episodes.
+    """Write a scenario file, from which ``read_scenarios`` reads equal episodes, to a path.
 
     The file has one number per robot, even where an episode has one number for all robots.
     """
@@ -373,7 +388,7 @@ def scenario_text(episodes: Sequence[Episode]) -> str:
     has_episodes = isinstance(episodes, Sequence) and len(episodes) > 0
     has_episodes = has_episodes and all(isinstance(episode, Episode) for episode in episodes)
     require(has_episodes, "episodes", episodes, "a list of one Episode or more")
-    return json.dumps([_entry(episode) for episode in episodes]) + "\n"
+    return json.dumps([_episode_object(episode) for episode in episodes]) + "\n"
 
 
 # Conversion from and to tensors -----------------------------------------------------------------
@@ -386,7 +401,7 @@ def map_per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tupl
         return {
             name: change(value)
             for name, value in vars(config).items()
-            if isinstance(value, tuple) and name not in (*COMMANDS, "entries")
+            if isinstance(value, tuple) and name not in (*COMMAND_FIELDS, "entries")
         }
 
     vessel, actuators = changes(world.vessel), changes(world.vessel.actuators)
@@ -396,7 +411,7 @@ def map_per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tupl
     return replace(world, vessel=replace(world.vessel, **vessel), sensor=sensor)
 
 
-def episodes_of(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list[Episode]:
+def episodes_from_scenarios(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list[Episode]:
     """Convert scenario tensors to episodes that can be written to a file.
 
     Args:
@@ -404,17 +419,17 @@ def episodes_of(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list
         config: configuration of the world that the scenarios were drawn for.
         seed: seed that the scenarios were drawn from, stored for information only.
     """
-    return [_episode_of(scenario, config, seed) for scenario in scenarios.cpu()]
+    return [_episode_from_scenario(scenario, config, seed) for scenario in scenarios.cpu()]
 
 
-def _episode_of(scenario: Scenario, config: WorldConfig, seed: int) -> Episode:
+def _episode_from_scenario(scenario: Scenario, config: WorldConfig, seed: int) -> Episode:
     """Convert one scenario, batch [], to an episode."""
     robot, obstacle, core = scenario.robot_mask, scenario.obstacle_mask, scenario.core_circulation != 0.0
     kept = robot.nonzero().squeeze(-1).tolist()
     circles = torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)
     vortices = torch.cat((scenario.core_position, scenario.core_circulation[:, None]), -1)
     motion = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
-    behaviour, onset = _behaviours_of(scenario)
+    behaviour, onset = _behaviours_and_onsets(scenario)
     return Episode(
         **{name: scenario.get(name)[robot].tolist() for name in motion},
         obstacles=circles[obstacle].tolist(),
@@ -426,8 +441,8 @@ def _episode_of(scenario: Scenario, config: WorldConfig, seed: int) -> Episode:
     )
 
 
-def _behaviours_of(scenario: Scenario) -> tuple[list[str], list[float]]:
-    """Return the behaviours of the robots of one scenario, batch [], and their onsets (s); empty without behaviours."""
+def _behaviours_and_onsets(scenario: Scenario) -> tuple[list[str], list[float]]:
+    """Return the behaviours of one scenario's robots by name ("": none), and their onsets (s); empty without any."""
     robot, scripted = scenario.robot_mask, scenario.scripted
     if scripted is None or not scripted[robot].any():
         return [], []
@@ -437,16 +452,16 @@ def _behaviours_of(scenario: Scenario) -> tuple[list[str], list[float]]:
     return [BEHAVIOURS[index] if flag else "" for index, flag in pairs], onset[robot].tolist()
 
 
-def single_vessel(episode: Episode, slot: int) -> Episode:
-    """Return the episode with only the vessel of one slot, which actions control."""
+def single_vessel_episode(episode: Episode, slot: int) -> Episode:
+    """Return an episode with only the vessel of one slot (its index), which actions control."""
     names = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
     alone: dict[str, Any] = {name: [getattr(episode, name)[slot]] for name in names}
     world = map_per_robot(episode.world, lambda values: (values[slot],))
     return replace(episode, **alone, behaviour=[], onset=[], world=world)
 
 
-def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
-    """Return a configuration with the time step and the number of object slots that a batch of episodes requires.
+def config_for_batch(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
+    """Return ``config`` with the time step and the number of object slots that a batch of episodes requires.
 
     Raises:
         ConfigError: when the time steps of the episodes differ.
@@ -460,8 +475,8 @@ def fitting(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
     return replace(config, dt=dt, substeps=substeps, sensor=sensor)
 
 
-def in_weather(episodes: Sequence[Episode], weather: WeatherConfig) -> Sequence[Episode]:
-    """Return the episodes, with the given weather in those of default weather, as all episodes of files have it."""
+def with_weather(episodes: Sequence[Episode], weather: WeatherConfig) -> Sequence[Episode]:
+    """Return episodes with the given weather where they have the default one, as all episodes of files have."""
     calm = WeatherConfig()
     if weather == calm:
         return episodes
@@ -479,7 +494,12 @@ def overridden_settings(episodes: Iterable[Episode], config: WorldConfig) -> lis
     Episodes have their own vessels, sensors, rewards and time step, which replace those of the
     world. Settings of the sampling of scenarios are not considered.
     """
-    sections = {"vessel": _VESSEL | _HULL, "vessel.actuators": _ACTUATORS, "sensor": _SENSOR, "reward": _REWARD}
+    sections = {
+        "vessel": _VESSEL_FIELDS | _HULL_FIELDS,
+        "vessel.actuators": _ACTUATOR_FIELDS,
+        "sensor": _SENSOR_FIELDS,
+        "reward": _REWARD_FIELDS,
+    }
     names = [f"{section}.{name}" for section, fields_ in sections.items() for name in fields_.values()]
     worlds, defaults = {episode.world for episode in episodes}, WorldConfig()
 
@@ -550,7 +570,7 @@ def stack_episodes(
 def _stack_behaviours(
     episodes: Sequence[Episode], robots: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Return the mask of scripted robots, their behaviours and onsets (s), all [N, robots]; None without behaviours."""
+    """Return masks of scripted robots, indices in BEHAVIOURS and onsets (s), [N, robots]; all None without any."""
     if not any(episode.behaviour for episode in episodes):
         return None, None, None
     code = torch.full((len(episodes), robots), -1)  # -1 for robots that actions control
@@ -563,7 +583,7 @@ def _stack_behaviours(
 
 
 def padded_worlds(episodes: Sequence[Episode], robots: int) -> list[WorldConfig]:
-    """Return the worlds of episodes, with the values of the last robot repeated for slots beyond their robots."""
+    """Return the worlds of episodes, with per-robot values for ``robots`` slots: the last one is repeated as needed."""
 
     @cache
     def filled(world: WorldConfig) -> WorldConfig:

@@ -4,18 +4,18 @@ A situation has ships in metres and metres per second, the own ship first. ``sca
 by multiplying all speeds by one factor and all lengths by another, so times are multiplied by the ratio of the two.
 This preserves bearings, courses, ratios of speeds, and which vessels meet where. The factors are
 
-- of speeds: the own vessel (the fastest one, if the own vessel is at rest) has the speed SPEED, or less where the
-  fastest vessel would otherwise exceed the share FASTEST of its top speed;
-- of lengths: the smallest factor with all others at least APART from the own vessel at the start, the last closest
-  approach to the own vessel at TIMES[1] at the latest, the first at TIMES[0] at the earliest, and no two vessels closer
-  than CLEAR at the start. If limits conflict, the later one in this list applies. Without other vessels, the distance
-  to the goal is WAY.
+- of speeds: the own vessel (the fastest one, if the own vessel is at rest) has the speed OWN_SPEED, or less where the
+  fastest vessel would otherwise exceed the share MAX_SPEED_SHARE of its top speed;
+- of lengths: the smallest factor with all others at least MIN_DISTANCE_FROM_OWN from the own vessel at the start, the
+  last closest approach to the own vessel at LATEST_APPROACH or before, the first at EARLIEST_APPROACH or after, and no
+  two vessels closer than MIN_DISTANCE at the start. If limits conflict, the later one in this list applies. Without
+  other vessels, the distance to the goal is LONE_VESSEL_DISTANCE.
 
-The first closest approach is then delayed to fall midway between two control steps. A goal lies RUN beyond the closest
-approach, unless the situation states it or a track, which then ends at the goal. Vessels slower than the own vessel
-get thrusters that sustain RESERVE times their speed; the others have the thrusters of the world. What episodes cannot
-represent is left out: later waypoints (every vessel keeps its first course) and changes of speed, which are counted in
-``left_out``, and sizes and types of ships, and depths.
+The first closest approach is then delayed to fall midway between two control steps. A goal lies
+DISTANCE_BEYOND_APPROACH beyond the closest approach, unless the situation states it or a track, which then ends at the
+goal. Vessels slower than the own vessel get thrusters that sustain SPEED_RESERVE times their speed; the others have
+the thrusters of the world. What episodes cannot represent is left out: later waypoints (every vessel keeps its first
+course) and changes of speed, which are counted in ``left_out``, and sizes and types of ships, and depths.
 """
 
 from __future__ import annotations
@@ -25,25 +25,37 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from marinenav_env.config import ScenarioConfig, VesselConfig, WorldConfig
-from marinenav_env.scenarios.scenario_file import FARTHEST, Episode, map_per_robot
+from marinenav_env.scenarios.scenario_file import MAX_MAGNITUDE, Episode, map_per_robot
 from marinenav_env.support.validation import ConfigError
 from marinenav_env.vessels import holding_setpoints, top_speed, value_for_robot
 
-SPEED, FASTEST = 2.0, 0.9
-"""Speed of the own vessel (m/s), and largest share of its top speed at which a vessel may sail; like the numbers below,
-for the published vessel; for other vessels they are scaled by ``world.scenario.scale`` and ``speed_scale``."""
-APART, CLEAR = 25.0, 10.0
-"""Smallest initial distances of the others from the own vessel, and of any two vessels (m)."""
-TIMES = (12.0, 30.0)
-"""Earliest time of the first and latest time of the last closest approach to the own vessel (s)."""
-RUN, WAY, MARGIN = 20.0, 40.0, 10.0
-"""Distances from the closest approach to the goal, from the start to the goal in a situation without other vessels, and
-from starts, goals and obstacles to the edge of the map (m)."""
-RESERVE, SLOWEST = 1.25, 0.3
-"""Top speed of a vessel slower than the own vessel, relative to its initial speed, and smallest assumed speed (m/s)."""
+# These lengths, speeds and times are those of the default vessel; others have them times ``scenario.scale`` and so on.
+OWN_SPEED = 2.0
+"""Speed of the own vessel (m/s)."""
+MAX_SPEED_SHARE = 0.9
+"""Largest initial speed of a vessel, as a share of its top speed."""
+MIN_DISTANCE_FROM_OWN = 25.0
+"""Smallest initial distance of the other vessels from the own vessel (m)."""
+MIN_DISTANCE = 10.0
+"""Smallest initial distance of any two vessels (m)."""
+EARLIEST_APPROACH = 12.0
+"""Earliest time of the first closest approach of another vessel to the own vessel (s)."""
+LATEST_APPROACH = 30.0
+"""Latest time of the last closest approach of another vessel to the own vessel (s)."""
+DISTANCE_BEYOND_APPROACH = 20.0
+"""Distance that a vessel sails from the closest approach to its goal (m)."""
+LONE_VESSEL_DISTANCE = 40.0
+"""Distance from the start to the goal in a situation without other vessels (m)."""
+MAP_MARGIN = 10.0
+"""Distance from starts, goals and obstacles to the edge of the map (m)."""
+SPEED_RESERVE = 1.25
+"""Top speed of a vessel slower than the own vessel, relative to its initial speed."""
+MIN_THRUSTER_SPEED = 0.3
+"""Smallest speed that the thrusters of a vessel are made for (m/s)."""
 
 Point = tuple[float, float]
-State = tuple[int, float, float, float, float]
+"""Position: north and east (m)."""
+TrackState = tuple[int, float, float, float, float]
 """State on a track: number of the time step, north and east (m), course (rad), speed (m/s)."""
 
 
@@ -59,7 +71,7 @@ class Ship:
     """Initial speed over ground (m/s)."""
     goal: Point | None = None
     """North and east of the ship's goal (m); None if not stated."""
-    track: tuple[State, ...] = ()
+    track: tuple[TrackState, ...] = ()
     """States at later time steps; empty if not stated."""
 
 
@@ -75,7 +87,7 @@ class Situation:
     """North, east and radius of each obstacle (m)."""
     time_step: float = 1.0
     """Time step of the tracks (s)."""
-    to_scale: bool = False
+    is_to_scale: bool = False
     """True if lengths and speeds are already those of this world."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Number of features of the file that episodes cannot represent, by their type in words."""
@@ -90,6 +102,11 @@ def first_course(position: Point, waypoints: Sequence[Point], otherwise: float |
     """Return the course to the first waypoint more than 1 m from the position; ``otherwise`` if there is none.
 
     Ships of other programs are guided along their waypoints, even if they start on another course.
+
+    Args:
+        position: position of the ship (m).
+        waypoints: waypoints ahead, in order (m).
+        otherwise: course where no waypoint is ahead (rad, clockwise from north); None if unknown.
     """
     ahead = next((point for point in waypoints if math.dist(position, point) > 1.0), None)
     return otherwise if ahead is None else bearing(position, ahead)
@@ -104,14 +121,15 @@ def count_turns(waypoints: Sequence[Point]) -> int:
 # Similarity -------------------------------------------------------------------------------------
 
 
-def _velocity(ship: Ship) -> Point:
+def _velocity_of_ship(ship: Ship) -> Point:
+    """Return the velocity of a ship to the north and to the east (m/s)."""
     return ship.speed * math.cos(ship.course), ship.speed * math.sin(ship.course)
 
 
-def meeting_time(own: Ship, other: Ship) -> float | None:
+def time_to_closest_approach(own: Ship, other: Ship) -> float | None:
     """Return the time until two ships of constant velocity are closest (s); None if past, or for equal velocities."""
     place = [b - a for a, b in zip(own.position, other.position, strict=True)]
-    speed = [b - a for a, b in zip(_velocity(own), _velocity(other), strict=True)]
+    speed = [b - a for a, b in zip(_velocity_of_ship(own), _velocity_of_ship(other), strict=True)]
     closing = math.hypot(*speed)
     if closing < 1e-3 * max(own.speed, other.speed, 1e-3):
         return None
@@ -119,7 +137,7 @@ def meeting_time(own: Ship, other: Ship) -> float | None:
     return time if time > 0.0 else None
 
 
-def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
+def similarity_factors(situation: Situation, world: WorldConfig) -> tuple[float, float]:
     """Return the factors on lengths and on speeds that scale a situation to a world, as the module docstring states.
 
     Raises:
@@ -130,24 +148,24 @@ def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
     fastest, speeds = max(ship.speed for ship in situation.ships), 1.0
     if fastest > 1e-3:
         limits = [
-            max(FASTEST * top_speed(world.vessel, robot), SLOWEST * pace) / ship.speed
+            max(MAX_SPEED_SHARE * top_speed(world.vessel, robot), MIN_THRUSTER_SPEED * pace) / ship.speed
             for robot, ship in enumerate(situation.ships)
             if ship.speed > 0.0
         ]
-        speeds = min(SPEED * pace / (own.speed or fastest), *limits)
+        speeds = min(OWN_SPEED * pace / (own.speed or fastest), *limits)
     if not others:
         way = math.dist(own.position, own.goal) if own.goal else 0.0
-        return (WAY * length / way if way > 0.0 else speeds), speeds
+        return (LONE_VESSEL_DISTANCE * length / way if way > 0.0 else speeds), speeds
     places = [ship.position for ship in situation.ships]
     nearest = min(math.dist(a, b) for index, a in enumerate(places) for b in places[:index])
     if nearest <= 1e-6:
         raise ConfigError(f"{situation.name}: two ships start at the same place")
-    apart = APART * length / min(math.dist(own.position, other.position) for other in others)
-    clear = CLEAR * length / nearest
-    times = [time for other in others if (time := meeting_time(own, other)) is not None]
+    apart = MIN_DISTANCE_FROM_OWN * length / min(math.dist(own.position, other.position) for other in others)
+    clear = MIN_DISTANCE * length / nearest
+    times = [time for other in others if (time := time_to_closest_approach(own, other)) is not None]
     if not times:
         return max(apart, clear), speeds
-    earliest, latest = (limit * world.scenario.time_scale for limit in TIMES)
+    earliest, latest = (limit * world.scenario.time_scale for limit in (EARLIEST_APPROACH, LATEST_APPROACH))
     lengths = max(min(apart, latest * speeds / max(times)), earliest * speeds / min(times), clear)
     # Midway between two control steps, so that no two vessels are at one point when collisions are detected.
     step = world.dt * world.substeps
@@ -158,15 +176,15 @@ def similarity(situation: Situation, world: WorldConfig) -> tuple[float, float]:
 # Episodes ---------------------------------------------------------------------------------------
 
 
-def to_scale(situation: Situation, world: WorldConfig) -> Situation:
+def scale_situation(situation: Situation, world: WorldConfig) -> Situation:
     """Scale a situation to the vessels of a world, with the own ship at the origin; return one to scale unchanged.
 
     Raises:
         ConfigError: if two ships start at the same place.
     """
-    if situation.to_scale:
+    if situation.is_to_scale:
         return situation
-    lengths, speeds = similarity(situation, world)
+    lengths, speeds = similarity_factors(situation, world)
     origin = situation.ships[0].position
 
     def scaled(point: Point) -> Point:
@@ -177,7 +195,7 @@ def to_scale(situation: Situation, world: WorldConfig) -> Situation:
         for ship in situation.ships
     ]
     obstacles = tuple((*scaled((north, east)), lengths * radius) for north, east, radius in situation.obstacles)
-    return Situation(situation.name, tuple(ships), obstacles, to_scale=True)
+    return Situation(situation.name, tuple(ships), obstacles, is_to_scale=True)
 
 
 def _with_goals(ships: Sequence[Ship], scale: ScenarioConfig) -> list[Ship]:
@@ -188,11 +206,11 @@ def _with_goals(ships: Sequence[Ship], scale: ScenarioConfig) -> list[Ship]:
         scale: settings with the factors on the lengths and speeds of the world.
     """
     own, *others = ships
-    times = [meeting_time(own, other) for other in others]
-    last = max((time for time in times if time is not None), default=TIMES[0] * scale.time_scale)
+    times = [time_to_closest_approach(own, other) for other in others]
+    last = max((time for time in times if time is not None), default=EARLIEST_APPROACH * scale.time_scale)
     with_goals = []
     for ship, time in zip(ships, [last, *times], strict=True):
-        reach = ship.speed * (last if time is None else time) + RUN * scale.scale
+        reach = ship.speed * (last if time is None else time) + DISTANCE_BEYOND_APPROACH * scale.scale
         (north, east), course = ship.position, ship.course
         ahead = (north + reach * math.cos(course), east + reach * math.sin(course))
         goal = ship.goal or (ship.track[-1][1:3] if ship.track else ahead)
@@ -210,16 +228,18 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
     Raises:
         ConfigError: if two ships start at the same place, or distances differ too much to be scaled.
     """
-    scaled = to_scale(situation, world)
+    scaled = scale_situation(situation, world)
     ships, obstacles = _with_goals(scaled.ships, world.scenario), scaled.obstacles
     points = [point for ship in ships for point in (ship.position, ship.goal or ship.position)]
     corners = [*points, *((n - r, e - r) for n, e, r in obstacles), *((n + r, e + r) for n, e, r in obstacles)]
-    if not all(abs(value) <= FARTHEST for corner in corners for value in corner):
-        raise ConfigError(f"{situation.name}: the map must be at most {FARTHEST:g} m wide, scaled to these vessels")
+    if not all(abs(value) <= MAX_MAGNITUDE for corner in corners for value in corner):
+        raise ConfigError(
+            f"{situation.name}: the map must be at most {MAX_MAGNITUDE:g} m wide, scaled to these vessels"
+        )
     low, high = ([fit(axis) for axis in zip(*corners, strict=True)] for fit in (min, max))
-    margin = MARGIN * world.scenario.scale
+    margin = MAP_MARGIN * world.scenario.scale
     shift, size = [margin - value for value in low], [b - a + 2.0 * margin for a, b in zip(low, high, strict=True)]
-    if situation.to_scale:
+    if situation.is_to_scale:
         shift, size = [0.0, 0.0], [max(high[0], world.scenario.width), max(high[1], world.scenario.height)]
 
     def moved(point: Iterable[float]) -> list[float]:
@@ -227,15 +247,17 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
 
     count = len(ships)
     world = map_per_robot(world, lambda values: values[:count] + values[-1:] * (count - len(values)))
-    thrust = [_setpoints(world.vessel, ship.speed, robot) for robot, ship in enumerate(ships)]
+    thrust = [_clipped_setpoints(world.vessel, ship.speed, robot) for robot, ship in enumerate(ships)]
     world = replace(world, scenario=replace(world.scenario, width=size[0], height=size[1]))
-    if not situation.to_scale:
-        world = replace(world, vessel=_with_slow_thrusters(world.vessel, ships, SLOWEST * world.scenario.speed_scale))
+    if not situation.is_to_scale:
+        world = replace(
+            world, vessel=_with_slow_thrusters(world.vessel, ships, MIN_THRUSTER_SPEED * world.scenario.speed_scale)
+        )
     return Episode(
         start=[moved(ship.position) for ship in ships],
         goal=[moved(ship.goal or ship.position) for ship in ships],
         heading=[ship.course for ship in ships],
-        velocity=[[*_velocity(ship), 0.0] for ship in ships],
+        velocity=[[*_velocity_of_ship(ship), 0.0] for ship in ships],
         thruster_angle=[[0.0, 0.0]] * count,
         thrust=thrust,
         obstacles=[[*moved(obstacle[:2]), obstacle[2]] for obstacle in obstacles],
@@ -244,7 +266,7 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
     )
 
 
-def _setpoints(vessel: VesselConfig, speed: float, robot: int) -> list[float]:
+def _clipped_setpoints(vessel: VesselConfig, speed: float, robot: int) -> list[float]:
     """Return the two setpoints (N) with which a robot keeps a speed, within the limits of its thrusters."""
     low, high = (value_for_robot(value, robot) for value in (vessel.min_thrust, vessel.max_thrust))
     left, right = holding_setpoints(vessel, speed, robot)
@@ -261,7 +283,7 @@ def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: f
     """
     base = vessel.max_thrust if isinstance(vessel.max_thrust, tuple) else (vessel.max_thrust,) * len(ships)
     limits = [
-        min(limit, holding_setpoints(vessel, RESERVE * max(ship.speed, slowest), robot)[0])
+        min(limit, holding_setpoints(vessel, SPEED_RESERVE * max(ship.speed, slowest), robot)[0])
         if ship.speed < 0.99 * ships[0].speed
         else limit
         for robot, (limit, ship) in enumerate(zip(base, ships, strict=True))
@@ -269,7 +291,7 @@ def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: f
     return vessel if limits == list(base) else replace(vessel, max_thrust=tuple(limits))
 
 
-def situation_of(episode: Episode, name: str = "episode") -> Situation:
+def situation_from_episode(episode: Episode, name: str = "episode") -> Situation:
     """Convert an episode to a situation that is to scale; vortices, vessels and sensors are left out.
 
     Args:
@@ -283,4 +305,4 @@ def situation_of(episode: Episode, name: str = "episode") -> Situation:
         )
     ]
     obstacles = tuple((x, y, radius) for x, y, radius in episode.obstacles)
-    return Situation(name, tuple(ships), obstacles, to_scale=True)
+    return Situation(name, tuple(ships), obstacles, is_to_scale=True)

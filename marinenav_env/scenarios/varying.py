@@ -16,11 +16,13 @@ from marinenav_env.scenarios.draws import FAULTS, VESSELS, WEATHER, CounterDraws
 from marinenav_env.scenarios.parameters import build_extras
 from marinenav_env.state import ActuatorParameters, Parameters, Weather
 
-HEAVIER, STRONGER = ("m", "Izz"), ("min_thrust", "max_thrust")
-"""Vessel parameters that are multiplied by one drawn factor: mass and inertia, and the limits of the thrust."""
-SLOW_THRUST = 0.12
+MASS_FIELDS = ("m", "Izz")
+"""Parameters of a vessel that are multiplied by one drawn factor: mass and moment of inertia."""
+THRUST_LIMIT_FIELDS = ("min_thrust", "max_thrust")
+"""Parameters of a vessel that are multiplied by another drawn factor: the limits of its thrust."""
+SLOW_THRUST_FACTOR = 0.12
 """Factor on the largest forward thrust of a slow vessel."""
-SPREAD = math.radians(30.0)
+MAX_WAVE_DEVIATION = math.radians(30.0)
 """Largest angle between the directions of wind and waves (rad)."""
 
 
@@ -37,14 +39,14 @@ class ParameterSampler:
         self._shared, self._robots = shared, robots
         self._stormy = any(level.weather for level in levels)
         self._faulty = any(level.thruster_fault for level in levels)
-        self.varies = (
+        self.has_variation = (
             self._stormy
             or self._faulty
             or any(level.noise != 1.0 or level.vessel_spread != 1.0 for level in levels)
             or any(level.slow_vessel or level.overtaken for level in levels)
         )
         """True if parameters of any level differ from those of the world."""
-        self.spread = max(level.vessel_spread for level in levels)
+        self.max_vessel_factor = max(level.vessel_spread for level in levels)
         """Largest factor on the mass or thrust of a vessel at any level."""
         like: Any = {"dtype": shared.vessel.m.dtype, "device": shared.vessel.m.device}
         self._noise = torch.tensor([level.noise for level in levels], **like)
@@ -53,7 +55,7 @@ class ParameterSampler:
         self._thrust = torch.ones(len(levels), robots, **like)
         for number, level in enumerate(levels):
             if level.slow_vessel or level.overtaken:
-                self._thrust[number, 0 if level.overtaken else 1] = SLOW_THRUST
+                self._thrust[number, 0 if level.overtaken else 1] = SLOW_THRUST_FACTOR
         self._spread = torch.tensor([math.log(level.vessel_spread) for level in levels], **like)
 
     def sample(self, level: Tensor, source: RandomSource) -> Parameters:
@@ -70,7 +72,7 @@ class ParameterSampler:
         chance = draws.uniform(VESSELS, (2,), (self._robots,))
         factors = torch.exp(self._spread[level][:, None] * (2.0 * chance - 1.0))
         drawn = self._shared[torch.zeros_like(level)]
-        for names, factor in zip((HEAVIER, STRONGER), factors, strict=True):
+        for names, factor in zip((MASS_FIELDS, THRUST_LIMIT_FIELDS), factors, strict=True):
             for name in names:
                 drawn.vessel.set(name, drawn.vessel.get(name) * factor)
         drawn.vessel.max_thrust = drawn.vessel.max_thrust * self._thrust[level]
@@ -83,7 +85,10 @@ class ParameterSampler:
         return drawn
 
     def _sample_faults(self, level: Tensor, draws: Draws, shared: ActuatorParameters | None) -> ActuatorParameters:
-        """Return the actuators of scenarios, batch [P], with one weak thruster, left or right, for some robots."""
+        """Return the actuators of scenarios, batch [P], with one weak thruster, left or right, for some robots.
+
+        ``shared`` has their actuators without faults; if it is None, they are those of the default vessel.
+        """
         if shared is None:
             like: Any = {"dtype": self._faults.dtype, "device": self._faults.device}
             shared = build_extras([WorldConfig()], self._robots, **like)[torch.zeros_like(level)]
@@ -100,7 +105,7 @@ class ParameterSampler:
         return drawn
 
     def _sample_weather(self, level: Tensor, draws: Draws, shared: Weather | None) -> Weather:
-        """Draw the weather of scenarios, batch [P], at levels with weather; other levels have that of the world."""
+        """Draw the weather of scenarios, batch [P]; levels without weather have that of the world, ``shared``."""
         strength = self._weather[level]
         chance = draws.uniform(WEATHER, (6 + len(RATIOS),), ())
         most, towards = MODERATE_WEATHER, 2.0 * math.pi * chance[0]
@@ -111,7 +116,7 @@ class ParameterSampler:
             wave_height=strength * most.wave_height * chance[2],
             wave_period=torch.full_like(strength, most.wave_period),
             # Waves run roughly in the direction of the wind.
-            wave_direction=towards + SPREAD * (2.0 * chance[3] - 1.0),
+            wave_direction=towards + MAX_WAVE_DEVIATION * (2.0 * chance[3] - 1.0),
             chance=chance[6:].T,
             hull_height=torch.full_like(strength, most.hull_height),
             delay=torch.floor(chance[4] * (largest + 1.0)).clamp_max(MAX_DELAY).to(torch.int64),

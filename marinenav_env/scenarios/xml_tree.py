@@ -8,8 +8,10 @@ from xml.parsers import expat
 
 from marinenav_env.support.validation import ConfigError, brief, is_number
 
-MOST_ELEMENTS, DEEPEST = 500_000, 32
-"""Largest number of elements of a document, and largest depth of their nesting."""
+MAX_ELEMENTS = 500_000
+"""Largest number of elements of a document."""
+MAX_DEPTH = 32
+"""Largest depth of elements inside one another in a document."""
 
 
 def parse_xml(text: str, name: str) -> Element:
@@ -23,7 +25,7 @@ def parse_xml(text: str, name: str) -> Element:
         The root element.
 
     Raises:
-        ConfigError: if the text is not XML, has a document type, or exceeds MOST_ELEMENTS or DEEPEST.
+        ConfigError: if the text is not XML, has a document type, or exceeds MAX_ELEMENTS or MAX_DEPTH.
     """
     builder, depth, count = TreeBuilder(), 0, 0
 
@@ -33,8 +35,8 @@ def parse_xml(text: str, name: str) -> Element:
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal depth, count
         depth, count = depth + 1, count + 1
-        if depth > DEEPEST or count > MOST_ELEMENTS:
-            refuse(f"it has more than {MOST_ELEMENTS:,} elements, or {DEEPEST} inside one another")
+        if depth > MAX_DEPTH or count > MAX_ELEMENTS:
+            refuse(f"it has more than {MAX_ELEMENTS:,} elements, or {MAX_DEPTH} inside one another")
         builder.start(tag, attributes)
 
     def end(tag: str) -> None:
@@ -59,7 +61,7 @@ def parse_xml(text: str, name: str) -> Element:
     return builder.close()
 
 
-def child(element: Element, place: str, *tags: str) -> Element:
+def descendant(element: Element, place: str, *tags: str) -> Element:
     """Return the descendant of an element that a path of tags leads to, the first match at every step.
 
     Args:
@@ -79,7 +81,7 @@ def child(element: Element, place: str, *tags: str) -> Element:
     return below
 
 
-def number(element: Element, place: str, limit: float) -> float:
+def number_in_text(element: Element, place: str, limit: float) -> float:
     """Return the number in the text of an element.
 
     Args:

@@ -22,7 +22,7 @@ from marinenav_env.runtime.host_reads import launches_dominate, true_indices
 from marinenav_env.runtime.layout import environments_innermost
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler
-from marinenav_env.scenarios.draws import LEVEL, START
+from marinenav_env.scenarios.draws import LEVEL_CHOICES, POOL_ENTRIES
 from marinenav_env.state import ResetState, Scenario
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (
@@ -185,7 +185,7 @@ class ResetPool(ABC):
     """Counter of episodes or steps, the only tensor that ``advance`` changes, in place."""
     kept: Tensor | None = None
     """[] int64, number of entries that refreshes failed to replace so far, see
-    CompleteSampler.or_kept; None where this cannot happen."""
+    CompleteSampler.replace_if_complete; None where this cannot happen."""
 
     @abstractmethod
     def next_index(self) -> Tensor | RandomSource:
@@ -299,7 +299,7 @@ class SampledPool(ResetPool):
         self._cursor, self._ticks = 0, 0
         # A user-defined sampler may draw fewer or more robots than its levels require.
         self._complete = sampler if type(sampler) is CompleteSampler else None
-        if self._complete is not None and not self._complete.asks:
+        if self._complete is not None and not self._complete.redraws_on_host:
             self.kept = torch.zeros((), dtype=torch.int64, device=device)
         self.states = _arrange(ResetState.cat([self._draw(begin) for begin in self._begins]))
         if curriculum.sampler:
@@ -308,7 +308,7 @@ class SampledPool(ResetPool):
 
     def next_index(self) -> RandomSource:
         """Return the random source from which the next entries are drawn, all with equal probability."""
-        return self._source._replace(step=self._source.step + 1).with_purpose(START)
+        return self._source._replace(step=self._source.step + 1).with_purpose(POOL_ENTRIES)
 
     def advance(self, done: Tensor | None) -> None:
         """Advance the step of the random numbers; ``done`` has no effect."""
@@ -380,7 +380,7 @@ class SampledPool(ResetPool):
         if self._curriculum.timesteps:
             level = self._device_level.repeat(size)
         else:
-            chance = source.with_purpose(LEVEL).uniform((size,), torch.float32)
+            chance = source.with_purpose(LEVEL_CHOICES).uniform((size,), torch.float32)
             last = len(self._cumulative) - 1
             level = torch.searchsorted(self._cumulative, chance, right=True).clamp_max(last)
         # Only the built-in sampler accepts the counter-based source.
@@ -388,9 +388,9 @@ class SampledPool(ResetPool):
         scenario = self._sampler.sample(level, numbers)
         if self._complete is not None and self.kept is not None:
             if refresh:
-                scenario = self._complete.or_kept(scenario, self.states.scenario[rows], self.kept)
+                scenario = self._complete.replace_if_complete(scenario, self.states.scenario[rows], self.kept)
             else:
-                scenario = self._complete.completed(scenario, level, numbers)
+                scenario = self._complete.redraw_incomplete(scenario, level, numbers)
         expected = [size, self._sampler.max_robots]
         shape = list(scenario.robot_mask.shape)
         require(shape == expected, f"{_SAMPLER}: robot_mask.shape", shape, f"{expected}")

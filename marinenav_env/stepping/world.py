@@ -36,7 +36,7 @@ from marinenav_env.rules.reward import (
 from marinenav_env.runtime.compiling import compile_function
 from marinenav_env.runtime.layout import environments_innermost, to_fast_storage
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.reset import NewEpisodes, controlled, reset_environments
+from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.observation import describe_entries, entry_sensors
 from marinenav_env.sensing.perception import Noise, draw_noise, observe
@@ -266,7 +266,7 @@ class World:
             statistics=outcome.statistics,
             batch_size=batch,
         )
-        acting = controlled(after)
+        acting = controlled_robots(after)
         if pool is None:
             return after, None, observation, acting, outcome
         starts = WorldState(pool, parameters if others is None else others)

@@ -10,7 +10,7 @@ import torch
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from marinenav_env.scenarios.common_ocean import common_ocean_text, parse_common_ocean
-from marinenav_env.scenarios.reading import packaged
+from marinenav_env.scenarios.reading import packaged_situations
 from marinenav_env.scenarios.situations import scaled_episode
 from tools import second_judge
 from tools.second_judge import (
@@ -168,7 +168,7 @@ def test_roles_are_those_of_dnvs_titles():
     """Of 140 ships in 55 situations all but two, whose courses are nearly reciprocal to the own one (158 degrees)."""
     names = {"HO": "head-on", "CR-GW": "give-way", "CR-SO": "stand-on", "OT-GW": "overtaking", "OT-SO": "overtaken"}
     labels = []
-    for published in packaged("dnv"):
+    for published in packaged_situations("dnv"):
         episode = scaled_episode(published, WorldConfig())
         pose = torch.tensor([[*start, course] for start, course in zip(episode.start, episode.heading, strict=True)])
         seen = relative_motion(pose[None], torch.tensor(episode.velocity)[None])

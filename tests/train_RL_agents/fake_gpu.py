@@ -20,7 +20,7 @@ from torchrl.envs import EnvBase
 from marinenav_env.runtime import loop as runtime_loop
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios import complete
-from marinenav_env.scenarios.complete import attempts_for, draws_for
+from marinenav_env.scenarios.complete import required_attempts, required_draws
 from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
@@ -129,8 +129,8 @@ def fake_gpu() -> Iterator[_FakeGpu]:
             return count(*given)
 
     with (
-        patch.object(complete, "draws_for", partial(counted, draws_for)),
-        patch.object(complete, "attempts_for", partial(counted, attempts_for)),
+        patch.object(complete, "draws_for", partial(counted, required_draws)),
+        patch.object(complete, "attempts_for", partial(counted, required_attempts)),
         patch.object(torch, "Generator", _Generator),
         patch.object(torch.autograd, "grad", given),
         patch.object(EnvBase, "_reset_check_done", lambda *_: None),

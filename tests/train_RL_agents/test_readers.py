@@ -13,7 +13,7 @@ pytest.importorskip("hypothesis", reason="needs the extra test")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marinenav_env.scenarios.scenario_file import episodes_of, parse_scenarios, scenario_text
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, parse_scenarios, scenario_text
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, ROWS
 from tests.train_RL_agents.damage import (
     QUICK,
@@ -91,7 +91,7 @@ def folder(tmp_path_factory):
         device=CPU,
     )
     recording.save(seen, folder / "seen.npz")
-    (folder / "scenarios.json").write_text(scenario_text(episodes_of(drawn, world)))
+    (folder / "scenarios.json").write_text(scenario_text(episodes_from_scenarios(drawn, world)))
     net = make_agent(published_config("DQN"), 25, CPU).networks
     torch.save(dict(net["critic_0"].named_parameters()), folder / "weights.pt")
     (folder / "program.pt").write_bytes(program_of("DQN"))

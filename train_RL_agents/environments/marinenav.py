@@ -15,7 +15,7 @@ from torchrl.envs import EnvBase
 
 from marinenav_env import Curriculum, MarineNavEnv, WorldConfig
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.complete import draws_for
+from marinenav_env.scenarios.complete import required_draws
 from marinenav_env.scenarios.scenario_file import Episode
 from marinenav_env.sensing.perception import perception_entries
 from marinenav_env.stepping.actions import command_pairs
@@ -221,7 +221,7 @@ def _check_levels_fit(config: TrainConfig[Any]) -> None:
         schedules = {"training_schedule": training, **schedules}
     for name, schedule in schedules.items():
         try:
-            draws_for(config.world.scenario, schedule.levels)
+            required_draws(config.world.scenario, schedule.levels)
         except ConfigError as error:
             raise ConfigError(f"{name}: {error}") from error
 
@@ -246,7 +246,7 @@ def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
     ends = 2 * env.num_robots
     # Points, differences and distances of every candidate to every start and goal.
     drawn = not (curriculum.sampler or config.training_schedule.scenarios)
-    draws = draws_for(config.world.scenario, curriculum.levels) if drawn else 0
+    draws = required_draws(config.world.scenario, curriculum.levels) if drawn else 0
     candidates = draws * ends * 6 * env.state.pose.element_size()
     return curriculum.pool_size * _pool_entry_bytes(env) + curriculum.refresh_size * candidates
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.scenarios.draws import GeneratorDraws
-from marinenav_env.scenarios.encounters import draw_courses, meeting
+from marinenav_env.scenarios.encounters import draw_courses, starts_and_goals
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.rules_suite import in_motion, slow_thrust, with_slow_vessel
 
@@ -78,7 +78,7 @@ def scenarios_of(
     # The meeting is between two control steps, so that no two vessels are at one point when collisions are detected.
     time = 0.5 * (2.0 * time).ceil() + 0.25
     centre = torch.tensor(0.5 * SIDE, dtype=course.dtype)
-    start, goal = meeting(course, speed * time, torch.full_like(course, RUN), centre)
+    start, goal = starts_and_goals(course, speed * time, torch.full_like(course, RUN), centre)
     length, pace = world.scenario.scale, world.scenario.speed_scale
     scenarios = in_motion(length * start, length * goal, course, pace * speed, mask, world.vessel)
     scenarios.level = torch.as_tensor(group).expand(len(course)).clone()

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig
-from marinenav_env.scenarios.complete import CompleteSampler, draws_for
-from marinenav_env.scenarios.reset import controlled
+from marinenav_env.scenarios.complete import CompleteSampler, required_draws
+from marinenav_env.scenarios.reset import controlled_robots
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
 from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, ProgressCallback, StepCallback, Tally, Transition
@@ -48,7 +48,7 @@ def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequenc
     ends, cores = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_cores"))
     # Each candidate has 16 numbers, and two differences to each end or core.
     numbers = 16 + 2 * max(2 * ends, cores)
-    return 8 * sum(episodes) * draws_for(world.scenario, tuple(levels)) * numbers
+    return 8 * sum(episodes) * required_draws(world.scenario, tuple(levels)) * numbers
 
 
 def draw_scenarios(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int], seed: int) -> Scenario:
@@ -118,7 +118,7 @@ def evaluate(
     step, now = env.reset(), env.world_state
     tally, rows, source = Tally(env), torch.arange(env.num_envs, device=device), env.next_source()
     for number in range(world.max_steps):
-        running = controlled(now.now).any(-1)
+        running = controlled_robots(now.now).any(-1)
         if progress is not None and number % CHECK_EVERY == 0:
             progress(env.num_envs - int(running.sum()), env.num_envs)
         if not running.any():

@@ -17,7 +17,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from marinenav_env.scenarios.parameters import COMMANDS, build_parameters
+from marinenav_env.scenarios.parameters import COMMAND_FIELDS, build_parameters
 from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
@@ -68,7 +68,7 @@ FROZEN: dict[str, Frozen] = {
 """Suites of the benchmark in the order of reports: first external situations and misbehaving vessels."""
 OPTIONAL: dict[str, Frozen] = {LONG: Frozen(66_000, "e5c61d5bae5ccf9a55d1f7d7010f95c8")}
 """Suites that an entry may have in addition to those of FROZEN."""
-_NOT_HASHED = {*COMMANDS, "max_objects", "table_row"}
+_NOT_HASHED = {*COMMAND_FIELDS, "max_objects", "table_row"}
 """Names of parameters that are left out of hashes, because policies may choose them or they follow from others."""
 
 
@@ -86,7 +86,7 @@ def benchmark_world(contender: Contender) -> WorldConfig:
         world = scaled_world(own_world.vessel)
     limit = world.vessel.max_thrust_rate
     most = max(limit) if isinstance(limit, tuple) else limit
-    commands = {name: getattr(own_world.vessel, name) for name in COMMANDS}
+    commands = {name: getattr(own_world.vessel, name) for name in COMMAND_FIELDS}
     for name, values in commands.items():
         is_allowed = max(map(abs, values)) <= most
         require(is_allowed, f"world.vessel.{name}", values, f"at most {most:g} N/s in the benchmark")

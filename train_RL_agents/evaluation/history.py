@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.scenarios.scenario_file import episodes_of, scenario_text
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, scenario_text
 from marinenav_env.support.validation import is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, evaluation_world, finite, same_code
@@ -77,7 +77,9 @@ class History:
     def begin(self) -> None:
         """Write the scenarios of the fixed set to the run folder."""
         config = self._config
-        self._run.write_scenarios(scenario_text(episodes_of(self.scenarios, config.world, config.eval_schedule.seed)))
+        self._run.write_scenarios(
+            scenario_text(episodes_from_scenarios(self.scenarios, config.world, config.eval_schedule.seed))
+        )
 
     def evaluate(
         self,

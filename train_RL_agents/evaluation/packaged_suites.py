@@ -7,8 +7,8 @@ of colav-simulator; ``marinenav_env.scenarios.situations`` states how they are s
 from __future__ import annotations
 
 from marinenav_env import Episode, WorldConfig
-from marinenav_env.scenarios.dnv import KINDS
-from marinenav_env.scenarios.reading import packaged
+from marinenav_env.scenarios.dnv import ENCOUNTER_ABBREVIATIONS
+from marinenav_env.scenarios.reading import packaged_situations
 from marinenav_env.scenarios.situations import scaled_episode
 
 LARGER_GROUPS = ("2 others", "3 others")
@@ -25,13 +25,13 @@ def packaged_suite(name: str, world: WorldConfig) -> tuple[tuple[str, ...], list
         name: ``dnv`` or ``imazu_ntnu``.
         world: world whose vessels and sensors the episodes have.
     """
-    situations = packaged(name)
+    situations = packaged_situations(name)
     episodes = [scaled_episode(situation, world) for situation in situations]
     if name != "dnv":
         return tuple(f"case {number}" for number in range(1, len(episodes) + 1)), [*range(len(episodes))], episodes
-    kinds = [*KINDS.values()]
+    kinds = [*ENCOUNTER_ABBREVIATIONS.values()]
     levels = [
         kinds.index(situation.name) if len(situation.ships) == 2 else len(kinds) + len(situation.ships) - 3
         for situation in situations
     ]
-    return (*(kind.replace("-", " ") for kind in KINDS), *LARGER_GROUPS), levels, episodes
+    return (*(kind.replace("-", " ") for kind in ENCOUNTER_ABBREVIATIONS), *LARGER_GROUPS), levels, episodes

@@ -12,7 +12,7 @@ from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.runtime.execution import EAGER_EXECUTION, Execution
 from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.reset import NewEpisodes, controlled, reset_environments
+from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
 from marinenav_env.state import Outcome, WorldState
 from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, ProgressCallback, StepCallback, Tally, Transition
 from train_RL_agents.results.rows import Episodes
@@ -114,7 +114,7 @@ class RepeatedEvaluation:
     def _running(self) -> Tensor:
         """Return the bool mask [min(B, N)] of environments whose episode goes on, of B environments and N scenarios."""
         now, count = self.loop.state[0].now, self._count
-        return controlled(now)[:count].any(-1) & (now.state.steps[:count] < self._env.config.max_steps)
+        return controlled_robots(now)[:count].any(-1) & (now.state.steps[:count] < self._env.config.max_steps)
 
     def _refill(self, running: Tensor, waiting: int) -> int:
         """Begin waiting episodes in environments whose episode has ended.
@@ -171,7 +171,7 @@ class RepeatedEvaluation:
         On a CPU the policy acts only in environments with an active robot, and the input is complete only if there is
         a callback.
         """
-        active = controlled(world.now)
+        active = controlled_robots(world.now)
         acting = true_indices(active[: self._count].any(-1))
         if acting is None or self._episodes is None:
             return self.policy(self._env.to_tensordict(world))

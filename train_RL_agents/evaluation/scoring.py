@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import Episode, WorldConfig
-from marinenav_env.scenarios.scenario_file import single_vessel
+from marinenav_env.scenarios.scenario_file import single_vessel_episode
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.config.reading import to_dict
@@ -204,7 +204,9 @@ def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
             kept = (present.sum(-1, keepdim=True) - 1).clamp_max(slot)
             drawn.robot_mask = torch.arange(present.shape[-1]) == kept
         else:
-            scenarios = [single_vessel(episode, min(slot, len(episode.start) - 1)) for episode in part.scenarios]
+            scenarios = [
+                single_vessel_episode(episode, min(slot, len(episode.start) - 1)) for episode in part.scenarios
+            ]
         parts.append(replace(part, scenarios=scenarios, only_own=part.only_own and slot == 0))
     return replace(chosen, parts=tuple(parts))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.runtime.host_reads import true_indices
-from marinenav_env.scenarios.parameters import COMMANDS, build_extras, build_parameters
+from marinenav_env.scenarios.parameters import COMMAND_FIELDS, build_extras, build_parameters
 from marinenav_env.scenarios.scenario_file import padded_worlds
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
@@ -117,7 +117,7 @@ class Shield:
         numbers |= {name: getattr(extras, field) for name, field in EXTRA.items()}
         numbers["ratio"] = parameters.sensor.r_mean_ratio.clamp_min(LEAST_RATIO)
         most = vessel.max_thrust_rate[..., None]
-        left, right = ((getattr(vessel, name) / most).clamp(-1.0, 1.0) for name in COMMANDS)
+        left, right = ((getattr(vessel, name) / most).clamp(-1.0, 1.0) for name in COMMAND_FIELDS)
         pairs = torch.stack(torch.broadcast_tensors(left[..., :, None], right[..., None, :]), -1).flatten(-3, -2)
         sides = left.new_tensor(SIDES) if self._continuous else torch.stack([_ends(left), _ends(right)], -2)
         return numbers, escapes(torch, sides, device=device), pairs

@@ -15,8 +15,8 @@ import torch
 
 from marinenav_env import LEVELS, Episode, Level, WorldConfig
 from marinenav_env.config import MODERATE_WEATHER, PerRobot
-from marinenav_env.scenarios.scenario_file import episodes_of
-from marinenav_env.scenarios.varying import SPREAD
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.scenarios.varying import MAX_WAVE_DEVIATION
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import scaled_level
@@ -187,7 +187,9 @@ def _vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     generator = torch.Generator().manual_seed(seed)
     factors = VESSELS ** (2.0 * torch.rand(2, *drawn.robot_mask.shape, generator=generator) - 1.0)
     base, varied = world.vessel, []
-    for episode, mass_factors, thrust_factors in zip(episodes_of(drawn, world, seed), *factors.tolist(), strict=True):
+    for episode, mass_factors, thrust_factors in zip(
+        episodes_from_scenarios(drawn, world, seed), *factors.tolist(), strict=True
+    ):
         mass_factors, thrust_factors = (values[: len(episode.start)] for values in (mass_factors, thrust_factors))
         vessel = replace(
             base,
@@ -207,7 +209,7 @@ def _weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     uniform = torch.rand(len(drawn), 2, generator=generator, dtype=torch.float64)
     varied = []
     for number, (episode, (wind, waves)) in enumerate(
-        zip(episodes_of(drawn, world, seed), uniform.tolist(), strict=True)
+        zip(episodes_from_scenarios(drawn, world, seed), uniform.tolist(), strict=True)
     ):
         towards = 2.0 * math.pi * wind
         weather = replace(
@@ -216,7 +218,7 @@ def _weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
             missed=0.0,
             wind_direction=towards,
             wave_seed=number,
-            wave_direction=towards + SPREAD * (2.0 * waves - 1.0),
+            wave_direction=towards + MAX_WAVE_DEVIATION * (2.0 * waves - 1.0),
         )
         varied.append(replace(episode, world=replace(episode.world, weather=weather)))
     return ("wind and waves",), (Part(world, varied),)

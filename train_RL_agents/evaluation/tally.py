@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.scenarios.reset import controlled
+from marinenav_env.scenarios.reset import controlled_robots
 from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
 from marinenav_env.stepping.actions import invalid_actions
 from marinenav_env.support.validation import ConfigError
@@ -126,9 +126,9 @@ class Tally:
             outcome: outcome of the step, batch [B].
         """
         counting = sums["counting"]
-        active = controlled(before) & counting[:, None]
+        active = controlled_robots(before) & counting[:, None]
         collided = outcome.collided.any(-1)
-        wrong = invalid_actions(action, controlled(before), self._pairs)
+        wrong = invalid_actions(action, controlled_robots(before), self._pairs)
         discount = (GAMMA ** before.state.steps.double())[:, None].to(outcome.reward)
         return {
             "counting": counting & ~collided & ~outcome.episode_done,

@@ -15,7 +15,7 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.draws import GeneratorDraws
-from marinenav_env.scenarios.encounter_sampler import ONSET
+from marinenav_env.scenarios.encounter_sampler import ONSET_LEAD_TIMES
 from marinenav_env.scenarios.encounters import draw_courses
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
@@ -119,7 +119,7 @@ def _with_behaviour(
     turn = torch.arange(len(present))[:, None] + torch.arange(present.shape[-1])
     speed = scenarios.velocity[:, :1, :2].norm(dim=-1)
     time = (scenarios.start[:, :1] - 0.5 * world.scenario.scale * SIDE).norm(dim=-1) / speed
-    low, high = (limit * world.scenario.time_scale for limit in ONSET)
+    low, high = (limit * world.scenario.time_scale for limit in ONSET_LEAD_TIMES)
     onset = (time - (low + (high - low) * lead)).clamp_min(0.0)
     behaving.scripted = is_other
     behaving.behaviour = torch.where(is_other, codes[turn % len(codes)], 0)

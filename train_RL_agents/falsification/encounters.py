@@ -19,7 +19,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.levels import BEHAVIOURS
-from marinenav_env.scenarios.encounter_sampler import ONSET
+from marinenav_env.scenarios.encounter_sampler import ONSET_LEAD_TIMES
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.encounter_suites import KINDS, SLOW_SHARE, SLOW_THRUST, SPEED
@@ -185,7 +185,7 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
         torch.nn.functional.pad(present, (1, 0), value=True),
         world.vessel,
     )
-    low, high = ONSET
+    low, high = ONSET_LEAD_TIMES
     onset = (time - (low + (high - low) * unit[..., LEAD])).clamp_min(0.0) * world.scenario.time_scale
     onset = torch.where(torch.isin(encounters.behaviour, INSTANT), 0.0, onset)
     scenarios.level = torch.zeros_like(encounters.others)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.levels import BEHAVIOURS
-from marinenav_env.scenarios.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from train_RL_agents.config.schema import MAX_SEED
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.encounter_suites import KINDS
@@ -175,7 +175,7 @@ def distinct_collisions(
         start, mask = batch.scenarios.start, batch.scenarios.robot_mask
         pairs = mask[:, :, None] & mask[:, None] & ~torch.eye(mask.shape[1], dtype=torch.bool)
         is_apart = ((torch.cdist(start, start) > apart) | ~pairs).all(-1).all(-1)
-        converted = episodes_of(batch.scenarios[is_apart], batch.world, seed)
+        converted = episodes_from_scenarios(batch.scenarios[is_apart], batch.world, seed)
         episodes |= dict(zip(batch.rows[is_apart].tolist(), converted, strict=True))
     order = sorted(episodes)
     return Collisions([episodes[row] for row in order], [labels[row] for row in order])

@@ -11,7 +11,7 @@ import torch
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.physics.weather import build_weather
 from marinenav_env.pictures.drawing import COLOURS
-from marinenav_env.scenarios.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.suites import make_set
@@ -111,7 +111,7 @@ def make_scenarios(config: WorldConfig) -> list[dict[str, Any]]:
         by_group: dict[str, list[Episode]] = {group: [] for group in scenario_set.groups}
         for part in scenario_set.parts:
             assert isinstance(part.scenarios, Scenario)  # as all of these suites draw them
-            episodes = episodes_of(part.scenarios, part.world)
+            episodes = episodes_from_scenarios(part.scenarios, part.world)
             for level, episode in zip(part.scenarios.level.tolist(), episodes, strict=True):
                 by_group[scenario_set.groups[level]].append(episode)
         for group, episodes in by_group.items():

@@ -22,7 +22,7 @@ from marinenav_env.rules.reward import (
     role_terms,
 )
 from marinenav_env.scenarios.reading import read_scenarios
-from marinenav_env.scenarios.scenario_file import episodes_of, write_scenarios
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, write_scenarios
 from marinenav_env.state import RewardParameters
 from tests.marinenav_env.env_helpers import full_ahead
 from tests.oracle import reward as oracle
@@ -127,7 +127,7 @@ def test_a_function_of_the_users_takes_the_place_of_the_reward() -> None:
 def test_a_reward_is_kept_by_name_and_not_in_scenario_files(tmp_path: Any) -> None:
     env = MarineNavEnv(config("everything"), 2, scenarios=LEVELS, seed=0)
     path = tmp_path / "few.json"
-    write_scenarios(path, episodes_of(env.scenario, env.config))
+    write_scenarios(path, episodes_from_scenarios(env.scenario, env.config))
     assert "function" not in path.read_text()
     assert read_scenarios(path)[0].world.reward == RewardConfig()
     plain, own = (full_ahead(MarineNavEnv(config(name), scenarios=path, seed=0), 3) for name in ("", "everything"))

@@ -8,19 +8,21 @@ import pytest
 from marinenav_env import ConfigError, WorldConfig, read_scenarios
 from marinenav_env.scenarios import xml_tree
 from marinenav_env.scenarios.common_ocean import common_ocean_text, parse_common_ocean, write_common_ocean
-from marinenav_env.scenarios.reading import packaged, read_situations
-from marinenav_env.scenarios.situations import Ship, Situation, scaled_episode, situation_of
+from marinenav_env.scenarios.reading import packaged_situations, read_situations
+from marinenav_env.scenarios.situations import Ship, Situation, scaled_episode, situation_from_episode
 
 WORLD = WorldConfig()
 
 
-@pytest.mark.parametrize("situation", [*packaged("dnv")[::9], *packaged("imazu_ntnu")[::7]], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "situation", [*packaged_situations("dnv")[::9], *packaged_situations("imazu_ntnu")[::7]], ids=lambda one: one.name
+)
 def test_episodes_are_read_back(situation, tmp_path):
     episode = scaled_episode(situation, WORLD)
     path = tmp_path / "one.xml"
-    write_common_ocean(path, situation_of(episode, "one & <two>"))
+    write_common_ocean(path, situation_from_episode(episode, "one & <two>"))
     (again,) = read_situations(path)
-    assert again == situation_of(episode, "one & <two>")
+    assert again == situation_from_episode(episode, "one & <two>")
     (read,) = read_scenarios(path)
     for name in ("start", "goal", "heading"):
         assert getattr(read, name) == getattr(episode, name)
@@ -42,14 +44,14 @@ def test_any_numbers_are_read_back():
         turns = any(abs(math.remainder(state[3] - 0.1, 2.0 * math.pi)) > math.radians(5.0) for state in states)
         left_out = {"turns of tracks": 1} if turns else {}
         obstacles = tuple((number(), number(), abs(number())) for _ in range(3))
-        situation = Situation("x", ships, obstacles, 0.5, to_scale=True, left_out=left_out)
+        situation = Situation("x", ships, obstacles, 0.5, is_to_scale=True, left_out=left_out)
         assert parse_common_ocean(common_ocean_text(situation), "x") == situation
 
 
 def test_the_format_is_that_of_commonocean_io():
     """Element names and what each must have, as in the published XSD of version 2022a."""
     ships = (Ship((1.0, 2.0), 0.5, 2.0, (30.0, 2.0)), Ship((9.0, 9.0), 1.0, 2.0, track=((1, 9.5, 9.5, 1.0, 2.0),)))
-    root = xml_tree.parse_xml(common_ocean_text(Situation("x", ships, ((5.0, 5.0, 1.0),), to_scale=True)), "x")
+    root = xml_tree.parse_xml(common_ocean_text(Situation("x", ships, ((5.0, 5.0, 1.0),), is_to_scale=True)), "x")
     assert [element.tag for element in root] == [
         "location",
         "scenarioTags",
@@ -71,7 +73,7 @@ def test_the_format_is_that_of_commonocean_io():
         "yawRate",
     }
     assert {element.tag for element in problem.find("goalState")} == {"position", "time"}
-    assert "e-" not in common_ocean_text(Situation("x", (Ship((1e-9, 0.0), 0.0, 0.0),), to_scale=True))
+    assert "e-" not in common_ocean_text(Situation("x", (Ship((1e-9, 0.0), 0.0, 0.0),), is_to_scale=True))
 
 
 def test_what_cannot_be_written():
@@ -79,11 +81,11 @@ def test_what_cannot_be_written():
     with pytest.raises(ConfigError, match="must be true"):
         common_ocean_text(Situation("x", (track,)))
     with pytest.raises(ConfigError, match="those without a track first"):
-        common_ocean_text(Situation("x", (track, Ship((9.0, 0.0), 0.0, 1.0)), to_scale=True))
+        common_ocean_text(Situation("x", (track, Ship((9.0, 0.0), 0.0, 1.0)), is_to_scale=True))
 
 
 def test_a_document_has_a_largest_size(monkeypatch):
-    monkeypatch.setattr(xml_tree, "MOST_ELEMENTS", 10)
+    monkeypatch.setattr(xml_tree, "MAX_ELEMENTS", 10)
     with pytest.raises(ConfigError, match="more than 10 elements"):
         xml_tree.parse_xml("<a>" + "<b/>" * 20 + "</a>", "x")
 

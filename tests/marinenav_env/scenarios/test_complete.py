@@ -16,9 +16,9 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios import complete as complete_module
 from marinenav_env.scenarios.complete import (
     CompleteSampler,
-    attempts_for,
-    counts_of,
-    draws_for,
+    object_counts,
+    required_attempts,
+    required_draws,
 )
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.state import Scenario
@@ -63,9 +63,9 @@ def test_what_the_published_loops_complete_stays_bit_for_bit(by_counter: bool) -
 def test_the_few_that_lack_something_are_drawn_again(by_counter: bool) -> None:
     published, ours = (drawn(kind, FEW_DRAWS, TIGHT, 300, by_counter) for kind in (ScenarioSampler, CompleteSampler))
     asked = ASKED[ours.level]
-    lacking = (counts_of(published) < asked).any(-1)
+    lacking = (object_counts(published) < asked).any(-1)
     assert 0 < lacking.sum() < 75  # less than half of the first level
-    assert torch.equal(counts_of(ours), asked)
+    assert torch.equal(object_counts(ours), asked)
     assert torch.equal(same_rows(published, ours), ~lacking)
     again = ours.start[lacking].flatten(1)
     assert len(again.unique(dim=0)) == len(again)
@@ -82,10 +82,10 @@ def test_elsewhere_they_are_drawn_again_as_often_as_is_needed_for_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ours = drawn(CompleteSampler, FEW_DRAWS, TIGHT, 300, True)
-    assert attempts_for(FEW_DRAWS, TIGHT) > 1 == attempts_for(ScenarioConfig(), WITH_CORES)
+    assert required_attempts(FEW_DRAWS, TIGHT) > 1 == required_attempts(ScenarioConfig(), WITH_CORES)
     monkeypatch.undo()
     expected = drawn(CompleteSampler, FEW_DRAWS, TIGHT, 300, True)
-    assert torch.equal(counts_of(ours), ASKED[ours.level])
+    assert torch.equal(object_counts(ours), ASKED[ours.level])
     assert same_rows(ours, expected).sum() > 0.95 * 300
 
 
@@ -94,12 +94,12 @@ def test_elsewhere_what_is_left_are_copies_of_complete_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     published = drawn(ScenarioSampler, FEW_DRAWS, TIGHT, 300, True)
-    monkeypatch.setattr(complete_module, "attempts_for", lambda *given: 1)
+    monkeypatch.setattr(complete_module, "required_attempts", lambda *given: 1)
     ours = drawn(CompleteSampler, FEW_DRAWS, TIGHT, 300, True)
     asked = ASKED[ours.level]
-    assert torch.equal(counts_of(ours), asked)
+    assert torch.equal(object_counts(ours), asked)
     assert torch.equal(ours.level, published.level)
-    lacking = (counts_of(published) < asked).any(-1)
+    lacking = (object_counts(published) < asked).any(-1)
     assert torch.equal(same_rows(published, ours), ~lacking)
 
 
@@ -111,7 +111,7 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
 ) -> None:
     """A scenario without a complete one beside it is left out, and its entry stays as it was."""
     if attempts is not None:
-        monkeypatch.setattr(complete_module, "attempts_for", lambda *given: attempts)
+        monkeypatch.setattr(complete_module, "required_attempts", lambda *given: attempts)
     curriculum = Curriculum(levels, pool_size=6, refresh_size=1)
     world = WorldConfig(scenario=FEW_DRAWS)
     env = MarineNavEnv(world, num_envs=2, scenarios=curriculum, seed=0)
@@ -124,7 +124,7 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
         same = same_rows(before, scenarios)
         kept += int(same[begin])
         assert same.sum() == 5 + same[begin]
-        assert torch.equal(counts_of(scenarios), ASKED[scenarios.level])
+        assert torch.equal(object_counts(scenarios), ASKED[scenarios.level])
         assert torch.equal(pool.states.state.pose[..., :2], scenarios.start)
     assert pool.kept.item() == kept
     other = MarineNavEnv(world, num_envs=2, scenarios=curriculum, seed=1)
@@ -147,7 +147,7 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
 def test_the_next_complete_one_of_the_level(
     level: list[int], complete: list[int], expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(complete_module, "attempts_for", lambda *given: 1)
+    monkeypatch.setattr(complete_module, "required_attempts", lambda *given: 1)
     every, given = torch.tensor(level), torch.tensor(complete, dtype=torch.bool)
     samplers = [CompleteSampler(ScenarioConfig(), LEVELS[:2], CPU, torch.float32) for _ in "ab"]
     for sampler, flags in zip(samplers, (torch.ones_like(given), given), strict=True):
@@ -179,8 +179,8 @@ def test_a_level_without_room_is_refused_with_what_fits(level: Level) -> None:
     assert room and size, said
     fits = dict(zip(names, map(int, room[1].split(" and ")), strict=True))
     assert all(0 <= count < getattr(level, name) for name, count in fits.items())
-    assert draws_for(ScenarioConfig(), (replace(level, **fits),)) >= 500
-    assert draws_for(ScenarioConfig(), (replace(level, map_size=float(size[1])),)) >= 500
+    assert required_draws(ScenarioConfig(), (replace(level, **fits),)) >= 500
+    assert required_draws(ScenarioConfig(), (replace(level, map_size=float(size[1])),)) >= 500
 
 
 def test_a_distance_that_the_map_does_not_have_is_refused() -> None:
@@ -192,16 +192,16 @@ def test_a_distance_that_the_map_does_not_have_is_refused() -> None:
 
 def test_cores_at_rest_are_not_missed() -> None:
     still = ScenarioConfig(v_range=(0.0, 0.0))
-    assert draws_for(still, (Level(3, 2, 0, 30.0),)) == 500
+    assert required_draws(still, (Level(3, 2, 0, 30.0),)) == 500
     with pytest.raises(ConfigError, match=r"^level 1: num_robots=20: there is room for \d+ on"):
-        draws_for(still, (Level(20, 2, 0, 30.0),))
+        required_draws(still, (Level(20, 2, 0, 30.0),))
 
 
 def test_large_fleets_are_given_the_draws_they_need() -> None:
     level = Level(300, 0, 20, 40.0, map_size=430.0)
-    assert draws_for(ScenarioConfig(), (level,)) > 500
+    assert required_draws(ScenarioConfig(), (level,)) > 500
     many = drawn(CompleteSampler, ScenarioConfig(), (level,), 2, True)
-    assert counts_of(many).tolist() == [[300, 0, 20]] * 2
+    assert object_counts(many).tolist() == [[300, 0, 20]] * 2
 
 
 WORLDS: dict[str, Any] = {

@@ -12,8 +12,13 @@ from marinenav_env import ConfigError, Curriculum, MarineNavEnv
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
 from marinenav_env.scenarios.draws import GeneratorDraws
-from marinenav_env.scenarios.encounter_sampler import SPEED
-from marinenav_env.scenarios.encounters import SEPARATION, draw_courses, meeting, smallest_angle
+from marinenav_env.scenarios.encounter_sampler import USUAL_SPEED
+from marinenav_env.scenarios.encounters import (
+    MIN_COURSE_DIFFERENCE,
+    draw_courses,
+    smallest_course_difference,
+    starts_and_goals,
+)
 from marinenav_env.scenarios.scenario import ScenarioSampler
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64
@@ -28,7 +33,7 @@ def draws(size: int) -> GeneratorDraws:
     return GeneratorDraws(seeded(), size, DOUBLE)
 
 
-@pytest.mark.parametrize("least", [SEPARATION, 0.1])
+@pytest.mark.parametrize("least", [MIN_COURSE_DIFFERENCE, 0.1])
 @pytest.mark.parametrize("robots", [1, 2, 6])
 def test_courses_keep_apart(robots: int, least: float) -> None:
     courses = draw_courses(torch.ones(100, robots, dtype=torch.bool), draws(100), least)
@@ -54,18 +59,18 @@ def closest_courses(courses: list[float], present: list[bool]) -> float:
 def test_smallest_angle_is_that_of_vessels_that_are_there() -> None:
     courses = [[0.0, 3.0, 0.5, -0.25], [0.1, 6.2, 3.0, 0.0]]
     present = [[True, True, True, False], [True, True, False, False]]
-    found = smallest_angle(torch.tensor(courses, dtype=DOUBLE), torch.tensor(present))
+    found = smallest_course_difference(torch.tensor(courses, dtype=DOUBLE), torch.tensor(present))
     expected = [closest_courses(*each) for each in zip(courses, present, strict=True)]
     assert found.tolist() == pytest.approx(expected)
     assert expected == pytest.approx([0.5, 0.1 + TURN - 6.2])
-    alone = smallest_angle(torch.tensor(courses, dtype=DOUBLE), torch.eye(4, dtype=torch.bool)[:2])
+    alone = smallest_course_difference(torch.tensor(courses, dtype=DOUBLE), torch.eye(4, dtype=torch.bool)[:2])
     assert alone.tolist() == [math.pi] * 2
 
 
 @pytest.mark.parametrize(("candidates", "least"), [(256, 20.0), (2, 20.0), (256, 7.0)])
 def test_courses_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, candidates: int, least: float) -> None:
     """Of two draws none may keep the separation: then the one that comes closest to it."""
-    monkeypatch.setattr("marinenav_env.scenarios.encounters.CANDIDATES", candidates)
+    monkeypatch.setattr("marinenav_env.scenarios.encounters.MAX_COURSE_CANDIDATES", candidates)
     present = [[slot < 1 + row % 6 for slot in range(6)] for row in range(24)]
     generator = seeded()
     kinds = torch.randint(3, (24, candidates, 5), generator=generator).tolist()
@@ -85,7 +90,7 @@ def test_courses_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, candidates: 
 
 def test_courses_meet_at_a_point() -> None:
     course = torch.tensor([[0.0, math.pi / 2, math.pi]], dtype=DOUBLE)
-    start, goal = meeting(course, torch.tensor([[10.0, 10.0, 5.0]]), torch.full((1, 3), 7.0), 30.0)
+    start, goal = starts_and_goals(course, torch.tensor([[10.0, 10.0, 5.0]]), torch.full((1, 3), 7.0), 30.0)
     expected = torch.tensor([[20.0, 30.0], [30.0, 20.0], [35.0, 30.0]], dtype=DOUBLE)
     torch.testing.assert_close(start[0], expected)
     expected = torch.tensor([[37.0, 30.0], [30.0, 37.0], [23.0, 30.0]], dtype=DOUBLE)
@@ -167,11 +172,12 @@ def test_levels_have_separations_of_their_own() -> None:
     level = torch.arange(3).repeat(200)
     drawn = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE).sample(level, seeded())
     apart = [
-        smallest_angle(own.heading, own.robot_mask).amin() for own in (drawn[level == number] for number in range(2))
+        smallest_course_difference(own.heading, own.robot_mask).amin()
+        for own in (drawn[level == number] for number in range(2))
     ]
-    assert SEPARATION <= apart[0] < SEPARATION + 0.05 and 0.1 <= apart[1] < 0.15
+    assert MIN_COURSE_DIFFERENCE <= apart[0] < MIN_COURSE_DIFFERENCE + 0.05 and 0.1 <= apart[1] < 0.15
     fast = drawn[(level == 2) & (drawn.velocity[:, 1].norm(dim=-1) > 1.0)]
-    assert smallest_angle(fast.heading, fast.robot_mask).amin() < 0.2
+    assert smallest_course_difference(fast.heading, fast.robot_mask).amin() < 0.2
 
 
 def test_levels_have_maps_and_currents_of_their_own() -> None:
@@ -194,8 +200,8 @@ def test_speeds_and_meeting_times_vary_as_a_level_says() -> None:
     drawn = ScenarioSampler(ScenarioConfig(clear_r=10.0), levels, CPU, DOUBLE).sample(level, seeded())
     velocity = drawn.velocity[..., :2]
     speed = velocity.norm(dim=-1)
-    assert (speed[level == 1] <= SPEED * 1.6).all() and speed[level == 1].amax() > SPEED * 1.5
-    assert (speed[level == 0] <= SPEED * 1.3).all()
+    assert (speed[level == 1] <= USUAL_SPEED * 1.6).all() and speed[level == 1].amax() > USUAL_SPEED * 1.5
+    assert (speed[level == 0] <= USUAL_SPEED * 1.3).all()
     # All pass the first vessel within the jitter of starts, in the second level at different times.
     place, closing = drawn.start[:, 1:] - drawn.start[:, :1], velocity[:, 1:] - velocity[:, :1]
     time = -(place * closing).sum(-1) / closing.square().sum(-1)

@@ -10,15 +10,15 @@ import torch
 from marinenav_env import ConfigError, Episode, Level, WorldConfig, read_scenarios, scaled_world, write_scenarios
 from marinenav_env.config import VesselConfig
 from marinenav_env.scenarios.odd_starts import (
-    GOALS_OFF,
-    IN_CONTACT,
-    IN_OBSTACLE,
-    ON_OBSTACLE,
-    STARTS_OFF,
-    odd_starts,
+    GOAL_IN_OBSTACLE,
+    GOAL_OFF_MAP,
+    START_IN_CONTACT,
+    START_OFF_MAP,
+    START_ON_OBSTACLE,
+    count_implausible_places,
 )
 from marinenav_env.scenarios.scenario import ScenarioSampler
-from marinenav_env.scenarios.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from tests.marinenav_env.helpers import CPU, DATA, simple_episode
 
 POSE, GOAL = (10.0, 10.0, 0.0), (40.0, 45.0)
@@ -35,22 +35,22 @@ def in_world(episode: Episode, world: WorldConfig) -> Episode:
 
 CASES = {
     "as it should be": (simple_episode([POSE], [GOAL], [(20.0, 20.0, 1.0)]), {}),
-    "goal in an obstacle": (simple_episode([POSE], [GOAL], [(40.5, 45.0, 1.0)]), {IN_OBSTACLE: 1}),
+    "goal in an obstacle": (simple_episode([POSE], [GOAL], [(40.5, 45.0, 1.0)]), {GOAL_IN_OBSTACLE: 1}),
     "goal beside it": (simple_episode([POSE], [GOAL], [(41.0, 45.0, 1.0)]), {}),
     "start on an obstacle": (
-        simple_episode([POSE], [GOAL], [(13.75, 10.0, 1.0)]), {ON_OBSTACLE: 1}
+        simple_episode([POSE], [GOAL], [(13.75, 10.0, 1.0)]), {START_ON_OBSTACLE: 1}
     ),
     "start beside it": (simple_episode([POSE], [GOAL], [(13.85, 10.0, 1.0)]), {}),
     "in contact": (
         simple_episode([POSE, (15.5, 10.0, 0.0), (40.0, 5.0, 0.0)], [GOAL, (5, 40), (5, 5)]),
-        {IN_CONTACT: 2},
+        {START_IN_CONTACT: 2},
     ),
     "small hulls": (
         with_hulls(simple_episode([POSE, (15.5, 10.0, 0.0)], [GOAL, (5, 40)]), 2.8, 2.6), {}
     ),
     "off the map": (
         simple_episode([(-0.1, 10.0, 0.0), (10.0, 55.5, 0.0)], [(40, 56), (5, 5)]),
-        {STARTS_OFF: 2, GOALS_OFF: 1},
+        {START_OFF_MAP: 2, GOAL_OFF_MAP: 1},
     ),
     "on its edge": (simple_episode([(0.0, 55.0, 0.0)], [(55.0, 20.0)]), {}),
     "an encounter from outside": (
@@ -58,13 +58,13 @@ CASES = {
     ),
     "one of them passes aside": (
         simple_episode([(-10.0, 28.0, 0.0), (32.0, 60.0, 0.0)], [(45, 27), (32, 5)]),
-        {STARTS_OFF: 2},
+        {START_OFF_MAP: 2},
     ),
     "the same with a boat of a quarter of the length": (
-        in_world(simple_episode([(-1.0, 8.0, 0.0)], [(12.0, 8.0)]), scaled_world("cybership2")), {STARTS_OFF: 1}
+        in_world(simple_episode([(-1.0, 8.0, 0.0)], [(12.0, 8.0)]), scaled_world("cybership2")), {START_OFF_MAP: 1}
     ),
     "a way that ends before the centre": (
-        simple_episode([(-10.0, 27.5, 0.0)], [(20.0, 27.5)]), {STARTS_OFF: 1}
+        simple_episode([(-10.0, 27.5, 0.0)], [(20.0, 27.5)]), {START_OFF_MAP: 1}
     ),
 }  # fmt: skip
 
@@ -72,7 +72,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_odd_is_counted_by_kind(name: str) -> None:
     episode, expected = CASES[name]
-    assert odd_starts(episode) == expected
+    assert count_implausible_places(episode) == expected
 
 
 @pytest.mark.heavy
@@ -82,9 +82,9 @@ def test_encounters_that_are_drawn_are_not_odd(config: WorldConfig) -> None:
     sampler = ScenarioSampler(config.scenario, levels, CPU, torch.float64)
     drawn = sampler.sample(torch.arange(200) % 2, torch.Generator().manual_seed(0))
     assert (drawn.start < 0.0).any()
-    assert not any(map(odd_starts, episodes_of(drawn, config)))
+    assert not any(map(count_implausible_places, episodes_from_scenarios(drawn, config)))
     wide = replace(config, scenario=replace(config.scenario, width=5000.0))  # the centre is elsewhere
-    assert any(odd_starts(each)[STARTS_OFF] for each in episodes_of(drawn, wide))
+    assert any(count_implausible_places(each)[START_OFF_MAP] for each in episodes_from_scenarios(drawn, wide))
 
 
 def test_recorded_episodes_are_not_odd() -> None:

@@ -11,8 +11,8 @@ import pytest
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig, read_scenarios, write_scenarios
 from marinenav_env.scenarios.common_ocean import common_ocean_text
 from marinenav_env.scenarios.dnv import KNOT, parse_dnv
-from marinenav_env.scenarios.reading import DATA, packaged, read_situations
-from marinenav_env.scenarios.situations import situation_of
+from marinenav_env.scenarios.reading import DATA_FOLDER, packaged_situations, read_situations
+from marinenav_env.scenarios.situations import situation_from_episode
 from tests.marinenav_env.helpers import simple_episode
 
 SAMPLES = Path(__file__).parents[2] / "data"
@@ -175,7 +175,7 @@ def test_scenarios_of_colav_simulator():
     # Guided along its waypoints, not on the course 320 of the initial state.
     assert math.degrees(crossing.course) == pytest.approx(-51.0, abs=0.05) and crossing.speed == 9.0
     assert (slow.course, slow.speed) == (0.0, 5.0)
-    assert situation.ships == packaged("imazu_ntnu")[6].ships
+    assert situation.ships == packaged_situations("imazu_ntnu")[6].ships
 
 
 def test_ships_of_colav_simulator_without_a_part_of_their_state(tmp_path):
@@ -193,7 +193,7 @@ def test_yaml_needs_its_package(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
     with pytest.raises(ConfigError, match=r"pip install 'marinenav\[yaml\]'"):
         read_scenarios(SAMPLES / "imazu07.yaml")
-    assert len(packaged("imazu_ntnu")) == 22
+    assert len(packaged_situations("imazu_ntnu")) == 22
 
 
 # CommonOcean ------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_yaml_needs_its_package(monkeypatch):
 def test_scenarios_of_common_ocean(tmp_path):
     (situation,) = read_situations(written(tmp_path, "one.xml", XML))
     own, other = situation.ships
-    assert (situation.name, situation.to_scale, situation.time_step) == ("ZAM_1", False, 10.0)
+    assert (situation.name, situation.is_to_scale, situation.time_step) == ("ZAM_1", False, 10.0)
     assert (own.position, own.course, own.speed, own.goal) == ((0.0, 0.0), 0.0, 5.0, (3000.0, -10.0))
     # y is to port.
     assert (other.position, other.speed) == ((1000.0, 1000.0), 5.0)
@@ -226,7 +226,9 @@ def test_scenarios_of_common_ocean(tmp_path):
 
 def test_a_folder_is_read_by_name_whatever_its_files_are(tmp_path):
     written(tmp_path, "2.json", GENERATED)
-    written(tmp_path, "3.xml", common_ocean_text(situation_of(simple_episode([(5.0, 5.0, 0.0)], [[25.0, 5.0]]))))
+    written(
+        tmp_path, "3.xml", common_ocean_text(situation_from_episode(simple_episode([(5.0, 5.0, 0.0)], [[25.0, 5.0]])))
+    )
     write_scenarios(tmp_path / "1.json", [simple_episode([(1.0, 1.0, 0.0)], [[20.0, 1.0]])])
     written(tmp_path, "LICENSE", "MIT")
     written(tmp_path, "README.md", "no scenario")
@@ -246,11 +248,11 @@ def test_situations_have_the_vessels_and_sensors_of_a_world():
 
 
 def test_the_package_holds_both_sets_with_their_licences():
-    assert (len(packaged("dnv")), len(packaged("imazu_ntnu"))) == (55, 22)
-    assert not any(situation.left_out for name in ("dnv", "imazu_ntnu") for situation in packaged(name))
-    assert parse_dnv(GENERATED, "x").ships == packaged("dnv")[6].ships
+    assert (len(packaged_situations("dnv")), len(packaged_situations("imazu_ntnu"))) == (55, 22)
+    assert not any(situation.left_out for name in ("dnv", "imazu_ntnu") for situation in packaged_situations(name))
+    assert parse_dnv(GENERATED, "x").ships == packaged_situations("dnv")[6].ships
     for name, owner in (("dnv", "DNV"), ("imazu_ntnu", "NTNU TTO")):
-        content = json.loads((DATA / f"{name}.json").read_text())
+        content = json.loads((DATA_FOLDER / f"{name}.json").read_text())
         assert "Permission is hereby granted" in content["license"] and owner in content["license"]
         assert content["commit"] and content["source"].startswith("https://github.com/")
     settings = (Path(__file__).parents[3] / "setup.cfg").read_text()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from marinenav_env.scenarios.reset import where
+from marinenav_env.scenarios.reset import select_environments
 from marinenav_env.stepping import world
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, equal, make
 from tests.marinenav_env.helpers import World, random_world
@@ -21,7 +21,7 @@ def busy() -> World:
 def test_where_takes_whole_environments(busy: World) -> None:
     mask = torch.tensor([e % 3 == 0 for e in range(len(SIZES))])
     old, new = busy.state, busy.state.apply(lambda t: ~t if t.dtype is torch.bool else t + 1)
-    got = where(mask, new, old)
+    got = select_environments(mask, new, old)
     for name, value in got.items():
         assert torch.equal(value[mask], new.get(name)[mask])
         assert torch.equal(value[~mask], old.get(name)[~mask])

@@ -295,7 +295,7 @@ def met(monkeypatch: pytest.MonkeyPatch, courses: list[list[float]], *levels: Le
     """Encounters of vessels on given courses, without random offsets."""
     given = torch.tensor(courses, dtype=torch.float64)
     monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.draw_courses", lambda *_: given)
-    monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.ENCOUNTER_OFFSET", 0.0)
+    monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.MAX_PLACE_OFFSET", 0.0)
     return draw(ScenarioConfig(**sides), levels, len(courses))
 
 

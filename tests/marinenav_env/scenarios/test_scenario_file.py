@@ -15,7 +15,7 @@ from marinenav_env.scenarios import scenario_file
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.scenarios.scenario_file import (
     Episode,
-    episodes_of,
+    episodes_from_scenarios,
     parse_scenarios,
     stack_episodes,
 )
@@ -172,7 +172,7 @@ def test_drawn_scenarios_can_be_written(tmp_path: Path) -> None:
     )
     sampler = ScenarioSampler(config.scenario, levels, CPU, torch.float64)
     scenarios = sampler.sample(torch.tensor([0, 1, 0]), torch.Generator().manual_seed(0))
-    episodes = episodes_of(scenarios, config, seed=7)
+    episodes = episodes_from_scenarios(scenarios, config, seed=7)
     assert [len(episode.start) for episode in episodes] == [2, 4, 2]
     path = tmp_path / "scenarios.json"
     write_scenarios(path, episodes)
@@ -275,14 +275,14 @@ def test_behaviours_are_kept_and_files_without_them_have_no_such_keys(tmp_path: 
     assert scenario.scripted.tolist() == [[False, False], [False, True]]
     assert scenario.behaviour.tolist() == [[0, 0], [0, 5]] and scenario.onset.tolist() == [[0.0, 0.0], [0.0, 2.5]]
     assert stack_episodes([one], CPU, torch.float64)[0].scripted is None
-    assert episodes_of(scenario, one.world)[1].behaviour == two.behaviour
+    assert episodes_from_scenarios(scenario, one.world)[1].behaviour == two.behaviour
 
 
 def test_vessels_that_keep_on_are_written_too() -> None:
     level = Level(3, 0, 0, 0.0, encounter=True, traffic=1.0)
     sampler = ScenarioSampler(ScenarioConfig(), (level,), CPU, torch.float64)
     drawn = sampler.sample(torch.zeros(2).long(), torch.Generator().manual_seed(0))
-    (first, _) = episodes_of(drawn, WorldConfig())
+    (first, _) = episodes_from_scenarios(drawn, WorldConfig())
     assert first.behaviour == ["", "keep", "keep"] and first.onset == [0.0] * 3
 
 

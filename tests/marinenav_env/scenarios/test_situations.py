@@ -9,32 +9,32 @@ import torch
 
 from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
-from marinenav_env.scenarios.reading import packaged
+from marinenav_env.scenarios.reading import packaged_situations
 from marinenav_env.scenarios.situations import (
     Ship,
     Situation,
     count_turns,
     first_course,
-    meeting_time,
     scaled_episode,
-    similarity,
-    situation_of,
+    similarity_factors,
+    situation_from_episode,
+    time_to_closest_approach,
 )
 from marinenav_env.vessels import holding_setpoints, scaled_world, top_speed, vessel_files
 
 WORLD = WorldConfig()
-ALL = [*packaged("dnv"), *packaged("imazu_ntnu")]
+ALL = [*packaged_situations("dnv"), *packaged_situations("imazu_ntnu")]
 
 
 def ships_of(episode):
     """The ships of an episode, to scale."""
-    return situation_of(episode).ships
+    return situation_from_episode(episode).ships
 
 
 @pytest.mark.parametrize("situation", ALL, ids=lambda situation: situation.name)
 def test_bearings_courses_and_ratios_of_speeds_and_times_are_kept(situation):
     episode = scaled_episode(situation, WORLD)
-    lengths, speeds = similarity(situation, WORLD)
+    lengths, speeds = similarity_factors(situation, WORLD)
     scaled = ships_of(episode)
     for a, b in combinations(range(len(scaled)), 2):
         (x, y), (u, v) = (
@@ -46,15 +46,15 @@ def test_bearings_courses_and_ratios_of_speeds_and_times_are_kept(situation):
         assert ship.course == other.course
         assert ship.speed == pytest.approx(speeds * other.speed)
     for ship, other in zip(scaled[1:], situation.ships[1:], strict=True):
-        before = meeting_time(situation.ships[0], other)
-        assert meeting_time(scaled[0], ship) == pytest.approx(lengths / speeds * before)
+        before = time_to_closest_approach(situation.ships[0], other)
+        assert time_to_closest_approach(scaled[0], ship) == pytest.approx(lengths / speeds * before)
 
 
 @pytest.mark.parametrize("situation", ALL, ids=lambda situation: situation.name)
 def test_limits_of_the_scaling(situation):
     episode = scaled_episode(situation, WORLD)
     own, *others = ships_of(episode)
-    times = [meeting_time(own, other) for other in others]
+    times = [time_to_closest_approach(own, other) for other in others]
     near = min(math.dist(own.position, other.position) for other in others)
     least = min(math.dist(a, b) for a, b in combinations([ship.position for ship in (own, *others)], 2))
     assert min(times) >= 12.0 and least >= 9.99
@@ -69,7 +69,7 @@ def test_limits_of_the_scaling(situation):
 def test_goals_are_behind_the_meeting_and_everything_is_on_the_map(situation):
     episode = scaled_episode(situation, WORLD)
     own, *others = ships_of(episode)
-    times = [meeting_time(own, other) for other in others]
+    times = [time_to_closest_approach(own, other) for other in others]
     for ship, time in zip((own, *others), [max(times), *times], strict=True):
         way = [end - start for start, end in zip(ship.position, ship.goal, strict=True)]
         assert math.hypot(*way) == pytest.approx(ship.speed * time + 20.0)
@@ -138,7 +138,7 @@ def crossing(**own):
 
 def test_obstacles_are_scaled_like_the_rest():
     situation = crossing()
-    lengths, _ = similarity(situation, WORLD)
+    lengths, _ = similarity_factors(situation, WORLD)
     episode = scaled_episode(situation, WORLD)
     ((x, y, radius),) = episode.obstacles
     (north, east), *_ = episode.start
@@ -148,7 +148,7 @@ def test_obstacles_are_scaled_like_the_rest():
 
 def test_a_goal_that_is_stated_stays_where_it_is():
     situation = crossing(goal=(3000.0, 100.0))
-    lengths, _ = similarity(situation, WORLD)
+    lengths, _ = similarity_factors(situation, WORLD)
     episode = scaled_episode(situation, WORLD)
     way = [end - start for start, end in zip(episode.start[0], episode.goal[0], strict=True)]
     assert way == pytest.approx([3000.0 * lengths, 100.0 * lengths])
@@ -200,7 +200,7 @@ def test_an_episode_becomes_a_situation_and_the_same_episode_again():
         thrust=[[0.0, 0.0]] * 2,
         obstacles=[[20.0, 25.0, 2.0]],
     )
-    again = scaled_episode(situation_of(episode), WORLD)
+    again = scaled_episode(situation_from_episode(episode), WORLD)
     for name in ("start", "goal", "heading", "obstacles", "world"):
         assert getattr(again, name) == getattr(episode, name)
     assert again.velocity[0] == pytest.approx(episode.velocity[0]) and again.thrust[0] == pytest.approx([125.0] * 2)
@@ -225,4 +225,4 @@ def test_places_far_from_the_origin_of_the_map_are_scaled_alike():
 def test_the_end_of_a_track_that_is_to_scale_is_the_goal():
     track = ((1, 7.0, 5.0, 0.0, 2.0), (2, 9.0, 6.0, 0.5, 2.0))
     ships = (Ship((5.0, 5.0), 0.0, 2.0, track=track), Ship((40.0, 5.0), math.pi, 2.0, goal=(5.0, 9.0)))
-    assert scaled_episode(Situation("x", ships, to_scale=True), WORLD).goal == [[9.0, 6.0], [5.0, 9.0]]
+    assert scaled_episode(Situation("x", ships, is_to_scale=True), WORLD).goal == [[9.0, 6.0], [5.0, 9.0]]

@@ -100,7 +100,7 @@ def test_parameters_of_a_pool_of_one_hold_for_the_whole_episode() -> None:
 def test_any_difference_from_the_world_varies(varied: dict[str, Any], spread: float) -> None:
     shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
     sampler = ParameterSampler(shared, (LEVELS[0], Level(3, 0, 0, 30.0, **varied)), 3)
-    assert sampler.varies == bool(varied) and sampler.spread == spread
+    assert sampler.has_variation == bool(varied) and sampler.max_vessel_factor == spread
 
 
 def test_levels_that_do_not_vary_share_the_parameters() -> None:

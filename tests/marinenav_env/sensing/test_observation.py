@@ -13,7 +13,7 @@ from marinenav_env.env import GROUP
 from marinenav_env.interfaces.gymnasium_env import MarineNavGymEnv
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reading import read_scenarios
-from marinenav_env.scenarios.scenario_file import episodes_of, write_scenarios
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, write_scenarios
 from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
 from marinenav_env.sensing.observation import flattened, observation_entries
 from tests.marinenav_env.env_helpers import full_ahead
@@ -165,7 +165,7 @@ def test_what_is_no_sensor_is_refused(name: str, message: str) -> None:
 
 def test_scenario_files_leave_the_entries_of_a_world_alone(tmp_path: Any) -> None:
     env = MarineNavEnv(config("Alone"), 2, scenarios=CURRICULUM, seed=0)
-    episodes = episodes_of(env.scenario, env.config)
+    episodes = episodes_from_scenarios(env.scenario, env.config)
     write_scenarios(tmp_path / "few.json", episodes)
     assert read_scenarios(tmp_path / "few.json")[0].world.sensor.entries == ()
     assert "alone" in MarineNavEnv(config("Alone"), scenarios=tmp_path / "few.json", seed=0).entries

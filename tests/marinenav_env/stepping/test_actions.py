@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv
-from marinenav_env.scenarios.reset import controlled
+from marinenav_env.scenarios.reset import controlled_robots
 from marinenav_env.stepping.actions import invalid_actions
 from tests.marinenav_env.env_helpers import ACTION, equal, make
 
@@ -97,7 +97,7 @@ def test_numbers_of_any_type_are_commands(dtype: torch.dtype) -> None:
 def test_actions_of_robots_that_do_not_act_may_be_anything(continuous: bool) -> None:
     env = make(seed=1, continuous=continuous)
     td = env.reset()
-    acting = controlled(env.world_state.now)
+    acting = controlled_robots(env.world_state.now)
     assert not acting.all()
     action = env.action_spec.zero()[ACTION]
     wrong = math.nan if continuous else -7

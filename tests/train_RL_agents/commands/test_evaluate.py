@@ -9,7 +9,7 @@ import pytest
 
 import train_RL_agents
 from marinenav_env import write_scenarios
-from marinenav_env.scenarios.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from tests.train_RL_agents.command_line import SMALL, refused
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict
@@ -86,7 +86,7 @@ def test_evaluate_a_scenario_file(capsys, tmp_path, policy):
     config = from_dict(SMALL)
     drawn = draw_scenarios(config.world, config.eval_schedule.levels[:2], [1, 2], 5)
     path = tmp_path / "scenarios.json"
-    write_scenarios(path, episodes_of(drawn, config.world, 5))
+    write_scenarios(path, episodes_from_scenarios(drawn, config.world, 5))
     _, written = evaluated(capsys, tmp_path / "out.json", policy, "--scenarios", str(path))
     assert list(written["figures"]) == ["overall"]
     assert written["figures"]["overall"]["episodes"] == 3
@@ -238,7 +238,7 @@ def test_episodes_are_recorded(capsys, tmp_path):
     config = from_dict(SMALL)
     drawn = draw_scenarios(config.world, config.eval_schedule.levels[:2], [1, 1], 5)
     scenarios, path = tmp_path / "scenarios.json", tmp_path / "episodes.npz"
-    vessels = [replace(each, goal=each.start) for each in episodes_of(drawn, config.world, 5)]
+    vessels = [replace(each, goal=each.start) for each in episodes_from_scenarios(drawn, config.world, 5)]
     write_scenarios(scenarios, vessels)
     written(capsys, "--policy", "straight", "--scenarios", scenarios, "--record", path)
     recording = load(path)

@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
-from marinenav_env.scenarios.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from marinenav_env.stepping.actions import command_pairs
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.base import average_critics
@@ -86,7 +86,7 @@ def test_names(tmp_path, monkeypatch):
 
 
 def test_files_that_do_not_fit_a_policy_are_refused():
-    episodes = episodes_of(draw_scenarios(WORLD, (Level(2, 0, 0, 20.0),), (1,), 0), WORLD, 0)
+    episodes = episodes_from_scenarios(draw_scenarios(WORLD, (Level(2, 0, 0, 20.0),), (1,), 0), WORLD, 0)
 
     def run(found, **vessel_or_sensor):
         episode = replace(episodes[0], world=replace(episodes[0].world, **vessel_or_sensor))
@@ -158,7 +158,7 @@ def bytes_of(monkeypatch, part, name):
 @pytest.mark.parametrize("from_file", [False, True])
 def test_a_part_takes_memory_by_its_episodes_vessels_and_obstacles(from_file, monkeypatch):
     scenarios = draw_scenarios(WORLD, (Level(3, 0, 4, 20.0),), (5,), 0)
-    part = Part(WORLD, episodes_of(scenarios, WORLD, 0) if from_file else scenarios)
+    part = Part(WORLD, episodes_from_scenarios(scenarios, WORLD, 0) if from_file else scenarios)
     step = step_bytes(WORLD, 3, 4)
     assert bytes_of(monkeypatch, part, None) == 5 * step
     assert bytes_of(monkeypatch, part, "recorded") == 5 * (step + 6 * 3 * 300)
@@ -166,7 +166,7 @@ def test_a_part_takes_memory_by_its_episodes_vessels_and_obstacles(from_file, mo
 
 def test_episodes_without_names_of_groups_are_one_group():
     part = two_parts().parts[1]
-    file = Part(WORLD, episodes_of(part.scenarios, WORLD, 0))
+    file = Part(WORLD, episodes_from_scenarios(part.scenarios, WORLD, 0))
     for names, each, expected in ((("a", "b"), part, "b"), ((), part, "all"), (("a", "b"), file, "all")):
         chosen = ScenarioSet("one", names, (each,), 0)
         _, recording = run_set(STRAIGHT, chosen, WORLD, ActingOptions(), CPU, "straight")
@@ -175,7 +175,7 @@ def test_episodes_without_names_of_groups_are_one_group():
 
 def test_all_episodes_of_a_file_take_as_much_as_the_largest(monkeypatch):
     many, few = (
-        episodes_of(draw_scenarios(WORLD, (level,), (1,), 0), WORLD, 0)
+        episodes_from_scenarios(draw_scenarios(WORLD, (level,), (1,), 0), WORLD, 0)
         for level in (Level(3, 0, 1, 20.0), Level(2, 0, 4, 20.0))
     )
     part = Part(WORLD, [*many, *few])

@@ -8,7 +8,7 @@ import torch
 
 from marinenav_env import GROUP, LEVELS, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig, WeatherConfig
-from marinenav_env.scenarios.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from tests.train_RL_agents.evaluation.test_episodes import EPISODES, noisy
 from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
 from train_RL_agents.config.building import make_agent
@@ -225,11 +225,13 @@ def test_scenarios_with_other_noise_have_code_of_their_own():
     evaluation = world_of(agent_of("AC-IQN"))
     for kappa, same in ((1.0, True), (0.5, False)):
         sensor = SensorConfig(r_kappa=kappa)
-        episodes = episodes_of(SCENARIOS, replace(WORLD, sensor=sensor), 0)
+        episodes = episodes_from_scenarios(SCENARIOS, replace(WORLD, sensor=sensor), 0)
         assert same_code(env_of(scenarios=episodes), evaluation) is same
     # Episodes without weather have that of the world.
     stormy = replace(WORLD, weather=WeatherConfig(missed=0.5))
-    assert same_code(env_of(stormy, scenarios=episodes_of(SCENARIOS, WORLD, 0)), world_of(agent_of("AC-IQN"), stormy))
+    assert same_code(
+        env_of(stormy, scenarios=episodes_from_scenarios(SCENARIOS, WORLD, 0)), world_of(agent_of("AC-IQN"), stormy)
+    )
 
 
 def test_the_policy_sees_whole_fleets_in_evaluation_mode():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marinenav_env import GROUP, WorldConfig
-from marinenav_env.scenarios.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
@@ -160,7 +160,7 @@ def test_others_that_nobody_steers_hit_nobody_but_the_own_vessel(name):
         away = part.scenarios.clone()
         for points in (away.start, away.goal):
             points[:, 0] -= 500.0  # the own vessel is not in their way
-        episodes += episodes_of(away, part.world)
+        episodes += episodes_from_scenarios(away, part.world)
     together = replace(chosen, parts=(Part(WORLD, episodes, True),))
     run_set(
         STRAIGHT,

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig
-from marinenav_env.scenarios.scenario_file import episodes_of
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from marinenav_env.stepping.actions import command_pairs
 from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, random_scenes
 from tests.train_RL_agents.evaluation.test_contenders import CPU
@@ -72,7 +72,7 @@ def test_it_equals_the_shield_on_board():
 def test_it_computes_the_same_without_host_reads(monkeypatch):
     step, command = step_of()
     usual = Shield(acting(command), EXACT, DRAWN, True, StepShare())(step.clone()).get(ACTION)
-    monkeypatch.setattr(module, "rows_where", lambda mask: None)
+    monkeypatch.setattr(module, "true_indices", lambda mask: None)
     assert Shield(acting(command), EXACT, DRAWN, True, StepShare())(step.clone()).get(ACTION).equal(usual)
 
 
@@ -110,7 +110,7 @@ def test_the_hull_is_that_of_the_policys_world():
 @pytest.mark.parametrize("in_file", [False, True])
 def test_boats_without_two_thrusters_are_refused(steering, in_file):
     other = replace(EXACT, vessel=replace(EXACT.vessel, actuators=ActuatorConfig(steering=steering)))
-    part = Part(EXACT, episodes_of(DRAWN.scenarios, other)) if in_file else part_of(other)
+    part = Part(EXACT, episodes_from_scenarios(DRAWN.scenarios, other)) if in_file else part_of(other)
     with pytest.raises(ConfigError, match=r"steering=.*: must be thrusters for --shield"):
         Shield(acting(None), EXACT, part, True, StepShare())
 
@@ -140,7 +140,7 @@ def test_episodes_have_vessels_commands_and_a_control_step_of_their_own(continuo
     scenarios = draw_scenarios(EXACT, (Level(2, 0, 0, 20.0),), (ENVS,), 0)
     episodes = [
         replace(episode, world=heavy if number % 2 else light)
-        for number, episode in enumerate(episodes_of(scenarios, EXACT))
+        for number, episode in enumerate(episodes_from_scenarios(scenarios, EXACT))
     ]
     step, command = step_of()
     action = command if continuous else torch.arange(ENVS * ROBOTS).view(ENVS, ROBOTS) % 15
@@ -161,7 +161,7 @@ def test_episodes_with_a_world_of_their_own_stay_in_the_batch(monkeypatch):
     """Those that have ended would otherwise leave it, and the rows of the parameters be others."""
     monkeypatch.setattr(batches, "SMALLEST_BATCH", 1)
     world = WorldConfig(max_steps=3)
-    episodes = episodes_of(draw_scenarios(world, (Level(1, 0, 0, 20.0),), (3,), 0), world)
+    episodes = episodes_from_scenarios(draw_scenarios(world, (Level(1, 0, 0, 20.0),), (3,), 0), world)
     episodes[0] = replace(episodes[0], goal=[[x + 0.5 for x in episodes[0].start[0]]])
     chosen = ScenarioSet("file", (), (Part(world, episodes),), 0)
     seen, _ = run_set(Contender("straight"), chosen, world, ActingOptions(shield=StepShare()), CPU)
@@ -198,7 +198,7 @@ def test_policies_that_observe_no_objects_are_left_alone(monkeypatch):
     group = step[GROUP, "observation"]
     for name in ("objects_state", "objects_mask"):
         group[name] = group[name][:, :, :0]
-    monkeypatch.setattr(module, "rows_where", lambda mask: None)
+    monkeypatch.setattr(module, "true_indices", lambda mask: None)
     assert Shield(acting(command), EXACT, DRAWN, True, StepShare())(step).get(ACTION) is command
 
 
