@@ -29,7 +29,7 @@ def slow_geometry(own, other, scales):
     closest = min(distances)
     return {
         "clearance": (distance - radius - RADIUS) / scales.length,
-        "near": math.exp(-max(distance - radius - RADIUS, 0.0) / scales.near),
+        "near": math.exp(-max(distance - radius - RADIUS, 0.0) / scales.near_distance),
         "closing": -(px * wx + py * wy) / distance / scales.speed,
         "time": moments[distances.index(closest)] / scales.horizon,
         "missed": (closest - radius - RADIUS) / scales.length,
