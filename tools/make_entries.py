@@ -24,7 +24,7 @@ from train_RL_agents.commands.submit import run_suites
 from train_RL_agents.evaluation import frozen
 from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult, read_any_version, read_entry
 from train_RL_agents.evaluation.ranking import page
-from train_RL_agents.exporting.exported import find
+from train_RL_agents.exporting.exported import find_contender
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.utils.files import write_atomically
 from train_RL_agents.utils.shipped import shipped_paths
@@ -67,7 +67,7 @@ def kept_suites(path: Path, policy: dict[str, Any]) -> tuple[dict[str, SuiteResu
 
 def make(name: str, path: Path, again: bool) -> None:
     """Run the suites of a policy or baseline that have no kept result, and write its entry if there are any."""
-    contender = find(name, "best", torch.device("cpu"))
+    contender = find_contender(name, "best", torch.device("cpu"))
     policy = frozen.describe(contender, name)
     kept, source = ({}, "") if again else kept_suites(path, policy)
     missing = [suite for suite in frozen.FROZEN if suite not in kept]

@@ -70,7 +70,7 @@ def test_nodes_measure_the_present(fleet):
         assert (now, own.stamp, tracks.stamp) == (0.0, 0.0, 0.0)
         assert (own.x, own.y) == (y, x)
         assert goal == tuple(reversed(config["robots"]["goal"][i]))
-        near = [np.hypot(*(row[:2] - (y, x))) - row[4] for row in tracks.rows]
+        near = [np.hypot(*(row[:2] - (y, x))) - row[4] for row in tracks.objects]
         assert max(near, default=0.0) <= 20.0
 
 

@@ -49,7 +49,7 @@ from train_RL_agents.experiments.space import read_space
 from train_RL_agents.experiments.study import last_evaluation, read_study
 from train_RL_agents.exporting import allowlist
 from train_RL_agents.exporting.checking import check_file
-from train_RL_agents.exporting.export import FORMATS, VERSION, Deployed
+from train_RL_agents.exporting.export import CONTRACT_VERSION, FORMATS, DeployedAgent
 from train_RL_agents.figures.certificate import make_page as write_certificate
 from train_RL_agents.figures.curves import curve_table, read_runs
 from train_RL_agents.figures.episode_view import view_episode
@@ -107,11 +107,11 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """An exported file of each format that is looked at, with its content."""
-    network = Deployed(make_agent(CONFIG, 25, CPU))
+    network = DeployedAgent(make_agent(CONFIG, 25, CPU))
     folder, files = tmp_path_factory.mktemp("exported"), []
     for name in ("torchscript", "torch"):
-        path = folder / FORMATS[name].name("DQN")
-        files.append((path, FORMATS[name].make(network, network.inputs(8))))
+        path = folder / FORMATS[name].file_name("DQN")
+        files.append((path, FORMATS[name].make_content(network, network.inputs(8))))
     return files
 
 
@@ -250,7 +250,7 @@ def test_search_spaces(folder, data):
 @given(st.data())
 def test_contracts(folder, data):
     contract = {
-        "version": VERSION,
+        "version": CONTRACT_VERSION,
         "inputs": [{"name": "x"}],
         "examples": {
             "tolerance": 1e-5,
@@ -276,7 +276,7 @@ def test_contracts_on_board(folder, data):
     }
     seen = {"max_objects": 5, "range": [20.0, 20.0], "angle": 6.28}
     contract = {
-        "version": runtime.VERSION,
+        "version": runtime.CONTRACT_VERSION,
         "files": {"onnx": {"file": "x.onnx"}},
         "action": action,
         "inputs": [
@@ -297,7 +297,7 @@ def test_contracts_on_board(folder, data):
             return
     assert math.isfinite(pilot.control_step)
     command = pilot.command(0.0, OWN, Tracks(0.0, ROWS), GOAL)
-    assert math.isfinite(command.left) and math.isfinite(command.right)
+    assert math.isfinite(command.left_thrust) and math.isfinite(command.right_thrust)
 
 
 @QUICK
@@ -305,7 +305,7 @@ def test_contracts_on_board(folder, data):
 def test_exported_files(folder, exported, data):
     path, whole = data.draw(st.sampled_from(exported))
     path.write_bytes(data.draw(damaged_bytes(whole)))
-    answers(lambda: (allowlist.script if path.suffix == ".pt" else allowlist.program)(path))
+    answers(lambda: (allowlist.read_script if path.suffix == ".pt" else allowlist.read_program)(path))
 
 
 @QUICK

@@ -7,8 +7,8 @@ from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, ExecuteProcess
 from launch.substitutions import LaunchConfiguration
 
-ROOT = Path(__file__).resolve().parents[1]
-REMAPPED = {
+POLICY_FOLDER = Path(__file__).resolve().parents[1]
+DEFAULT_TOPICS = {
     "odometry": "/odometry/filtered",
     "tracks": "/tracks",
     "goal": "/goal_pose",
@@ -17,19 +17,19 @@ REMAPPED = {
     "thrust": "/thrusters/main/thrust",
     "angle": "/thrusters/main/angle",
 }
-"""Default topic of the boat for each topic of the node; each topic of the node is a launch argument."""
+"""Default name on the boat of each topic, by its name in the node, which is also the name of a launch argument."""
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return the launch description of the node; launch arguments are the policy's folder, the frame and the topics."""
+    """Return the launch description that starts the node; arguments are the policy's folder, the frame and topics."""
     arguments = [
-        DeclareLaunchArgument("policy", default_value=str(ROOT)),
+        DeclareLaunchArgument("policy", default_value=str(POLICY_FOLDER)),
         DeclareLaunchArgument("frame", default_value="map"),
     ]
     command: list[Any] = ["python3", "-m", f"{Path(__file__).parent.name}.ros_node", "--ros-args"]
     for name in ("policy", "frame"):
         command += ["-p", [f"{name}:=", LaunchConfiguration(name)]]
-    for topic, default in REMAPPED.items():
+    for topic, default in DEFAULT_TOPICS.items():
         arguments.append(DeclareLaunchArgument(topic, default_value=default))
         command += ["-r", [f"{topic}:=", LaunchConfiguration(topic)]]
-    return LaunchDescription([*arguments, ExecuteProcess(cmd=command, cwd=str(ROOT))])
+    return LaunchDescription([*arguments, ExecuteProcess(cmd=command, cwd=str(POLICY_FOLDER))])

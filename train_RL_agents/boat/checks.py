@@ -1,4 +1,4 @@
-"""Checks of contracts, settings and inputs of the runtime on board."""
+"""Checks of settings and inputs of the runtime on board, and of contracts: the JSON files exported with policies."""
 
 from __future__ import annotations
 
@@ -19,24 +19,28 @@ def require(condition: bool, sentence: str) -> None:
         raise BoatError(sentence)
 
 
-def finite(value: Any) -> bool:
+def is_finite_number(value: Any) -> bool:
     """Return whether a value is one finite number."""
     value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     return isinstance(value, Real) and math.isfinite(value)
 
 
 def common_number(value: Any, name: str) -> float:
-    """Return a number that a contract states once or for each robot; raise a BoatError if robots differ."""
+    """Return a number that a contract states once or as a list with one for each robot; ``name`` is for messages.
+
+    Raises:
+        BoatError: when robots have different numbers, or the number is not finite.
+    """
     values = np.unique(np.asarray(value, float))
     require(len(values) == 1, f"the contract has a {name} of its own for every robot")
     require(bool(np.isfinite(values).all()), f"the contract's {name} is not finite")
     return float(values[0])
 
 
-def within(name: str, value: float | None, default: float, low: float, high: float) -> float:
-    """Return a setting after checking its bounds, or its default if the setting is None."""
+def checked_setting(name: str, value: float | None, default: float, low: float, high: float) -> float:
+    """Return a setting, or its default if it is None; raise a BoatError if it is not from ``low`` to ``high``."""
     if value is None:
         return default
-    is_valid = finite(value) and low <= value <= high
+    is_valid = is_finite_number(value) and low <= value <= high
     require(is_valid, f"{name}: must be from {low:g} to {high:g}, not {value}")
     return float(value)

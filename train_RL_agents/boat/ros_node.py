@@ -24,37 +24,37 @@ from std_msgs.msg import Float64, String
 from .runtime import THRUSTERS, Command, Odometry, Pilot, Settings, Tracks
 
 BOX, SPHERE, CYLINDER = 1, 2, 3
-"""Types of shape_msgs/SolidPrimitive."""
-UNSET = math.nan
-"""Default of a parameter whose value is then taken from the policy's contract."""
+"""Values of the field ``type`` of the ROS message shape_msgs/SolidPrimitive."""
+UNSET_PARAMETER = math.nan
+"""Default of a ROS parameter without a value; the value in ``contract.json``, exported with the policy, then counts."""
 
 
 class PilotNode(Node):
-    """Node that keeps the latest messages and publishes a command at every control step."""
+    """ROS 2 node that keeps the latest odometry, tracks and goal, and publishes thrusts at every control step."""
 
     def __init__(self) -> None:
         super().__init__("marinenav_pilot")
         self._frame = str(self.declare_parameter("frame", "map").value)
         folder = str(self.declare_parameter("policy", ".").value)
-        self._pilot = Pilot.load(folder, self._settings())
+        self._pilot = Pilot.load(folder, self._declare_settings())
         self._odometry: Odometry | None = None
         self._tracks: Tracks | None = None
         self._goal: tuple[float, float] | None = None
-        self._logged = ""
+        self._last_warning = ""
         self.create_subscription(OdometryMessage, "odometry", self._on_odometry, 1)
         self.create_subscription(ObjectArray, "tracks", self._on_tracks, 1)
         self.create_subscription(PoseStamped, "goal", self._on_goal, 1)
         self._has_angle = self._pilot.steering != THRUSTERS
         topics = ("thrust", "angle") if self._has_angle else ("left_thrust", "right_thrust")
-        self._commands = [self.create_publisher(Float64, topic, 1) for topic in topics]
-        self._status = self.create_publisher(String, "status", 1)
+        self._command_publishers = [self.create_publisher(Float64, topic, 1) for topic in topics]
+        self._status_publisher = self.create_publisher(String, "status", 1)
         self.create_timer(self._pilot.control_step, self._on_timer)
 
-    def _settings(self) -> Settings:
-        """Declare the settings of the runtime as parameters of the node, and return their values."""
+    def _declare_settings(self) -> Settings:
+        """Declare every setting of the runtime as a ROS parameter of the same name, and return their values."""
         values: dict[str, Any] = {}
         for field in fields(Settings):
-            default = UNSET if field.default is None else field.default
+            default = UNSET_PARAMETER if field.default is None else field.default
             value = self.declare_parameter(field.name, default).value
             values[field.name] = None if value != value else value
         return Settings(**values)
@@ -62,22 +62,22 @@ class PilotNode(Node):
     # Topics -------------------------------------------------------------------------------------
 
     def _on_odometry(self, message: Any) -> None:
-        stamp, orientation = _seconds(message.header.stamp), message.pose.pose.orientation
-        if not self._usable(message.header, self._odometry):
+        stamp, orientation = _to_seconds(message.header.stamp), message.pose.pose.orientation
+        if not self._is_usable(message.header, self._odometry):
             return
         position, twist = message.pose.pose.position, message.twist.twist
         self._odometry = Odometry(
             stamp,
             position.x,
             position.y,
-            yaw_of(orientation),
+            yaw_from_quaternion(orientation),
             twist.linear.x,
             twist.linear.y,
             twist.angular.z,
         )
 
     def _on_tracks(self, message: Any) -> None:
-        if not self._usable(message.header, self._tracks):
+        if not self._is_usable(message.header, self._tracks):
             return
         rows = [
             (
@@ -85,73 +85,73 @@ class PilotNode(Node):
                 track.pose.position.y,
                 track.twist.linear.x,
                 track.twist.linear.y,
-                radius_of(track.shape),
+                enclosing_radius(track.shape),
             )
             for track in message.objects
         ]
-        self._tracks = Tracks(_seconds(message.header.stamp), np.reshape(rows, (-1, 5)))
+        self._tracks = Tracks(_to_seconds(message.header.stamp), np.reshape(rows, (-1, 5)))
 
     def _on_goal(self, message: Any) -> None:
-        if self._in_frame(message.header):
+        if self._is_in_frame(message.header):
             self._goal = message.pose.position.x, message.pose.position.y
 
-    def _usable(self, header: Any, kept: Odometry | Tracks | None) -> bool:
-        """Return whether a message is in the frame and newer than the kept one, as networks reorder messages.
+    def _is_usable(self, header: Any, latest: Odometry | Tracks | None) -> bool:
+        """Return whether a message is in the node's frame and newer than the latest one, as networks reorder messages.
 
-        A kept message whose stamp is ahead of the clock is replaced by any message.
+        A latest message whose stamp is ahead of the clock is replaced by any message.
         """
-        newer = kept is None or not _seconds(header.stamp) <= kept.stamp <= self._now()
-        return newer and self._in_frame(header)
+        is_newer = latest is None or not _to_seconds(header.stamp) <= latest.stamp <= self._now()
+        return is_newer and self._is_in_frame(header)
 
     def _now(self) -> float:
         return 1e-9 * float(self.get_clock().now().nanoseconds)
 
-    def _in_frame(self, header: Any) -> bool:
+    def _is_in_frame(self, header: Any) -> bool:
         if header.frame_id != self._frame:
-            self._log(f"a message in the frame {header.frame_id!r}, not {self._frame!r}, is unused")
+            self._warn_if_new(f"a message in the frame {header.frame_id!r}, not {self._frame!r}, is unused")
         return bool(header.frame_id == self._frame)
 
     # Decisions ----------------------------------------------------------------------------------
 
     def _on_timer(self) -> None:
-        self._send(self._pilot.command(self._now(), self._odometry, self._tracks, self._goal))
+        self._publish(self._pilot.command(self._now(), self._odometry, self._tracks, self._goal))
 
     def stop(self) -> None:
-        """Publish a last command of zero thrust, and log how often the shield acted."""
+        """Publish a last command of zero thrust, and log how often the safety shield replaced a command."""
         pilot = self._pilot
         if pilot.settings.shield:
-            self._log(f"the shield replaced {pilot.shielded} of {pilot.commands} commands")
-        self._send(Command(0.0, 0.0, "the node ends"))
+            self._warn_if_new(f"the shield replaced {pilot.shielded_count} of {pilot.command_count} commands")
+        self._publish(Command(0.0, 0.0, "the node ends"))
 
-    def _send(self, command: Command) -> None:
-        values = command.left, command.angle if self._has_angle else command.right
-        for publisher, value in zip(self._commands, values, strict=True):
+    def _publish(self, command: Command) -> None:
+        values = command.left_thrust, command.angle if self._has_angle else command.right_thrust
+        for publisher, value in zip(self._command_publishers, values, strict=True):
             publisher.publish(Float64(data=value))
-        steering = "steering, replaced by the shield" if command.shielded else "steering"
-        self._status.publish(String(data=command.stopped or steering))
-        self._log(command.stopped and f"stopped: {command.stopped}")
+        steering = "steering, replaced by the shield" if command.is_shielded else "steering"
+        self._status_publisher.publish(String(data=command.stop_reason or steering))
+        self._warn_if_new(command.stop_reason and f"stopped: {command.stop_reason}")
 
-    def _log(self, sentence: str) -> None:
-        """Log a warning unless it repeats the previous one."""
-        if sentence and sentence != self._logged:
+    def _warn_if_new(self, sentence: str) -> None:
+        """Log a sentence as a warning, unless it is empty or repeats the previous one."""
+        if sentence and sentence != self._last_warning:
             self.get_logger().warning(sentence)
-        self._logged = sentence
+        self._last_warning = sentence
 
 
-def _seconds(stamp: Any) -> float:
+def _to_seconds(stamp: Any) -> float:
     return float(stamp.sec) + 1e-9 * float(stamp.nanosec)
 
 
-def yaw_of(orientation: Any) -> float:
-    """Return the yaw (rad) of a quaternion; NaN, which stops the pilot, if it is not normalised."""
+def yaw_from_quaternion(orientation: Any) -> float:
+    """Return the yaw (rad) of a geometry_msgs/Quaternion; NaN, which stops the boat, if it is not normalised."""
     x, y, z, w = orientation.x, orientation.y, orientation.z, orientation.w
     if not abs(math.hypot(x, y, z, w) - 1.0) < 0.01:
         return math.nan
     return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
-def radius_of(shape: Any) -> float:
-    """Return the radius (m) of the circle around a shape_msgs/SolidPrimitive; NaN for unsupported shapes."""
+def enclosing_radius(shape: Any) -> float:
+    """Return the radius (m) of the circle around a shape_msgs/SolidPrimitive seen from above; NaN for other shapes."""
     sizes = list(shape.dimensions)
     if shape.type == BOX and len(sizes) == 3:
         return 0.5 * math.hypot(sizes[0], sizes[1])

@@ -104,16 +104,16 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.environments.scoring import evaluate_all
     from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.recording import save
-    from train_RL_agents.exporting.exported import find
+    from train_RL_agents.exporting.exported import find_contender
     from train_RL_agents.run.checkpoint import NOT_EVALUATED
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
 
     keep_freed_memory()
     device = resolve_device(arguments.device)
-    contenders = {name: find(name, given.get("which", "best"), device) for name in names}
+    contenders = {name: find_contender(name, given.get("which", "best"), device) for name in names}
     require_which(contenders.values(), given)
     if "others" in given:
-        given["others"] = find(given["others"], "best", device)
+        given["others"] = find_contender(given["others"], "best", device)
     for name, contender in contenders.items():
         trained = contender.trained
         if trained is not None and trained.metrics.get("note") == NOT_EVALUATED:

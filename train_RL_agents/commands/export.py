@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from marinenav_env.support.extras import import_optional
     from marinenav_env.support.files import require_writable_folder
-    from train_RL_agents.exporting.export import CHECKS, CONTRACT, export
+    from train_RL_agents.exporting.export import CONTRACT_FILE, NUM_CHECKS, export
     from train_RL_agents.run.checkpoint import load_policy
 
     formats = vars(arguments).get("format", ["torchscript", "torch"])
@@ -74,9 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
     for entry in written["files"].values():
         print(
             f"{arguments.out / entry['file']}: differs from the agent by at most "
-            f"{entry['largest_difference']:.1e} on {CHECKS} observations"
+            f"{entry['largest_difference']:.1e} on {NUM_CHECKS} observations"
         )
-    print(f"{arguments.out / CONTRACT}: inputs, outputs and what an action does")
+    print(f"{arguments.out / CONTRACT_FILE}: inputs, outputs and what an action does")
     return 0
 
 

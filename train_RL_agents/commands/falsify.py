@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.config.schema import MAX_SEED
     from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.selection import defaults
-    from train_RL_agents.exporting.exported import find
+    from train_RL_agents.exporting.exported import find_contender
     from train_RL_agents.falsification import trials
     from train_RL_agents.falsification.encounters import Encounters, Space
     from train_RL_agents.falsification.failures import Result, search
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_free(folder)
     keep_freed_memory()
     device = resolve_device(arguments.device)
-    contender = find(arguments.policy, given.get("which", "best"), device)
+    contender = find_contender(arguments.policy, given.get("which", "best"), device)
     require_which([contender], given)
     _, world = defaults([contender])
     methods = ("cross-entropy", "random") if arguments.method == BOTH else (arguments.method,)

@@ -85,7 +85,7 @@ def _entry(arguments: argparse.Namespace) -> Entry:
     from train_RL_agents.evaluation import frozen
     from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.entry import read_entry
-    from train_RL_agents.exporting.exported import find
+    from train_RL_agents.exporting.exported import find_contender
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
 
     if arguments.policy.endswith(".json"):
@@ -93,7 +93,7 @@ def _entry(arguments: argparse.Namespace) -> Entry:
     given = vars(arguments)
     keep_freed_memory()
     device = resolve_device(given.get("device", "auto"))
-    found = find(arguments.policy, given.get("which", "best"), device)
+    found = find_contender(arguments.policy, given.get("which", "best"), device)
     require_which([found], given)
     names = (*frozen.FROZEN, *(frozen.OPTIONAL if "long" in given else ()))
     suites = run_suites(found, names, device, given.get("episodes"))

@@ -17,23 +17,23 @@ from marinenav_env.scenarios.scenario_file import padded_worlds
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.boat.shield import (
-    COEFFICIENTS,
-    LIMITS,
-    OBSERVED,
-    SIDES,
-    TOLERANCE,
-    Escapes,
+    LIMIT_FACTORS,
+    OBSERVED_ENTRIES,
+    SHORTFALL_TOLERANCE,
+    SIDE_COMMANDS,
+    VESSEL_PARAMETERS,
+    EscapeManoeuvres,
     Scene,
-    escapes,
-    nearest_escape,
-    shortfall,
+    clearance_shortfall,
+    escape_manoeuvres,
+    select_escape,
 )
 from train_RL_agents.evaluation.others import ACTION, MASK
 from train_RL_agents.evaluation.suites import Part
 from train_RL_agents.evaluation.tally import Policy, StepShare
 from train_RL_agents.networks.observation import OBSERVATION_KEY
 
-EXTRA = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMITS}
+EXTRA = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMIT_FACTORS}
 """Names of fields of ActuatorParameters by name of the parameter in the shield's prediction; the field ``spacing`` is
 the width if the setting is 0."""
 LEAST_RATIO = 0.1
@@ -68,7 +68,7 @@ class Shield:
         """Write the policy's actions, replaced where no escape manoeuvre would be left after them."""
         acted = self._policy(step)
         action, active, observation = acted.get(ACTION), acted.get(MASK), acted.get(OBSERVATION_KEY)
-        own, objects, seen = (observation.get(name) for name in OBSERVED)
+        own, objects, seen = (observation.get(name) for name in OBSERVED_ENTRIES)
         if not seen.shape[-1]:
             return acted
         numbers, plans, pairs = self._constants(active.shape[1], own.device, own.dtype)
@@ -82,9 +82,9 @@ class Shield:
         new, replaced = safe_commands(
             command.flatten(0, 1),
             Scene(*(column.flatten(0, 1) for column in scene)),
-            {name: values[name].flatten(0, 1) for name in (*COEFFICIENTS, *LIMITS)},
+            {name: values[name].flatten(0, 1) for name in (*VESSEL_PARAMETERS, *LIMIT_FACTORS)},
             self._seconds,
-            plans._replace(first=first, second=second),
+            plans._replace(first_commands=first, second_commands=second),
         )
         replaced, new = replaced.view(active.shape), new.view(command.shape)
         counted = slice(0, 1) if self._part.only_own else slice(None)
@@ -101,7 +101,7 @@ class Shield:
 
     def _build(
         self, robots: int, device: torch.device, dtype: torch.dtype
-    ) -> tuple[dict[str, Tensor], Escapes, Tensor]:
+    ) -> tuple[dict[str, Tensor], EscapeManoeuvres, Tensor]:
         """Return parameters by name, escape manoeuvres, and the commands of discrete actions.
 
         Parameters are [E or 1, R or 1], and commands have these dimensions first, then [..., 2]. In addition to the
@@ -113,14 +113,14 @@ class Shield:
             worlds = [replace(world, vessel=replace(world.vessel, radius=self._radius)) for world in worlds]
         parameters, _ = build_parameters(worlds, robots, device, dtype)
         vessel, extras = parameters.vessel, build_extras(worlds, robots, device=device, dtype=dtype)
-        numbers = {name: getattr(vessel, name) for name in ("radius", *COEFFICIENTS) if name not in EXTRA}
+        numbers = {name: getattr(vessel, name) for name in ("radius", *VESSEL_PARAMETERS) if name not in EXTRA}
         numbers |= {name: getattr(extras, field) for name, field in EXTRA.items()}
         numbers["ratio"] = parameters.sensor.r_mean_ratio.clamp_min(LEAST_RATIO)
         most = vessel.max_thrust_rate[..., None]
         left, right = ((getattr(vessel, name) / most).clamp(-1.0, 1.0) for name in COMMAND_FIELDS)
         pairs = torch.stack(torch.broadcast_tensors(left[..., :, None], right[..., None, :]), -1).flatten(-3, -2)
-        sides = left.new_tensor(SIDES) if self._continuous else torch.stack([_ends(left), _ends(right)], -2)
-        return numbers, escapes(torch, sides, device=device), pairs
+        sides = left.new_tensor(SIDE_COMMANDS) if self._continuous else torch.stack([_ends(left), _ends(right)], -2)
+        return numbers, escape_manoeuvres(torch, sides, device=device), pairs
 
 
 def _ends(commands: Tensor) -> Tensor:
@@ -130,14 +130,14 @@ def _ends(commands: Tensor) -> Tensor:
 
 
 def safe_commands(
-    command: Tensor, scene: Scene, vessel: dict[str, Tensor], seconds: float, plans: Escapes
+    command: Tensor, scene: Scene, vessel: dict[str, Tensor], seconds: float, plans: EscapeManoeuvres
 ) -> tuple[Tensor, Tensor]:
     """Return commands, replaced where no escape manoeuvre would be left after them.
 
     Args:
         command: [N, 2] commands of the policy in [-1, 1].
         scene: N vessels and what they observe.
-        vessel: parameters by name (COEFFICIENTS and LIMITS), [N, 1] each.
+        vessel: parameters by name (VESSEL_PARAMETERS and LIMIT_FACTORS), [N, 1] each.
         seconds: length of a control step (s).
         plans: M manoeuvres of each vessel, the first of which keeps the thrust.
 
@@ -145,32 +145,32 @@ def safe_commands(
         [N, 2] commands, and [N] bool of those that were replaced.
     """
 
-    def short(rows: Any, some: Escapes, begin: Tensor | None) -> Tensor:
+    def short(rows: Any, some: EscapeManoeuvres, begin: Tensor | None) -> Tensor:
         chosen = Scene(*(column[rows] for column in scene))
         parameters = {name: value[rows] for name, value in vessel.items()}
-        return shortfall(torch, chosen, parameters, seconds, _in_rows(some, rows), begin)
+        return clearance_shortfall(torch, chosen, parameters, seconds, _in_rows(some, rows), begin)
 
-    def after(some: Escapes) -> Callable[[Any], Tensor]:
+    def after(some: EscapeManoeuvres) -> Callable[[Any], Tensor]:
         return lambda rows: short(rows, some, command[rows]).amin(-1)
 
     def best(rows: Any) -> Tensor:
         shorts = short(rows, plans, None)
-        number = nearest_escape(torch, command[rows], shorts, _in_rows(plans, rows))
-        return torch.where(left[rows] - shorts.amin(-1) > TOLERANCE, number, -1).to(left)
+        number = select_escape(torch, command[rows], shorts, _in_rows(plans, rows))
+        return torch.where(left[rows] - shorts.amin(-1) > SHORTFALL_TOLERANCE, number, -1).to(left)
 
     # After most commands the first manoeuvre is safe, so that all others are tried in few rows.
-    like = scene.radius[:, 0]
-    left = _where(scene.seen.any(-1), after(plans.part(0, 1)), like, 0.0)
-    left = _where(left > TOLERANCE, after(plans), like, 0.0)
-    number = _where(left > TOLERANCE, best, like, -1.0).long()
+    like = scene.own_radius[:, 0]
+    left = _where(scene.is_object.any(-1), after(plans.subset(0, 1)), like, 0.0)
+    left = _where(left > SHORTFALL_TOLERANCE, after(plans), like, 0.0)
+    number = _where(left > SHORTFALL_TOLERANCE, best, like, -1.0).long()
     replaced = number >= 0
-    first = plans.first.take_along_dim(number.clamp_min(0)[:, None, None], 1)[:, 0]
+    first = plans.first_commands.take_along_dim(number.clamp_min(0)[:, None, None], 1)[:, 0]
     return torch.where(replaced[:, None], first, command), replaced
 
 
-def _in_rows(plans: Escapes, rows: Any) -> Escapes:
+def _in_rows(plans: EscapeManoeuvres, rows: Any) -> EscapeManoeuvres:
     """Return the manoeuvres of some vessels."""
-    return plans._replace(first=plans.first[rows], second=plans.second[rows])
+    return plans._replace(first_commands=plans.first_commands[rows], second_commands=plans.second_commands[rows])
 
 
 def _where(mask: Tensor, function: Callable[[Any], Tensor], like: Tensor, other: float) -> Tensor:

@@ -17,9 +17,9 @@ from typing import Any
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.utils.arrays import may_call_builtins, require_archive
 
-_LARGEST = 512 * 2**20
-"""Largest size of an exported file, both packed and unpacked (bytes)."""
-_ENTRY = re.compile(
+_MAX_FILE_BYTES = 512 * 2**20
+"""Largest size of an exported file, both packed and unpacked."""
+_PROGRAM_ENTRY = re.compile(
     r"[^/]+/(models/\w+\.json|data/(weights|constants|sample_inputs)/"
     r"(?!\w*_obj)\w+(\.json|\.pt)?|(\.data/)?\w+)"
 )
@@ -29,21 +29,24 @@ _SCRIPT_ENTRY = re.compile(
     r"(\.pkl|/\w+)|(\.data/)?\w+|\.\w+)"
 )
 """Pattern of the names of allowed entries of a TorchScript file: code, tensors and versions."""
-_OPERATOR = re.compile(r"(torch\.ops\.aten|_operator)\.(?!from_file|save)[\w.]+")
-_SIZE = re.compile(
+_ALLOWED_OPERATOR = re.compile(r"(torch\.ops\.aten|_operator)\.(?!from_file|save)[\w.]+")
+_SIZE_EXPRESSION = re.compile(
     r"(Symbol|Integer|Add|Mul|FloorDiv|Mod|Max|Min|positive|nonnegative|integer|"
     r"True|False|'\w+'|[\d(),= -])*"
 )
-_SIDE = r"(L\['\w+'\]\[\d+\]\.size\(\)\[\d+\]|\d+)"
-_GUARD = re.compile(rf"{_SIDE} (==|!=|<=|>=|<|>) {_SIDE}")
-_TYPES = (None, "builtins.tuple", "builtins.list", "builtins.dict")
+_GUARD_SIDE = r"(L\['\w+'\]\[\d+\]\.size\(\)\[\d+\]|\d+)"
+_GUARD = re.compile(rf"{_GUARD_SIDE} (==|!=|<=|>=|<|>) {_GUARD_SIDE}")
+_CONTAINER_TYPES = (None, "builtins.tuple", "builtins.list", "builtins.dict")
 
 
-def _is_plain(text: str) -> bool:
-    """Return True if a tree spec has only tuples, lists and dicts, else raise ValueError; PyTorch imports others."""
+def _has_plain_containers(text: str) -> bool:
+    """Return True if the JSON text of a pytree spec has only tuples, lists and dicts; else raise a ValueError.
+
+    PyTorch would import the modules of other containers.
+    """
 
     def check_node(part: dict[str, Any]) -> dict[str, Any]:
-        if "__enum__" in part or part.get("type") not in _TYPES:
+        if "__enum__" in part or part.get("type") not in _CONTAINER_TYPES:
             raise ValueError
         if isinstance(context := part.get("context"), str):
             json.loads(context, object_hook=check_node)  # PyTorch also parses it
@@ -53,20 +56,20 @@ def _is_plain(text: str) -> bool:
     return True
 
 
-_FIELDS: dict[str, Callable[[str], Any]] = {
-    "target": _OPERATOR.fullmatch,
-    "expr_str": _SIZE.fullmatch,
+_FIELD_PREDICATES: dict[str, Callable[[str], Any]] = {
+    "target": _ALLOWED_OPERATOR.fullmatch,
+    "expr_str": _SIZE_EXPRESSION.fullmatch,
     "guards_code": lambda text: all(map(_GUARD.fullmatch, text)),
-    "in_spec": _is_plain,
-    "out_spec": _is_plain,
+    "in_spec": _has_plain_containers,
+    "out_spec": _has_plain_containers,
     "as_operator": lambda _: False,
 }
-"""Predicates for the fields that PyTorch looks up, imports or evaluates, true if a value is only arithmetic."""
-_FORBIDDEN = re.compile(rb"\b(save|from_file|classes|while|for|__setstate__)\b|\bops\.(?!prim\b)")
-"""Code of TorchScript that accesses more than tensors, runs while it is loaded, or might not terminate."""
+"""Predicates by the name of a field that PyTorch looks up, imports or evaluates, true if a text is arithmetic."""
+_FORBIDDEN_CODE = re.compile(rb"\b(save|from_file|classes|while|for|__setstate__)\b|\bops\.(?!prim\b)")
+"""Pattern of TorchScript code that accesses more than tensors, runs while it is loaded, or might not terminate."""
 
 
-def program(path: Path) -> io.BytesIO:
+def read_program(path: Path) -> io.BytesIO:
     """Return the content of a ``torch.export`` program after checking that it only computes.
 
     Raises:
@@ -74,48 +77,48 @@ def program(path: Path) -> io.BytesIO:
     """
 
     def check_fields(part: dict[str, Any]) -> dict[str, Any]:
-        if not all(is_allowed(part[key]) for key, is_allowed in _FIELDS.items() if part.get(key)):
+        if not all(is_allowed(part[key]) for key, is_allowed in _FIELD_PREDICATES.items() if part.get(key)):
             raise ValueError
         return part
 
-    def harmless(name: str, content: bytes) -> bool:
+    def is_harmless(name: str, content: bytes) -> bool:
         if name.endswith(".json"):
             json.loads(content, object_hook=check_fields)
         elif may_call_builtins(content):
             return False
-        return bool(_ENTRY.fullmatch(name))
+        return bool(_PROGRAM_ENTRY.fullmatch(name))
 
-    return _content(path, harmless)
+    return _read_checked(path, is_harmless)
 
 
-def script(path: Path) -> io.BytesIO:
+def read_script(path: Path) -> io.BytesIO:
     """Return the content of a TorchScript file after checking that it only computes; raise a ConfigError otherwise."""
 
-    def harmless(name: str, content: bytes) -> bool:
+    def is_harmless(name: str, content: bytes) -> bool:
         code = name.endswith((".py", ".pkl"))
-        return bool(_SCRIPT_ENTRY.fullmatch(name)) and not (code and _FORBIDDEN.search(content))
+        return bool(_SCRIPT_ENTRY.fullmatch(name)) and not (code and _FORBIDDEN_CODE.search(content))
 
-    return _content(path, harmless)
+    return _read_checked(path, is_harmless)
 
 
-def _content(path: Path, harmless: Callable[[str, bytes], bool]) -> io.BytesIO:
-    """Return an archive of the checked entries, so that nothing else is loaded.
+def _read_checked(path: Path, is_harmless: Callable[[str, bytes], bool]) -> io.BytesIO:
+    """Return a copy of a ZIP archive with all its entries checked, so that nothing else is loaded.
 
     Args:
-        path: file to read.
-        harmless: function that returns whether an entry with a name and content is harmless; it may also raise.
+        path: archive to read.
+        is_harmless: predicate of the name and the content of an entry, which may also raise if it is not harmless.
 
     Raises:
         ConfigError: when an entry is not harmless, or the file cannot be read.
     """
-    require_archive(path, "an exported file", _LARGEST)
+    require_archive(path, "an exported file", _MAX_FILE_BYTES)
     copy = io.BytesIO()
     try:
         with zipfile.ZipFile(path) as source, zipfile.ZipFile(copy, "w") as target:
             for entry in source.infolist():
                 content = source.read(entry)
                 # PyTorch ignores the case of the names of entries.
-                if not harmless(entry.filename.lower(), content):
+                if not is_harmless(entry.filename.lower(), content):
                     raise ValueError
                 target.writestr(entry.filename, content)
     except Exception as error:  # damaged bytes may raise any error

@@ -1,7 +1,7 @@
 """Export of policies to files that do not need this project; every file is checked after writing.
 
-All formats compute in float64, ONNX optionally in float32. They take raw observations and return ``Agent.outputs``. A
-JSON contract in the same folder describes inputs and outputs.
+All formats compute in float64, ONNX optionally in float32. They take raw observations and return ``Agent.outputs``.
+``contract.json`` in the same folder, called the contract, describes files, inputs, outputs and actions, with examples.
 """
 
 from __future__ import annotations
@@ -25,40 +25,41 @@ from train_RL_agents import boat
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.exporting import torchscript
-from train_RL_agents.exporting.loading import load, suppress_warnings
+from train_RL_agents.exporting.loading import load_network, suppress_warnings
 from train_RL_agents.exporting.torchscript import Tensors, as_tuple
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.files import make_folder, sha256_of, write_atomically
 from train_RL_agents.utils.provenance import software_versions
 
-OPSET = 18
+ONNX_OPSET = 18
 """Version of the operator set of ONNX files."""
-TOLERANCE = 1e-6
+FLOAT64_TOLERANCE = 1e-6
 """Largest absolute difference between the outputs of a file in float64 and of the agent."""
-CHECKS = 64
-"""Number of observations that files are checked on."""
-EXAMPLES = 16
-"""Number of examples in the contract."""
+NUM_CHECKS = 64
+"""Number of random observations that a written file is checked on."""
+NUM_EXAMPLES = 16
+"""Number of examples, observations with their outputs and action, in the contract."""
 EXAMPLE_TOLERANCE = 1e-5
 """Largest difference of an output from an example that ``check_file`` allows, as a share of 1 + |output|."""
-TOLERANCES = {torch.float64: (0.0, TOLERANCE), torch.float32: (EXAMPLE_TOLERANCE, EXAMPLE_TOLERANCE)}
+TOLERANCES_BY_DTYPE = {torch.float64: (0.0, FLOAT64_TOLERANCE), torch.float32: (EXAMPLE_TOLERANCE, EXAMPLE_TOLERANCE)}
 """Largest differences of outputs from the agent's, relative and absolute, by the file's dtype."""
-CONTRACT, VERSION = "contract.json", 3
+CONTRACT_FILE = "contract.json"
+CONTRACT_VERSION = 3
 FRAMES = {
     "body": "x forward, y to starboard; origin at the own vessel",
     "world": "x north, y east; yaw from x towards y, clockwise from above",
 }
-"""Frames of the inputs of policies for vessels."""
-SELECTED = "selected_action"
+"""Descriptions of the frames of the inputs of policies for vessels, by name."""
+ACTION_OUTPUT = "selected_action"
 """Name of the action among the outputs of ONNX files."""
 
 
-class Deployed(nn.Module):
-    """Agent as a module for export, without targets and unused networks.
+class DeployedAgent(nn.Module):
+    """Agent as a module for export, with positional inputs and without target networks and unused networks.
 
     Args:
-        agent: agent, which is copied.
+        agent: agent, which is copied to the CPU.
         dtype: dtype of inputs, weights and outputs.
     """
 
@@ -73,17 +74,17 @@ class Deployed(nn.Module):
             if name not in agent.output_networks():
                 del self.agent.networks[name]
         self.entries = agent.spec.exclude(agent.config.excluded).entries
-        self.extras = list(self.agent.extra_inputs(self.observations(1)))
+        self.extra_names = list(self.agent.extra_inputs(self.observations(1)))
 
     @property
     def input_names(self) -> list[str]:
-        """Return the names of the inputs in their order."""
-        return [*self.entries, *self.extras]
+        """Return the names of the inputs in their order: entries of the observation, then such as ``taus``."""
+        return [*self.entries, *self.extra_names]
 
     def forward(self, *inputs: Tensor) -> Tensor | Tensors:
-        """Return the outputs [B, ...], or the only one, for observations [B] with a numeric mask."""
+        """Return the outputs [B, ...] as a tuple, or the only one, for inputs [B, ...] in the order of input_names."""
         named = dict(zip(self.input_names, inputs, strict=True))
-        extras = {name: named.pop(name) for name in self.extras}
+        extras = {name: named.pop(name) for name in self.extra_names}
         outputs = tuple(self.agent.outputs(named, **extras).values())
         return outputs if len(outputs) > 1 else outputs[0]
 
@@ -92,17 +93,17 @@ class Deployed(nn.Module):
         return as_tuple(self(*inputs))
 
     def outputs_and_action(self, *inputs: Tensor) -> Tensors:
-        """Return the outputs, and the action selected from them."""
+        """Return the outputs and, as the last one, the action that the agent selects from them."""
         outputs = self.outputs(*inputs)
         return *outputs, self.agent.select(dict(zip(self.output_names, outputs, strict=False)))
 
     @property
     def output_names(self) -> list[str]:
         """Return the names of the results of ``outputs_and_action``."""
-        return [*self.agent.output_meanings, SELECTED]
+        return [*self.agent.output_meanings, ACTION_OUTPUT]
 
     def observations(self, count: int, seed: int = 0) -> Observation:
-        """Return random observations [B] of the magnitudes that are typical of the environment, in float64.
+        """Return random observations, [B, ...] by entry, of magnitudes typical of the environment, in float64.
 
         Args:
             count: number B of observations; the first one is all zeros.
@@ -131,7 +132,7 @@ class Deployed(nn.Module):
         return observation
 
     def inputs(self, count: int, seed: int = 0) -> tuple[Tensor, ...]:
-        """Return random observations, and further inputs if the agent has some, in the order of input_names."""
+        """Return random inputs [count, ...] in the order of input_names; see observations for the arguments."""
         drawn = {name: value.to(self.dtype) for name, value in self.observations(count, seed).items()}
         return (*drawn.values(), *self.agent.extra_inputs(drawn).values())
 
@@ -141,68 +142,68 @@ class Deployed(nn.Module):
 
 @dataclass(frozen=True)
 class Format:
-    """Format of exported files."""
+    """Format of exported files: how they are named and made."""
 
-    name: Callable[[str], str]
+    file_name: Callable[[str], str]
     """Function from the name of an agent to that of the file."""
-    make: Callable[[Deployed, tuple[Tensor, ...]], bytes]
-    """Function from a network and example inputs to the content of the file."""
+    make_content: Callable[[DeployedAgent, tuple[Tensor, ...]], bytes]
+    """Function from a network and example inputs [B, ...] to the content of the file."""
 
 
-def _make_torchscript(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
+def _make_torchscript(network: DeployedAgent, example: tuple[Tensor, ...]) -> bytes:
     single = tuple(tensor[:1] for tensor in example)
-    return torchscript.traced(network, single, len(network.entries))
+    return torchscript.trace_to_bytes(network, single, len(network.entries))
 
 
-def _make_program(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
-    program = torch.export.export(network, example, dynamic_shapes=_any_batch(example))
+def _make_program(network: DeployedAgent, example: tuple[Tensor, ...]) -> bytes:
+    program = torch.export.export(network, example, dynamic_shapes=_dynamic_batch(example))
     file = io.BytesIO()
     torch.export.save(program, file)
     return file.getvalue()
 
 
-def _any_batch(example: tuple[Tensor, ...]) -> tuple[tuple[dict[int, Any], ...]]:
-    """Return dynamic shapes in which the first dimension of every input may have any size."""
+def _dynamic_batch(example: tuple[Tensor, ...]) -> tuple[tuple[dict[int, Any], ...]]:
+    """Return ``dynamic_shapes`` for torch.export in which the first dimension of every input may have any size."""
     batch = torch.export.Dim("batch")
     return (tuple({0: batch} for _ in example),)
 
 
-class _WithAction(nn.Module):
+class _NetworkWithAction(nn.Module):
     """Network with the action among its outputs, so that the runtime on board needs no selection rule."""
 
-    def __init__(self, network: Deployed) -> None:
+    def __init__(self, network: DeployedAgent) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, *inputs: Tensor) -> Tensors:
-        """Return the outputs and the action, which is a separate tensor."""
+        """Return the outputs and the action, which is cloned so that no output is returned twice."""
         *outputs, action = self.network.outputs_and_action(*inputs)
         return *outputs, action.clone()
 
 
-def _make_onnx(network: Deployed, example: tuple[Tensor, ...]) -> bytes:
+def _make_onnx(network: DeployedAgent, example: tuple[Tensor, ...]) -> bytes:
     with suppress_warnings("torch.onnx"):
         program = torch.onnx.export(
-            _WithAction(network),
+            _NetworkWithAction(network),
             example,
             dynamo=True,
             verbose=False,
-            opset_version=OPSET,
-            dynamic_shapes=_any_batch(example),
+            opset_version=ONNX_OPSET,
+            dynamic_shapes=_dynamic_batch(example),
             input_names=network.input_names,
             output_names=network.output_names,
-            custom_translation_table=_translations(network.dtype),
+            custom_translation_table=_onnx_translations(network.dtype),
         )
     assert program is not None  # dynamo=True returns a program
     content: bytes = program.model_proto.SerializeToString()
     return content
 
 
-def _translations(dtype: torch.dtype) -> dict[Any, Any]:
-    """Return ONNX translations of two operators that the exporter does not translate exactly."""
+def _onnx_translations(dtype: torch.dtype) -> dict[Any, Any]:
+    """Return ONNX translations, by ATen operator, of two operators that the exporter does not translate exactly."""
     number = np.float64 if dtype == torch.float64 else np.float32
     onnxscript = import_optional("onnxscript", "export")
-    op, tensor = getattr(onnxscript, f"opset{OPSET}"), onnxscript.ir.tensor
+    op, tensor = getattr(onnxscript, f"opset{ONNX_OPSET}"), onnxscript.ir.tensor
 
     def atan(self):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
         # onnxruntime has no arc tangent of float64; that of float32 is right to 1e-7.
@@ -221,7 +222,7 @@ FORMATS = {
     "torch": Format(lambda agent: f"{agent}.pt2", _make_program),
     "onnx": Format(lambda agent: f"{agent}.onnx", _make_onnx),
 }
-"""Formats by the names of ``--format``."""
+"""Formats by their names in ``marinenav export --format``."""
 
 
 # Writing and checking ---------------------------------------------------------------------------
@@ -230,7 +231,7 @@ FORMATS = {
 def export(
     loaded: LoadedPolicy, out: Path, formats: list[str], onnx_dtype: torch.dtype = torch.float64
 ) -> dict[str, Any]:
-    """Write a policy in the given formats, check every file, and write the contract.
+    """Write a policy in the given formats, check every file, and write ``contract.json``.
 
     Args:
         loaded: policy to export.
@@ -239,7 +240,7 @@ def export(
         onnx_dtype: dtype of an ONNX file, float64 or float32; other formats compute in float64.
 
     Returns:
-        The contract.
+        The contract: the content of ``contract.json``, a description of the files, inputs, outputs and actions.
 
     Raises:
         ConfigError: when a package is missing, or a file differs from the agent.
@@ -248,12 +249,12 @@ def export(
     make_folder(out)
     files = {}
     for name in dict.fromkeys(formats):
-        kind, dtype = FORMATS[name], onnx_dtype if name == "onnx" else torch.float64
-        network = Deployed(loaded.agent, dtype)
+        target, dtype = FORMATS[name], onnx_dtype if name == "onnx" else torch.float64
+        network = DeployedAgent(loaded.agent, dtype)
         # Of a user's package.module:Class, only the class is used, as file names should not have a colon.
-        path = out / kind.name(agent_type.rpartition(":")[2])
-        write_atomically(path, kind.make(network, network.inputs(CHECKS)))
-        difference = check(path, loaded.agent, dtype)
+        path = out / target.file_name(agent_type.rpartition(":")[2])
+        write_atomically(path, target.make_content(network, network.inputs(NUM_CHECKS)))
+        difference = check_exported(path, loaded.agent, dtype)
         files[name] = {
             "file": path.name,
             "dtype": str(dtype).removeprefix("torch."),
@@ -261,28 +262,28 @@ def export(
             "largest_difference": difference,
         }
     if "onnx" in files:
-        _add_runtime(out / "boat")
-    written = contract(loaded, files)
-    write_atomically(out / CONTRACT, _format_contract(written))
+        _copy_boat_runtime(out / "boat")
+    written = make_contract(loaded, files)
+    write_atomically(out / CONTRACT_FILE, _contract_text(written))
     return written
 
 
-def _add_runtime(folder: Path) -> None:
+def _copy_boat_runtime(folder: Path) -> None:
     """Copy the runtime for boats to a folder; it needs neither torch nor the rest of this project."""
     make_folder(folder)
     for module in sorted(Path(boat.__file__).parent.glob("*.py")):
         write_atomically(folder / module.name, module.read_bytes())
 
 
-def _format_contract(contract: dict[str, Any]) -> str:
-    """Return the text of a contract: indented, except for the numbers of its examples, which take one line."""
+def _contract_text(contract: dict[str, Any]) -> str:
+    """Return a contract as JSON: indented, except for the numbers of its examples, which take one line."""
     *rest, (name, examples) = contract.items()
     text = json.dumps(dict(rest), indent=2, allow_nan=False).removesuffix("\n}")
     return f'{text},\n  "{name}": {json.dumps(examples, allow_nan=False)}\n}}\n'
 
 
-def check(path: Path, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> float:
-    """Check a file against its agent on random observations, as a batch and single, and return the difference.
+def check_exported(path: Path, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> float:
+    """Compare a file with its agent on NUM_CHECKS random observations, as a batch and on a single one.
 
     Args:
         path: exported file, which is deleted if the check fails.
@@ -293,12 +294,12 @@ def check(path: Path, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> 
         The largest absolute difference of an output.
 
     Raises:
-        ConfigError: when an output differs from that of the agent in the same dtype by more than
-            TOLERANCES, or leads to another action.
+        ConfigError: when an output differs from that of the agent in the same dtype by more than TOLERANCES_BY_DTYPE,
+            or leads to another action.
     """
-    exact, (relative, absolute) = Deployed(agent, dtype), TOLERANCES[dtype]
-    inputs = exact.inputs(CHECKS, seed=1)
-    call = load(path, len(exact.entries))
+    exact, (relative, absolute) = DeployedAgent(agent, dtype), TOLERANCES_BY_DTYPE[dtype]
+    inputs = exact.inputs(NUM_CHECKS, seed=1)
+    call = load_network(path, len(exact.entries))
     expected = exact.outputs_and_action(*inputs)
     outputs = call(*inputs)
     single = call(*(tensor[-1:] for tensor in inputs))
@@ -324,22 +325,23 @@ def check(path: Path, agent: Agent[Any], dtype: torch.dtype = torch.float64) -> 
 # The contract -----------------------------------------------------------------------------------
 
 
-def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
-    """Return the contract of an exported policy, for JSON.
+def make_contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of ``contract.json``: all that a program needs to know to use an exported policy.
 
     Args:
         loaded: exported policy.
-        files: descriptions of the written files by format.
+        files: descriptions of the written files by format, with their ``file``, ``dtype``, ``sha256`` and
+            ``largest_difference``.
     """
     agent, world, built_in = loaded.agent, loaded.config.world, loaded.config.env.is_built_in
-    network = Deployed(agent)
+    network = DeployedAgent(agent)
     outputs = network.outputs(*network.inputs(1))
-    arguments = [f"({', '.join(network.entries)})", *network.extras]
+    arguments = [f"({', '.join(network.entries)})", *network.extra_names]
     names = zip(agent.output_meanings.items(), outputs, strict=True)
     kinds = sorted({file["dtype"] for file in files.values()} or {"float64"}, reverse=True)
     return {
         "format": "marinenav export",
-        "version": VERSION,
+        "version": CONTRACT_VERSION,
         "versions": software_versions(),
         "agent": loaded.config.agent_type,
         "policy": loaded.path.name,
@@ -348,45 +350,50 @@ def contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
         "dtype": f"{' or '.join(kinds)}, the mask included",
         **({"frames": FRAMES} if built_in else {"env": loaded.config.env.name, "spec": agent.spec.to_dict()}),
         "scaling": "none: inputs are raw, in the units given; networks scale by themselves",
-        "inputs": _inputs(network, world if built_in else None),
+        "inputs": _describe_inputs(network, world if built_in else None),
         "outputs": [
             {"name": name, "shape": list(output.shape), "meaning": meaning} for (name, meaning), output in names
         ],
         "call": {
             "torchscript": f"forward({', '.join(arguments)})",
             "torch, onnx": "the inputs in this order; the first dimension may be of any size",
-            "onnx": f"{SELECTED}, the last output, is the action",
+            "onnx": f"{ACTION_OUTPUT}, the last output, is the action",
         },
         **({"boat": {"name": world.vessel.name, "steering": world.vessel.actuators.steering}} if built_in else {}),
-        "action": _action(agent, world) if built_in else _numbers(agent),
+        "action": _describe_vessel_action(agent, world) if built_in else _describe_external_action(agent),
         **({"goal_distance": {"value": world.vessel.goal_distance, "unit": "m"}} if built_in else {}),
         "config": to_dict(loaded.config),
-        "check": {"observations": CHECKS, "tolerance": TOLERANCE},
-        "examples": _examples(network),
+        "check": {"observations": NUM_CHECKS, "tolerance": FLOAT64_TOLERANCE},
+        "examples": _make_examples(network),
     }
 
 
-def _examples(network: Deployed) -> dict[str, Any]:
-    """Return observations with few decimals, with their outputs and actions."""
-    inputs = [value.round(decimals=4) for value in network.inputs(EXAMPLES, seed=2)]
+def _make_examples(network: DeployedAgent) -> dict[str, Any]:
+    """Return the examples of a contract: random ``inputs``, ``outputs`` by name, ``action``, and a ``tolerance``."""
+    inputs = [value.round(decimals=4) for value in network.inputs(NUM_EXAMPLES, seed=2)]
     *outputs, action = network.outputs_and_action(*inputs)
     named = zip(network.agent.output_meanings, outputs, strict=True)
     return {
         "tolerance": EXAMPLE_TOLERANCE,
         "meaning": "|difference of an output| <= tolerance (1 + |output|); outputs are rounded to 1e-7",
         "inputs": {name: value.tolist() for name, value in zip(network.input_names, inputs, strict=True)},
-        "outputs": {name: _rounded(value) for name, value in named},
-        "action": _rounded(action),
+        "outputs": {name: _rounded_values(value) for name, value in named},
+        "action": _rounded_values(action),
     }
 
 
-def _rounded(output: Tensor) -> list[Any]:
+def _rounded_values(output: Tensor) -> list[Any]:
     is_integer = not output.is_floating_point()
     return list((output if is_integer else output.double().round(decimals=7)).tolist())
 
 
-def _inputs(network: Deployed, world: WorldConfig | None) -> list[dict[str, Any]]:
-    """Return descriptions of the inputs: name, shape and, in the built-in world, the meaning of every column."""
+def _describe_inputs(network: DeployedAgent, world: WorldConfig | None) -> list[dict[str, Any]]:
+    """Return a description of each input: ``name``, ``shape`` and meaning, such as the ``columns`` of its last axis.
+
+    Args:
+        network: exported network.
+        world: world of the policy; None for an external environment.
+    """
     self_columns = [
         "goal x (m, body)",
         "goal y (m, body)",
@@ -431,8 +438,8 @@ def _inputs(network: Deployed, world: WorldConfig | None) -> list[dict[str, Any]
     return inputs
 
 
-def _numbers(agent: Agent[Any]) -> dict[str, Any]:
-    """Return the description of an action in an external environment."""
+def _describe_external_action(agent: Agent[Any]) -> dict[str, Any]:
+    """Return the description of an action in an external environment: ``rule``, ``meaning``, ``size`` or ``count``."""
     if agent.continuous:
         meaning = "each number from -1 to 1, the lower and the upper bound of the environment"
         return {"rule": agent.selection_rule, "size": agent.spec.action_size, "meaning": meaning}
@@ -440,8 +447,8 @@ def _numbers(agent: Agent[Any]) -> dict[str, Any]:
     return {"rule": agent.selection_rule, "count": agent.num_actions, "meaning": meaning}
 
 
-def _action(agent: Agent[Any], world: WorldConfig) -> dict[str, Any]:
-    """Return the description of an action's effect on the vessel."""
+def _describe_vessel_action(agent: Agent[Any], world: WorldConfig) -> dict[str, Any]:
+    """Return the description of an action's effect on the vessel, with limits and rates of thrust and their units."""
     vessel, angle = world.vessel, {}
     if vessel.actuators.steering != "thrusters":
         meaning = "right thrust over the largest thrust, times this, is the angle; positive is clockwise from above"

@@ -18,10 +18,11 @@ from torch import Tensor, fx, nn
 
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import average_critics
-from train_RL_agents.exporting.export import Deployed
+from train_RL_agents.exporting.export import DeployedAgent
 from train_RL_agents.networks.observation import Observation
 
 Outputs = dict[str, Tensor]
+"""Outputs by name."""
 
 
 class _AgentFunction(nn.Module):
@@ -37,7 +38,7 @@ class _AgentFunction(nn.Module):
 
 
 def _action_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
-    """Return the action for an observation, optionally at a risk level, and scores if there are any."""
+    """Return ``action`` for inputs by name: an observation and optionally ``risk``; and ``scores`` if there are any."""
     risk = inputs.pop("risk", None)
     outputs = agent.outputs(inputs, risk)
     scores = agent.scores(outputs)
@@ -45,7 +46,7 @@ def _action_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
 
 
 def _return_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
-    """Return quantiles of the return of an action, and the means [B, C] of its return by C critics, if available."""
+    """Return ``quantiles`` [B, N] of the return of an ``action``, and ``means`` [B, C] by C critics, if available."""
     action = inputs.pop("action")
     critics = agent.critic_quantiles(inputs, action)
     if critics is not None:
@@ -69,24 +70,27 @@ def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
     exact = copy.deepcopy(agent).cpu().double().eval().requires_grad_(False)
     exact.targets = nn.ModuleDict()
     weights: dict[str, Tensor] = {}
-    observation = Deployed(agent).observations(1)
+    observation = DeployedAgent(agent).observations(1)
     action = exact.act(observation)
-    graphs = {"act": _graph(exact, _action_outputs, observation, weights)}
+    graphs = {"act": _trace_graph(exact, _action_outputs, observation, weights)}
     if exact.supports_risk:
         risk = {"risk": torch.ones(1, dtype=torch.float64)}
-        graphs["act_at_risk"] = _graph(exact, _action_outputs, observation | risk, weights)
+        graphs["act_at_risk"] = _trace_graph(exact, _action_outputs, observation | risk, weights)
     if exact.return_quantiles(observation, action) is not None:
-        graphs["returns"] = _graph(exact, _return_outputs, observation | {"action": action}, weights)
+        graphs["returns"] = _trace_graph(exact, _return_outputs, observation | {"action": action}, weights)
     return {"graphs": graphs, "weights": _pack_weights(weights)}
 
 
-def _graph(
+def _trace_graph(
     agent: Agent[Any],
     function: Callable[..., Outputs],
     inputs: Observation,
     weights: dict[str, Tensor],
 ) -> dict[str, Any]:
-    """Return the graph of a function, and add the weights that it uses to ``weights``."""
+    """Return the graph of a function of an agent, as policy_graphs describes it, and add its weights to ``weights``.
+
+    The function maps the agent and inputs by name to outputs by name; ``inputs`` are an example.
+    """
     module = _AgentFunction(agent, list(inputs), function)
     program = torch.export.export(module, tuple(inputs.values()))
     signature, nodes = program.graph_signature, list(program.graph.nodes)
@@ -107,18 +111,18 @@ def _graph(
     return {
         "inputs": [[name, list(tensor.shape)] for name, tensor in inputs.items()],
         "weights": [names[node.name] for node in used],
-        "nodes": [[_operator(node), _to_json(_arguments(node), at)] for node in calls],
+        "nodes": [[_operator_name(node), _to_json(_all_arguments(node), at)] for node in calls],
         "outputs": {name: at[node] for name, node in zip(outputs, results, strict=True)},
     }
 
 
-def _operator(node: fx.Node) -> str:
+def _operator_name(node: fx.Node) -> str:
     """Return ATen's name of a node's operator, without the overload."""
     target: Any = node.target
     return str(target.__name__.partition(".")[0])
 
 
-def _arguments(node: fx.Node) -> list[Any]:
+def _all_arguments(node: fx.Node) -> list[Any]:
     """Return all arguments of a node in the order of its operator, including defaults."""
     # The method requires a module, which calls of functions do not use.
     normalized = node.normalized_arguments(nn.Module(), normalize_to_only_use_kwargs=True)
@@ -126,7 +130,7 @@ def _arguments(node: fx.Node) -> list[Any]:
 
 
 def _to_json(value: Any, at: dict[fx.Node, int]) -> Any:
-    """Convert an argument of a node to a value for JSON."""
+    """Convert an argument of a node to a value for JSON; ``at`` gives the numbers of nodes."""
     if isinstance(value, fx.Node):
         return {"at": at[value]}
     if isinstance(value, list | tuple):
@@ -137,7 +141,7 @@ def _to_json(value: Any, at: dict[fx.Node, int]) -> Any:
 
 
 def _pack_weights(weights: dict[str, Tensor]) -> dict[str, Any]:
-    """Return the weights for JSON: concatenated in float32 as base64, with names, shapes and offsets."""
+    """Return for JSON ``data``, all weights in float32 as base64, and ``entries``: name, shape and offset of each."""
     arrays = [weight.numpy().astype("<f4").ravel() for weight in weights.values()]
     offsets = np.cumsum([0, *(len(array) for array in arrays)]).tolist()
     places = zip(weights.items(), offsets, strict=False)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.exporting.loading import load
+from train_RL_agents.exporting.loading import load_network
 from train_RL_agents.exporting.torchscript import Tensors
 from train_RL_agents.utils.arrays import stores_all_elements
 from train_RL_agents.utils.errors import first_line
@@ -32,42 +32,48 @@ try:
 except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]
 
-_LOAD_CPU_SECONDS, _CPU_SECONDS_PER_ROW = 10.0, 0.02
-"""CPU-time limits (s) for loading and per row; unused time carries over to later rows."""
-_BYTES, _ROWS = 1536 * 2**20, 256
-"""Memory in addition to that of the libraries (bytes), and number of rows computed at once."""
-_THREADS = 4
+_LOAD_CPU_SECONDS = 10.0
+"""CPU-time limit for loading the file (s)."""
+_CPU_SECONDS_PER_ROW = 0.02
+"""CPU-time limit per row of the inputs (s); unused time carries over to later rows."""
+_MAX_EXTRA_BYTES = 1536 * 2**20
+"""Largest memory in addition to that of the libraries."""
+_MAX_BATCH_ROWS = 256
+"""Largest number of rows computed at once."""
+_MAX_THREADS = 4
 """Largest number of threads, as every thread needs memory."""
-_LARGEST_REPLY, _LENGTH = 2**28, 8
-"""Largest size of a reply, and size of its length prefix (bytes)."""
-_NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
-"""Environment variables of the process that hide all GPUs."""
+_MAX_REPLY_BYTES = 2**28
+"""Largest size of a reply of the process."""
+_LENGTH_BYTES = 8
+"""Size of the length that precedes the content of a message."""
+_NO_GPU_VARIABLES = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+"""Environment variables of the process, which hide all GPUs."""
 
 
-class Sandbox:
+class SandboxedNetwork:
     """Network of an exported file, computed in another process; several threads may call it.
 
     Args:
         path: file of the network.
-        entries: number of inputs that are entries of the observation.
+        num_entries: number of inputs that are entries of the observation.
 
     Raises:
         ConfigError: when the file cannot be loaded, or is rejected; see loading.load.
     """
 
-    def __init__(self, path: Path, entries: int) -> None:
+    def __init__(self, path: Path, num_entries: int) -> None:
         self._path, self._shapes = path, list[torch.Size]()
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(path), str(entries)],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | _NO_GPU,
+            [sys.executable, "-P", "-m", __name__, str(path), str(num_entries)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | _NO_GPU_VARIABLES,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        weakref.finalize(self, _end, self._process)
-        self._request()
+        weakref.finalize(self, _end_process, self._process)
+        self._exchange()
 
     def __call__(self, *inputs: Tensor) -> Tensors:
         """Return the outputs [B, ...] for inputs [B, ...].
@@ -75,14 +81,14 @@ class Sandbox:
         Raises:
             ConfigError: when the outputs cannot be computed within the limits, or have unexpected sizes.
         """
-        parts = zip(*(tensor.split(_ROWS) for tensor in inputs), strict=True)
+        parts = zip(*(tensor.split(_MAX_BATCH_ROWS) for tensor in inputs), strict=True)
         with self._lock:
             columns = zip(*[self._outputs(list(part)) for part in parts], strict=True)
         return tuple(map(torch.cat, columns))
 
     def _outputs(self, inputs: list[Tensor]) -> list[Tensor]:
-        """Return the outputs for at most _ROWS rows of inputs; raise a ConfigError if their sizes are unexpected."""
-        outputs = self._request(inputs)
+        """Return the outputs for at most _MAX_BATCH_ROWS rows; raise a ConfigError if their sizes are unexpected."""
+        outputs = self._exchange(inputs)
         are_valid = all(
             stores_all_elements(output)
             and not output.is_complex()
@@ -96,11 +102,11 @@ class Sandbox:
             raise ConfigError(f"{self._path}: gives outputs of other sizes than its inputs ask for")
         return outputs
 
-    def _request(self, inputs: list[Tensor] | None = None) -> list[Tensor]:
-        """Send inputs, if any, to the process and return its reply.
+    def _exchange(self, inputs: list[Tensor] | None = None) -> list[Tensor]:
+        """Send inputs [B, ...], if any, to the process, and return the outputs that it answers with.
 
         Raises:
-            ConfigError: when the reply is an error, or missing.
+            ConfigError: when the answer is an error, or missing.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
@@ -119,7 +125,7 @@ class Sandbox:
         return list(reply)
 
     def _describe_end(self) -> str:
-        """Return a description of how the process ended."""
+        """Return the end of a sentence on the process: how it ended."""
         try:
             status = self._process.wait(1.0)
         except subprocess.TimeoutExpired:
@@ -131,18 +137,18 @@ class Sandbox:
         return f"ended the process that ran it ({name})"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     """End a process and close its pipes."""
     process.kill()
     process.communicate()
 
 
 def _send(stream: IO[bytes], content: list[Tensor] | str) -> None:
-    """Write the length of the content, then the content, to a stream."""
+    """Write the length of the content, then the content, tensors or the text of an error, to a stream."""
     file = io.BytesIO()
     torch.save(content, file)
     text = file.getvalue()
-    stream.write(len(text).to_bytes(_LENGTH, "little") + text)
+    stream.write(len(text).to_bytes(_LENGTH_BYTES, "little") + text)
     stream.flush()
 
 
@@ -152,14 +158,14 @@ def _receive(stream: IO[bytes]) -> Any:
     Raises:
         EOFError: when the sender has ended, or sends too much.
     """
-    length = int.from_bytes(stream.read(_LENGTH), "little")
-    content = stream.read(length) if length <= _LARGEST_REPLY else b""
+    length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
+    content = stream.read(length) if length <= _MAX_REPLY_BYTES else b""
     if not content or len(content) < length:
         raise EOFError
     return torch.load(io.BytesIO(content), weights_only=True)
 
 
-class _Limits:
+class _ResourceLimits:
     """Limits of the memory and CPU time of this process; ``allow`` increases the limit of CPU time."""
 
     def __init__(self) -> None:
@@ -169,17 +175,17 @@ class _Limits:
         if resource is not None:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             if hasattr(memory, "data"):  # on other systems than Linux it limits little
-                _limit(resource.RLIMIT_DATA, memory.data + _BYTES)
+                _set_limit(resource.RLIMIT_DATA, memory.data + _MAX_EXTRA_BYTES)
         self.allow(0)
 
     def allow(self, rows: int) -> None:
-        """Increase the limit of CPU time for a number of rows."""
+        """Increase the limit of CPU time by that for a number of rows."""
         self._seconds += _CPU_SECONDS_PER_ROW * rows
         if resource is not None:
-            _limit(resource.RLIMIT_CPU, math.ceil(self._seconds))
+            _set_limit(resource.RLIMIT_CPU, math.ceil(self._seconds))
 
 
-def _limit(kind: int, most: int) -> None:
+def _set_limit(kind: int, most: int) -> None:
     _, hard = resource.getrlimit(kind)
     resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
@@ -190,19 +196,19 @@ def _error_line(error: Exception) -> str:
     return str(error).strip().splitlines()[-1] if "in the TorchScript" in first else first
 
 
-def _serve(requests: IO[bytes], replies: IO[bytes], path: Path, entries: int) -> None:
+def _serve(requests: IO[bytes], replies: IO[bytes], path: Path, num_entries: int) -> None:
     """Load a file, then compute its outputs for all inputs that arrive.
 
     Raises:
         EOFError: when there are no more inputs.
     """
-    torch.set_num_threads(min(torch.get_num_threads(), _THREADS))
-    limits, call, inputs = _Limits(), None, []
+    torch.set_num_threads(min(torch.get_num_threads(), _MAX_THREADS))
+    limits, call, inputs = _ResourceLimits(), None, []
     while True:
         content: list[Tensor] | str = []
         try:
             if call is None:
-                call = load(path, entries)
+                call = load_network(path, num_entries)
             else:
                 limits.allow(len(inputs[0]))
                 content = [output.detach() for output in call(*inputs)]

@@ -4,10 +4,12 @@ import numpy as np
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import ActuatorConfig, VesselConfig
-from train_RL_agents.boat.shield import COEFFICIENTS, LIMITS
+from train_RL_agents.boat.shield import LIMIT_FACTORS, VESSEL_PARAMETERS
 
 SECONDS = 0.5
-VESSEL = {name: getattr(WorldConfig().vessel, name) for name in ("radius", *COEFFICIENTS)} | dict.fromkeys(LIMITS, 1.0)
+VESSEL = {name: getattr(WorldConfig().vessel, name) for name in ("radius", *VESSEL_PARAMETERS)} | dict.fromkeys(
+    LIMIT_FACTORS, 1.0
+)
 UNEVEN = VesselConfig(
     left_thrust_change=(0.0, 1000.0, -250.0),
     right_thrust_change=(200.0, -500.0, 100.0),

@@ -69,11 +69,11 @@ def test_messages_reach_the_pilot_in_its_own_types(module):
     expected = (6.9, 1.0, 2.0, -2.5, 0.3, -0.1, 0.05)
     assert tuple(vars(own).values()) == pytest.approx(expected)
     assert tracks.stamp == pytest.approx(6.8)
-    assert tracks.rows.tolist() == [[9.0, 8.0, 0.5, -0.5, 1.5]]
+    assert tracks.objects.tolist() == [[9.0, 8.0, 0.5, -0.5, 1.5]]
     assert (sent["left_thrust"], sent["right_thrust"]) == ([100.0] * 2, [-50.0] * 2)
     assert sent["status"] == ["steering"] * 2
     ros.publish("tracks", ros_2.tracks(7.0, []))
-    assert tick(ros, node)[2].rows.shape == (0, 5)
+    assert tick(ros, node)[2].objects.shape == (0, 5)
 
 
 TRACKED = {
@@ -128,7 +128,7 @@ def test_messages_of_ros_2s_definitions_reach_the_pilot(module):
     ros.subscriptions["status"].append(travelled)
     _, own, tracks, goal = tick(ros, node)
     assert tuple(vars(own).values()) == pytest.approx((6.9, 1.0, 2.0, -2.5, 0.3, -0.1, 0.05))
-    assert tracks.rows.tolist() == [[9.0, 8.0, 0.5, -0.5, 1.5]]
+    assert tracks.objects.tolist() == [[9.0, 8.0, 0.5, -0.5, 1.5]]
     assert goal == (30.0, 40.0)
     assert (sent["left_thrust"], sent["status"]) == ([100.0], ["steering"])
 
@@ -177,8 +177,8 @@ def test_one_thruster_has_a_thrust_and_an_angle(module, monkeypatch, steering):
 def test_what_the_shield_does_is_published_and_logged(module):
     ros, node, sent = boat(module, shield=True)
     (pilot,) = Pilot.made
-    pilot.answer = Command(100.0, -50.0, shielded=True)
-    pilot.commands, pilot.shielded = 7, 3
+    pilot.answer = Command(100.0, -50.0, is_shielded=True)
+    pilot.command_count, pilot.shielded_count = 7, 3
     tick(ros, node)
     assert sent["status"] == ["steering, replaced by the shield"] and node.logged == []
     node.stop()
@@ -198,10 +198,10 @@ def test_parameters_are_the_settings(module):
 
 def test_yaw_and_radius_of_messages(module):
     for yaw in (-3.0, 0.0, 0.4, 2.9):
-        assert module.yaw_of(ros_2.quaternion(yaw)) == pytest.approx(yaw)
-    assert math.isnan(module.yaw_of(SimpleNamespace(x=0.0, y=0.0, z=0.0, w=0.0)))
+        assert module.yaw_from_quaternion(ros_2.quaternion(yaw)) == pytest.approx(yaw)
+    assert math.isnan(module.yaw_from_quaternion(SimpleNamespace(x=0.0, y=0.0, z=0.0, w=0.0)))
     shapes = [(1, [5.0, 2.5, 1.0]), (2, [3.0]), (3, [1.0, 4.0]), (1, []), (4, [1.0, 2.0])]
-    radii = [module.radius_of(SimpleNamespace(type=kind, dimensions=sizes)) for kind, sizes in shapes]
+    radii = [module.enclosing_radius(SimpleNamespace(type=kind, dimensions=sizes)) for kind, sizes in shapes]
     assert radii[:3] == pytest.approx([0.5 * math.hypot(5.0, 2.5), 3.0, 4.0])
     assert all(math.isnan(radius) for radius in radii[3:])
 

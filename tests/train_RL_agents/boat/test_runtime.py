@@ -23,7 +23,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.boat import runtime
 from train_RL_agents.boat.runtime import BoatError, Odometry, Pilot, Settings, Tracks
-from train_RL_agents.exporting.export import FORMATS, Deployed, export
+from train_RL_agents.exporting.export import FORMATS, DeployedAgent, export
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 BOAT = Path(runtime.__file__).parent
@@ -36,7 +36,7 @@ ENTRIES = ("self_state", "objects_state", "objects_mask")
 
 def network_of(policy):
     """What an ONNX file computes, by torch."""
-    deployed = Deployed(policy.agent)
+    deployed = DeployedAgent(policy.agent)
 
     def network(inputs):
         tensors = [torch.from_numpy(np.ascontiguousarray(each)) for each in inputs.values()]
@@ -78,8 +78,8 @@ def goal_of(env, e, r):
 def setpoints_of(command, vessel):
     """Return the setpoints [1, 2] (N) of the world that a command stands for."""
     if vessel.actuators.steering == "thrusters":
-        return np.array([[command.left, command.right]])
-    return np.array([[command.left, -command.angle / vessel.actuators.angle_limit * vessel.max_thrust]])
+        return np.array([[command.left_thrust, command.right_thrust]])
+    return np.array([[command.left_thrust, -command.angle / vessel.actuators.angle_limit * vessel.max_thrust]])
 
 
 def decisions(policy, pilots, steps=12):
@@ -113,7 +113,7 @@ def decisions(policy, pilots, steps=12):
                 commands[e, r] = pilot.command(now, *inputs, goal_of(env, e, r))
         tensordict = env.step(tensordict)["next"]
         for (e, r), command in commands.items():
-            assert not command.stopped
+            assert not command.stop_reason
             yield {"thrust": setpoints_of(command, world.vessel)}, {"thrust": env.state.thrust[e, r].numpy()}
         now += world.dt * world.substeps
 
@@ -149,7 +149,7 @@ def test_nearest_objects_are_those_of_the_smallest_clearance_in_range(make_pilot
     tracks = Tracks(0.0, np.array([[x, 0.0, 0.0, 0.0, radius] for x, radius in east]))
     objects = pilot.inputs(own, tracks, GOAL)["objects_state"][0]
     assert objects[:, 0].tolist() == [5.0, 6.0, 7.0, 10.0, 9.0]
-    mask = pilot.inputs(own, Tracks(0.0, tracks.rows[2:4]), GOAL)["objects_mask"][0]
+    mask = pilot.inputs(own, Tracks(0.0, tracks.objects[2:4]), GOAL)["objects_mask"][0]
     assert mask.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]  # the range is to the hull
     empty = pilot.inputs(own, Tracks(0.0, np.zeros((0, 5))), GOAL)
     assert not empty["objects_state"].any()
@@ -176,13 +176,13 @@ def test_thrust_keeps_to_limits_and_rate(make_pilot):
     given = replace(OWN), Tracks(0.0, ROWS), GOAL
     for n, thrust in enumerate((200.0, 300.0, 300.0)):
         command = pilot.command(0.5 * n, replace(OWN, stamp=0.5 * n), *given[1:])
-        assert (command.left, command.right, command.stopped) == (thrust, thrust, "")
+        assert (command.left_thrust, command.right_thrust, command.stop_reason) == (thrust, thrust, "")
     back = make_pilot(settings=replace(PATIENT, min_thrust=-100.0), network=lambda inputs: np.array([12]))
-    assert back.command(0.0, *given).left == -100.0
+    assert back.command(0.0, *given).left_thrust == -100.0
 
 
 def test_inputs_are_moved_on_to_the_present(make_pilot):
-    own = replace(OWN, yaw=0.5 * math.pi, forward=2.0, port=1.0, yaw_rate=0.1)
+    own = replace(OWN, yaw=0.5 * math.pi, forward_velocity=2.0, port_velocity=1.0, yaw_rate=0.1)
     moved, rows = replace(own, x=9.5, y=21.0, yaw=0.5 * math.pi + 0.05), ROWS.copy()
     rows[:, 0] = 15.2, 18.0
     for extrapolate, expected in ((True, (moved, rows)), (False, (own, ROWS))):
@@ -192,7 +192,7 @@ def test_inputs_are_moved_on_to_the_present(make_pilot):
             network=lambda inputs, seen=seen: seen.append(inputs) or np.array([24]),
         )
         wanted = pilot.inputs(expected[0], Tracks(0.5, expected[1]), GOAL)
-        assert not pilot.command(0.5, own, Tracks(0.1, ROWS), GOAL).stopped
+        assert not pilot.command(0.5, own, Tracks(0.1, ROWS), GOAL).stop_reason
         for name, each in wanted.items():
             np.testing.assert_allclose(seen[0][name], each, atol=1e-12, err_msg=name)
 
@@ -231,7 +231,7 @@ def test_an_adaptive_risk_level_falls_two_lengths_from_the_closest_object(tmp_pa
 
 
 def test_contracts_that_do_not_fit_are_refused(tmp_path):
-    old = contract_of(make_policy("DQN"), tmp_path) | {"version": runtime.VERSION - 1}
+    old = contract_of(make_policy("DQN"), tmp_path) | {"version": runtime.CONTRACT_VERSION - 1}
     with pytest.raises(BoatError, match="of another version, export the policy again"):
         Pilot(old, None)
     scan = contract_of(make_policy("DQN", **{"world.sensor.scan_beams": 4}), tmp_path)
@@ -285,11 +285,11 @@ def test_an_angle_keeps_its_limit_whatever_the_thrust_may_be(tmp_path):
     for step in range(12):
         now = pilot.control_step * step
         command = pilot.command(now, replace(OWN, stamp=now), Tracks(now, ROWS), GOAL)
-        assert command.left == pytest.approx(min(300.0, 200.0 * pilot.control_step * (step + 1)))
-        assert (command.right, command.stopped) == (0.0, "")
+        assert command.left_thrust == pytest.approx(min(300.0, 200.0 * pilot.control_step * (step + 1)))
+        assert (command.right_thrust, command.stop_reason) == (0.0, "")
     assert command.angle == pytest.approx(-1.0472)
     stopped = pilot.command(now, None, None, None)
-    assert (stopped.left, stopped.right, stopped.angle) == (0.0, 0.0, 0.0) and stopped.stopped
+    assert (stopped.left_thrust, stopped.right_thrust, stopped.angle) == (0.0, 0.0, 0.0) and stopped.stop_reason
     several = {"world.vessel.actuators.steering": ["azimuth", "thrusters"]}
     with pytest.raises(BoatError, match="has a steering of its own for every robot"):
         Pilot(contract_of(make_policy("DQN", **several), tmp_path), None)
@@ -302,7 +302,7 @@ def test_sides_keep_their_limits(tmp_path):
     for step in range(6):
         now = 0.5 * step
         command = pilot.command(now, replace(OWN, stamp=now), Tracks(now, ROWS), GOAL)
-    assert (command.left, command.right) == (500.0, 250.0)
+    assert (command.left_thrust, command.right_thrust) == (500.0, 250.0)
 
 
 # Without torch, and on board
@@ -380,7 +380,7 @@ def test_a_decision_takes_less_than_a_millisecond_of_a_core(name, boats):
     for n in range(300):
         given = replace(OWN, stamp=0.5 * n), Tracks(0.5 * n, ROWS), GOAL
         began = perf_counter()
-        assert pilot.command(0.5 * n, *given).stopped == ""
+        assert pilot.command(0.5 * n, *given).stop_reason == ""
         seconds.append(perf_counter() - began)
     assert np.median(seconds) < 1e-3
 
@@ -392,7 +392,7 @@ def test_an_exported_folder_is_all_that_a_boat_needs(name, boats):
         "from boat.runtime import *; import numpy as np; "
         "pilot = Pilot.load('.', Settings(max_seconds=60.0)); "
         "print(pilot.command(0.0, Odometry(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), "
-        f"Tracks(0.0, np.zeros((0, 5))), (20.0, 0.0)).stopped == ''); {LOADED}"
+        f"Tracks(0.0, np.zeros((0, 5))), (20.0, 0.0)).stop_reason == ''); {LOADED}"
     )
     printed = python("-c", code, cwd=boats(name))
     assert printed.startswith("True")

@@ -34,13 +34,13 @@ class Faults:
         return (now, *given), f"there is no {('odometry', 'tracks', 'goal')[lost]} yet"
 
     def fault_odometry(self, now, own, tracks, goal):
-        field = self.rng.choice(["x", "y", "yaw", "forward", "port", "yaw_rate"])
+        field = self.rng.choice(["x", "y", "yaw", "forward_velocity", "port_velocity", "yaw_rate"])
         return (now, replace(own, **{field: self.rng.choice(BAD)}), tracks, goal), "odometry: a va"
 
     def fault_tracks(self, now, own, tracks, goal):
-        rows = tracks.rows.copy()
+        rows = tracks.objects.copy()
         rows[self.rng.randrange(len(rows)), self.rng.randrange(5)] = self.rng.choice(BAD)
-        return (now, own, replace(tracks, rows=rows), goal), "tracks: a value is not finite"
+        return (now, own, replace(tracks, objects=rows), goal), "tracks: a value is not finite"
 
     def fault_goal(self, now, own, tracks, goal):
         return (now, own, tracks, (self.rng.choice(BAD), 0.0)), "the goal: a value is not finite"
@@ -68,24 +68,24 @@ class Faults:
         return (now, own, replace(tracks, stamp=stamp), goal), "s ahead of the clock, more than"
 
     def fault_far(self, now, own, tracks, goal):
-        field = self.rng.choice(["x", "y", "forward", "port", "yaw_rate"])
+        field = self.rng.choice(["x", "y", "forward_velocity", "port_velocity", "yaw_rate"])
         return (now, replace(own, **{field: -1e6}), tracks, goal), "odometry: 1e+06 is not plaus"
 
     def fault_shape(self, now, own, tracks, goal):
-        rows = self.rng.choice([tracks.rows[:, :4], tracks.rows[0], np.zeros((2, 5, 1))])
-        return (now, own, replace(tracks, rows=rows), goal), "tracks are of the shape ["
+        rows = self.rng.choice([tracks.objects[:, :4], tracks.objects[0], np.zeros((2, 5, 1))])
+        return (now, own, replace(tracks, objects=rows), goal), "tracks are of the shape ["
 
     def fault_text(self, now, own, tracks, goal):
         return (now, replace(own, x="here"), tracks, goal), "the decision failed: ValueError"
 
     def fault_many(self, now, own, tracks, goal):
         rows = np.ones((self.rng.randrange(1001, 3000), 5))
-        return (now, own, replace(tracks, rows=rows), goal), "tracks are more than 1000"
+        return (now, own, replace(tracks, objects=rows), goal), "tracks are more than 1000"
 
     def fault_radius(self, now, own, tracks, goal):
-        rows = tracks.rows.copy()
+        rows = tracks.objects.copy()
         rows[0, 4] = -self.rng.uniform(1e-3, 5.0)
-        return (now, own, replace(tracks, rows=rows), goal), "tracks have a negative radius"
+        return (now, own, replace(tracks, objects=rows), goal), "tracks have a negative radius"
 
     def fault_late(self, now, own, tracks, goal):
         now += self.rng.uniform(0.51, 9.0)
@@ -127,15 +127,15 @@ def test_two_hundred_faults_each_end_in_a_stop_and_a_sentence(make_pilot, monkey
         for _ in range(2):
             faults.action, faults.seconds, faults.error = np.array([24]), 0.0, ""
             command = call(now, *good)
-            assert command.stopped == ""
-            assert command.left > 0.0
+            assert command.stop_reason == ""
+            assert command.left_thrust > 0.0
             now += 0.5
             good = [replace(OWN, stamp=now), Tracks(now, ROWS), GOAL]
         given, words = faults.draw(now, *good)
         command = call(*given)
-        assert words in command.stopped
-        assert (command.left, command.right) == (0.0, 0.0)
-        assert command.stopped.count("\n") == 0
+        assert words in command.stop_reason
+        assert (command.left_thrust, command.right_thrust) == (0.0, 0.0)
+        assert command.stop_reason.count("\n") == 0
         drawn.add(words)
         # Whatever the clock did, the next call comes a control step later.
         usable = isinstance(given[0], float) and math.isfinite(given[0])

@@ -26,7 +26,7 @@ def test_numbers_of_numpy_are_those_of_python(make_pilot, number):
     ):
         pilot = make_pilot(network=network)
         for later in (0.0, 0.5):
-            assert pilot.command(now + later, own, Tracks(now, given), there).stopped == ""
+            assert pilot.command(now + later, own, Tracks(now, given), there).stop_reason == ""
     for first, second in zip(seen[2::2], seen[3::2], strict=True):
         for name in first:
             assert first[name].dtype == np.float64
@@ -39,9 +39,9 @@ def test_a_clock_in_single_precision_is_not_rounded_further(make_pilot):
     pilot = make_pilot()
     now = np.float32(100_000.3)
     own = replace(OWN, stamp=float(now) - 0.9)
-    assert pilot.command(now, own, Tracks(now, ROWS), GOAL).stopped == ""
+    assert pilot.command(now, own, Tracks(now, ROWS), GOAL).stop_reason == ""
     command = make_pilot().command(now, replace(own, stamp=float(now) - 1.001), Tracks(now, ROWS), GOAL)
-    assert command.stopped == "odometry: 1.00 s old, more than 1 s"
+    assert command.stop_reason == "odometry: 1.00 s old, more than 1 s"
 
 
 @pytest.mark.parametrize("rows", [[], (), np.zeros(0), np.zeros((0, 5)), np.zeros((0, 4)), [[]]])
@@ -53,6 +53,6 @@ def test_there_may_be_no_tracks(make_pilot, rows):
         return np.array([24])
 
     pilot = make_pilot(network=network)
-    assert pilot.command(0.0, OWN, Tracks(0.0, rows), GOAL).stopped == ""
+    assert pilot.command(0.0, OWN, Tracks(0.0, rows), GOAL).stop_reason == ""
     assert not seen[0]["objects_mask"].any()
     assert not pilot.inputs(OWN, Tracks(0.0, rows), GOAL)["objects_state"].any()

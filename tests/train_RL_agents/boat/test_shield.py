@@ -13,7 +13,14 @@ from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, contract_of
 from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, random_scenes
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.boat.runtime import BoatError, Pilot, Tracks
-from train_RL_agents.boat.shield import MARGIN, SIDES, BoatShield, Scene, escapes, shortfall
+from train_RL_agents.boat.shield import (
+    MARGIN_RADII,
+    SIDE_COMMANDS,
+    BoatShield,
+    Scene,
+    clearance_shortfall,
+    escape_manoeuvres,
+)
 
 
 @pytest.mark.heavy
@@ -24,16 +31,16 @@ def test_shortfalls_equal_the_oracle_in_numpy_and_in_torch():
     for xp, convert in ((np, np.asarray), (torch, torch.tensor)):
         arrays = [convert(column) for column in (own, objects, seen)]
         scene = Scene(*arrays, arrays[1][..., 4] + radius, radius)
-        plans = escapes(xp, convert(np.array(SIDES)))
+        plans = escape_manoeuvres(xp, convert(np.array(SIDE_COMMANDS)))
         for begin in (None, convert(command)):
-            results.append(np.asarray(shortfall(xp, scene, VESSEL, SECONDS, plans, begin)))
+            results.append(np.asarray(clearance_shortfall(xp, scene, VESSEL, SECONDS, plans, begin)))
     expected = []
     for first in ((), (0,)):
         rows = []
         for number in range(len(own)):
             there = objects[number][seen[number]]
             begin = [tuple(command[number]) for _ in first]
-            inputs = own[number], there, there[:, 4] + radius, MARGIN * radius
+            inputs = own[number], there, there[:, 4] + radius, MARGIN_RADII * radius
             rows.append([oracle.shortfall(*inputs, [*begin, *plan], SECONDS) for plan in oracle.plans()])
         expected.append(rows)
     for result, wanted in zip(results, [*expected, *expected], strict=True):
@@ -101,17 +108,21 @@ def test_a_pilot_uses_it_if_it_is_asked_for(make_pilot):
     """The network asks for full thrust of both sides, towards a vessel that comes from ahead."""
     usual, shielded = make_pilot(), make_pilot(settings=replace(PATIENT, shield=True))
     kept = usual.command(0.0, OWN, AHEAD, GOAL)
-    assert (kept.left, kept.right, kept.shielded) == (500.0, 500.0, False)
+    assert (kept.left_thrust, kept.right_thrust, kept.is_shielded) == (500.0, 500.0, False)
     other = shielded.command(0.0, OWN, AHEAD, GOAL)
-    assert other.shielded and not other.stopped and other.left > other.right
+    assert other.is_shielded and not other.stop_reason and other.left_thrust > other.right_thrust
     far = shielded.command(0.5, replace(OWN, stamp=0.5), Tracks(0.5, np.zeros((0, 5))), GOAL)
-    assert not far.shielded and (shielded.commands, shielded.shielded) == (2, 1)
+    assert not far.is_shielded and (shielded.command_count, shielded.shielded_count) == (2, 1)
 
 
 def test_it_keeps_the_limits_of_the_settings(make_pilot):
     pilot = make_pilot(settings=replace(PATIENT, shield=True, min_thrust=-400.0, max_thrust=450.0))
     command = pilot.command(0.0, OWN, AHEAD, GOAL)
-    assert command.shielded and min(command.left, command.right) >= -400.0 and max(command.left, command.right) <= 450.0
+    assert (
+        command.is_shielded
+        and min(command.left_thrust, command.right_thrust) >= -400.0
+        and max(command.left_thrust, command.right_thrust) <= 450.0
+    )
 
 
 def test_a_contract_without_the_vessel_is_refused(tmp_path):
@@ -128,21 +139,21 @@ def test_a_pilot_has_limits_and_commands_of_each_side(tmp_path):
     pairs = np.array([[a, b] for a in UNEVEN.left_thrust_change for b in UNEVEN.right_thrust_change])
     contract["action"]["rates"]["value"] = pairs.tolist()
     pilot = Pilot(contract, lambda inputs: np.array([3]), replace(PATIENT, shield=True))
-    board = BoatShield.of(
+    board = BoatShield.from_contract(
         asdict(UNEVEN), (UNEVEN.min_thrust, UNEVEN.max_thrust, np.inf), config.dt * config.substeps, pairs
     )
     inputs = pilot.inputs(OWN, AHEAD, GOAL)
     rates, is_other = board(pairs[3], inputs["self_state"], inputs["objects_state"], inputs["objects_mask"])
     command = pilot.command(0.0, OWN, AHEAD, GOAL)
-    assert is_other and command.shielded and rates.tolist() in pairs.tolist()
+    assert is_other and command.is_shielded and rates.tolist() in pairs.tolist()
     wanted = np.clip(0.5 * rates, [-250.0, -450.0], [500.0, 900.0])
-    np.testing.assert_allclose([command.left, command.right], wanted)
+    np.testing.assert_allclose([command.left_thrust, command.right_thrust], wanted)
 
 
 def test_commands_dropped_because_they_came_too_late_are_not_counted(make_pilot):
     pilot = make_pilot(settings=replace(PATIENT, shield=True, max_seconds=0.0))
-    assert "the decision took" in pilot.command(0.0, OWN, AHEAD, GOAL).stopped
-    assert (pilot.commands, pilot.shielded) == (0, 0)
+    assert "the decision took" in pilot.command(0.0, OWN, AHEAD, GOAL).stop_reason
+    assert (pilot.command_count, pilot.shielded_count) == (0, 0)
 
 
 def test_a_contract_without_thrust_is_refused(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.cli import main, make_parser
-from train_RL_agents.exporting.export import CONTRACT, FORMATS, export
+from train_RL_agents.exporting.export import CONTRACT_FILE, FORMATS, export
 from train_RL_agents.exporting.torchscript import file_name
 from train_RL_agents.run.checkpoint import save_policy
 
@@ -23,7 +23,7 @@ def test_files_and_contract_are_written(tmp_path, capsys):
     save_policy(tmp_path / "policy.pt", policy.agent, policy.config, 7, {})
     out = tmp_path / "new" / "folder"
     assert main(["export", str(tmp_path / "policy.pt"), "--out", str(out)]) == 0
-    names = {"traced_DQN_model.pt", "DQN.pt2", CONTRACT}
+    names = {"traced_DQN_model.pt", "DQN.pt2", CONTRACT_FILE}
     assert {path.name for path in out.iterdir()} == names
     printed = capsys.readouterr().out
     assert all(str(out / name) in printed for name in names)
@@ -77,9 +77,9 @@ def test_what_cannot_be_checked_is_refused_in_one_sentence(exported, tmp_path, c
     assert f"{model}: cannot be read as an exported file" in refusal("--check", model)
     model.touch()
     assert "x.pt': must be beside the contract.json" in refusal("--check", model)
-    (tmp_path / CONTRACT).write_text(json.dumps(written))
+    (tmp_path / CONTRACT_FILE).write_text(json.dumps(written))
     (tmp_path / "x.tflite").touch()
     assert "x.tflite: must end in .pt, .pt2, .onnx or .json" in refusal("--check", tmp_path / "x.tflite")
     written = {key: each for key, each in written.items() if key != "examples"} | {"version": 1}
-    (tmp_path / CONTRACT).write_text(json.dumps(written))
+    (tmp_path / CONTRACT_FILE).write_text(json.dumps(written))
     assert "contract.json: holds no examples, as it was written by another version" in refusal("--check", model)

@@ -14,8 +14,8 @@ from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import make_environment
 from train_RL_agents.environments.external import ExternalEnvironment
-from train_RL_agents.exporting.export import CONTRACT, export
-from train_RL_agents.exporting.exported import find
+from train_RL_agents.exporting.export import CONTRACT_FILE, export
+from train_RL_agents.exporting.exported import find_contender
 from train_RL_agents.run.checkpoint import STATE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer, resume
@@ -186,18 +186,18 @@ def test_an_exported_policy_acts_as_the_agent(agent, tmp_path):
     trainer.train()
     loaded = load_policy(trainer.run.path)
     export(loaded, tmp_path / "out", ["torch"])
-    contract = json.loads((tmp_path / "out" / CONTRACT).read_text())
+    contract = json.loads((tmp_path / "out" / CONTRACT_FILE).read_text())
     assert contract["env"] == f"{HERE}:Chase" and "frames" not in contract
-    found = find(str(tmp_path / "out" / contract["files"]["torch"]["file"]), "best", CPU).trained
+    found = find_contender(str(tmp_path / "out" / contract["files"]["torch"]["file"]), "best", CPU).trained
     environment = ExternalEnvironment(trainer.config)
     env = environment.make_envs(loaded.agent, CPU, 3, None)
     observation = dict(env.reset()["robots", "observation"].items())
     observation = {name: value.flatten(0, 1) for name, value in observation.items()}
     torch.testing.assert_close(found.agent.act(observation), loaded.agent.act(observation))
     del contract["spec"]
-    (tmp_path / "out" / CONTRACT).write_text(json.dumps(contract))
+    (tmp_path / "out" / CONTRACT_FILE).write_text(json.dumps(contract))
     with pytest.raises(ConfigError, match="does not say what the policy observes"):
-        find(str(tmp_path / "out" / contract["files"]["torch"]["file"]), "best", CPU)
+        find_contender(str(tmp_path / "out" / contract["files"]["torch"]["file"]), "best", CPU)
 
 
 @pytest.mark.parametrize("damage", ["gone", "text", "[]", '{"entries": [], "action_size": 2}', '{"entries": 3}'])

@@ -181,7 +181,7 @@ def test_sides_that_differ_equal_those_on_board(continuous, vessel):
     world = replace(EXACT, vessel=vessel)
     part, action = part_of(world), command if continuous else index
     found = Shield(acting(action), world, part, continuous, StepShare())(step).get(ACTION)
-    board, replaced = BoatShield.of(asdict(vessel), LIMITS, SECONDS, None if continuous else pairs), 0
+    board, replaced = BoatShield.from_contract(asdict(vessel), LIMITS, SECONDS, None if continuous else pairs), 0
     entries = [step[GROUP, "observation", name].numpy() for name in ("self_state", "objects_state", "objects_mask")]
     for e in range(ENVS // 2):
         for r in range(2):

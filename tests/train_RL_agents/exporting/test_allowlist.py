@@ -12,17 +12,17 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.exporting import allowlist
-from train_RL_agents.exporting.export import CHECKS, FORMATS, Deployed
-from train_RL_agents.exporting.loading import load
+from train_RL_agents.exporting.export import FORMATS, NUM_CHECKS, DeployedAgent
+from train_RL_agents.exporting.loading import load_network
 
 REFUSED = "damaged, or does more than compute"
 
 
 def made(folder, kind, name="DQN"):
     """The file of an untrained agent."""
-    network = Deployed(make_policy(name).agent)
-    path = folder / FORMATS[kind].name(name)
-    path.write_bytes(FORMATS[kind].make(network, network.inputs(CHECKS)))
+    network = DeployedAgent(make_policy(name).agent)
+    path = folder / FORMATS[kind].file_name(name)
+    path.write_bytes(FORMATS[kind].make_content(network, network.inputs(NUM_CHECKS)))
     return path
 
 
@@ -47,13 +47,13 @@ def changed(path, folder, change, more=None):
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_own_scripts_pass(name, tmp_path):
-    load(made(tmp_path, "torchscript", name), 3)
+    load_network(made(tmp_path, "torchscript", name), 3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
 def test_own_programs_pass(name, tmp_path):
-    load(made(tmp_path, "torch", name), 3)
+    load_network(made(tmp_path, "torch", name), 3)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_scripts_that_act_are_refused(line, files, tmp_path):
 
     path = changed(files["torchscript"], tmp_path, change)
     with pytest.raises(ConfigError, match=REFUSED):
-        load(path, 3)
+        load_network(path, 3)
 
 
 def test_the_case_of_a_name_hides_no_script(files, tmp_path):
@@ -82,14 +82,14 @@ def test_the_case_of_a_name_hides_no_script(files, tmp_path):
             content = one.read(name).replace(b"    return", b"    torch.save(1, 'a')\n    return")
             two.writestr(name.replace(".py", ".PY"), content)
     with pytest.raises(ConfigError, match=REFUSED):
-        allowlist.script(given)
+        allowlist.read_script(given)
 
 
 @pytest.mark.parametrize("name", ["code/a.so", "extra/producer_info.json"])
 def test_scripts_with_further_files_are_refused(name, files, tmp_path):
     path = changed(files["torchscript"], tmp_path, lambda _, content: content, {name: b"x"})
     with pytest.raises(ConfigError, match=REFUSED):
-        allowlist.script(path)
+        allowlist.read_script(path)
 
 
 def test_scripts_that_act_while_loaded_are_refused(files, tmp_path):
@@ -98,7 +98,7 @@ def test_scripts_that_act_while_loaded_are_refused(files, tmp_path):
         return content + method if name.endswith(".py") else content
 
     with pytest.raises(ConfigError, match=REFUSED):
-        allowlist.script(changed(files["torchscript"], tmp_path, change))
+        allowlist.read_script(changed(files["torchscript"], tmp_path, change))
 
 
 def put(key, value):
@@ -140,7 +140,7 @@ CALL = "__import__('os').system('touch victim')"
 def test_programs_that_name_more_than_arithmetic_are_refused(key, value, files, tmp_path):
     path = changed(files["torch"], tmp_path, put(key, value))
     with pytest.raises(ConfigError, match=REFUSED):
-        load(path, 3)
+        load_network(path, 3)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_programs_that_name_more_than_arithmetic_are_refused(key, value, files, 
 def test_programs_with_code_or_objects_are_refused(name, files, tmp_path):
     path = changed(files["torch"], tmp_path, lambda _, content: content, {name: b"x"})
     with pytest.raises(ConfigError, match=re.escape(path.name)):
-        allowlist.program(path)
+        allowlist.read_program(path)
 
 
 class Memory:
@@ -172,6 +172,6 @@ def test_programs_whose_example_asks_for_memory_are_refused(files, tmp_path):
         files["torch"], tmp_path, lambda _, content: content, {"data/sample_inputs/more.pt": buffer.getvalue()}
     )
     with pytest.raises(ConfigError, match=re.escape(path.name)):
-        allowlist.program(path)
+        allowlist.read_program(path)
     path = changed(files["torch"], tmp_path, lambda _, content: content, {"data/sample_inputs/more.pt": b"nothing"})
-    allowlist.program(path)
+    allowlist.read_program(path)

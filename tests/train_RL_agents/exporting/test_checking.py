@@ -12,7 +12,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.exporting.checking import check_file
-from train_RL_agents.exporting.export import CONTRACT, EXAMPLES, export
+from train_RL_agents.exporting.export import CONTRACT_FILE, NUM_EXAMPLES, export
 from train_RL_agents.exporting.torchscript import file_name
 
 
@@ -28,7 +28,7 @@ def exported(tmp_path_factory):
 def test_exported_files_reproduce_the_examples(name, tmp_path):
     export(make_policy(name), tmp_path, ["torchscript"])
     count, difference = check_file(tmp_path / file_name(name))
-    assert count == EXAMPLES == 16
+    assert count == NUM_EXAMPLES == 16
     assert difference < 1e-7
 
 
@@ -62,7 +62,7 @@ def test_examples_are_the_outputs_and_actions_of_the_agent(exported):
 
 
 def test_contract_stays_short_lines_but_for_its_examples(exported):
-    lines = (exported[1].parent / CONTRACT).read_text().splitlines()
+    lines = (exported[1].parent / CONTRACT_FILE).read_text().splitlines()
     assert [len(line) > 2000 for line in lines].count(True) == 1
     assert lines[-2].startswith('  "examples": {')
 
@@ -74,8 +74,8 @@ def test_a_damaged_file_is_refused_before_it_is_read(exported, tmp_path, monkeyp
     content[len(content) // 2] ^= 1
     path = tmp_path / whole.name
     path.write_bytes(content)
-    (tmp_path / CONTRACT).write_text(json.dumps(contract))
-    monkeypatch.setattr("train_RL_agents.exporting.checking.Sandbox", None)
+    (tmp_path / CONTRACT_FILE).write_text(json.dumps(contract))
+    monkeypatch.setattr("train_RL_agents.exporting.checking.SandboxedNetwork", None)
     with pytest.raises(ConfigError, match=r"damaged, or not the file that contract\.json describes"):
         check_file(path)
     path.unlink()
@@ -105,7 +105,7 @@ def test_a_damaged_file_is_refused_before_it_is_read(exported, tmp_path, monkeyp
 def test_examples_that_say_nothing_are_refused(change, words, exported, tmp_path):
     contract = json.loads(json.dumps(exported[2]))
     change(contract["examples"])
-    (tmp_path / CONTRACT).write_text(json.dumps(contract))
+    (tmp_path / CONTRACT_FILE).write_text(json.dumps(contract))
     (tmp_path / exported[1].name).write_bytes(exported[1].read_bytes())
     with pytest.raises(ConfigError, match=words):
         check_file(tmp_path / exported[1].name)
@@ -142,7 +142,7 @@ def test_folders_without_a_name_are_refused(name, tmp_path, monkeypatch):
 )
 def test_other_outputs_are_refused(change, words, exported, tmp_path):
     outputs = json.loads(json.dumps(exported[2]["examples"]))
-    (tmp_path / CONTRACT).write_text(json.dumps(exported[2]))
+    (tmp_path / CONTRACT_FILE).write_text(json.dumps(exported[2]))
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(outputs))
     assert check_file(path)[1] == 0.0

@@ -17,13 +17,13 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import (
-    CONTRACT,
-    OPSET,
-    Deployed,
-    check,
+    CONTRACT_FILE,
+    ONNX_OPSET,
+    DeployedAgent,
+    check_exported,
     export,
 )
-from train_RL_agents.exporting.loading import load
+from train_RL_agents.exporting.loading import load_network
 from train_RL_agents.exporting.torchscript import file_name
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.run.published import import_agent, published_config
@@ -50,11 +50,11 @@ def make_policy(name, **settings):
 @pytest.mark.parametrize("name", AGENTS)
 def test_deployed_outputs_lead_to_the_agents_own_actions(name):
     agent = make_policy(name).agent
-    inputs = Deployed(agent).inputs(200)
-    outputs = Deployed(agent).outputs(*inputs)
+    inputs = DeployedAgent(agent).inputs(200)
+    outputs = DeployedAgent(agent).outputs(*inputs)
     assert len(outputs) == len(agent.output_meanings)
     assert [(1, *output.shape[1:]) for output in outputs] == PLANNERS[name]
-    expected = agent.double().act(Deployed(agent).observations(200))
+    expected = agent.double().act(DeployedAgent(agent).observations(200))
     chosen = agent.select(dict(zip(agent.output_meanings, outputs, strict=True)))
     torch.testing.assert_close(chosen, expected, rtol=0.0, atol=1e-12)
 
@@ -63,7 +63,7 @@ def test_deployed_outputs_lead_to_the_agents_own_actions(name):
 def test_deployed_holds_only_what_computes_outputs_and_leaves_the_agent_alone(name):
     agent = make_policy(name).agent
     before = {key: value.clone() for key, value in agent.state_dict().items()}
-    deployed = Deployed(agent)
+    deployed = DeployedAgent(agent)
     assert set(deployed.agent.networks) == set(agent.output_networks())
     assert not list(deployed.agent.targets)
     assert all(parameter.dtype == torch.float64 for parameter in deployed.parameters())
@@ -71,10 +71,10 @@ def test_deployed_holds_only_what_computes_outputs_and_leaves_the_agent_alone(na
 
 
 def test_random_inputs_are_of_the_planners_shapes_and_float64():
-    inputs = Deployed(make_policy("IQN").agent).inputs(1)
+    inputs = DeployedAgent(make_policy("IQN").agent).inputs(1)
     assert [tuple(tensor.shape) for tensor in inputs] == [(1, 7), (1, 5, 5), (1, 5), (1, 32)]
     assert {tensor.dtype for tensor in inputs} == {torch.float64}
-    assert len(Deployed(make_policy("DQN").agent).inputs(1)) == 3
+    assert len(DeployedAgent(make_policy("DQN").agent).inputs(1)) == 3
 
 
 WIDER = {
@@ -121,12 +121,12 @@ def test_torchscript_is_what_planners_load(name, tmp_path):
     policy = make_policy(name)
     export(policy, tmp_path, ["torchscript"])
     planner = torch.jit.load(tmp_path / file_name(name))
-    inputs = Deployed(policy.agent).inputs(1, seed=5)
+    inputs = DeployedAgent(policy.agent).inputs(1, seed=5)
     outputs = planner(inputs[:3], *inputs[3:])
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     assert [tuple(output.shape) for output in outputs] == PLANNERS[name]
     assert {output.dtype for output in outputs} == {torch.float64}
-    expected = Deployed(policy.agent).outputs(*inputs)
+    expected = DeployedAgent(policy.agent).outputs(*inputs)
     torch.testing.assert_close(outputs, expected, rtol=0.0, atol=1e-12)
 
 
@@ -163,10 +163,10 @@ def test_published_weights_compute_as_the_published_network(tmp_path):
 def test_program_computes_batches_of_any_size(name, tmp_path):
     policy = make_policy(name)
     written = export(policy, tmp_path, ["torch"])
-    call = load(tmp_path / f"{name}.pt2", 3)
+    call = load_network(tmp_path / f"{name}.pt2", 3)
     for count in (1, 3, 100):
-        inputs = Deployed(policy.agent).inputs(count, seed=count)
-        expected = Deployed(policy.agent).outputs(*inputs)
+        inputs = DeployedAgent(policy.agent).inputs(count, seed=count)
+        expected = DeployedAgent(policy.agent).outputs(*inputs)
         torch.testing.assert_close(call(*inputs), expected, rtol=0.0, atol=1e-12)
     assert written["files"]["torch"]["largest_difference"] < 1e-12
 
@@ -179,11 +179,11 @@ def test_onnx_computes_as_the_agent(name, tmp_path):
     policy = make_policy(name)
     written = export(policy, tmp_path, ["onnx"])
     assert written["files"]["onnx"]["largest_difference"] < 2e-7
-    session = load(tmp_path / f"{name}.onnx", 3)
-    inputs = Deployed(policy.agent).inputs(2)
+    session = load_network(tmp_path / f"{name}.onnx", 3)
+    inputs = DeployedAgent(policy.agent).inputs(2)
     *outputs, action = session(*inputs)
     assert [len(output) for output in outputs] == [2] * len(policy.agent.output_meanings)
-    expected = policy.agent.double().act(Deployed(policy.agent).observations(2))
+    expected = policy.agent.double().act(DeployedAgent(policy.agent).observations(2))
     torch.testing.assert_close(action, expected, rtol=0.0, atol=2e-7)
     assert check_file(tmp_path / f"{name}.onnx")[1] < 2e-7
 
@@ -203,11 +203,11 @@ def test_onnx_in_single_precision_computes_as_the_agent_does(name, tmp_path):
     session = onnxruntime.InferenceSession(path)
     assert {each.type for each in session.get_inputs()} == {"tensor(float)"}
     assert {each.type for each in session.get_outputs()[:-1]} == {"tensor(float)"}
-    network = Deployed(policy.agent, torch.float32)
+    network = DeployedAgent(policy.agent, torch.float32)
     inputs = network.inputs(50, seed=4)
     assert {each.dtype for each in inputs} == {torch.float32}
     # Exactly what the agent does where it was trained.
-    for got, wanted in zip(load(path, 3)(*inputs), network.outputs_and_action(*inputs), strict=True):
+    for got, wanted in zip(load_network(path, 3)(*inputs), network.outputs_and_action(*inputs), strict=True):
         torch.testing.assert_close(got, wanted.to(got.dtype), rtol=1e-5, atol=1e-5)
     assert check_file(path)[1] < 1e-5
     assert check_file(tmp_path / file_name(name))[1] < 1e-6
@@ -221,11 +221,11 @@ def test_the_operators_are_of_the_version_that_the_page_names(dtype, tmp_path):
     export(make_policy("SAC"), tmp_path, ["onnx"], dtype)
     used = {each.domain: each.version for each in onnx.load(tmp_path / "SAC.onnx").opset_import}
     [named] = re.findall(r"opset (\d+)", (ROOT / "docs/export.md").read_text())
-    assert used[""] == OPSET == int(named)
+    assert used[""] == ONNX_OPSET == int(named)
 
 
 def test_the_page_names_the_version_of_the_operators():
-    assert f"opset {OPSET};" in (ROOT / "docs/export.md").read_text()
+    assert f"opset {ONNX_OPSET};" in (ROOT / "docs/export.md").read_text()
 
 
 @pytest.mark.slow
@@ -249,7 +249,7 @@ def test_a_file_with_other_outputs_is_refused_and_removed(part, tmp_path):
     export(other, tmp_path, ["torchscript"])
     path = tmp_path / file_name("DQN")
     with pytest.raises(ValueError, match="not kept, as its outputs differ"):
-        check(path, policy.agent)
+        check_exported(path, policy.agent)
     assert not path.exists()
 
 
@@ -259,7 +259,7 @@ def test_a_file_with_other_outputs_is_refused_and_removed(part, tmp_path):
 def test_contract_says_what_goes_in_and_comes_out(tmp_path):
     policy = make_policy("IQN", **{"world.dt": 0.1, "world.vessel.max_thrust": 900.0})
     written = export(policy, tmp_path, ["torchscript"])
-    assert written == json.loads((tmp_path / CONTRACT).read_text())
+    assert written == json.loads((tmp_path / CONTRACT_FILE).read_text())
     assert (written["agent"], written["env_steps"]) == ("IQN", 7)
     named = {each["name"]: each for each in written["inputs"]}
     assert list(named) == ["self_state", "objects_state", "objects_mask", "taus"]
@@ -349,9 +349,9 @@ def outputs_of(program, model, inputs, folder):
 def test_cpp_gets_the_outputs_that_python_gets(name, runner, tmp_path):
     policy = make_policy(name)
     export(policy, tmp_path, ["torchscript"])
-    inputs = Deployed(policy.agent).inputs(20, seed=9)
+    inputs = DeployedAgent(policy.agent).inputs(20, seed=9)
     got = outputs_of(runner, tmp_path / file_name(name), inputs, tmp_path)
-    outputs = Deployed(policy.agent).outputs(*inputs)
+    outputs = DeployedAgent(policy.agent).outputs(*inputs)
     expected = torch.cat([output.flatten(1) for output in outputs], -1).numpy()
     np.testing.assert_allclose(got, expected, rtol=0.0, atol=1e-6)
 
@@ -362,7 +362,7 @@ def test_cpp_gets_the_outputs_that_python_gets(name, runner, tmp_path):
 def test_cpp_without_torch_gets_outputs_and_actions(name, dtype, onnx_runner, tmp_path):
     policy, tolerance = make_policy(name), 1e-6 if dtype == torch.float64 else 1e-5
     export(policy, tmp_path, ["onnx"], dtype)
-    network = Deployed(policy.agent, dtype)
+    network = DeployedAgent(policy.agent, dtype)
     inputs = network.inputs(20, seed=9)
     got = outputs_of(onnx_runner, tmp_path / f"{name}.onnx", inputs, tmp_path)
     columns = [each.reshape(20, -1).double() for each in network.outputs_and_action(*inputs)]

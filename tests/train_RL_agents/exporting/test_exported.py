@@ -10,8 +10,8 @@ from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.scoring import evaluate_built_in
 from train_RL_agents.evaluation.suites import make_set
-from train_RL_agents.exporting.export import CONTRACT, export
-from train_RL_agents.exporting.exported import find
+from train_RL_agents.exporting.export import CONTRACT_FILE, export
+from train_RL_agents.exporting.exported import find_contender
 from train_RL_agents.exporting.torchscript import file_name
 
 CPU = torch.device("cpu")
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 def test_a_file_steers_as_its_policy(name, tmp_path):
     policy = make_policy(name)
     export(policy, tmp_path, ["torchscript"])
-    found = find(str(tmp_path / file_name(name)), "best", CPU)
+    found = find_contender(str(tmp_path / file_name(name)), "best", CPU)
     world = WorldConfig(max_steps=6)
     chosen = make_set("rules", world, 1, 3)
     runs = [
@@ -40,26 +40,26 @@ def test_a_file_steers_as_its_policy(name, tmp_path):
 
 
 def test_other_files_are_found_as_ever(tmp_path):
-    assert find("apf", "best", CPU) == Contender("apf")
+    assert find_contender("apf", "best", CPU) == Contender("apf")
     with pytest.raises(ConfigError, match="no such run folder or policy file"):
-        find(str(tmp_path / "none"), "best", CPU)
+        find_contender(str(tmp_path / "none"), "best", CPU)
     with pytest.raises(ConfigError):
-        find(".", "best", CPU)
+        find_contender(".", "best", CPU)
 
 
 def test_a_contract_without_settings_is_refused(tmp_path):
     export(make_policy("DQN"), tmp_path, ["torchscript"])
-    contract = json.loads((tmp_path / CONTRACT).read_text())
+    contract = json.loads((tmp_path / CONTRACT_FILE).read_text())
     del contract["config"]
-    (tmp_path / CONTRACT).write_text(json.dumps(contract))
+    (tmp_path / CONTRACT_FILE).write_text(json.dumps(contract))
     with pytest.raises(ConfigError, match="export it again"):
-        find(str(tmp_path / file_name("DQN")), "best", CPU)
+        find_contender(str(tmp_path / file_name("DQN")), "best", CPU)
 
 
 def test_a_contract_of_a_larger_agent_is_refused_before_it_is_made(tmp_path):
     export(make_policy("DQN"), tmp_path, ["torchscript"])
-    contract = json.loads((tmp_path / CONTRACT).read_text())
+    contract = json.loads((tmp_path / CONTRACT_FILE).read_text())
     contract["config"]["agent"]["hidden_sizes"] = [4096] * 100
-    (tmp_path / CONTRACT).write_text(json.dumps(contract))
+    (tmp_path / CONTRACT_FILE).write_text(json.dumps(contract))
     with pytest.raises(ConfigError, match=r"contract\.json: config\.agent=.* bytes'?: must be that of"):
-        find(str(tmp_path / file_name("DQN")), "best", CPU)
+        find_contender(str(tmp_path / file_name("DQN")), "best", CPU)

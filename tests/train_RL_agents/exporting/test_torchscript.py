@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from train_RL_agents.exporting.torchscript import as_tuple, file_name, load, traced
+from train_RL_agents.exporting.torchscript import as_tuple, file_name, load, trace_to_bytes
 
 
 class Sums(nn.Module):
@@ -20,7 +20,7 @@ def test_the_observation_is_one_tuple_and_the_rest_follows(tmp_path):
     example = (torch.ones(1, 2), torch.ones(1, 3), torch.full((1,), 2.0))
     for count in (2, 3):
         path = tmp_path / f"{count}.pt"
-        path.write_bytes(traced(Sums(), example[:count], 2))
+        path.write_bytes(trace_to_bytes(Sums(), example[:count], 2))
         module = torch.jit.load(str(path))
         outputs = module(example[:2], *example[2:count])
         assert [each.tolist() for each in outputs] == [[5.0], [5.0 * (count - 1)]]

@@ -35,7 +35,7 @@ from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.shield import Shield
 from train_RL_agents.evaluation.suites import Part
 from train_RL_agents.evaluation.tally import StepShare
-from train_RL_agents.exporting.export import Deployed
+from train_RL_agents.exporting.export import DeployedAgent
 from train_RL_agents.exporting.graph import policy_graphs
 from train_RL_agents.figures.demo import make_page
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -125,7 +125,7 @@ def test_policy_acts_as_in_python(agent_type, settings):
     torch.manual_seed(0)
     config = from_dict({"agent_type": agent_type, "agent": settings})
     agent = make_agent(config, 25, torch.device("cpu"))
-    agree(in_node, agent, Deployed(agent).observations(20, seed=2))
+    agree(in_node, agent, DeployedAgent(agent).observations(20, seed=2))
 
 
 def voyage(name, scenario, weather, steps):
@@ -251,7 +251,7 @@ def test_the_shield_is_pythons(rotation):
     own, objects, seen, command = random_scenes(60)
     vessel = VesselConfig(single_rotation=rotation)
     most = vessel.max_thrust_rate
-    board = BoatShield.of(asdict(vessel), (vessel.min_thrust, vessel.max_thrust, most), SECONDS)
+    board = BoatShield.from_contract(asdict(vessel), (vessel.min_thrust, vessel.max_thrust, most), SECONDS)
     scenes, expected = [], []
     for number in range(len(own)):
         there = objects[number][seen[number]]

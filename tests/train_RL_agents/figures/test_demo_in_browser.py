@@ -11,7 +11,7 @@ from marinenav_env import WorldConfig
 from tests.marinenav_env.helpers import recordings
 from tests.train_RL_agents.figures.demo_pages import AGENTS, agree, page_of, pretrained, recordings_agree
 from tests.train_RL_agents.figures.javascript import in_page, unreached
-from train_RL_agents.exporting.export import Deployed
+from train_RL_agents.exporting.export import DeployedAgent
 
 
 def recorded_observations(count, slots):
@@ -50,7 +50,7 @@ def test_chromium_reproduces_the_recorded_episodes(open_demo):
 @pytest.mark.parametrize("name", AGENTS)
 def test_chromium_acts_as_python_on_1000_observations(open_demo, name):
     agent = pretrained(name).agent
-    drawn = Deployed(agent).observations(500, seed=3)
+    drawn = DeployedAgent(agent).observations(500, seed=3)
     real = recorded_observations(500, drawn["objects_mask"].shape[1])
     both = {entry: torch.cat((drawn[entry], real[entry])) for entry in drawn}
     agree(in_page(open_demo()), agent, both)
