@@ -260,9 +260,9 @@ def _status(argv: Sequence[str]) -> int:
         print("marinenav: interrupted", file=sys.stderr)
         return INTERRUPTED_STATUS
     except (MemoryError, RuntimeError) as error:
-        from train_RL_agents.learning.learner import out_of_memory
+        from train_RL_agents.learning.learner import is_out_of_memory
 
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         print("marinenav: error: there is not enough memory for this", file=sys.stderr)
         return BAD_INPUT

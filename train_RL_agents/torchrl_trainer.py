@@ -23,7 +23,7 @@ from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import replace_execution
 from train_RL_agents.environments import make_environment
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
-from train_RL_agents.learning.learner import NoRoomError, out_of_memory
+from train_RL_agents.learning.learner import NotEnoughMemoryError, is_out_of_memory
 from train_RL_agents.run.checkpoint import (
     STATE,
     TEACHER,
@@ -169,7 +169,7 @@ class TorchRLTrainer:
                 environment.action_table(),
             )
         )
-        self.collector.on_worlds_replaced = self.algorithm.reset_windows
+        self.collector.on_worlds_replaced = self.algorithm.drop_unfinished_returns
         # Ranks stop together, at the end of an iteration.
         self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
         self.history = environment.make_evaluator(self.run, device, self.collector.env)
@@ -227,7 +227,7 @@ class TorchRLTrainer:
         with self.clock.phase("collect"):
             steps = self.collector.collect()
         self.env_steps += steps.shape[0] * steps.shape[1] * self.ranks.size
-        self.algorithm.observe(steps)
+        self.algorithm.add_steps(steps)
         try:
             self.algorithm.update(self.env_steps)
         except (IndexError, RuntimeError):
@@ -301,8 +301,8 @@ class TorchRLTrainer:
         self._checked_at = self.env_steps
 
     def _health(self) -> dict[str, float]:
-        """Return the result of ``Algorithm.health`` in this process, with one transfer from the device."""
-        health = self.algorithm.health()
+        """Return the result of ``Algorithm.check_sums`` in this process, with one transfer from the device."""
+        health = self.algorithm.check_sums()
         values = torch.stack([value.float() for value in health.values()]).tolist()
         return dict(zip(health, values, strict=True))
 
@@ -444,7 +444,7 @@ class TorchRLTrainer:
         require(
             not fewer, "total_timesteps", total, f"at least {saved_steps}, as {self.run.path} has already made so many"
         )
-        if missing := self.algorithm.missing(state):
+        if missing := self.algorithm.resume_problem(state):
             raise ConfigError(f"{self.run.path}: {missing}")
         try:
             self.env_steps = self._logged_at = self.run.resumed_at = state["env_steps"]
@@ -472,13 +472,13 @@ class TorchRLTrainer:
     @contextmanager
     def _running(self) -> Iterator[None]:
         """Show progress and handle signals in this context; at its end, always close the display and end workers."""
-        self.display.log(f"updates: {self.algorithm.learner.mode()}")
+        self.display.log(f"updates: {self.algorithm.learner.describe()}")
         self.display.start(self.env_steps, self.config.execution.compile)
         try:
             with call_on_first_signal(self._on_stop_signal, self._on_user_signal):
                 yield
-        except NoRoomError as error:
-            raise NoRoomError(f"{error}; {self._save_without_memory()}") from error
+        except NotEnoughMemoryError as error:
+            raise NotEnoughMemoryError(f"{error}; {self._save_without_memory()}") from error
         finally:
             self.display.stop()
             if hasattr(self, "collector"):  # it is missing when a rewind failed
@@ -504,7 +504,7 @@ class TorchRLTrainer:
         try:
             self.save()
         except (RuntimeError, MemoryError, DivergedError) as error:
-            if not (isinstance(error, DivergedError) or out_of_memory(error)):
+            if not (isinstance(error, DivergedError) or is_out_of_memory(error)):
                 raise
             return "the last checkpoint is kept"
         return "saved"

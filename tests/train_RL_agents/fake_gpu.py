@@ -200,10 +200,10 @@ class Loop:
     def collect(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         """A turn without updates, after one that sets up."""
         for _ in range(2):
-            self.algorithm.observe(self.collector.collect())
+            self.algorithm.add_steps(self.collector.collect())
         meanwhile()
         with only(self.mode):
-            self.algorithm.observe(self.collector.collect())
+            self.algorithm.add_steps(self.collector.collect())
 
     @property
     def rollouts(self) -> bool:
@@ -214,7 +214,7 @@ class Loop:
         """What makes one update from replay, or from a minibatch of the latest rollout."""
         if not self.rollouts:
             return self.algorithm._update
-        batch = next(self.algorithm._batches(self.algorithm._rows))
+        batch = next(self.algorithm._batches(self.algorithm._rollout))
         return lambda: self.algorithm.meter.add(self.algorithm.learner.update(batch)[0])
 
     def evaluation(self) -> RepeatedEvaluation:
@@ -230,7 +230,7 @@ class Loop:
     def learn(self) -> None:
         """Updates; the first one makes the optimiser's state."""
         for env_steps in (24, 32):
-            self.algorithm.observe(self.collector.collect())
+            self.algorithm.add_steps(self.collector.collect())
             with only(self.mode):
                 self.algorithm.update(env_steps)
         if self.algorithm.learner.agent.targets:

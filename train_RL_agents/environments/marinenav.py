@@ -92,7 +92,7 @@ class BuiltInEnvironment:
             # Only with workers; without them, the graph collector captures more than the step.
             capture_step=config.execution.capture and config.trainer.collector != "local",
             kernel=config.execution.kernel,
-            check_actions=False,  # see Algorithm.health
+            check_actions=False,  # see Algorithm.check_sums
         )
         for name, entry in self.spec.entries.items():
             shape, wanted = list(env.entries[name].shape), list(entry.shape)
@@ -132,7 +132,7 @@ class BuiltInEnvironment:
                 continuous=agent.continuous,
                 compile_step=config.execution.compile,
                 kernel=config.execution.kernel,
-                check_actions=False,  # see Algorithm.health
+                check_actions=False,  # see Algorithm.check_sums
                 episode_statistics=True,
             )
             for worker, seed in enumerate(seeds)

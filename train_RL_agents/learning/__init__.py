@@ -6,6 +6,6 @@ from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.learning.on_policy import OnPolicy
 
 ALGORITHMS: dict[type[TrainerConfig], type[Algorithm]] = {kind.config_type: kind for kind in (OffPolicy, OnPolicy)}
-"""Class of the algorithm for each type of trainer settings."""
+"""Class of the algorithm for each class of settings of ``trainer``."""
 
 __all__ = ["ALGORITHMS", "Algorithm", "AlgorithmContext", "OffPolicy"]

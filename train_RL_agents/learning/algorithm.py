@@ -36,7 +36,7 @@ class AlgorithmContext:
     agent: Agent[Any]
     """Agent that learns, on the device."""
     example: TensorDictBase
-    """One step [E] of the world with the policy's entries, for shapes and dtypes."""
+    """One step [E] of the environments with TorchRL's keys and the policy's entries, for shapes and dtypes."""
     generators: dict[str, torch.Generator]
     """Random generators by name: ``learner`` and ``replay``."""
     ranks: Ranks
@@ -44,9 +44,9 @@ class AlgorithmContext:
     clock: PhaseTimer
     """Timer of the phases of the training loop (collect, update, ...)."""
     log: Callable[[str], None]
-    """Function that prints a line."""
+    """Function that prints a line of text."""
     statistics: tuple[str, ...] = ()
-    """Names of the episode statistics in the steps."""
+    """Names of the columns of the key ``episode_statistics`` of steps; () without any."""
     checked_entries: tuple[str, ...] = ()
     """Names of the entries of the observation that are checked, since they may be infinite or NaN."""
     teacher: LoadedPolicy | None = None
@@ -124,20 +124,20 @@ class Algorithm(ABC):
     @classmethod
     @abstractmethod
     def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
-        """Return an estimate of the memory that the algorithm takes in a run.
+        """Return an estimate of the memory that the algorithm takes in a run, in addition to the networks.
 
         Args:
             config: configuration of the run.
             agent: agent of the run, on the CPU.
-            step: step of a world with one environment.
+            step: step of one environment with TorchRL's keys, for shapes and dtypes.
         """
 
     @abstractmethod
-    def observe(self, steps: TensorDictBase) -> None:
-        """Process collected steps [E, T] with TorchRL's keys; implementations call ``accumulate``."""
+    def add_steps(self, steps: TensorDictBase) -> None:
+        """Take collected steps [E, T] with TorchRL's keys to learn from; implementations call ``add_to_statistics``."""
 
-    def accumulate(self, steps: TensorDictBase) -> None:
-        """Add steps [E, T] to the sums of ``health``, and their ended episodes to the statistics."""
+    def add_to_statistics(self, steps: TensorDictBase) -> None:
+        """Add steps [E, T] to the sums of ``check_sums``, and the episodes that end in them to ``episodes``."""
         self.episodes.add(steps)
         self._reward_sum.add_(steps.get(("next", GROUP, "reward")).sum(1))
         action, mask = (steps.get((GROUP, name)) for name in ("action", "mask"))
@@ -150,7 +150,7 @@ class Algorithm(ABC):
             entry = steps.get((GROUP, "observation", name)).flatten(mask.ndim).sum(-1)
             self._checked_sum.add_(torch.where(mask, entry, 0.0).sum(1))
 
-    def health(self) -> dict[str, Tensor]:
+    def check_sums(self) -> dict[str, Tensor]:
         """Return sums by name, scalars on the device that are finite only if all summed values are.
 
         Summed are actions, rewards, losses, gradient norms, weights and the entries of the observation that the context
@@ -160,13 +160,13 @@ class Algorithm(ABC):
         return measured | {
             "actions": self._action_sum.sum(),
             "reward": self._reward_sum.sum(),
-            **self.meter.losses,
+            **self.meter.loss_sums,
             "weights": self.learner.squared_weights(),
         }
 
     @abstractmethod
     def update(self, env_steps: int) -> None:
-        """Make the updates that are due.
+        """Make the updates of the weights that are due.
 
         Args:
             env_steps: env-steps of the run so far, over all ranks.
@@ -185,20 +185,20 @@ class Algorithm(ABC):
         self.imitation_weight = first if last is None else first + (last - first) * min(progress, 1.0)
         self._imitation_weight.fill_(self.imitation_weight)
 
-    def missing(self, state: dict[str, Any]) -> str:
-        """Return the reason why a saved state cannot be resumed; empty if it can."""
+    def resume_problem(self, state: dict[str, Any]) -> str:
+        """Return the reason, as text, why a run cannot be resumed from a saved state; empty if it can."""
         return ""
 
     @abstractmethod
-    def reset_windows(self) -> None:
-        """Drop unfinished n-step windows and returns, after the worlds were replaced."""
+    def drop_unfinished_returns(self) -> None:
+        """Drop unfinished n-step transitions and returns, because the environments were replaced by new ones."""
 
     def device_scalars(self) -> dict[str, Tensor]:
-        """Return scalars on the device by name, which are read with the losses and logged as ``train/NAME``."""
+        """Return scalars on the device by name, which are logged as ``train/NAME``."""
         return {}
 
     def log_scalars(self) -> dict[str, float | None]:
-        """Return additional scalars for the log by tag."""
+        """Return further scalars for the log by tag; None for one without a value."""
         imitation: dict[str, float | None] = {"train/imitation_weight": self.imitation_weight} if self._imitates else {}
         return imitation | {
             "train/learning_rate": self.learner.learning_rate,
@@ -207,7 +207,7 @@ class Algorithm(ABC):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the learner, and the sums for the next log entry, for a checkpoint."""
+        """Return the states ``learner``, ``meter`` and ``episodes`` (sums for the next log entry), for a checkpoint."""
         return {
             "learner": self.learner.state_dict(),
             "meter": self.meter.state_dict(),

@@ -16,21 +16,21 @@ from torch._ops import OpOverload
 from torch.fx import Graph, Node
 from torch.utils._pytree import tree_flatten
 
-_IDENTITIES = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
-"""Operators that return their argument, which can replace them in a graph without autograd."""
+_IDENTITY_OPERATORS = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
+"""Operators that return their argument unchanged, so that it can replace them in a graph without autograd."""
 
 
-class CommonSubexpressions(CustomGraphPass):
+class CommonSubexpressionElimination(CustomGraphPass):
     """Graph pass that merges equal nodes of a functional graph: those with the same operator and arguments."""
 
     def __call__(self, graph: Graph) -> None:
         """Merge the equal nodes of a graph in place."""
         first: dict[Hashable, Node] = {}
         for node in list(graph.nodes):
-            if node.op == "call_function" and node.target in _IDENTITIES:
+            if node.op == "call_function" and node.target in _IDENTITY_OPERATORS:
                 replacement: Any = node.args[0]
             elif _is_pure(node):
-                replacement = first.setdefault(_key(node), node)
+                replacement = first.setdefault(_node_key(node), node)
             else:
                 continue
             if replacement is not node:
@@ -55,8 +55,8 @@ def _is_pure(node: Node) -> bool:
     return node.target is operator.getitem
 
 
-def _key(node: Node) -> Hashable:
-    """Return a key that is equal for nodes that compute the same result."""
+def _node_key(node: Node) -> Hashable:
+    """Return a hashable key that is equal for pure nodes that compute the same result."""
     leaves, structure = tree_flatten((node.args, node.kwargs))
     # 1, 1.0 and True compare equal, but lead to results of different types.
     return node.target, tuple((type(leaf), leaf) for leaf in leaves), str(structure)

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-_ALIGNED = 16
+_ALIGNMENT = 16
 """Alignment of the parameters (elements), because kernels need aligned addresses."""
 
 
 class FlatWeights:
-    """All parameters of some networks as one tensor, with zeros between them.
+    """All parameters of some networks in one flat tensor, with zeros between them.
 
-    Every parameter becomes a view of its section of that tensor. This no longer holds for networks that are moved, cast
+    Every parameter becomes a view of a section of that tensor. This no longer holds for networks that are moved, cast
     or flattened again later (``require_in_place``).
 
     Args:
@@ -32,10 +32,10 @@ class FlatWeights:
     def __init__(self, networks: nn.ModuleDict) -> None:
         named = dict(networks.named_parameters())
         self.parameters: list[nn.Parameter] = list(named.values())
-        self._learned = {
+        self._learned_names = {
             index: name for index, (name, parameter) in enumerate(named.items()) if parameter.requires_grad
         }
-        self.learned = [self.parameters[index] for index in self._learned]
+        self.learned_parameters = [self.parameters[index] for index in self._learned_names]
         """Parameters that get gradients."""
         if len(named) != sum(len(list(network.parameters())) for network in networks.values()):
             raise ValueError("networks must not share parameters")
@@ -50,14 +50,14 @@ class FlatWeights:
             self._networks[name] = slice(begin, end)
         like = self.parameters[0] if self.parameters else torch.empty(0)
         self.weights = torch.zeros(end, dtype=like.dtype, device=like.device)
-        """Flat tensor [N] of all parameters."""
+        """Flat tensor [N] that holds all parameters."""
         for parameter, view in zip(self.parameters, self.parameter_views(self.weights), strict=True):
             view.copy_(parameter.data)
             parameter.data = view
         self._addresses = [parameter.data_ptr() for parameter in self.parameters]
 
     def parameter_views(self, flat: Tensor) -> list[Tensor]:
-        """Return views of a flat tensor [N] with the shapes of the parameters."""
+        """Return views of a flat tensor [N], one for each parameter, with the shapes of the parameters."""
         return [
             flat[begin : begin + parameter.numel()].view_as(parameter)
             for begin, parameter in zip(self._begins, self.parameters, strict=True)
@@ -66,12 +66,12 @@ class FlatWeights:
     @property
     def learned_names(self) -> list[str]:
         """Return the names of the parameters that get gradients."""
-        return [*self._learned.values()]
+        return [*self._learned_names.values()]
 
-    def joined(self, parts: Sequence[Tensor]) -> Tensor:
-        """Return the gradients of the learned parameters as one tensor [N], with zeros for the other parameters."""
+    def concatenate_gradients(self, parts: Sequence[Tensor]) -> Tensor:
+        """Return the gradients of the learned parameters as one flat tensor [N], with zeros elsewhere."""
         whole, end = [], 0
-        for index, part in zip(self._learned, parts, strict=True):
+        for index, part in zip(self._learned_names, parts, strict=True):
             begin = self._begins[index]
             if begin > end:
                 whole.append(part.new_zeros(begin - end))
@@ -81,20 +81,20 @@ class FlatWeights:
             whole.append(self.weights.new_zeros(len(self.weights) - end))
         return torch.cat(whole)
 
-    def complete(self, parts: Sequence[Tensor | None]) -> list[Tensor]:
+    def require_all_gradients(self, parts: Sequence[Tensor | None]) -> list[Tensor]:
         """Return the gradients of the learned parameters after checking that none is missing.
 
         Raises:
             RuntimeError: when gradients are missing; the message names the parameters.
         """
-        named = zip(self._learned.values(), parts, strict=True)
+        named = zip(self._learned_names.values(), parts, strict=True)
         lacking = [name for name, part in named if part is None]
         if lacking:
             raise RuntimeError(f"no loss sends a gradient to {', '.join(lacking)}")
         return [part for part in parts if part is not None]
 
     def network_weights(self, name: str) -> Tensor:
-        """Return the weights of one network, a view of the flat tensor."""
+        """Return the weights of the network called ``name``, a view of the flat tensor."""
         return self.weights[self._networks[name]]
 
     def require_in_place(self) -> None:
@@ -108,11 +108,11 @@ class FlatWeights:
 
     # The optimiser's state is saved per parameter, so that files do not depend on the layout.
 
-    def split(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Convert a state dict of the optimiser with one state of the flat tensor to one with a state per parameter."""
+    def split_optimizer_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Convert a state dict of an optimiser of the flat tensor to one with a state for each parameter."""
         whole: dict[str, Tensor] = state["state"].get(0, {})
         states: dict[int, dict[str, Tensor]] = {
-            index: {"step": whole["step"].clone()} for index in (self._learned if whole else ())
+            index: {"step": whole["step"].clone()} for index in (self._learned_names if whole else ())
         }
         for name in whole.keys() - {"step"}:
             views = self.parameter_views(whole[name].clone())
@@ -121,8 +121,8 @@ class FlatWeights:
         group = state["param_groups"][0] | {"params": list(range(len(self.parameters)))}
         return {"state": states, "param_groups": [group]}
 
-    def join(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Convert a state dict of the optimiser per parameter to one of the flat tensor; the inverse of ``split``.
+    def join_optimizer_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Convert a state dict of an optimiser of the parameters to one of the flat tensor, the inverse direction.
 
         Raises:
             ValueError: when the state belongs to other parameters.
@@ -130,7 +130,7 @@ class FlatWeights:
         saved = state["state"]
         joined: dict[int, dict[str, Tensor]] = {}
         if saved:
-            learned = list(self._learned)
+            learned = list(self._learned_names)
             if sorted(saved) != learned:
                 raise ValueError(f"optimiser's state of {len(saved)} tensors, here {len(learned)}")
             first = saved[learned[0]]
@@ -150,10 +150,10 @@ class FlatWeights:
 
 
 def flat_bytes(networks: nn.Module) -> int:
-    """Return the number of bytes that the parameters of networks take in a flat tensor."""
+    """Return the number of bytes that the parameters of networks take in FlatWeights."""
     return sum(_padded_size(parameter) * parameter.element_size() for parameter in networks.parameters())
 
 
 def _padded_size(parameter: Tensor) -> int:
-    """Return the size of a parameter (elements), with the zeros after it."""
-    return -(-parameter.numel() // _ALIGNED) * _ALIGNED
+    """Return the number of elements of a parameter, including the zeros after it."""
+    return -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT

@@ -12,15 +12,15 @@ from torch.func import functional_call, grad_and_value
 from marinenav_env.runtime.compiling import compile_function
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
-from train_RL_agents.learning.common_subexpressions import CommonSubexpressions
+from train_RL_agents.learning.common_subexpressions import CommonSubexpressionElimination
 from train_RL_agents.learning.flat import FlatWeights
 
-Gradients = Callable[[Any, Any, Tensor], tuple[Tensor, Losses]]
+GradientFunction = Callable[[Any, Any, Tensor], tuple[Tensor, Losses]]
 """Function that maps a batch, its noise and a factor (a scalar) to the gradient [N] of the factor times the total loss,
 in the layout of FlatWeights, and to all losses, without gradients."""
 
 HALF_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-"""Dtypes of matrix products by the name of the precision."""
+"""Dtype of matrix products for each value of ``execution.precision`` that is half precision."""
 
 
 def in_half_precision(losses: LossFunction, device: torch.device, dtype: torch.dtype) -> LossFunction:
@@ -40,7 +40,7 @@ def in_half_precision(losses: LossFunction, device: torch.device, dtype: torch.d
 
 
 class _TotalLoss(nn.Module):
-    """Module that returns the total loss, so that ``functional_call`` can replace its parameters.
+    """Module whose output is the total loss of an agent, so that ``functional_call`` can replace its parameters.
 
     Args:
         agent: agent whose networks have the parameters.
@@ -52,14 +52,14 @@ class _TotalLoss(nn.Module):
         self.agent, self._losses = agent, losses
 
     def forward(self, batch: Any, noise: Any, factor: Tensor) -> tuple[Tensor, Losses]:
-        """Return the total loss times a factor, and all losses without gradients."""
+        """Return the sum of the losses to minimise times a factor, and all losses by name without gradients."""
         losses = self._losses(batch, noise)
         minimised = [loss for name, loss in losses.items() if name.startswith("loss")]
         detached = {name: value.detach() for name, value in losses.items()}
         return torch.stack(minimised).sum() * factor, detached
 
 
-def gradients_of(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> Gradients:
+def make_gradient_function(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> GradientFunction:
     """Return a function that computes the gradients of losses by autograd.
 
     Args:
@@ -74,14 +74,16 @@ def gradients_of(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> 
 
     def gradients(batch: Any, noise: Any, factor: Tensor) -> tuple[Tensor, Losses]:
         total, values = total_loss(batch, noise, factor)
-        parts = torch.autograd.grad(total, flat.learned, allow_unused=True)
-        return flat.joined(flat.complete(parts)), values
+        parts = torch.autograd.grad(total, flat.learned_parameters, allow_unused=True)
+        return flat.concatenate_gradients(flat.require_all_gradients(parts)), values
 
     return gradients
 
 
-def compiled_gradients(agent: Agent[Any], losses: LossFunction, flat: FlatWeights, device: torch.device) -> Gradients:
-    """Return the function of ``gradients_of``, compiled into one graph of losses and gradients.
+def make_compiled_gradient_function(
+    agent: Agent[Any], losses: LossFunction, flat: FlatWeights, device: torch.device
+) -> GradientFunction:
+    """Return a function that computes losses and their gradients, compiled into one graph.
 
     This avoids the overhead of autograd for every parameter of a compiled function, a tenth of the time of an update on
     a CPU. A parameter without a gradient gets zeros.
@@ -102,10 +104,10 @@ def compiled_gradients(agent: Agent[Any], losses: LossFunction, flat: FlatWeight
             return result
 
         with torch.no_grad():  # second derivatives are not needed
-            parts, (_, values) = grad_and_value(total, has_aux=True)(flat.learned)
-            return flat.joined(parts), values
+            parts, (_, values) = grad_and_value(total, has_aux=True)(flat.learned_parameters)
+            return flat.concatenate_gradients(parts), values
 
-    options: dict[str, Any] = {"post_grad_custom_pre_pass": CommonSubexpressions()}
+    options: dict[str, Any] = {"post_grad_custom_pre_pass": CommonSubexpressionElimination()}
     if device.type == "cpu" and torch.__version__ >= "2.15":
         # One run of the C++ compiler for all kernels takes half as long as one for each.
         options["cpp_wrapper"] = True

@@ -21,8 +21,8 @@ from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 IMITATION_MARGIN = 0.05
-"""Margin by which the value of a teacher's action should exceed all others (scaled return); a collision costs several
-units."""
+"""Margin by which the value of a teacher's action should exceed those of all others (scaled reward); a collision costs
+several units."""
 
 
 def add_imitation_loss(
@@ -112,7 +112,7 @@ def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor
 
 
 def _scores(agent: Agent[Any], observation: Observation) -> Tensor:
-    """Return the scores [B, A] of a discrete agent; raise a ConfigError if it has none."""
+    """Return the scores [B, A] of the actions of a discrete agent; raise a ConfigError if it has none."""
     scores = agent.scores(agent.outputs(observation))
     require(scores is not None, "imitation_learning", True, f"false: {type(agent).__name__} has no scores")
     return cast(Tensor, scores)

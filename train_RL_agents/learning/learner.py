@@ -22,28 +22,30 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import (
     HALF_DTYPES,
-    Gradients,
-    compiled_gradients,
-    gradients_of,
+    GradientFunction,
     in_half_precision,
+    make_compiled_gradient_function,
+    make_gradient_function,
 )
 from train_RL_agents.learning.loss_scale import LossScale
 from train_RL_agents.networks.encoders import is_scale_buffer
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.device import resolve_precision
 
-Updated = tuple[dict[str, Tensor], Tensor | None]
+UpdateResult = tuple[dict[str, Tensor], Tensor | None]
 """Result of an update: scalars for the log, and priorities [B] if the agent computes them."""
-RMSPROP: dict[str, Any] = {"alpha": 0.99, "eps": 1e-5}
-"""Smoothing constant and epsilon of RMSprop, those of A2C (Mnih et al. 2016)."""
-BETAS, EPS = (0.9, 0.999), 1e-8
-"""Decay rates of the moments, and epsilon, of Adam."""
-MOMENTS = {"adam": 2, "rmsprop": 1}
+RMSPROP_OPTIONS: dict[str, Any] = {"alpha": 0.99, "eps": 1e-5}
+"""Smoothing constant and epsilon of RMSprop as keyword arguments, those of A2C (Mnih et al. 2016)."""
+ADAM_BETAS = (0.9, 0.999)
+"""Decay rates of the first and the second moment of Adam."""
+ADAM_EPS = 1e-8
+"""Epsilon of Adam, which is added to the root of the second moment."""
+NUM_MOMENTS = {"adam": 2, "rmsprop": 1}
 """Number of moments that an optimiser keeps per weight, by name of the optimiser."""
 
 
 def merge_losses(parts: list[Losses], counts: list[int]) -> Losses:
-    """Return the losses of a batch from those of its micro-batches.
+    """Return the losses of a batch from those of its micro-batches, means weighted by their numbers of samples.
 
     Args:
         parts: losses of the micro-batches, means over their samples; ``priority`` is per sample.
@@ -60,25 +62,25 @@ def merge_losses(parts: list[Losses], counts: list[int]) -> Losses:
     }
 
 
-def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that a tensor does not fit into memory, on a GPU or on the CPU."""
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means that memory of a GPU or of the host does not suffice."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     message = str(error).lower()
     return "out of memory" in message or "can't allocate memory" in message
 
 
-def cosine(progress: float, first: float, last: float) -> float:
+def cosine_schedule(progress: float, first: float, last: float) -> float:
     """Return the value, at a share ``progress`` of a run, of a schedule from first to last along half a cosine."""
     return last + 0.5 * (first - last) * (1.0 + math.cos(math.pi * min(progress, 1.0)))
 
 
-class NoRoomError(ConfigError):
+class NotEnoughMemoryError(ConfigError):
     """Raised when memory does not suffice even for an update with micro-batches of one transition."""
 
 
 class Learner:
-    """Learner that updates an agent from batches.
+    """Learner that updates the weights of an agent from batches, and keeps target and EMA copies of them.
 
     An update is one function of tensors: losses, gradients, clipping, optimiser, target and EMA weights. On a GPU it is
     captured as a CUDA graph. When memory is short, a batch is processed in micro-batches.
@@ -120,6 +122,7 @@ class Learner:
         )
         self._init_optimizer_state()
         self.learning_rate, self.learning_rate_factor = settings.learning_rate, 1.0
+        """Current learning rate, and factor by which it differs from its schedule."""
         # The learning rate is a tensor, because compiled code treats numbers as constants.
         self._rate = torch.tensor(self.learning_rate, device=generator.device)
         device, losses = generator.device, losses or agent.loss
@@ -127,13 +130,13 @@ class Learner:
         if precision in HALF_DTYPES:
             losses = in_half_precision(losses, device, HALF_DTYPES[precision])
         self._scale = LossScale(device) if precision == "fp16" else None
-        self._gradients: Gradients = gradients_of(agent, losses, self._flat)
+        self._gradients: GradientFunction = make_gradient_function(agent, losses, self._flat)
         self._apply = self._apply_scaled if self._scale else self._apply_gradient
-        self._traced = config.execution.compile
-        self._unchecked: Gradients | None = None
-        if self._traced:
-            self._unchecked = self._gradients
-            self._gradients = compiled_gradients(agent, losses, self._flat, device)
+        self._is_compiled = config.execution.compile
+        self._unchecked_gradients: GradientFunction | None = None
+        if self._is_compiled:
+            self._unchecked_gradients = self._gradients
+            self._gradients = make_compiled_gradient_function(agent, losses, self._flat, device)
         self._apply = config.execution.compile_if_enabled(self._apply, device, keep_all_guards=False)
         self._ranks = ranks if ranks is not None and ranks.size > 1 else None
         if self._ranks:
@@ -141,7 +144,8 @@ class Learner:
             self._ranks.broadcast_tensors([self._weights, self._target.weights, self._ema_weights])
         self._unit_factor = torch.ones((), device=device)
         self.updates = 0
-        self.batch_size = self.micro_batch = settings.batch_size
+        """Number of updates so far."""
+        self.batch_size = self.micro_batch_size = settings.batch_size
         """Number of samples of a batch and of a micro-batch, whose gradients are computed together."""
         # On the device, because graphs treat numbers as constants; in float64, for the same EMA shares as with Python
         # numbers.
@@ -151,10 +155,12 @@ class Learner:
         alone = self._ranks is None
         self._execution = config.execution if alone else replace(config.execution, capture=False)
         self._loops: list[Loop] = []
-        self.update = self.updates_by(self.learn)
-        """Function that updates all weights from a batch; see ``updates_by``."""
+        self.update = self.make_update(self.learn)
+        """Function that updates all weights from a batch; see ``make_update``."""
 
-    def updates_by(self, step: Callable[..., Updated], *generators: torch.Generator) -> Callable[..., Updated]:
+    def make_update(
+        self, step: Callable[..., UpdateResult], *generators: torch.Generator
+    ) -> Callable[..., UpdateResult]:
         """Return a function that makes an update by calling ``step``, all of which a CUDA graph may capture.
 
         Args:
@@ -164,7 +170,7 @@ class Learner:
         Returns:
             A function of the arguments of ``step`` that returns scalars for the log, and priorities [B] if the agent
             computes them. The results are on the device and overwritten by the next update. The function raises
-            NoRoomError when memory is short even for one transition; weights are then unchanged.
+            NotEnoughMemoryError when memory is short even for one transition; weights are then unchanged.
         """
         loop = self._execution.make_loop(
             as_stateless_step(step),
@@ -177,8 +183,8 @@ class Learner:
         )
         self._loops.append(loop)
 
-        def update(*batch: Any) -> Updated:
-            updated: Updated = loop(*batch)
+        def update(*batch: Any) -> UpdateResult:
+            updated: UpdateResult = loop(*batch)
             self.updates += 1
             return updated
 
@@ -187,15 +193,15 @@ class Learner:
     @property
     def micro_batches(self) -> int:
         """Return the number of micro-batches of a batch."""
-        return -(-self.batch_size // self.micro_batch)
+        return -(-self.batch_size // self.micro_batch_size)
 
     @property
     def captures(self) -> bool:
-        """Return whether updates are captured as a CUDA graph."""
+        """Return whether all updates are captured as CUDA graphs."""
         return all(loop.captures for loop in self._loops)
 
-    def mode(self) -> str:
-        """Return a description of how updates are computed: precision, compilation, capture and micro-batches."""
+    def describe(self) -> str:
+        """Return a text that says how updates are computed: precision, compilation, capture and micro-batches."""
         config, on_gpu = self._config.execution, self._generator.device.type == "cuda"
         shared = on_gpu and config.capture and self._ranks is not None
         features = {
@@ -212,7 +218,7 @@ class Learner:
     def set_progress(self, progress: float) -> None:
         """Set the learning rate for a share ``progress`` of the run."""
         settings = self._settings
-        rate = cosine(progress, settings.learning_rate, settings.learning_rate_final)
+        rate = cosine_schedule(progress, settings.learning_rate, settings.learning_rate_final)
         self._set_rate(self.learning_rate_factor * rate)
 
     def _set_rate(self, rate: float) -> None:
@@ -224,8 +230,8 @@ class Learner:
             else:
                 group["lr"] = rate
 
-    def learn(self, batch: Any) -> Updated:
-        """Update all weights from a batch, in operations that may be captured; return scalars and priorities."""
+    def learn(self, batch: Any) -> UpdateResult:
+        """Update all weights from a batch, in operations that a CUDA graph may capture; see ``UpdateResult``."""
         # Drawn once for the whole batch, and then split among the micro-batches.
         noise = self.agent.loss_noise(batch.size, self._generator)
         gradient, losses = self._differentiate(batch, noise)
@@ -245,8 +251,8 @@ class Learner:
         norm = torch.linalg.vector_norm(gradient)
         # As in torch.nn.utils.clip_grad_norm_.
         gradient.mul_((self._settings.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
-        if self._traced:
-            traced_step(self._settings.optimizer, self._weights, gradient, state, rate)
+        if self._is_compiled:
+            traceable_optimizer_step(self._settings.optimizer, self._weights, gradient, state, rate)
         else:
             self._weights.grad = gradient
             self.optimizer.step()
@@ -257,7 +263,7 @@ class Learner:
         return norm
 
     def _ema_share(self) -> Tensor:
-        """Count an update, and return the share with which its weights enter the EMA, a scalar."""
+        """Count an update, and return the share with which its weights enter the EMA, a scalar in (0, 1]."""
         count = self._update_count.add_(1.0)
         decay = (count / (count + 10.0)).clamp_max(self._settings.ema_decay)
         return (1.0 - decay).to(self._weights.dtype)
@@ -271,7 +277,7 @@ class Learner:
         before = [tensor.clone() for tensor in tensors]
         with torch.no_grad():
             norm = self._apply_gradient(gradient / self._scale.factor, state, rate)
-            return self._scale.undo(tensors, before, norm)
+            return self._scale.undo_if_not_finite(tensors, before, norm)
 
     def _init_optimizer_state(self) -> None:
         """Initialise the state of the optimiser, if empty, by a step with zero gradients."""
@@ -283,20 +289,20 @@ class Learner:
 
     def _differentiate(self, batch: Any, noise: Any) -> tuple[Tensor, Losses]:
         """Return the gradient [N] and the losses of a batch, in micro-batches that are halved while memory is short."""
-        before = self.micro_batch
+        before = self.micro_batch_size
         while True:
             try:
                 return self._accumulate(batch, noise)
             except (RuntimeError, MemoryError) as error:
                 # A capture that lacks memory is abandoned by the loop, and ranks with different numbers of
                 # micro-batches would wait for each other for ever.
-                if self._capturing() or self._ranks or not out_of_memory(error):
+                if self._is_capturing() or self._ranks or not is_out_of_memory(error):
                     raise
-                self._take_smaller_parts(batch.size, before, error)
+                self._halve_micro_batches(batch.size, before, error)
             # Only after the exception is released, since it keeps the computed tensors alive.
             self._release_memory()
 
-    def _capturing(self) -> bool:
+    def _is_capturing(self) -> bool:
         """Return whether kernels are being captured instead of executed."""
         on_gpu = self._generator.device.type == "cuda"
         return on_gpu and torch.cuda.is_current_stream_capturing()
@@ -307,8 +313,8 @@ class Learner:
         factor = self._scale.factor if self._scale else self._unit_factor
         size, parts, counts = batch.size, [], []
         gradient: Tensor | None = None
-        for start in range(0, size, self.micro_batch):
-            rows = slice(start, min(start + self.micro_batch, size))
+        for start in range(0, size, self.micro_batch_size):
+            rows = slice(start, min(start + self.micro_batch_size, size))
             counts.append(rows.stop - rows.start)
             whole = counts[-1] == size
             part = batch if whole else batch.part(rows)
@@ -333,27 +339,27 @@ class Learner:
 
         Compiled code would give a parameter without a gradient zeros instead.
         """
-        if self._unchecked is not None:
+        if self._unchecked_gradients is not None:
             row = slice(0, 1)
-            self._unchecked(batch.part(row), self.agent.part_of_noise(noise, row), self._unit_factor)
-            self._unchecked = None
+            self._unchecked_gradients(batch.part(row), self.agent.part_of_noise(noise, row), self._unit_factor)
+            self._unchecked_gradients = None
 
-    def _take_smaller_parts(self, size: int, before: int, error: BaseException) -> None:
-        """Halve the size of micro-batches, which was ``before`` when the batch began; raise NoRoomError at size 1."""
-        current = min(self.micro_batch, size)
+    def _halve_micro_batches(self, size: int, before: int, error: BaseException) -> None:
+        """Halve the size of micro-batches, ``before`` at the start of the batch; raise NotEnoughMemoryError at 1."""
+        current = min(self.micro_batch_size, size)
         if current == 1:
             # A resumed run starts with the size from before this batch.
-            self.micro_batch = before
-            raise NoRoomError(
+            self.micro_batch_size = before
+            raise NotEnoughMemoryError(
                 f"trainer.batch_size={self.batch_size}: out of memory even with one "
                 "transition at a time; make room on the device, or trainer.num_envs or "
                 "trainer.buffer_size smaller in a new run"
             ) from error
-        self.micro_batch = (current + 1) // 2
+        self.micro_batch_size = (current + 1) // 2
         for loop in self._loops:
             loop.reset()
         self._log(
-            f"out of memory: updates go on with {self.micro_batch:,} of {size:,} transitions at "
+            f"out of memory: updates go on with {self.micro_batch_size:,} of {size:,} transitions at "
             "once, and the same gradients"
         )
 
@@ -373,13 +379,16 @@ class Learner:
             ema.copy_(online)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return weights (learned, target, EMA), optimiser state, counter, size of micro-batches and loss scale."""
+        """Return weights (``agent`` with targets, ``ema``), ``optimizer``, ``updates``, ``micro_batch`` and ``scale``.
+
+        ``scale`` is the state of the loss scale, and is missing without one.
+        """
         return {
             "agent": self.agent.state_dict(),
             "ema": self.ema.state_dict(),
-            "optimizer": self._flat.split(self.optimizer.state_dict()),
+            "optimizer": self._flat.split_optimizer_state(self.optimizer.state_dict()),
             "updates": self.updates,
-            "micro_batch": self.micro_batch,
+            "micro_batch": self.micro_batch_size,
         } | ({"scale": self._scale.state_dict()} if self._scale else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -398,13 +407,13 @@ class Learner:
         self._update_count.fill_(self.updates)
         if self.updates or saved["state"]:  # before the first update, the saved state may be empty
             whole = self.optimizer.state_dict()
-            per_parameter = self._flat.split(whole)
+            per_parameter = self._flat.split_optimizer_state(whole)
             restore(per_parameter["state"], saved["state"])
-            self.optimizer.load_state_dict(whole | {"state": self._flat.join(per_parameter)["state"]})
+            self.optimizer.load_state_dict(whole | {"state": self._flat.join_optimizer_state(per_parameter)["state"]})
         self._set_rate(rate)
         if self._scale:
             self._scale.load_state_dict(state["scale"])
-        self.micro_batch = parts
+        self.micro_batch_size = parts
         for loop in self._loops:
             loop.reset()
 
@@ -422,12 +431,14 @@ def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torc
     options: dict[str, Any] = {"capturable": True} if on_gpu else {}
     options["lr"] = torch.tensor(rate, device=weights.device) if on_gpu else rate
     if name == "rmsprop":
-        return torch.optim.RMSprop([weights], foreach=True, **RMSPROP, **options)
+        return torch.optim.RMSprop([weights], foreach=True, **RMSPROP_OPTIONS, **options)
     kind: dict[str, Any] = {"fused": True} if fused else {"foreach": True}
-    return torch.optim.Adam([weights], betas=BETAS, eps=EPS, **kind, **options)
+    return torch.optim.Adam([weights], betas=ADAM_BETAS, eps=ADAM_EPS, **kind, **options)
 
 
-def traced_step(name: str, weights: Tensor, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> None:
+def traceable_optimizer_step(
+    name: str, weights: Tensor, gradient: Tensor, state: dict[str, Tensor], rate: Tensor
+) -> None:
     """Make a step of an optimiser that ``make_optimizer`` returns, as part of compiled code.
 
     ``Optimizer.step`` itself cannot be traced into one graph.
@@ -454,7 +465,7 @@ def traced_step(name: str, weights: Tensor, gradient: Tensor, state: dict[str, T
                 momentum=0.0,
                 centered=False,
                 foreach=True,
-                **RMSPROP,
+                **RMSPROP_OPTIONS,
                 **options,
             )
         else:
@@ -466,9 +477,9 @@ def traced_step(name: str, weights: Tensor, gradient: Tensor, state: dict[str, T
                 [],
                 lists["step"],
                 amsgrad=False,
-                beta1=BETAS[0],
-                beta2=BETAS[1],
-                eps=EPS,
+                beta1=ADAM_BETAS[0],
+                beta2=ADAM_BETAS[1],
+                eps=ADAM_EPS,
                 foreach=False,
                 **options,
             )

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from marinenav_env.stepping.reset_pool import restore
 
-_LARGEST = 2.0**24
-"""Upper bound of the factor that losses are multiplied by, for which float32 can represent the gradients."""
+_MAX_FACTOR = 2.0**24
+"""Upper bound of the factor that losses are multiplied by, up to which float32 can represent the gradients."""
 
 
 class LossScale:
@@ -25,11 +25,16 @@ class LossScale:
     def __init__(self, device: torch.device, interval: int = 2000) -> None:
         self.factor = torch.tensor(65_536.0, device=device)
         """Factor that losses are multiplied by."""
-        self._since = torch.zeros((), device=device)
+        self._finite_updates = torch.zeros((), device=device)
         self._interval = interval
 
-    def undo(self, tensors: list[Tensor], before: list[Tensor], norm: Tensor) -> Tensor:
-        """Restore tensors from before an update if the norm of its gradient is not finite.
+    def undo_if_not_finite(self, tensors: list[Tensor], before: list[Tensor], norm: Tensor) -> Tensor:
+        """Undo an update if the norm of its gradient is not finite, and adapt the factor.
+
+        Args:
+            tensors: tensors that the update changed; overwritten if it is undone.
+            before: copies of the tensors from before the update.
+            norm: norm of the gradient, a scalar.
 
         Returns:
             The norm; 0 if the update was undone.
@@ -37,16 +42,16 @@ class LossScale:
         finite = norm.isfinite()
         for tensor, old in zip(tensors, before, strict=True):
             tensor.copy_(torch.where(finite, tensor, old))
-        since = torch.where(finite, self._since + 1.0, 0.0)
+        since = torch.where(finite, self._finite_updates + 1.0, 0.0)
         grows = since >= self._interval
         factor = torch.where(grows, 2.0, torch.where(finite, 1.0, 0.5))
-        self.factor.mul_(factor).clamp_(1.0, _LARGEST)
-        self._since.copy_(torch.where(grows, 0.0, since))
+        self.factor.mul_(factor).clamp_(1.0, _MAX_FACTOR)
+        self._finite_updates.copy_(torch.where(grows, 0.0, since))
         return torch.where(finite, norm, 0.0)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the factor, and the number of finite updates since it changed."""
-        return {"factor": self.factor, "since": self._since}
+        """Return the scalars ``factor`` and ``since``, the number of finite updates since it changed, by name."""
+        return {"factor": self.factor, "since": self._finite_updates}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore the result of ``state_dict``."""

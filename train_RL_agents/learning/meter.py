@@ -13,24 +13,24 @@ from marinenav_env.specs import GROUP, STATISTICS
 from marinenav_env.stepping.reset_pool import restore
 from marinenav_env.support.validation import is_nonnegative_int
 
-_TAGS = {
+_LOG_NAMES = {
     "return": "episode_return",
     "length": "episode_length",
     "success": "success_rate",
     "collision": "collision_rate",
 }
-"""Names in the log of the statistics whose means are logged under another name."""
+"""Names under which the means of episode statistics are logged, for those that are logged under another name."""
 
 
 class Meter:
-    """Means of scalars, accumulated on the device and read once per log entry."""
+    """Means of scalars of updates, accumulated on the device and read once per log entry."""
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}
         self._counts: dict[str, int] = {}
 
     def add(self, values: dict[str, Tensor], count: int = 1) -> None:
-        """Add one set of scalars, or the sums of ``count`` sets, with one kernel."""
+        """Add one set of scalars by name, or the sums of ``count`` sets, with one kernel."""
         for name, value in values.items():
             if name not in self._sums:
                 self._sums[name] = torch.zeros_like(value)
@@ -40,12 +40,12 @@ class Meter:
         self._sums.update(zip(values, totals, strict=True))
 
     @property
-    def losses(self) -> dict[str, Tensor]:
-        """Return the sums of losses and of gradient norms since the last reading."""
+    def loss_sums(self) -> dict[str, Tensor]:
+        """Return the sums of losses and of gradient norms since the last ``read``, by name, on the device."""
         return {name: total for name, total in self._sums.items() if name.startswith("loss") or name == "grad_norm"}
 
     def read(self, others: dict[str, Tensor] | None = None) -> dict[str, float]:
-        """Return the means since the last reading and other scalars unchanged, in one transfer from the device."""
+        """Return means since the last ``read`` and ``others`` unchanged, by name, in one transfer from the device."""
         means = {name: total / self._counts[name] for name, total in self._sums.items()}
         scalars = means | (others or {})
         self._sums, self._counts = {}, {}
@@ -55,7 +55,7 @@ class Meter:
         return dict(zip(scalars, values, strict=True))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sums and counts since the last reading."""
+        """Return the ``sums`` and ``counts`` of the scalars since the last ``read``, by name."""
         return {"sums": dict(self._sums), "counts": dict(self._counts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -78,12 +78,12 @@ class EpisodeMeter:
     """Means of the statistics of the training episodes that end between two readings.
 
     Args:
-        example: one step [E] of the world, for shapes and dtypes.
-        names: names of the statistics in the steps; see rules.episode_statistics; () without any.
+        example: one step [E] of the environments, for shapes and dtypes.
+        names: names of the columns of the key ``episode_statistics`` of steps; () without any.
     """
 
     def __init__(self, example: TensorDictBase, names: Sequence[str]) -> None:
-        self._tags = [_TAGS.get(name, name) for name in names]
+        self._tags = [_LOG_NAMES.get(name, name) for name in names]
         # Never replaced, because captured code writes to this memory.
         self._count = torch.zeros((), dtype=torch.int64, device=example.device)
         dtype = example.get(("next", GROUP, "reward")).dtype
@@ -121,7 +121,7 @@ class EpisodeMeter:
         return {"episodes": ranks * count, **{name: total / count for name, total in means}}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sums since the last ``read``."""
+        """Return the number ``count`` of episodes and the ``sums`` [S] of their statistics since the last ``read``."""
         return {"count": self._count.clone(), "sums": self._sums.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.imitation import imitation_errors
-from train_RL_agents.learning.learner import Updated
+from train_RL_agents.learning.learner import UpdateResult
 from train_RL_agents.memory.column_layout import PackedTransitions
 from train_RL_agents.memory.host import make_replay
 from train_RL_agents.memory.replay import replay_bytes, tree_bytes
@@ -52,12 +52,12 @@ class OffPolicy(Algorithm):
         )
         if config.execution.compile and device.type == "cuda":
             context.clock.mark_compiling("insert")
-        self._learn_captured = self.learner.updates_by(self._learn, context.generators["replay"])
-        self._seen = 0
+        self._learn_captured = self.learner.make_update(self._learn, context.generators["replay"])
+        self._last_env_steps = 0
 
     @classmethod
     def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
-        """Return an estimate of the memory of replay, of open n-step windows and of batches."""
+        """Return an estimate of the memory of replay, of unfinished n-step transitions and of batches."""
         settings = config.trainer
         assert isinstance(settings, OffPolicyConfig)
         row = example_transition(step)
@@ -82,7 +82,7 @@ class OffPolicy(Algorithm):
         # Sampled transitions exist twice: as stored in replay and as the losses need them.
         return MemoryEstimate(items, loss, extra_bytes_per_sample=2 * tree_bytes(row))
 
-    def observe(self, steps: TensorDictBase) -> None:
+    def add_steps(self, steps: TensorDictBase) -> None:
         """Build multi-step transitions from steps [E, T] and insert them into replay."""
         with self._clock.phase("insert"):
             rows = self._store(steps)
@@ -92,8 +92,16 @@ class OffPolicy(Algorithm):
     def _store_transitions(
         self, windows: NStepWindows | None, steps: TensorDictBase
     ) -> tuple[NStepWindows | None, PackedTransitions | None]:
-        """Build multi-step transitions; insert them into a replay on the device, or else return them."""
-        self.accumulate(steps)
+        """Build multi-step transitions; insert them into a replay on the device, or else return them.
+
+        Args:
+            windows: unfinished transitions before the steps; None if n is 1.
+            steps: collected steps [E, T].
+
+        Returns:
+            The unfinished transitions after the steps, and the finished ones that are not inserted yet.
+        """
+        self.add_to_statistics(steps)
         windows, rows = self.multi_step.advance(windows, steps)
         if not self.replay.inserts_on_device:
             return windows, rows
@@ -102,7 +110,7 @@ class OffPolicy(Algorithm):
 
     def update(self, env_steps: int) -> None:
         """Make an update per ``train_freq`` env-steps after ``learning_starts``, and due updates of target networks."""
-        before, self._seen = self._seen, env_steps
+        before, self._last_env_steps = self._last_env_steps, env_steps
         for _ in range(self._num_due_updates(env_steps)):
             self._update()
         interval = self.settings.target_update_interval
@@ -114,14 +122,15 @@ class OffPolicy(Algorithm):
         due = (env_steps - self.settings.learning_starts) // self.settings.train_freq
         return max(0, due - self.learner.updates)
 
-    def _learn(self) -> Updated:
-        """Sample a batch, learn from it and set its priorities, in operations that can be captured."""
+    def _learn(self) -> UpdateResult:
+        """Sample a batch, learn from it and set its priorities, in operations that a CUDA graph can capture."""
         drawn = self.replay.sample()
         scalars, priority = self.learner.learn(to_batch(drawn))
         self.replay.update_priority(drawn, priority)
         return scalars, None
 
     def _update(self) -> None:
+        """Make one update from a sampled batch, and add its losses to the meter."""
         if self.learner.captures and self.replay.inserts_on_device:
             with self._clock.phase("update"):
                 self.meter.add(self._learn_captured()[0])
@@ -147,8 +156,8 @@ class OffPolicy(Algorithm):
         first, last = settings.exploration_initial_eps, settings.exploration_final_eps
         policy.set_exploration(first + decayed * (last - first), settings.exploration_spread)
 
-    def missing(self, state: dict[str, Any]) -> str:
-        """Return why a state saved without its replay cannot be resumed; see Algorithm."""
+    def resume_problem(self, state: dict[str, Any]) -> str:
+        """Return why a state that was saved without its replay cannot be resumed; see Algorithm."""
         if "replay" not in state or state["replay"] is not None:  # a damaged state is detected when it is loaded
             return ""
         return (
@@ -156,17 +165,17 @@ class OffPolicy(Algorithm):
             "start a new run with load_model"
         )
 
-    def reset_windows(self) -> None:
-        """Drop the unfinished n-step windows; see Algorithm."""
+    def drop_unfinished_returns(self) -> None:
+        """Drop the unfinished n-step transitions; see Algorithm."""
         self._store.state = self.multi_step.closed_windows()
         self._store.reset()  # steps from workers have additional keys
 
     def device_scalars(self) -> dict[str, Tensor]:
-        """Return the share of replay that is filled, for the log."""
+        """Return the share of replay that is filled as ``replay_fill``, a scalar on the device."""
         return {"replay_fill": self.replay.num_stored / self.settings.buffer_size}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that learning depends on; replay is included only with ``save_replay``."""
+        """Return the state with ``n_step`` (unfinished transitions) and ``replay``, None without ``save_replay``."""
         return super().state_dict() | {
             "n_step": self.multi_step.state_dict(self._store.state),
             "replay": self.replay.state_dict() if self._config.save_replay else None,
@@ -178,4 +187,4 @@ class OffPolicy(Algorithm):
         self.replay.load_state_dict(state["replay"])
         self._store.state = self.multi_step.windows_from_state(state["n_step"])
         self._store.reset()
-        self._seen = int(state["env_steps"])
+        self._last_env_steps = int(state["env_steps"])

@@ -24,8 +24,8 @@ from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, to_observation
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
-_WORLD = ("observation", "mask", "action", "done", "terminated", "truncated")
-"""Entries of a step that are not extra outputs of ``explore``."""
+_STEP_ENTRIES = ("observation", "mask", "action", "done", "terminated", "truncated")
+"""Entries of a group in a step that are not further outputs of ``Agent.explore``."""
 
 
 class OnPolicy(Algorithm):
@@ -42,10 +42,10 @@ class OnPolicy(Algorithm):
         assert isinstance(context.agent, ActorCriticAgent)
         super().__init__(context)
         self.settings, self.agent = context.config.trainer, context.agent
-        self._rows: RolloutBatch | None = None
+        self._rollout: RolloutBatch | None = None
         self._progress = torch.zeros((), device=context.device)
         scales, gamma = self.settings.scale_returns, self.settings.gamma
-        self._scale = ReturnScale(gamma, context.device) if scales else None
+        self._return_scale = ReturnScale(gamma, context.device) if scales else None
 
     @classmethod
     def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
@@ -72,11 +72,11 @@ class OnPolicy(Algorithm):
             [MemoryPlanEntry("rollout", held, False, False)], loss, robots_per_sample=active.shape[-1]
         )
 
-    def observe(self, steps: TensorDictBase) -> None:
+    def add_steps(self, steps: TensorDictBase) -> None:
         """Store steps [E, T] as the rollout of the next update, with advantages."""
         with self._clock.phase("insert"), torch.no_grad():
-            self.accumulate(steps)
-            self._rows = self._rollout_batch(steps)
+            self.add_to_statistics(steps)
+            self._rollout = self._rollout_batch(steps)
 
     def _next_values(self, group: TensorDictBase, following: TensorDictBase, truncated: Tensor) -> Tensor:
         """Return the values [E, T, R] of the observations after the steps.
@@ -112,7 +112,7 @@ class OnPolicy(Algorithm):
 
     def update(self, env_steps: int) -> None:
         """Run all epochs of updates on the latest rollout; do nothing if it was used already."""
-        rows, self._rows = self._rows, None
+        rows, self._rollout = self._rollout, None
         if rows is None:
             return
         for batch in self._batches(rows):
@@ -145,11 +145,11 @@ class OnPolicy(Algorithm):
         advantage, target, weight = (flat(tensor) for tensor in (advantage, target, active.to(value)))
         self.meter.add({"explained_variance": explained_variance(advantage, target, weight)})
         if settings.normalize_advantages:
-            advantage = normalized(advantage, weight)
+            advantage = normalize(advantage, weight)
         return RolloutBatch(
             {name: flat(tensor) for name, tensor in group.get("observation").items()},
             flat(group.get("action")),
-            {name: flat(tensor) for name, tensor in group.items() if name not in _WORLD},
+            {name: flat(tensor) for name, tensor in group.items() if name not in _STEP_ENTRIES},
             advantage,
             target,
             weight,
@@ -159,11 +159,11 @@ class OnPolicy(Algorithm):
     def _rewards(self, following: TensorDictBase, done: Tensor, active: Tensor) -> Tensor:
         """Return the scaled rewards [E, T, R] of steps; first add them to the running scale of the returns, if any."""
         reward = self.settings.reward_scale * following.get("reward").squeeze(-1)
-        if self._scale is None:
+        if self._return_scale is None:
             return reward
-        self._scale.update(reward, done, active)
-        self._ranks.broadcast_tensors(self._scale.moments)
-        return self._scale.scaled(reward)
+        self._return_scale.update(reward, done, active)
+        self._ranks.broadcast_tensors(self._return_scale.moments)
+        return self._return_scale.scale_rewards(reward)
 
     def _update_statistics(self, rows: RolloutBatch) -> None:
         """Add observations to the running statistics of the networks, if they normalise observations."""
@@ -175,7 +175,7 @@ class OnPolicy(Algorithm):
             self.learner.copy_buffers()
 
     def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:
-        """Yield the minibatches of all epochs, each epoch a random permutation of the samples with active robots.
+        """Yield the minibatches of all epochs of a rollout, each epoch a permutation of the samples with active robots.
 
         On a CPU with one rank, an epoch is one pass over those samples without the remainder. Otherwise, their number
         is known only on the device or differs between ranks: there, an epoch has as many batches as a rollout in which
@@ -204,32 +204,38 @@ class OnPolicy(Algorithm):
         super().set_progress(progress, policy)
         self._progress.fill_(progress)
 
-    def reset_windows(self) -> None:
+    def drop_unfinished_returns(self) -> None:
         """Drop the unfinished discounted returns; see Algorithm."""
-        if self._scale is not None:
-            self._scale.reset()
+        if self._return_scale is not None:
+            self._return_scale.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that learning depends on, with the running scale of the returns."""
-        scale = {} if self._scale is None else self._scale.state_dict()
+        """Return the state with ``returns``, the state of the running scale of the returns, empty without one."""
+        scale = {} if self._return_scale is None else self._return_scale.state_dict()
         return super().state_dict() | {"returns": scale}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the result of ``state_dict``."""
         super().load_state_dict(state)
-        if self._scale is not None:
+        if self._return_scale is not None:
             blank = torch.zeros_like(self._reward_sum.squeeze(-1))
-            self._scale.load_state_dict(state["returns"], blank)
+            self._return_scale.load_state_dict(state["returns"], blank)
 
 
-def normalized(advantage: Tensor, weight: Tensor) -> Tensor:
-    """Return advantages shifted and scaled to mean 0 and standard deviation 1 over samples with weight 1."""
+def normalize(advantage: Tensor, weight: Tensor) -> Tensor:
+    """Return advantages [B] shifted and scaled to mean 0 and standard deviation 1 over samples with weight [B] 1."""
     centred = advantage - weighted_mean(advantage, weight)
     return centred / (weighted_mean(centred.square(), weight).sqrt() + 1e-6)
 
 
 def explained_variance(advantage: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """Return the explained variance 1 - Var(target - value) / Var(target); the advantage is target - value."""
+    """Return the explained variance 1 - Var(target - value) / Var(target), a scalar.
+
+    Args:
+        advantage: advantage estimates [B], which are target - value.
+        target: targets [B] of the value.
+        weight: weights [B], 1 for active robots, else 0.
+    """
 
     def variance(values: Tensor) -> Tensor:
         return weighted_mean((values - weighted_mean(values, weight)).square(), weight)

@@ -12,7 +12,7 @@ from train_RL_agents.networks.normalization import RunningNorm
 
 
 class ReturnScale:
-    """Running standard deviation of the discounted return.
+    """Running standard deviation of the discounted return of all robots, to scale rewards by.
 
     Args:
         gamma: discount factor per step.
@@ -23,7 +23,7 @@ class ReturnScale:
         self._gamma = gamma
         self._norm = RunningNorm(1).to(device)
         self.moments = [*self._norm.buffers()]
-        """Count, mean and variance of the returns so far."""
+        """Count, mean [1] and variance [1] of the returns so far."""
         self._return: Tensor | None = None
 
     def update(self, reward: Tensor, done: Tensor, active: Tensor) -> None:
@@ -43,7 +43,7 @@ class ReturnScale:
         self._return = total
         self._norm.update(torch.stack(returns, 1)[..., None], active)
 
-    def scaled(self, reward: Tensor) -> Tensor:
+    def scale_rewards(self, reward: Tensor) -> Tensor:
         """Return rewards divided by the standard deviation of the return."""
         return reward / (self._norm.variance.sqrt() + 1e-6)
 
@@ -52,7 +52,7 @@ class ReturnScale:
         self._return = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the moments and the unfinished returns."""
+        """Return ``moments`` and ``return``, the unfinished returns [E, R] or None, by name."""
         return {"moments": [moment.clone() for moment in self.moments], "return": self._return}
 
     def load_state_dict(self, state: dict[str, Any], blank: Tensor) -> None:

@@ -125,7 +125,7 @@ class TrainerBenchmarks:
     def insertion(self) -> Benchmark:
         """Return the benchmark of storing collected steps (``algorithm.observe``), always of the same steps."""
         steps = self.collector.collect()
-        return self._env_benchmark(lambda: self.algorithm.observe(steps), steps.shape[1])
+        return self._env_benchmark(lambda: self.algorithm.add_steps(steps), steps.shape[1])
 
     def sampling(self) -> Benchmark:
         """Return the benchmark of sampling batches from a full replay."""
@@ -145,7 +145,7 @@ class TrainerBenchmarks:
         steps = self.collector.collect()
 
         def learn() -> None:
-            self.algorithm.observe(steps)
+            self.algorithm.add_steps(steps)
             self.algorithm.update(0)
 
         benchmark = self._batch_benchmark(ROLLOUT_RATE, learn)
@@ -175,7 +175,7 @@ class TrainerBenchmarks:
     def collect(self) -> Benchmark:
         """Return the benchmark of collection: world, policy and insertion, through the collector or as CUDA graphs."""
         return self._env_benchmark(
-            lambda: self.algorithm.observe(self.collector.collect()),
+            lambda: self.algorithm.add_steps(self.collector.collect()),
             self.config.trainer.vector_steps,
         )
 

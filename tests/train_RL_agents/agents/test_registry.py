@@ -16,7 +16,7 @@ from tests.train_RL_agents import learners
 from tests.train_RL_agents.helpers import each_entry, explored, gradient_sizes, make_batch, make_inputs, seeded
 from tests.train_RL_agents.own_agent import OwnAgent
 from train_RL_agents.learning.flat import FlatWeights
-from train_RL_agents.learning.gradients import compiled_gradients, gradients_of
+from train_RL_agents.learning.gradients import make_compiled_gradient_function, make_gradient_function
 from train_RL_agents.run.tags import meaning
 
 KNOWN = {**learners.KNOWN, "own": OwnAgent}
@@ -299,8 +299,8 @@ def test_compiled_losses_equal_eager_ones(name):
     batch, noise = make_batch(agent, 32, seeded()), agent.loss_noise(32, seeded())
     torch.compiler.reset()
     flat, factor = FlatWeights(agent.networks), torch.tensor(2.0)
-    plain = gradients_of(agent, agent.loss, flat)
-    fast = compiled_gradients(agent, agent.loss, flat, torch.device("cpu"))
+    plain = make_gradient_function(agent, agent.loss, flat)
+    fast = make_compiled_gradient_function(agent, agent.loss, flat, torch.device("cpu"))
     (gradient, losses), (expected, eager) = (function(batch, noise, factor) for function in (fast, plain))
     torch.testing.assert_close(losses, eager, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-5)

@@ -113,7 +113,7 @@ def test_updates_are_graphs_that_draw_their_batches(tmp_path, tiny, freq, replay
 def turn(trainer):
     """Collect and store."""
     steps = trainer.collector.collect()
-    trainer.algorithm.observe(steps)
+    trainer.algorithm.add_steps(steps)
     return steps
 
 

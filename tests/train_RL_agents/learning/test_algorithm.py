@@ -34,9 +34,9 @@ def test_health_sums_up_rewards_losses_and_weights(tmp_path, name):
     for _ in range(4):
         steps = trainer.collector.collect()
         total += float(steps["next", GROUP, "reward"].sum())
-        algorithm.observe(steps)
+        algorithm.add_steps(steps)
     algorithm.update(trainer.env_steps + 64)
-    health = algorithm.health()
+    health = algorithm.check_sums()
     assert health["reward"].item() == pytest.approx(total, rel=1e-5) and total != 0.0
     assert any(key.startswith("loss") for key in health)
     assert torch.equal(health["weights"], algorithm.learner.squared_weights())

@@ -79,13 +79,13 @@ def test_gradients_are_joined_with_zeros_for_what_does_not_learn(frozen):
     for name in frozen:
         nets.get_parameter(name).requires_grad_(False)
     flat = FlatWeights(nets)
-    parts = [torch.full(each.shape, 1.0 + index) for index, each in enumerate(flat.learned)]
-    whole, left = flat.joined(parts), iter(parts)
+    parts = [torch.full(each.shape, 1.0 + index) for index, each in enumerate(flat.learned_parameters)]
+    whole, left = flat.concatenate_gradients(parts), iter(parts)
     for (name, _), view in zip(nets.named_parameters(), flat.parameter_views(whole), strict=True):
         wanted = torch.zeros_like(view) if name in frozen else next(left)
         assert torch.equal(view, wanted)
     assert whole.shape == flat.weights.shape and whole.sum() == sum(each.sum() for each in parts)
-    assert flat.complete(parts) == parts
+    assert flat.require_all_gradients(parts) == parts
 
 
 # The optimiser -----------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class Whole(torch.optim.Adam):
         super().__init__([self.weights], lr=0.1)
 
     def gather(self):
-        self.weights.grad = self.flat.joined([each.grad for each in self.flat.learned])
+        self.weights.grad = self.flat.concatenate_gradients([each.grad for each in self.flat.learned_parameters])
 
 
 @pytest.mark.parametrize("before", [0, 3])
@@ -121,7 +121,7 @@ def test_an_optimiser_goes_on_from_the_state_of_one_of_single_parameters(before)
     steps(plain, list(single.parameters()), before, seed=1)
     nets.load_state_dict(single.state_dict())
     whole = Whole(flat)
-    whole.load_state_dict(flat.join(plain.state_dict()))
+    whole.load_state_dict(flat.join_optimizer_state(plain.state_dict()))
     for optimizer, each in ((plain, single), (whole, nets)):
         steps(optimizer, list(each.parameters()), 3, seed=2)
     torch.testing.assert_close(values(nets), values(single))
@@ -134,7 +134,7 @@ def test_split_states_are_those_of_single_parameters(before):
     whole = Whole(flat)
     steps(whole, list(nets.parameters()), before, seed=1)
     stream = io.BytesIO()
-    torch.save(flat.split(whole.state_dict()), stream)
+    torch.save(flat.split_optimizer_state(whole.state_dict()), stream)
     stream.seek(0)
     state = torch.load(stream, weights_only=True)
     single = networks()
@@ -142,7 +142,7 @@ def test_split_states_are_those_of_single_parameters(before):
     plain = torch.optim.Adam(single.parameters(), lr=0.1)
     plain.load_state_dict(state)
     again = Whole(FlatWeights(copy.deepcopy(nets)))
-    again.load_state_dict(flat.join(state))
+    again.load_state_dict(flat.join_optimizer_state(state))
     for optimizer, each in ((plain, single), (whole, nets)):
         steps(optimizer, list(each.parameters()), 2, seed=2)
     steps(again, again.flat.parameters, 2, seed=2)
@@ -155,12 +155,12 @@ def test_states_of_other_parameters_are_refused():
     plain = torch.optim.Adam(other.parameters())
     steps(plain, list(other.parameters()), 1, seed=1)
     with pytest.raises(ValueError, match="state of 2 tensors, here 6"):
-        flat.join(plain.state_dict())
+        flat.join_optimizer_state(plain.state_dict())
     with pytest.raises(ValueError, match=r"exp_avg\w* is \[1, 3\], here \[5, 3\]"):
         small = nn.ModuleDict({"a": nn.Linear(3, 1), "b": networks()["b"]})
         plain = torch.optim.Adam(small.parameters())
         steps(plain, list(small.parameters()), 1, seed=1)
-        flat.join(plain.state_dict())
+        flat.join_optimizer_state(plain.state_dict())
 
 
 def test_parameters_that_do_not_learn_have_no_state():
@@ -175,10 +175,10 @@ def test_parameters_that_do_not_learn_have_no_state():
         steps(optimizer, [p for p in each.parameters() if p.requires_grad], 3, seed=1)
     torch.testing.assert_close(values(nets), values(single))
     assert_same(values(nets["a"])[1], before)
-    split, expected = flat.split(whole.state_dict()), plain.state_dict()
+    split, expected = flat.split_optimizer_state(whole.state_dict()), plain.state_dict()
     assert split["state"].keys() == expected["state"].keys() == {0, 2, 3, 4, 5}
     again = Whole(FlatWeights(copy.deepcopy(nets)))
-    again.load_state_dict(flat.join(expected))
+    again.load_state_dict(flat.join_optimizer_state(expected))
 
 
 def test_a_single_parameter_has_a_state_like_any_other():
@@ -186,8 +186,12 @@ def test_a_single_parameter_has_a_state_like_any_other():
     flat = FlatWeights(nets)
     whole = Whole(flat)
     steps(whole, list(nets.parameters()), 2, seed=1)
-    split = flat.split(whole.state_dict())
-    assert flat.split(flat.join(split))["state"][0].keys() == split["state"][0].keys() > {"step"}
+    split = flat.split_optimizer_state(whole.state_dict())
+    assert (
+        flat.split_optimizer_state(flat.join_optimizer_state(split))["state"][0].keys()
+        == split["state"][0].keys()
+        > {"step"}
+    )
 
 
 # What would go wrong in silence ------------------------------------------------------------------
@@ -206,7 +210,7 @@ def test_a_missing_gradient_is_named():
     flat = FlatWeights(networks())
     parts = [torch.ones(1), torch.ones(1), None, None, torch.ones(1), torch.ones(1)]
     with pytest.raises(RuntimeError, match=r"no loss sends a gradient to b.0.weight, b.0.bias$"):
-        flat.complete(parts)
+        flat.require_all_gradients(parts)
 
 
 def test_shared_parameters_and_mixed_types_are_refused():

@@ -9,9 +9,13 @@ from torch.utils._pytree import tree_map_only
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import CPU, agent_of, assert_close_gradients
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.learning.common_subexpressions import CommonSubexpressions
+from train_RL_agents.learning.common_subexpressions import CommonSubexpressionElimination
 from train_RL_agents.learning.flat import FlatWeights
-from train_RL_agents.learning.gradients import compiled_gradients, gradients_of, in_half_precision
+from train_RL_agents.learning.gradients import (
+    in_half_precision,
+    make_compiled_gradient_function,
+    make_gradient_function,
+)
 
 ONE = torch.tensor(1.0)
 
@@ -21,7 +25,7 @@ def test_gradients_are_those_of_the_sum_of_what_is_minimised(name):
     agent = agent_of(name)
     batch, noise = make_batch(agent, 16, seeded()), agent.loss_noise(16, seeded(1))
     flat = FlatWeights(agent.networks)
-    gradient, losses = gradients_of(agent, agent.loss, flat)(batch, noise, torch.tensor(3.0))
+    gradient, losses = make_gradient_function(agent, agent.loss, flat)(batch, noise, torch.tensor(3.0))
     found = agent.loss(batch, noise)
     sum(value for key, value in found.items() if key.startswith("loss")).backward()
     for each, ours in zip(agent.networks.parameters(), flat.parameter_views(gradient), strict=True):
@@ -37,7 +41,7 @@ def test_a_parameter_that_no_loss_reaches_is_named():
     def losses(batch, noise):
         return {"loss": agent.networks["critic_0"](batch.observation).sum()}
 
-    gradients = gradients_of(agent, losses, FlatWeights(agent.networks))
+    gradients = make_gradient_function(agent, losses, FlatWeights(agent.networks))
     with pytest.raises(RuntimeError, match=r"no loss sends a gradient to critic_1\.self_encoder"):
         gradients(batch, None, ONE)
 
@@ -48,9 +52,9 @@ def test_bfloat16_is_close_and_reduces_in_float32(name):
     agent = agent_of(name)
     batch, noise = make_batch(agent, 256, seeded()), agent.loss_noise(256, seeded(1))
     flat = FlatWeights(agent.networks)
-    gradients, exact = gradients_of(agent, agent.loss, flat)(batch, noise, ONE)
+    gradients, exact = make_gradient_function(agent, agent.loss, flat)(batch, noise, ONE)
     losses = in_half_precision(agent.loss, CPU, torch.bfloat16)
-    ours, rounded = gradients_of(agent, losses, flat)(batch, noise, ONE)
+    ours, rounded = make_gradient_function(agent, losses, flat)(batch, noise, ONE)
     assert any(not torch.equal(rounded[key], value) for key, value in exact.items())
     for key, value in exact.items():
         assert rounded[key].dtype == torch.float32, key
@@ -65,9 +69,9 @@ def test_compiled_bfloat16_agrees_with_the_eager_one(name):
     agent = agent_of(name)
     losses, flat = in_half_precision(agent.loss, CPU, torch.bfloat16), FlatWeights(agent.networks)
     batch, noise = make_batch(agent, 64, seeded()), agent.loss_noise(64, seeded(1))
-    gradients, values = gradients_of(agent, losses, flat)(batch, noise, ONE)
+    gradients, values = make_gradient_function(agent, losses, flat)(batch, noise, ONE)
     torch.compiler.reset()
-    fast, ours = compiled_gradients(agent, losses, flat, CPU)(batch, noise, ONE)
+    fast, ours = make_compiled_gradient_function(agent, losses, flat, CPU)(batch, noise, ONE)
     torch.compiler.reset()
     torch.testing.assert_close(ours, values, rtol=5e-3, atol=5e-3)
     assert_close_gradients(fast, gradients, 0.1)
@@ -82,8 +86,8 @@ def test_each_learner_has_code_of_its_own():
         agent = agent_of("IQN", kappa=kappa)
         batch, noise = make_batch(agent, 8, seeded()), agent.loss_noise(8, seeded(1))
         flat = FlatWeights(agent.networks)
-        plain = gradients_of(agent, agent.loss, flat)(batch, noise, ONE)
-        fast = compiled_gradients(agent, agent.loss, flat, CPU)
+        plain = make_gradient_function(agent, agent.loss, flat)(batch, noise, ONE)
+        fast = make_compiled_gradient_function(agent, agent.loss, flat, CPU)
         for _ in range(2):
             found.append(fast(batch, noise, ONE))
             torch.testing.assert_close(found[-1], plain, rtol=1e-3, atol=1e-5)
@@ -98,9 +102,9 @@ def test_batches_and_noise_may_be_of_another_layout_or_type(name):
     agent = agent_of(name)
     batch, noise = make_batch(agent, 8, seeded()), agent.loss_noise(8, seeded(1))
     flat = FlatWeights(agent.networks)
-    plain = gradients_of(agent, agent.loss, flat)(batch, noise, ONE)
+    plain = make_gradient_function(agent, agent.loss, flat)(batch, noise, ONE)
     torch.compiler.reset()
-    fast = compiled_gradients(agent, agent.loss, flat, CPU)
+    fast = make_compiled_gradient_function(agent, agent.loss, flat, CPU)
     apart = lambda each: torch.stack((each, each), -1)[..., 0]  # noqa: E731
     strided = [tree_map_only(torch.Tensor, apart, each) for each in (batch, noise)]
     for given in ((batch, noise), (strided[0], noise), (batch, strided[1]), (batch, noise)):
@@ -117,7 +121,7 @@ def merged(function, *given):
     """The operators of a function's graph before and after the pass, and the graph."""
     graph = torch.fx.experimental.proxy_tensor.make_fx(function)(*given)
     before = [node.target for node in graph.graph.nodes if node.op == "call_function"]
-    CommonSubexpressions()(graph.graph)
+    CommonSubexpressionElimination()(graph.graph)
     graph.graph.lint()
     graph.recompile()
     after = [node.target for node in graph.graph.nodes if node.op == "call_function"]
@@ -145,7 +149,7 @@ def test_other_arguments_types_and_random_numbers_stay_apart():
 
     graph = torch.fx.experimental.proxy_tensor.make_fx(apart)(torch.ones(2, 2))
     count = len(graph.graph.nodes)
-    CommonSubexpressions()(graph.graph)
+    CommonSubexpressionElimination()(graph.graph)
     assert len(graph.graph.nodes) == count
 
 
@@ -158,4 +162,4 @@ def test_results_are_not_merged():
 
 
 def test_two_passes_are_one_for_the_cache():
-    assert CommonSubexpressions().uuid() == CommonSubexpressions().uuid()
+    assert CommonSubexpressionElimination().uuid() == CommonSubexpressionElimination().uuid()

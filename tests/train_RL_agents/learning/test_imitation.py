@@ -17,7 +17,7 @@ from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
-from train_RL_agents.learning.gradients import compiled_gradients
+from train_RL_agents.learning.gradients import make_compiled_gradient_function
 from train_RL_agents.learning.imitation import add_imitation_loss, imitation_errors, make_teacher_targets
 from train_RL_agents.networks.observation import ACTIVE_KEY
 from train_RL_agents.run.checkpoint import LoadedPolicy
@@ -249,7 +249,7 @@ def test_the_weight_of_the_imitation_changes_linearly(tmp_path, trained, name):
     for progress, weight in ((0.0, 2.0), (0.75, 0.5), (1.0, 0.0), (1.1, 0.0)):
         algorithm.set_progress(progress, trainer.collector.policy)
         for _ in range(4):
-            algorithm.observe(trainer.collector.collect())
+            algorithm.add_steps(trainer.collector.collect())
         algorithm.update(algorithm.learner.updates * 8 + 24)
         assert algorithm.log_scalars()["train/imitation_weight"] == weight
         assert (algorithm.meter.read()["loss_imitation"] > 0.0) == (weight > 0.0)
@@ -259,7 +259,7 @@ def test_generated_code_reads_the_weight_of_the_imitation_in_every_update():
     agent, weight = agent_of("PPO"), torch.tensor(2.0)
     batch = make_rollout(agent, 8, generator=torch.Generator().manual_seed(0))
     losses = add_imitation_loss(agent, teacher_of("PPO"), PAIRS, weight)
-    gradients = compiled_gradients(agent, losses, FlatWeights(agent.networks), torch.device("cpu"))
+    gradients = make_compiled_gradient_function(agent, losses, FlatWeights(agent.networks), torch.device("cpu"))
     first, second = gradients(batch, None, torch.ones(())), gradients(batch, None, weight.fill_(1.0))
     assert second[1]["loss_imitation"].item() == pytest.approx(0.5 * first[1]["loss_imitation"].item())
     assert not torch.allclose(first[0], second[0])

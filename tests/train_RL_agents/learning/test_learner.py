@@ -19,7 +19,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.learner import (
     Learner,
-    cosine,
+    cosine_schedule,
 )
 
 close = pytest.approx
@@ -100,7 +100,7 @@ def test_step_size_falls_along_a_cosine():
     assert rate(0.5) == close(5.5e-4)
     assert rate(1.0) == close(1e-4)
     assert rate(1.7) == close(1e-4)  # a resumed run may be past its end
-    falling = [cosine(i / 20, 1.0, 0.0) for i in range(21)]
+    falling = [cosine_schedule(i / 20, 1.0, 0.0) for i in range(21)]
     assert falling == sorted(falling, reverse=True)
 
 
@@ -213,7 +213,7 @@ def test_a_restored_learner_goes_on_identically(name):
 @pytest.mark.parametrize("ranks", [None, SimpleNamespace(size=2)])
 def test_several_processes_on_gpus_say_why_updates_are_not_captured(ranks):
     learner = learner_of("DQN", acting={"capture": True})
-    assert learner.mode() == "fp32, fused optimiser"
+    assert learner.describe() == "fp32, fused optimiser"
     learner._generator, learner._ranks = SimpleNamespace(device=torch.device("cuda")), ranks
     expected = "not captured, since processes exchange gradients"
-    assert (expected in learner.mode()) == (ranks is not None)
+    assert (expected in learner.describe()) == (ranks is not None)

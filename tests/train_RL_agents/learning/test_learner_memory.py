@@ -15,7 +15,7 @@ from tests.train_RL_agents.learners import (
     values_of,
 )
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.learning.learner import NoRoomError
+from train_RL_agents.learning.learner import NotEnoughMemoryError
 
 # Parts of a batch --------------------------------------------------------------------------------
 
@@ -27,7 +27,7 @@ def test_gradients_of_parts_add_up_to_those_of_the_batch(name, size):
     batch = make_batch(whole.agent, 24, seeded())
     if whole.agent.uses_priorities:
         batch = batch._replace(weights=torch.rand(24, generator=seeded(3)))
-    parts.micro_batch = size
+    parts.micro_batch_size = size
     (expected, priority), (scalars, ours) = whole.update(batch), parts.update(batch)
     torch.testing.assert_close(scalars, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(ours, priority, rtol=1e-4, atol=1e-5)
@@ -100,7 +100,7 @@ def test_memory_of_a_gpu_alone_is_given_back(monkeypatch):
 def test_out_of_memory_in_the_midst_of_a_batch():
     """Gradients of parts that went well are not counted twice."""
     learner, roomy = learner_of(acting={"log": lambda text: None}), learner_of()
-    learner.micro_batch, count, gradients = 8, iter(range(99)), learner._gradients
+    learner.micro_batch_size, count, gradients = 8, iter(range(99)), learner._gradients
 
     def second_fails(*given):
         if next(count) == 1:
@@ -111,19 +111,19 @@ def test_out_of_memory_in_the_midst_of_a_batch():
     batch = make_batch(learner.agent, 16, seeded())
     (scalars, _), (expected, _) = learner.update(batch), roomy.update(batch)
     torch.testing.assert_close(scalars, expected, rtol=1e-4, atol=1e-5)
-    assert learner.micro_batch == 4
+    assert learner.micro_batch_size == 4
 
 
 def test_without_room_for_one_transition_there_is_one_clear_error():
     learner = learner_of(batch_size=10, acting={"log": lambda text: None})
-    learner.micro_batch = 40
+    learner.micro_batch_size = 40
     before, tried = values_of(learner.agent), short_of_memory(learner, 0)
-    with pytest.raises(NoRoomError, match=r"trainer\.batch_size=10: out of memory even with one"):
+    with pytest.raises(NotEnoughMemoryError, match=r"trainer\.batch_size=10: out of memory even with one"):
         learner.update(make_batch(learner.agent, 10, seeded()))
     assert tried == [10, 5, 3, 2, 1]
     assert all_equal(values_of(learner.agent), before)
-    assert (learner.updates, learner.micro_batch) == (0, 40)
-    assert issubclass(NoRoomError, ConfigError)
+    assert (learner.updates, learner.micro_batch_size) == (0, 40)
+    assert issubclass(NotEnoughMemoryError, ConfigError)
 
 
 @pytest.mark.parametrize(("count", "text"), [(2, "out of memory"), (1, "shapes do not fit")])
@@ -134,12 +134,12 @@ def test_other_errors_and_those_of_one_process_among_several_come_up(count, text
     tried = short_of_memory(learner, 5, RuntimeError(text))
     with pytest.raises(RuntimeError, match=text):
         learner.update(make_batch(learner.agent, 10, seeded()))
-    assert tried == [10] and learner.micro_batch == 10
+    assert tried == [10] and learner.micro_batch_size == 10
 
 
 def test_parts_are_restored():
     learner, other = learner_of(batch_size=16), learner_of(batch_size=16)
-    learner.micro_batch = 4
+    learner.micro_batch_size = 4
     state = learner.state_dict()
     other.load_state_dict(state)
-    assert other.micro_batch == 4
+    assert other.micro_batch_size == 4

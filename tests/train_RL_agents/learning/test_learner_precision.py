@@ -14,7 +14,7 @@ from tests.train_RL_agents.learners import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.learning.learner import (
-    MOMENTS,
+    NUM_MOMENTS,
     make_optimizer,
 )
 
@@ -77,7 +77,7 @@ def test_gradients_and_the_step_are_compiled(monkeypatch, flag):
         return function
 
     monkeypatch.setattr(torch, "compile", compile)
-    monkeypatch.setattr("train_RL_agents.learning.learner.traced_step", lambda *_: None)
+    monkeypatch.setattr("train_RL_agents.learning.learner.traceable_optimizer_step", lambda *_: None)
     learner = learner_of("DQN", acting={"compile": flag})
     batch = make_batch(learner.agent, 4, seeded())
     learner.update(batch)
@@ -108,7 +108,7 @@ def test_a_compiled_learner_takes_parts_of_any_size(precision):
     batch = make_batch(learners[0].agent, 24, seeded())
     for parts in (24, 12, 7, 1):
         for learner in learners:
-            learner.micro_batch = parts
+            learner.micro_batch_size = parts
         fast, plain = (learner.update(batch)[0] for learner in learners)
         tolerance = 1e-3 if precision == "fp32" else 2e-2
         torch.testing.assert_close(fast, plain, rtol=tolerance, atol=tolerance)
@@ -142,7 +142,7 @@ def test_gradients_are_applied_in_one_graph_as_by_the_optimiser(name, precision)
     acting = {"precision": precision, "tau": 0.1}
     learner, other = (learner_of(name, acting=acting) for _ in range(2))
     group = learner.optimizer.param_groups[0]
-    learner._traced, group["lr"] = True, torch.tensor(group["lr"])  # as on a GPU
+    learner._is_compiled, group["lr"] = True, torch.tensor(group["lr"])  # as on a GPU
     learner._apply = torch.compile(learner._apply, backend="eager", fullgraph=True)
     for seed in range(3):
         for each in (learner, other):
@@ -181,7 +181,7 @@ def test_what_an_optimiser_keeps_is_counted(name, optimizer):
     learner.update(make_batch(learner.agent, 16, seeded()))
     kept = learner.optimizer.state[learner._weights]
     size = learner._weights.shape
-    assert sum(each.shape == size for each in kept.values()) == MOMENTS[optimizer]
+    assert sum(each.shape == size for each in kept.values()) == NUM_MOMENTS[optimizer]
 
 
 def test_updates_by_a_function_around_a_step_are_counted():
@@ -192,7 +192,7 @@ def test_updates_by_a_function_around_a_step_are_counted():
         drawn.append(1)
         return learner.learn(batch)
 
-    update = learner.updates_by(draw, seeded())
+    update = learner.make_update(draw, seeded())
     learner.update(batch)
     assert not drawn
     scalars, _ = update()

@@ -14,7 +14,7 @@ def test_the_factor_of_losses_is_halved_and_doubled():
     for norm, factor in zip(norms, factors, strict=True):
         before = weight.clone()
         weight.add_(norm)
-        scale.undo([weight], [before], torch.tensor(norm))
+        scale.undo_if_not_finite([weight], [before], torch.tensor(norm))
         assert scale.factor == factor * 65_536.0
     assert weight.tolist() == [8.0, 8.0]
 
@@ -25,7 +25,7 @@ def test_the_factor_begins_and_grows_as_that_of_torch():
     interval = theirs.get_growth_interval()
     for count, factor in ((interval - 1, 1.0), (1, 2.0)):
         for _ in range(count):
-            scale.undo([], [], torch.ones(()))
+            scale.undo_if_not_finite([], [], torch.ones(()))
         assert scale.factor == factor * theirs.get_scale()
 
 
@@ -36,16 +36,16 @@ def test_the_factor_stays_within_its_bounds():
         (torch.nan, [*(2.0**k for k in range(23, -1, -1)), 1.0]),
     ):
         for factor in factors:
-            left = scale.undo([], [], torch.tensor(norm))
+            left = scale.undo_if_not_finite([], [], torch.tensor(norm))
             assert scale.factor == factor and left == (norm if norm == 1.0 else 0.0)
 
 
 def test_a_state_restores_factor_and_counter():
     scale, other = (LossScale(CPU, interval=3) for _ in range(2))
     for norm in (torch.inf, 1.0, 1.0):
-        scale.undo([], [], torch.tensor(norm))
+        scale.undo_if_not_finite([], [], torch.tensor(norm))
     other.load_state_dict(scale.state_dict())
     for each in (scale, other):
         assert each.factor == 32_768.0
-        each.undo([], [], torch.tensor(1.0))
+        each.undo_if_not_finite([], [], torch.tensor(1.0))
         assert each.factor == 65_536.0

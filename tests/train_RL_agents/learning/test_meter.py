@@ -59,9 +59,9 @@ def test_losses_are_sums_of_what_is_minimised_and_of_the_gradients():
     meter = Meter()
     for number in (1.0, 2.0):
         meter.add(scalars_of(loss_actor=number, value=9.0, grad_norm=3.0 * number, priority=5.0))
-    assert meter.losses == scalars_of(loss_actor=3.0, grad_norm=9.0)
+    assert meter.loss_sums == scalars_of(loss_actor=3.0, grad_norm=9.0)
     assert meter.read(scalars_of(fill=0.5))["fill"] == 0.5
-    assert meter.losses == {}
+    assert meter.loss_sums == {}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 def algorithm_of(tmp_path, *words):
     trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
-    trainer.algorithm.observe(trainer.collector.collect())
+    trainer.algorithm.add_steps(trainer.collector.collect())
     return trainer.algorithm
 
 
@@ -64,7 +64,7 @@ def test_steps_of_active_robots_are_stored(tmp_path, storage):
     for _ in range(3):
         steps = trainer.collector.collect()
         stored += int(steps[GROUP, "mask"].sum())
-        trainer.algorithm.observe(steps)
+        trainer.algorithm.add_steps(steps)
     assert int(trainer.algorithm.replay.num_stored) == stored > 0
     fill = trainer.algorithm.device_scalars()["replay_fill"]
     assert float(fill) == pytest.approx(stored / 150)
@@ -90,15 +90,15 @@ def test_a_state_without_replay_cannot_be_resumed(tmp_path):
     algorithm = algorithm_of(tmp_path, "save_replay=false")
     state = algorithm.state_dict()
     assert state["replay"] is None
-    assert "save_replay=false" in algorithm.missing(state)
-    assert algorithm.missing({}) == ""  # loading says what else is wrong
+    assert "save_replay=false" in algorithm.resume_problem(state)
+    assert algorithm.resume_problem({}) == ""  # loading says what else is wrong
 
 
 def test_restarting_drops_open_windows_but_not_replay(tmp_path):
     algorithm = algorithm_of(tmp_path, "trainer.n_steps=3", "trainer.learning_starts=40")
     before = int(algorithm.replay.num_stored)
     assert algorithm.state_dict()["n_step"]["open"][STORED_MASK].any()
-    algorithm.reset_windows()
+    algorithm.drop_unfinished_returns()
     assert not algorithm.state_dict()["n_step"]["open"][STORED_MASK].any()
     assert int(algorithm.replay.num_stored) == before
 
@@ -106,7 +106,7 @@ def test_restarting_drops_open_windows_but_not_replay(tmp_path):
 def test_open_windows_of_another_kind_are_refused(tmp_path):
     algorithm = algorithm_of(tmp_path, "trainer.n_steps=3", "trainer.learning_starts=40")
     state = algorithm.state_dict() | {"env_steps": 8}
-    assert algorithm.missing(state) == ""
+    assert algorithm.resume_problem(state) == ""
     opened = state["n_step"]["open"]
     for damaged in (opened["reward"][:2], opened["reward"].double(), opened["reward"] * torch.nan):
         streams = {"open": opened | {"reward": damaged}}

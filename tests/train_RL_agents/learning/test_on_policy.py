@@ -10,7 +10,7 @@ from marinenav_env import GROUP
 from tests.host_reads import no_host_reads
 from tests.train_RL_agents.helpers import seeded
 from tests.train_RL_agents.tiny_runs import new_run, scalars
-from train_RL_agents.learning.on_policy import OnPolicy, explained_variance, normalized
+from train_RL_agents.learning.on_policy import OnPolicy, explained_variance, normalize
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.layers import squash
 from train_RL_agents.networks.observation import ACTIVE_KEY, to_observation
@@ -63,7 +63,7 @@ def learned_from(trainer, steps):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(algorithm.learner, "update", note)
-        algorithm.observe(steps)
+        algorithm.add_steps(steps)
         algorithm.update(0)
     return batches
 
@@ -297,7 +297,7 @@ def test_without_host_reads_a_turn_has_none(tmp_path, on_device):
     trainer = trainer_of(tmp_path, *LONG, "trainer.scale_returns=true", *words)
     steps = rollout_of(trainer)
     algorithm = trainer.algorithm
-    algorithm.observe(steps)
+    algorithm.add_steps(steps)
     algorithm.update(96)  # makes the optimiser's state
     with no_host_reads():
         batch, *_ = learned_from(trainer, steps)
@@ -344,7 +344,7 @@ def test_a_rollout_is_learned_from_once(tmp_path):
     algorithm.update(16)
     assert algorithm.learner.updates == 0
     steps = trainer.collector.collect()
-    algorithm.observe(steps)
+    algorithm.add_steps(steps)
     algorithm.update(16)
     made = int(steps[GROUP, "mask"].sum()) // 8 * 2
     assert algorithm.learner.updates == made > 0
@@ -355,7 +355,7 @@ def test_a_rollout_is_learned_from_once(tmp_path):
 def test_observations_are_normalised_by_those_of_active_robots(tmp_path):
     trainer = trainer_of(tmp_path, *LONG, "agent.normalize_observations=true")
     steps = rollout_of(trainer)
-    trainer.algorithm.observe(steps)
+    trainer.algorithm.add_steps(steps)
     trainer.algorithm.update(96)
     network = trainer.algorithm.agent.networks["policy"]
     assert float(network.own_norm.count) == int(steps[GROUP, "mask"].sum())
@@ -402,7 +402,7 @@ def test_a_state_restores_the_scale_of_returns(tmp_path):
     first, other = (trainer_of(tmp_path / part, *words) for part in ("a", "b"))
     trainer = trainer_of(tmp_path / "c", *LONG)
     steps, later = rollout_of(trainer), rollout_of(trainer)
-    first.algorithm.observe(steps)
+    first.algorithm.add_steps(steps)
     other.algorithm.load_state_dict(first.algorithm.state_dict())
     found, restored = (estimates_of(each, later)[1] for each in (first, other))
     active = later[GROUP, "mask"]
@@ -426,9 +426,9 @@ def test_memory_estimate_by_hand(tmp_path, words):
 
 def test_a_restart_forgets_open_returns(tmp_path):
     trainer = trainer_of(tmp_path, *LONG, "trainer.scale_returns=true")
-    trainer.algorithm.observe(rollout_of(trainer))
+    trainer.algorithm.add_steps(rollout_of(trainer))
     assert trainer.algorithm.state_dict()["returns"]["return"] is not None
-    trainer.algorithm.reset_windows()
+    trainer.algorithm.drop_unfinished_returns()
     assert trainer.algorithm.state_dict()["returns"]["return"] is None
 
 
@@ -439,12 +439,12 @@ def test_advantages_are_normalised_over_active_robots():
     advantage = torch.tensor([1.0, 3.0, 100.0, 5.0])
     weight = torch.tensor([1.0, 1.0, 0.0, 1.0])
     deviation = (8.0 / 3.0) ** 0.5
-    found = normalized(advantage, weight)
+    found = normalize(advantage, weight)
     expected = torch.tensor([-2.0 / deviation, 0.0, 97.0 / deviation, 2.0 / deviation])
     torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(normalized(torch.full((4,), 7.0), weight), torch.zeros(4))
+    torch.testing.assert_close(normalize(torch.full((4,), 7.0), weight), torch.zeros(4))
     tiny = torch.tensor([1e-6, -1e-6])  # as large as what keeps the divisor from 0
-    torch.testing.assert_close(normalized(tiny, torch.ones(2)), torch.tensor([0.5, -0.5]))
+    torch.testing.assert_close(normalize(tiny, torch.ones(2)), torch.tensor([0.5, -0.5]))
 
 
 def test_explained_variance_by_hand():

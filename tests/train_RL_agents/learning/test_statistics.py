@@ -54,7 +54,7 @@ def test_moments_are_those_of_a_slow_loop(seed):
         assert count == len(expected)
         assert mean == pytest.approx(statistics.fmean(expected), abs=1e-5)
         assert variance == pytest.approx(statistics.pvariance(expected), rel=1e-4)
-        scaled = scale.scaled(part[0])
+        scaled = scale.scale_rewards(part[0])
         torch.testing.assert_close(scaled, part[0] / (statistics.pstdev(expected) + 1e-6))
 
 
@@ -84,17 +84,17 @@ def test_nothing_is_read_on_the_host():
     with no_host_reads():
         for part in batches():
             scale.update(*part)
-            scale.scaled(part[0])
+            scale.scale_rewards(part[0])
 
 
 def test_before_any_active_step_rewards_are_left_alone():
     scale, reward = ReturnScale(GAMMA, CPU), torch.tensor([2.0, -3.0])
-    torch.testing.assert_close(scale.scaled(reward), reward)
+    torch.testing.assert_close(scale.scale_rewards(reward), reward)
     scale.update(torch.zeros(2, 3, 1), torch.ones(2, 3, 1).bool(), torch.zeros(2, 3, 1).bool())
-    torch.testing.assert_close(scale.scaled(reward), reward)
+    torch.testing.assert_close(scale.scale_rewards(reward), reward)
 
 
 def test_returns_that_do_not_vary_are_no_trouble():
     scale = ReturnScale(GAMMA, CPU)
     scale.update(torch.zeros(2, 3, 1), torch.zeros(2, 3, 1).bool(), torch.ones(2, 3, 1).bool())
-    torch.testing.assert_close(scale.scaled(torch.tensor([2.0, 0.0])), torch.tensor([2e6, 0.0]))
+    torch.testing.assert_close(scale.scale_rewards(torch.tensor([2.0, 0.0])), torch.tensor([2e6, 0.0]))
