@@ -15,30 +15,30 @@ from marinenav_env.physics.thrust import to_the_goal
 from train_RL_agents.baselines.base import Baseline, clip_speed
 from train_RL_agents.networks.observation import Observation
 
-SPEED = 2.0
+CRUISE_SPEED = 2.0
 """Speed over ground without repulsion (m/s)."""
-REACH = 15.0
+REPULSION_RANGE = 15.0
 """Gap d0 between the hulls below which an object repels (m)."""
-STRENGTH = 150.0
+REPULSION_STRENGTH = 150.0
 """Factor k of the repulsion (m^4/s)."""
-SMALLEST_GAP = 0.5
-"""Lower bound of the gap (m)."""
-TURNED = 1.0
-"""Ratio of sideways to direct repulsion (1)."""
-LOOKAHEAD = 2.0
-"""Horizon of the extrapolation of objects (s)."""
+MIN_GAP = 0.5
+"""Smallest gap between hulls that the repulsion is computed for (m)."""
+SIDEWAYS_RATIO = 1.0
+"""Ratio of the sideways repulsion to the direct one."""
+PREDICTION_HORIZON = 2.0
+"""Longest time for which positions of objects are extrapolated (s)."""
 
 
 class APF(Baseline):
     """Artificial potential field controller."""
 
     def desired_velocity(self, observation: Observation) -> Tensor:
-        """Return the sum of the attraction and all repulsions, limited to SPEED."""
-        repulsions = repulsion(observation, self.own_radius)
-        return clip_speed(to_the_goal(observation["self_state"], SPEED) + repulsions.sum(-2), SPEED)
+        """Return the sum of attraction and repulsions, limited to CRUISE_SPEED: [E, R, 2] in the body frame (m/s)."""
+        repulsions = repulsion_velocities(observation, self.own_radius)
+        return clip_speed(to_the_goal(observation["self_state"], CRUISE_SPEED) + repulsions.sum(-2), CRUISE_SPEED)
 
 
-def repulsion(observation: Observation, own_radius: float) -> Tensor:
+def repulsion_velocities(observation: Observation, own_radius: float) -> Tensor:
     """Return the contribution of every object to the desired velocity.
 
     Args:
@@ -51,15 +51,15 @@ def repulsion(observation: Observation, own_radius: float) -> Tensor:
     objects = observation["objects_state"]
     position, radius = objects[..., :2], objects[..., 4]
     relative = objects[..., 2:4] - observation["self_state"][..., None, 2:4]
-    later = position + seconds_to_pass(position, relative, LOOKAHEAD)[..., None] * relative
+    later = position + seconds_to_pass(position, relative, PREDICTION_HORIZON)[..., None] * relative
     distance = torch.linalg.vector_norm(later, dim=-1)
-    gap = (distance - radius - own_radius).clamp(SMALLEST_GAP, REACH)
-    push = STRENGTH * (1.0 / gap - 1.0 / REACH) / gap.square()
+    gap = (distance - radius - own_radius).clamp(MIN_GAP, REPULSION_RANGE)
+    push = REPULSION_STRENGTH * (1.0 / gap - 1.0 / REPULSION_RANGE) / gap.square()
     away = -later / distance.clamp_min(1e-6)[..., None]
     # Towards the side that leaves the object to port.
     aside = torch.stack((away[..., 1], -away[..., 0]), -1)
     ahead = (position[..., 0] > 0.0)[..., None]
-    direction = away + torch.where(ahead, TURNED * aside, 0.0)
+    direction = away + torch.where(ahead, SIDEWAYS_RATIO * aside, 0.0)
     return (push * observation["objects_mask"])[..., None] * direction
 
 

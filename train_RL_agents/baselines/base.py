@@ -17,8 +17,8 @@ from train_RL_agents.networks.observation import OBSERVATION_KEY, Observation, t
 class Baseline(TensorDictModuleBase, ABC):
     """Base class of baselines: a TensorDict module that steers all robots, used like PolicyWrapper.
 
-    It reads ``robots/observation`` and ``robots/mask``, and writes the continuous ``robots/action`` [E, R, 2]. It
-    has no state and needs no random numbers.
+    It reads ``robots/observation`` and ``robots/mask``, and writes the continuous ``robots/action`` [E, R, 2], rates
+    of change of the left and right thrust in [-1, 1]. It has no state and needs no random numbers.
 
     Args:
         world: settings of the world, which include the vessel model for the controller.

@@ -19,25 +19,26 @@ from marinenav_env.physics.thrust import to_the_goal
 from train_RL_agents.baselines.base import Baseline
 from train_RL_agents.networks.observation import Observation
 
-SPEED = 1.5
+DESIRED_SPEED = 1.5
 """Desired speed over ground (m/s)."""
 TOP_SPEED = 2.0
 """Largest commanded speed over ground (m/s)."""
 HORIZON = 8.0
 """Horizon of collisions with moving objects (s)."""
-STILL_HORIZON = 20.0
+STATIC_HORIZON = 20.0
 """Horizon of collisions with static objects (s); with a short one the vessel would stop in front of them."""
-MARGIN = 3.0
-"""Margin on the sum of the radii, as vessels cannot change velocity instantly (m)."""
-STANDS_STILL = 0.3
+RADIUS_MARGIN = 3.0
+"""Margin on the sum of the radii of two hulls (m), as vessels cannot change velocity instantly."""
+MAX_STATIC_SPEED = 0.3
 """Speed below which objects count as static (m/s)."""
-_NEVER = 1e3
-"""Bound that no velocity reaches (m/s)."""
+_UNREACHABLE_SPEED = 1e3
+"""Speed that no velocity reaches (m/s), the bound where all velocities are allowed and a point far from all of them."""
 _TOLERANCE = 1e-4
-"""Tolerance of bounds for rounding (m/s)."""
+"""Violation of a bound that counts as rounding (m/s)."""
 
 Lines = tuple[Tensor, Tensor]
-"""Unit normals [..., N, 2] of lines, and distances [..., N] of the lines from the origin along them."""
+"""Lines in the plane of velocities: unit normals [..., N, 2], and distances [..., N] from the origin along them (m/s).
+"""
 
 
 class ORCA(Baseline):
@@ -48,25 +49,25 @@ class ORCA(Baseline):
         self.step = world.dt * world.substeps
 
     def desired_velocity(self, observation: Observation) -> Tensor:
-        """Return the allowed velocity that is closest to the one straight to the goal."""
+        """Return the allowed velocity closest to the one straight to the goal, [E, R, 2] in the body frame (m/s)."""
         objects, mask = (
             observation["objects_state"].contiguous(),
             observation["objects_mask"].contiguous(),
         )
-        still = torch.linalg.vector_norm(objects[..., 2:4], dim=-1) < STANDS_STILL
+        still = torch.linalg.vector_norm(objects[..., 2:4], dim=-1) < MAX_STATIC_SPEED
         normal, bound = half_planes(
             observation["self_state"][..., 2:4],
             objects[..., :2],
             objects[..., 2:4],
-            objects[..., 4] + self.own_radius + MARGIN,
+            objects[..., 4] + self.own_radius + RADIUS_MARGIN,
             torch.where(still, 1.0, 0.5),
-            torch.where(still, STILL_HORIZON, HORIZON),
+            torch.where(still, STATIC_HORIZON, HORIZON),
             self.step,
         )
         # Empty slots allow all velocities.
         normal = torch.where(mask[..., None], normal, 0.0)
-        bound = torch.where(mask, bound, -_NEVER)
-        return best_velocity(to_the_goal(observation["self_state"], SPEED), normal, bound, TOP_SPEED)
+        bound = torch.where(mask, bound, -_UNREACHABLE_SPEED)
+        return best_velocity(to_the_goal(observation["self_state"], DESIRED_SPEED), normal, bound, TOP_SPEED)
 
 
 def half_planes(
@@ -129,13 +130,13 @@ def best_velocity(desired: Tensor, normal: Tensor, bound: Tensor, top_speed: flo
     Returns:
         The velocity [..., 2] (m/s); if none is allowed, the one with the smallest violation of the worst bound.
     """
-    first, second = _choices(bound, 2)
+    first, second = _combinations(bound, 2)
     near = torch.cat(
         (
             desired[..., None, :],
             desired[..., None, :] + _project(desired, normal, bound),
-            _on_circle(normal, bound, top_speed),
-            _crossing(
+            _circle_intersections(normal, bound, top_speed),
+            _intersections(
                 (normal[..., first, :], bound[..., first]),
                 (normal[..., second, :], bound[..., second]),
             ),
@@ -145,17 +146,17 @@ def best_velocity(desired: Tensor, normal: Tensor, bound: Tensor, top_speed: flo
     worst = _worst_violation(near, normal, bound, top_speed)
     far = (near - desired[..., None, :]).square().sum(-1)
     allowed = worst <= _TOLERANCE
-    closest = _pick(near, torch.where(allowed, far, torch.inf))
-    i, j, k = _choices(bound, 3)
+    closest = _lowest_cost_point(near, torch.where(allowed, far, torch.inf))
+    i, j, k = _combinations(bound, 3)
     least = torch.cat(
         (
             top_speed * normal,
-            _on_circle(*_difference(normal, bound, first, second), top_speed),
-            _crossing(_difference(normal, bound, i, j), _difference(normal, bound, i, k)),
+            _circle_intersections(*_equal_violation_lines(normal, bound, first, second), top_speed),
+            _intersections(_equal_violation_lines(normal, bound, i, j), _equal_violation_lines(normal, bound, i, k)),
         ),
         -2,
     )
-    fallback = _pick(least, _worst_violation(least, normal, bound, top_speed))
+    fallback = _lowest_cost_point(least, _worst_violation(least, normal, bound, top_speed))
     return torch.where(allowed.any(-1, keepdim=True), closest, fallback)
 
 
@@ -168,46 +169,54 @@ def _project(point: Tensor, normal: Tensor, bound: Tensor) -> Tensor:
     return (bound - (normal * point[..., None, :]).sum(-1))[..., None] * normal
 
 
-def _on_circle(normal: Tensor, bound: Tensor, radius: float) -> Tensor:
-    """Return the intersections [..., 2 K, 2] of lines [..., K] and a circle around the origin; else points outside."""
+def _circle_intersections(normal: Tensor, bound: Tensor, radius: float) -> Tensor:
+    """Return the intersections [..., 2 K, 2] of K lines and a circle around the origin.
+
+    A line that misses the circle gives its point closest to the origin.
+
+    Args:
+        normal: unit normals [..., K, 2] of the lines.
+        bound: distances [..., K] of the lines from the origin along them.
+        radius: radius of the circle.
+    """
     half = (radius**2 - bound.square()).clamp_min(0.0).sqrt()[..., None]
     along = torch.stack((-normal[..., 1], normal[..., 0]), -1)
     foot = bound[..., None] * normal
     return torch.cat((foot + half * along, foot - half * along), -2)
 
 
-def _choices(bound: Tensor, size: int) -> Tensor:
-    """Return all combinations of ``size`` of the K half-planes, [size, N]."""
+def _combinations(bound: Tensor, size: int) -> Tensor:
+    """Return the indices [size, N] of all N combinations of ``size`` of the K half-planes with bounds [..., K]."""
     index = torch.arange(bound.shape[-1], device=bound.device)
     return torch.combinations(index, size).mT
 
 
-def _difference(normal: Tensor, bound: Tensor, first: Tensor, second: Tensor) -> Lines:
-    """Return the lines on which two half-planes are violated equally."""
+def _equal_violation_lines(normal: Tensor, bound: Tensor, first: Tensor, second: Tensor) -> Lines:
+    """Return the lines on which the half-planes of indices ``first`` and ``second`` are violated equally."""
     between = normal[..., first, :] - normal[..., second, :]
     length = torch.linalg.vector_norm(between, dim=-1).clamp_min(1e-9)
     return between / length[..., None], (bound[..., first] - bound[..., second]) / length
 
 
-def _crossing(first: Lines, second: Lines) -> Tensor:
-    """Return the intersections [..., N, 2] of lines; far away where they are parallel."""
+def _intersections(first: Lines, second: Lines) -> Tensor:
+    """Return the intersections [..., N, 2] of each line with one other; far from the origin where they are parallel."""
     (a, c), (b, d) = first, second
     determinant = _cross(a, b)
     x = (c * b[..., 1] - d * a[..., 1]) / determinant
     y = (d * a[..., 0] - c * b[..., 0]) / determinant
     crossing = torch.stack((x, y), -1)
-    return torch.where(determinant[..., None].abs() > 1e-6, crossing, _NEVER)
+    return torch.where(determinant[..., None].abs() > 1e-6, crossing, _UNREACHABLE_SPEED)
 
 
 def _worst_violation(points: Tensor, normal: Tensor, bound: Tensor, top_speed: float) -> Tensor:
-    """Return the largest violation of a half-plane at points [..., P, 2]; infinite if too fast."""
+    """Return by how much points [..., P, 2] violate the worst half-plane (m/s), [..., P]; infinite if too fast."""
     (x, y), (a, b) = points[..., None, :].unbind(-1), normal[..., None, :, :].unbind(-1)
     worst = (bound[..., None, :] - x * a - y * b).amax(-1)
     too_fast = points.square().sum(-1) > (top_speed + _TOLERANCE) ** 2
     return torch.where(too_fast, torch.inf, worst)
 
 
-def _pick(points: Tensor, cost: Tensor) -> Tensor:
+def _lowest_cost_point(points: Tensor, cost: Tensor) -> Tensor:
     """Return the point [..., 2] with the lowest cost among points [..., P, 2]."""
     best = cost.argmin(-1)[..., None, None].expand(*cost.shape[:-1], 1, 2)
     return points.gather(-2, best).squeeze(-2)

@@ -64,18 +64,18 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.evaluation.selection import defaults
     from train_RL_agents.exporting.exported import find_contender
     from train_RL_agents.falsification import trials
-    from train_RL_agents.falsification.encounters import Encounters, Space
-    from train_RL_agents.falsification.failures import Result, search
-    from train_RL_agents.falsification.report import print_table, require_free, write_files
+    from train_RL_agents.falsification.encounters import Encounters, SearchSpace
+    from train_RL_agents.falsification.failures import SearchResult, run_search
+    from train_RL_agents.falsification.report import print_table, require_no_search_files, write_files
     from train_RL_agents.falsification.searches import Trials
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
     from train_RL_agents.utils.signals import INTERRUPTED_STATUS, call_on_first_signal
 
     given, seed, folder = vars(arguments), arguments.seed, arguments.out
     require(0 <= seed < MAX_SEED, "--seed", seed, f"from 0 to {MAX_SEED - 1}")
-    space = Space(arguments.vessels, tuple(given.get("behaviours", BEHAVIOURS)))
+    space = SearchSpace(arguments.vessels, tuple(given.get("behaviours", BEHAVIOURS)))
     require_writable_folder(folder)
-    require_free(folder)
+    require_no_search_files(folder)
     keep_freed_memory()
     device = resolve_device(arguments.device)
     contender = find_contender(arguments.policy, given.get("which", "best"), device)
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     _, world = defaults([contender])
     methods = ("cross-entropy", "random") if arguments.method == BOTH else (arguments.method,)
     stops: list[bool] = []
-    results: list[Result] = []
+    results: list[SearchResult] = []
 
     def show(method: str, episodes: int, failures: int) -> None:
         print(f"{method}: {episodes:,} of {arguments.episodes:,} episodes, {failures:,} failures", flush=True)
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     with call_on_first_signal(lambda: stops.append(True)):
         for method in methods:
-            result = search(method, run_once, space, arguments.episodes, seed, show, lambda: bool(stops))
+            result = run_search(method, run_once, space, arguments.episodes, seed, show, lambda: bool(stops))
             if result is not None:
                 results.append(result)
     if results:

@@ -19,7 +19,7 @@ from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_env
 from train_RL_agents.evaluation.tally import Policy, ProgressCallback
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.rows import finite
+from train_RL_agents.results.rows import nonfinite_to_none
 from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
 from train_RL_agents.run.run_folder import RunFolder, record_policy
 
@@ -178,7 +178,7 @@ class EpisodeEvaluations:
         Returns:
             The metrics (see ``compute_metrics``), and whether the policy is the best so far.
         """
-        overall = finite(compute_metrics(self.episodes[-1]))
+        overall = nonfinite_to_none(compute_metrics(self.episodes[-1]))
         self.rows.append({"env_steps": env_steps, **times, **overall})
         arrays = {
             ARRAY_NAMES[name]: torch.stack([table[name] for table in self.episodes]).numpy()

@@ -16,7 +16,7 @@ from train_RL_agents.environments.episodes import compute_metrics, run_same_epis
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect
 from train_RL_agents.evaluation.tables import Evaluation, Result
-from train_RL_agents.results.rows import OVERALL, finite
+from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
 from train_RL_agents.utils.provenance import software_versions
 
 _BUILT_IN_OPTIONS = ("suite", "scenarios", "levels", "strict", "record", "others", "shield")
@@ -82,7 +82,7 @@ def evaluate_all(
     policies = {name: contender.policy(WorldConfig(), acting) for name, contender in contenders.items()}
     tables = run_same_episodes(env, policies, episodes, seed, device, progress)
     results = [
-        Result(name, contenders[name].about(), {OVERALL: finite(compute_metrics(table))})
+        Result(name, contenders[name].about(), {OVERALL: nonfinite_to_none(compute_metrics(table))})
         for name, table in tables.items()
     ]
     setting = {

@@ -29,7 +29,7 @@ from marinenav_env.support.validation import (
     require,
 )
 from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS, UNRULY_COLUMNS
-from train_RL_agents.results.rows import OVERALL, Episodes, count_clear
+from train_RL_agents.results.rows import OVERALL, Episodes, count_clear_situations
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 
 FORMAT, BENCHMARK = "marinenav entry", 4
@@ -168,7 +168,7 @@ class SuiteResult:
 
         None for suites whose episodes all differ.
         """
-        return count_clear(self.situations, self.episodes.collision.tolist()) if self.situations else None
+        return count_clear_situations(self.situations, self.episodes.collision.tolist()) if self.situations else None
 
     def estimates(self, group: str = OVERALL) -> dict[str, Estimate]:
         """Return estimates of the metrics of a group: those of ``Episodes.estimates``, compliance, and two more.

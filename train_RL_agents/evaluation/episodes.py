@@ -21,7 +21,7 @@ from marinenav_env.scenarios.reset import controlled_robots
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
 from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, ProgressCallback, StepCallback, Tally, Transition
-from train_RL_agents.results.rows import Episodes, finite
+from train_RL_agents.results.rows import Episodes
 from train_RL_agents.results.statistics import wilson_interval
 from train_RL_agents.utils.memory import require_memory
 
@@ -196,6 +196,5 @@ __all__ = [
     "Transition",
     "draw_scenarios",
     "evaluate",
-    "finite",
     "wilson_interval",
 ]

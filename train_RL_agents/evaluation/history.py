@@ -16,11 +16,11 @@ from marinenav_env import MarineNavEnv
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, scenario_text
 from marinenav_env.support.validation import is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent
-from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, evaluation_world, finite, same_code
+from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, evaluation_world, same_code
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
 from train_RL_agents.evaluation.tally import ProgressCallback, Transition
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.rows import stored_arrays
+from train_RL_agents.results.rows import nonfinite_to_none, stored_arrays
 from train_RL_agents.run.run_folder import RunFolder, record_policy
 
 _DRAWING = 0.02
@@ -137,7 +137,7 @@ class History:
         Returns:
             Metrics over all episodes, and whether the policy is the best so far.
         """
-        table = finite(self.episodes[-1].table())
+        table = nonfinite_to_none(self.episodes[-1].table())
         overall = table["overall"]
         levels = {
             f"success_rate_{name.replace(' ', '_')}": row["success_rate"]

@@ -21,7 +21,7 @@ from train_RL_agents.evaluation.tables import (
     smallest_text,
 )
 from train_RL_agents.results.rows import OVERALL, paired_difference
-from train_RL_agents.results.statistics import SIGNIFICANT, sign_test
+from train_RL_agents.results.statistics import SIGNIFICANCE_LEVEL, sign_test
 from train_RL_agents.results.table import Column, Table
 
 BEST = difference_column("than the best", "success rate less that of the best of the suite on the same episodes")
@@ -80,7 +80,7 @@ def _ranks(results: Sequence[SuiteResult]) -> list[tuple[int, int]]:
     """
     starts = [0]
     for place, result in enumerate(results):
-        if sign_test(*_discordant(results[starts[-1]], result)) < SIGNIFICANT:
+        if sign_test(*_discordant(results[starts[-1]], result)) < SIGNIFICANCE_LEVEL:
             starts.append(place)
     ends = [*starts[1:], len(results)]
     return [(start + 1, end) for start, end in zip(starts, ends, strict=True) for _ in range(start, end)]

@@ -26,7 +26,7 @@ from train_RL_agents.evaluation.selection import choose_set, defaults
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, UNRULY, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback, StepShare
-from train_RL_agents.results.rows import count_clear, differences, group_masks
+from train_RL_agents.results.rows import count_clear_situations, group_masks, paired_differences
 from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import software_versions
 
@@ -98,7 +98,7 @@ def _results(
         episodes, recording, compliance = run_scored(contender, chosen, world, acting, device, name, progress=report)
         first = first or episodes
         metrics = episodes.metrics(chosen.groups)
-        compared = differences(first, episodes, chosen.groups) if results else None
+        compared = paired_differences(first, episodes, chosen.groups) if results else None
         clear = clear_situations(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None
         shielded = None if acting.shield is None else acting.shield.value
         results.append(Result(name, contender.about(), metrics, compared, compliance, clear, shielded))
@@ -117,7 +117,7 @@ def clear_situations(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
         chosen: set of scenarios.
         episodes: episodes of the set, in its order.
     """
-    clear, total = count_clear(chosen.situations or range(len(chosen)), episodes.collision.tolist())
+    clear, total = count_clear_situations(chosen.situations or range(len(chosen)), episodes.collision.tolist())
     return {"without_collision": clear, "all": total}
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from marinenav_env.rules.roles import ROLES
 from train_RL_agents.evaluation.recording import Recording
-from train_RL_agents.results.rows import OVERALL, finite
-from train_RL_agents.results.statistics import SIGNIFICANT, sign_test, smallest_difference
-from train_RL_agents.results.table import UNLIMITED, Column, Table
+from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
+from train_RL_agents.results.statistics import SIGNIFICANCE_LEVEL, sign_test, smallest_detectable_difference
+from train_RL_agents.results.table import UNLIMITED_WIDTH, Column, Table
 
 METRIC_COLUMNS = (
     Column(
@@ -266,7 +266,7 @@ class Evaluation:
             content["situations"] = first.situations
         if alone and first.shielded is not None:
             content["shielded"] = first.shielded
-        return dict(finite(content))
+        return dict(nonfinite_to_none(content))
 
     def show(self) -> None:
         """Print the tables, with the meaning of each column below them."""
@@ -292,7 +292,7 @@ class Evaluation:
         return "\n".join([self.heading + "\n", *tables, *(f"{line}.\n" for line in self._lines())])
 
     def __str__(self) -> str:
-        lines, _ = metric_table(self.results).lines(UNLIMITED)
+        lines, _ = metric_table(self.results).lines(UNLIMITED_WIDTH)
         return "\n".join([*([self.heading] if self.acting else []), *lines])
 
     def __repr__(self) -> str:
@@ -359,14 +359,14 @@ def _tie_lines(results: Sequence[Result]) -> list[str]:
     compared = {name: (row["won"], row["lost"]) for name, row in pairs.items() if row is not None and "won" in row}
     if not compared:
         return []
-    names = [name for name, pair in compared.items() if sign_test(*pair) >= SIGNIFICANT]
+    names = [name for name, pair in compared.items() if sign_test(*pair) >= SIGNIFICANCE_LEVEL]
     shown = smallest_text(first.overall["episodes"], min(map(sum, compared.values())))
     return [f"tied with {first.name}: {', '.join(names) or 'none'}; {shown}"]
 
 
 def smallest_text(episodes: int, discordant: int) -> str:
     """Return a description of the smallest difference that a suite can show; see ``smallest_difference``."""
-    smallest = smallest_difference(episodes, discordant)
+    smallest = smallest_detectable_difference(episodes, discordant)
     return f"smallest difference of success rates that {episodes:,} episodes show: {smallest:.4f}"
 
 

@@ -3,8 +3,8 @@
 The own vessel heads north at SPEED, or at SLOW_SHARE of it with weaker thrusters if another vessel overtakes it. Each
 other vessel has a kind of encounter and a behaviour, and five continuous parameters: course, passing distance and
 speed, initial distance, and time from the onset of the behaviour to the closest approach. Without any action it would
-pass the own vessel at the passing distance, at most PASSING, which is the range of the sensors; so the encounters are
-all those in which vessels would come in sight of each other.
+pass the own vessel at the passing distance, at most MAX_PASSING_DISTANCE, which is the range of the sensors; so the
+encounters are all those in which vessels would come in sight of each other.
 """
 
 from __future__ import annotations
@@ -27,32 +27,40 @@ from train_RL_agents.evaluation.rules_suite import in_motion, slow_thrust, with_
 from train_RL_agents.evaluation.unruly_suite import INSTANT
 
 COURSE, PASSING_SIDE, PACE, DISTANCE, LEAD = range(5)
-"""Indices of the continuous parameters of a vessel."""
-PARAMETERS = 5
-CELLS = len(KINDS) * len(BEHAVIOURS)
-"""Number of cells, which are pairs of a kind of encounter and a behaviour; the behaviour changes fastest."""
-MOST_VESSELS = 6
+"""Indices of the continuous parameters of a vessel: course, passing distance, speed, initial distance, and time from
+the onset of its behaviour to the closest approach."""
+NUM_PARAMETERS = 5
+"""Number of continuous parameters of a vessel."""
+NUM_CELLS = len(KINDS) * len(BEHAVIOURS)
+"""Number of pairs of a kind of encounter and a behaviour (cells), of which the behaviour changes fastest."""
+MAX_VESSELS = 6
 """Largest number of vessels of an encounter."""
-PASSING = 20.0
-"""Largest distance at which a vessel would pass the own one (m), on either side. Like the numbers below, it is for
-published vessels; for boats with a name, lengths and speeds are scaled."""
-DISTANCES, LONGEST = (25.0, 40.0), 40.0
-"""Range of the initial distance (m), which the longest time until the closest approach (s) may shorten."""
-PACES = {"overtaking": (0.2, 0.6), "overtaken": (1.5, 2.5)}
+MAX_PASSING_DISTANCE = 20.0
+"""Largest distance at which a vessel would pass the own one (m), on either side. Like the numbers below, it is for the
+default vessel; for boats with a name, lengths and speeds are scaled."""
+INITIAL_DISTANCES = (25.0, 40.0)
+"""Range of the initial distance to the own vessel (m)."""
+MAX_APPROACH_TIME = 40.0
+"""Longest time until the closest approach (s), which may shorten the initial distance."""
+SPEED_RANGES = {"overtaking": (0.2, 0.6), "overtaken": (1.5, 2.5)}
 """Ranges of the speed of the other vessel by kind: if the own vessel overtakes it, as a share of the own speed; if it
 overtakes, in m/s."""
-USUAL_PACES = (1.0, 2.5)
+USUAL_SPEED_RANGE = (1.0, 2.5)
 """Range of the speed of the other vessel in all other kinds (m/s)."""
-BEYOND, OWN_BEYOND = 40.0, 20.0
-"""Distances to the goals: of the others from their closest approach, of the own vessel from the last of these (m)."""
-SIDE, SOUTH = 300.0, 110.0
-"""Side length of the map, and distance of the own vessel's start from the southern edge (m)."""
+GOAL_DISTANCE = 40.0
+"""Distance of another vessel's goal from its closest approach (m)."""
+OWN_GOAL_DISTANCE = 20.0
+"""Distance of the own vessel's goal from the last closest approach (m)."""
+MAP_SIDE = 300.0
+"""Side length of the map (m)."""
+SOUTHERN_DISTANCE = 110.0
+"""Distance of the own vessel's start from the southern edge of the map (m)."""
 MAX_STEPS = 160
 """Control steps after which an episode ends."""
-PER_SIDE = 4
+PARTS_PER_RANGE = 4
 """Number of equal parts of a continuous parameter's range; failures within one part count as the same."""
-_NAMES = tuple(KINDS)
-_OVERTAKING, _OVERTAKEN = (_NAMES.index(name) for name in ("overtaking", "overtaken"))
+_KIND_NAMES = tuple(KINDS)
+_OVERTAKING, _OVERTAKEN = (_KIND_NAMES.index(name) for name in ("overtaking", "overtaken"))
 Rows = TypeVar("Rows", bound=tuple[Any, ...])
 
 
@@ -62,9 +70,10 @@ class Encounters(NamedTuple):
     others: Tensor
     """[P] int64 number of other vessels, from 1 to V."""
     cell: Tensor
-    """[P, V] int64 kind and behaviour of each other vessel, an index below CELLS."""
+    """[P, V] int64 kind and behaviour of each other vessel: index of the kind times the number of behaviours, plus
+    that of the behaviour."""
     unit: Tensor
-    """[P, V, PARAMETERS] continuous parameters, as shares in [0, 1] of their ranges."""
+    """[P, V, NUM_PARAMETERS] continuous parameters, as shares in [0, 1] of their ranges."""
 
     def rows(self, chosen: Tensor) -> Encounters:
         """Return the encounters that indices or a bool mask [P] select."""
@@ -86,13 +95,13 @@ class Encounters(NamedTuple):
         return torch.arange(self.cell.shape[1]) < self.others[:, None]
 
 
-def joined(several: Sequence[Rows]) -> Rows:
-    """Concatenate several batches of encounters, or of their outcomes."""
+def concatenate_batches(several: Sequence[Rows]) -> Rows:
+    """Concatenate several batches of Encounters, or of Trials."""
     return type(several[0])(*(torch.cat(tensors) for tensors in zip(*several, strict=True)))
 
 
 @dataclass(frozen=True)
-class Space:
+class SearchSpace:
     """Range of the encounters that a search may choose."""
 
     vessels: int = 3
@@ -101,7 +110,7 @@ class Space:
     """Possible behaviours of the other vessels, from levels.BEHAVIOURS."""
 
     def __post_init__(self) -> None:
-        require(2 <= self.vessels <= MOST_VESSELS, "--vessels", self.vessels, f"from 2 to {MOST_VESSELS}")
+        require(2 <= self.vessels <= MAX_VESSELS, "--vessels", self.vessels, f"from 2 to {MAX_VESSELS}")
         are_known = len(self.behaviours) > 0 and {*self.behaviours} <= {*BEHAVIOURS}
         require(are_known, "--behaviours", " ".join(self.behaviours), f"one or more of {', '.join(BEHAVIOURS)}")
 
@@ -112,21 +121,24 @@ class Space:
 
     @property
     def prior(self) -> Tensor:
-        """Return the probability [CELLS] of each pair of kind and behaviour in random encounters; 0 if not allowed."""
+        """Return the probability [NUM_CELLS] of each pair of kind and behaviour in random encounters.
+
+        It is 0 for behaviours that are not allowed.
+        """
         allowed = torch.tensor([name in self.behaviours for name in BEHAVIOURS]).repeat(len(KINDS)).double()
         return allowed / allowed.sum()
 
     def draw(self, episodes: int, generator: torch.Generator) -> Encounters:
-        """Return random encounters: every parameter is drawn uniformly and independently."""
+        """Return ``episodes`` random encounters: every parameter is drawn uniformly and independently."""
         shape = (episodes, self.others)
         return Encounters(
             torch.randint(1, self.vessels, shape[:1], generator=generator),
             torch.multinomial(self.prior, episodes * self.others, True, generator=generator).view(shape),
-            torch.rand(*shape, PARAMETERS, generator=generator, dtype=torch.float64),
+            torch.rand(*shape, NUM_PARAMETERS, generator=generator, dtype=torch.float64),
         )
 
 
-class Placed(NamedTuple):
+class EncounterBatch(NamedTuple):
     """Encounters that are run in one batch, as scenarios."""
 
     rows: Tensor
@@ -135,7 +147,7 @@ class Placed(NamedTuple):
     scenarios: Scenario
 
 
-def place(encounters: Encounters, world: WorldConfig) -> Iterator[Placed]:
+def encounter_batches(encounters: Encounters, world: WorldConfig) -> Iterator[EncounterBatch]:
     """Yield the encounters as scenarios: those in which the own vessel is fast, and those in which it is slow.
 
     Args:
@@ -143,7 +155,7 @@ def place(encounters: Encounters, world: WorldConfig) -> Iterator[Placed]:
         world: world from which the worlds of the scenarios are derived.
     """
     is_slow = ((encounters.kind == _OVERTAKEN) & encounters.present).any(-1)
-    side = SIDE * world.scenario.scale
+    side = MAP_SIDE * world.scenario.scale
     size = replace(world.scenario, width=side, height=side)
     world = replace(world, scenario=size, max_steps=MAX_STEPS)
     for slow in (False, True):
@@ -153,7 +165,7 @@ def place(encounters: Encounters, world: WorldConfig) -> Iterator[Placed]:
         chosen, slowed = encounters.rows(rows), world
         if slow:
             slowed = with_slow_vessel(world, 1 + chosen.cell.shape[1], 0, slow_thrust(world, SLOW_THRUST))
-        yield Placed(rows, slowed, _scenarios(chosen, slow, world))
+        yield EncounterBatch(rows, slowed, _scenarios(chosen, slow, world))
 
 
 def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenario:
@@ -166,15 +178,15 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
     closing = speed[..., None] * ahead - own_velocity
     rate = closing.norm(dim=-1)
     across = torch.stack((-closing[..., 1], closing[..., 0]), -1) / rate[..., None]
-    passing = PASSING * (2.0 * unit[..., PASSING_SIDE] - 1.0)
-    low, high = DISTANCES
+    passing = MAX_PASSING_DISTANCE * (2.0 * unit[..., PASSING_SIDE] - 1.0)
+    low, high = INITIAL_DISTANCES
     distance = low + (high - low) * unit[..., DISTANCE]
-    time = ((distance**2 - passing**2).sqrt() / rate).clamp_max(LONGEST)
-    origin = torch.tensor([SOUTH, 0.5 * SIDE], dtype=unit.dtype)
+    time = ((distance**2 - passing**2).sqrt() / rate).clamp_max(MAX_APPROACH_TIME)
+    origin = torch.tensor([SOUTHERN_DISTANCE, 0.5 * MAP_SIDE], dtype=unit.dtype)
     start = origin + passing[..., None] * across - closing * time[..., None]
-    run = speed * time + BEYOND
+    run = speed * time + GOAL_DISTANCE
     latest = torch.where(present, time, 0.0).amax(-1)
-    own_goal = origin + torch.stack((own_speed * latest + OWN_BEYOND, torch.zeros_like(latest)), -1)
+    own_goal = origin + torch.stack((own_speed * latest + OWN_GOAL_DISTANCE, torch.zeros_like(latest)), -1)
     zero = torch.zeros_like(course[:, :1])
     length, pace = world.scenario.scale, world.scenario.speed_scale
     scenarios = in_motion(
@@ -196,14 +208,14 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
 
 
 def _courses(kind: Tensor, unit: Tensor) -> Tensor:
-    """Return the courses of vessels (rad) from their kinds of encounter and their parameters in [0, 1]."""
+    """Return courses (rad) from indices of kinds in KINDS and parameters in [0, 1], all [P, V]."""
     ranges = torch.tensor([*KINDS.values()], dtype=unit.dtype)[kind]
     return (ranges[..., 0] + ranges[..., 1] * (2.0 * unit - 1.0)) * (math.pi / 180.0)
 
 
 def _speeds(kind: Tensor, unit: Tensor, own_speed: float) -> Tensor:
-    """Return the speeds of vessels (m/s) from their kinds of encounter and their parameters in [0, 1]."""
-    ranges = torch.tensor([PACES.get(name, USUAL_PACES) for name in _NAMES], dtype=unit.dtype)[kind]
+    """Return speeds (m/s) from indices of kinds in KINDS and parameters in [0, 1], all [P, V], and the own speed."""
+    ranges = torch.tensor([SPEED_RANGES.get(name, USUAL_SPEED_RANGE) for name in _KIND_NAMES], dtype=unit.dtype)[kind]
     value = ranges[..., 0] + (ranges[..., 1] - ranges[..., 0]) * unit
     return torch.where(kind == _OVERTAKING, own_speed * value, value)
 
@@ -219,18 +231,18 @@ def signatures(encounters: Encounters, hit: Tensor) -> Tensor:
         hit: [P] index, among the others, of the vessel that is hit.
     """
     row = torch.arange(len(hit))
-    quarter = (PER_SIDE * encounters.unit[row, hit]).to(torch.int64).clamp_max(PER_SIDE - 1)
+    quarter = (PARTS_PER_RANGE * encounters.unit[row, hit]).to(torch.int64).clamp_max(PARTS_PER_RANGE - 1)
     behaviour = encounters.behaviour[row, hit]
     lead = torch.where(torch.isin(behaviour, INSTANT), 0, quarter[:, LEAD])
     columns = (encounters.others, encounters.kind[row, hit], behaviour, quarter[:, COURSE], quarter[:, PASSING_SIDE])
     return torch.stack((*columns, quarter[:, PACE], lead), -1)
 
 
-def describe(encounters: Encounters, hit: Tensor) -> list[str]:
+def describe_encounters(encounters: Encounters, hit: Tensor) -> list[str]:
     """Return a description of each encounter: kind and behaviour of the vessel that is hit, and number of vessels."""
     row = torch.arange(len(hit))
     columns = (encounters.kind[row, hit], encounters.behaviour[row, hit], encounters.others)
     return [
-        f"{_NAMES[kind]}, {BEHAVIOURS[code]}, {count + 1} vessels"
+        f"{_KIND_NAMES[kind]}, {BEHAVIOURS[code]}, {count + 1} vessels"
         for kind, code, count in zip(*(column.tolist() for column in columns), strict=True)
     ]

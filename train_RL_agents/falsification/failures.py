@@ -19,12 +19,19 @@ from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_
 from train_RL_agents.evaluation.encounter_suites import KINDS
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.falsification.encounters import Encounters, Space, describe, joined, place, signatures
-from train_RL_agents.falsification.searches import METHODS, Trials
-from train_RL_agents.falsification.trials import NAME
+from train_RL_agents.falsification.encounters import (
+    Encounters,
+    SearchSpace,
+    concatenate_batches,
+    describe_encounters,
+    encounter_batches,
+    signatures,
+)
+from train_RL_agents.falsification.searches import SEARCH_METHODS, Trials
+from train_RL_agents.falsification.trials import SET_NAME
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 
-POPULATION = 200
+POPULATION_SIZE = 200
 """Number of encounters in a population, which are run together."""
 
 Progress = Callable[[str, int, int], None]
@@ -34,11 +41,11 @@ Run = Callable[[Encounters, int], Trials]
 
 
 @dataclass(frozen=True)
-class Result:
+class SearchResult:
     """All encounters of a search with their outcomes."""
 
     method: str
-    """Name of the search, see METHODS."""
+    """Name of the search, see SEARCH_METHODS."""
     encounters: Encounters
     """P encounters."""
     trials: Trials
@@ -60,10 +67,15 @@ class Result:
     def distinct(self) -> Tensor:
         """Return the ascending indices of the first failure of every signature (see encounters.signatures)."""
         (rows,) = self.trials.failed.nonzero(as_tuple=True)
-        return rows[_first_of_each(signatures(self.encounters.rows(rows), self.trials.hit[rows]))]
+        return rows[_first_of_each_group(signatures(self.encounters.rows(rows), self.trials.hit[rows]))]
 
     def metrics(self) -> dict[str, Any]:
-        """Return the metrics of the search by name, as plain values."""
+        """Return the metrics of the search by name, as plain values that JSON can hold.
+
+        They are numbers of ``episodes``, ``collisions``, ``unavoidable`` collisions, ``unavoidable_at_sight``,
+        ``failures``, and ``distinct`` ones; failures ``per_1000`` episodes with the ends of the interval; ``seconds``;
+        and numbers of failures ``by_kind`` and ``by_behaviour``.
+        """
         failed = self.trials.failed
         rows = failed.nonzero(as_tuple=True)[0]
         vessel = self.trials.hit[rows]
@@ -85,7 +97,7 @@ class Result:
         }
 
 
-def _first_of_each(signature: Tensor) -> Tensor:
+def _first_of_each_group(signature: Tensor) -> Tensor:
     """Return the index of the first row of each group of equal rows [P, N], ascending."""
     if not len(signature):
         return torch.zeros(0, dtype=torch.int64)
@@ -94,19 +106,19 @@ def _first_of_each(signature: Tensor) -> Tensor:
     return first.scatter_reduce(0, group, torch.arange(len(group)), "amin").sort().values
 
 
-def search(
+def run_search(
     method: str,
     run: Run,
-    space: Space,
+    space: SearchSpace,
     episodes: int,
     seed: int,
     progress: Progress | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
-) -> Result | None:
+) -> SearchResult | None:
     """Search for failures of a policy.
 
     Args:
-        method: name of the search, see METHODS.
+        method: name of the search, see SEARCH_METHODS.
         run: function that runs encounters.
         space: encounters to choose from.
         episodes: number of encounters to run.
@@ -117,11 +129,11 @@ def search(
     Returns:
         The result; None if the search was ended before its first population.
     """
-    searching, began = METHODS[method](space, seed), time.perf_counter()
+    searching, began = SEARCH_METHODS[method](space, seed), time.perf_counter()
     encounters, trials = list[Encounters](), list[Trials]()
     number = failures = 0
     while number < episodes and not is_stopped():
-        asked = searching.ask(min(POPULATION, episodes - number))
+        asked = searching.ask(min(POPULATION_SIZE, episodes - number))
         # Seeds follow each other, so that every population has its own noise.
         outcomes = run(asked, (seed + len(encounters) + 1) % MAX_SEED)
         searching.tell(asked, outcomes)
@@ -132,7 +144,9 @@ def search(
             progress(method, number, failures)
     if not encounters:
         return None
-    return Result(method, joined(encounters), joined(trials), time.perf_counter() - began)
+    return SearchResult(
+        method, concatenate_batches(encounters), concatenate_batches(trials), time.perf_counter() - began
+    )
 
 
 @dataclass(frozen=True)
@@ -152,7 +166,7 @@ class Collisions:
 
 
 def distinct_collisions(
-    results: Sequence[Result], masks: Sequence[Tensor], world: WorldConfig, seed: int
+    results: Sequence[SearchResult], masks: Sequence[Tensor], world: WorldConfig, seed: int
 ) -> Collisions:
     """Return the first encounter of every signature among those that searches found.
 
@@ -164,14 +178,14 @@ def distinct_collisions(
         world: world from which the worlds of the encounters are derived.
         seed: seed of the search, which is stored in the episodes for information.
     """
-    chosen = joined([result.encounters.rows(mask) for result, mask in zip(results, masks, strict=True)])
+    chosen = concatenate_batches([result.encounters.rows(mask) for result, mask in zip(results, masks, strict=True)])
     hit = torch.cat([result.trials.hit[mask] for result, mask in zip(results, masks, strict=True)])
-    first = _first_of_each(signatures(chosen, hit))
+    first = _first_of_each_group(signatures(chosen, hit))
     chosen, hit = chosen.rows(first), hit[first]
-    labels, radius = describe(chosen, hit), world.vessel.radius
+    labels, radius = describe_encounters(chosen, hit), world.vessel.radius
     apart = 2.0 * (max(radius) if isinstance(radius, tuple) else radius)
     episodes: dict[int, Episode] = {}
-    for batch in place(chosen, world) if len(hit) else ():
+    for batch in encounter_batches(chosen, world) if len(hit) else ():
         start, mask = batch.scenarios.start, batch.scenarios.robot_mask
         pairs = mask[:, :, None] & mask[:, None] & ~torch.eye(mask.shape[1], dtype=torch.bool)
         is_apart = ((torch.cdist(start, start) > apart) | ~pairs).all(-1).all(-1)
@@ -181,17 +195,17 @@ def distinct_collisions(
     return Collisions([episodes[row] for row in order], [labels[row] for row in order])
 
 
-def run_file(
+def run_collisions(
     contender: Contender, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
 ) -> tuple[Tensor, Recording]:
     """Run episodes as ``evaluate --scenarios`` does, and return which of them collide, [N] bool, with the recording."""
-    chosen = ScenarioSet(NAME, (), (Part(world, collisions.episodes),), seed)
+    chosen = ScenarioSet(SET_NAME, (), (Part(world, collisions.episodes),), seed)
     _, recording = run_set(contender, chosen, world, ActingOptions(), device, contender.label)
     assert recording is not None
     return recording.collided[:, :, 0].any(0), replace(recording, groups=tuple(collisions.labels))
 
 
-def reproducible(
+def select_reproducible(
     contender: Contender, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
 ) -> tuple[Collisions, Recording | None]:
     """Return episodes for a scenario file that all fail at their places in it, and their recording (None if empty).
@@ -208,7 +222,7 @@ def reproducible(
     """
     order = torch.arange(len(collisions))
     while len(order):
-        failed, recording = run_file(contender, collisions.rows(order.tolist()), world, seed, device)
+        failed, recording = run_collisions(contender, collisions.rows(order.tolist()), world, seed, device)
         if failed.all():
             return collisions.rows(order.tolist()), recording
         count = int(failed.sum())

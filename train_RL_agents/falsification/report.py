@@ -16,12 +16,12 @@ from marinenav_env.support.validation import require
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.recording import Recording
-from train_RL_agents.falsification.encounters import Space
+from train_RL_agents.falsification.encounters import SearchSpace
 from train_RL_agents.falsification.failures import (
-    Result,
+    SearchResult,
     distinct_collisions,
-    reproducible,
-    run_file,
+    run_collisions,
+    select_reproducible,
 )
 from train_RL_agents.figures.episode_view import EpisodeView, view_episode
 from train_RL_agents.figures.replay_page import make_page
@@ -29,13 +29,19 @@ from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import make_folder, write_atomically
 from train_RL_agents.utils.provenance import software_versions
 
-SCENARIOS, METRICS, PAGE = "failures.json", "falsify.json", "failures.html"
-"""Names of the files that a search writes."""
-SHOWN, SHOWN_UNAVOIDABLE = 200, 50
-"""Largest numbers of failures and of unavoidable collisions on a page."""
-OTHER_SEED = 1
+SCENARIO_FILE = "failures.json"
+"""Name of the file with the failures as scenarios."""
+METRICS_FILE = "falsify.json"
+"""Name of the file with the metrics of the searches."""
+PAGE_FILE = "failures.html"
+"""Name of the page that replays failures."""
+MAX_SHOWN_FAILURES = 200
+"""Largest number of failures on a page."""
+MAX_SHOWN_UNAVOIDABLE = 50
+"""Largest number of unavoidable collisions on a page."""
+OTHER_SEED_OFFSET = 1
 """Number that is added to the seed of the noise when the failures of a file are run once more."""
-COLUMNS = (
+SEARCH_COLUMNS = (
     Column("method"),
     Column("episodes", format=","),
     Column("collisions", format=","),
@@ -46,19 +52,20 @@ COLUMNS = (
     Column("distinct", format=",", meaning="failures that differ in kind, behaviour or a quarter of a range"),
     Column("seconds", format=".0f", unit="s"),
 )
+"""Columns of the table of searches."""
 
 
-def require_free(folder: Path) -> None:
+def require_no_search_files(folder: Path) -> None:
     """Refuse a folder that has the files of another search.
 
     Raises:
         ConfigError: when the folder has one of them.
     """
-    for name in (SCENARIOS, METRICS, PAGE):
+    for name in (SCENARIO_FILE, METRICS_FILE, PAGE_FILE):
         require(not (folder / name).exists(), "--out", str(folder), f"a folder without {name}")
 
 
-def print_table(name: str, results: Sequence[Result], space: Space) -> None:
+def print_table(name: str, results: Sequence[SearchResult], space: SearchSpace) -> None:
     """Print the metrics of the searches, and the ratio of failures of the cross-entropy to the random search.
 
     Args:
@@ -68,8 +75,8 @@ def print_table(name: str, results: Sequence[Result], space: Space) -> None:
     """
     rows = [{"method": result.method, **result.metrics()} for result in results]
     others = "1 other" if space.others == 1 else f"1 to {space.others} others"
-    Table(COLUMNS, rows).print(f"Failures of {name} among {others}")
-    ratio = advantage(results)
+    Table(SEARCH_COLUMNS, rows).print(f"Failures of {name} among {others}")
+    ratio = failure_ratio(results)
     if ratio is not None:
         print(f"the search finds {ratio:.1f} times as many failures as random encounters")
     total = sum(row["episodes"] for row in rows)
@@ -78,7 +85,7 @@ def print_table(name: str, results: Sequence[Result], space: Space) -> None:
         print(f"{name}: no failure in {total:,} episodes (95%: fewer than {highest:.2f} of 1,000)")
 
 
-def advantage(results: Sequence[Result]) -> float | None:
+def failure_ratio(results: Sequence[SearchResult]) -> float | None:
     """Return the ratio of the failures per episode of the cross-entropy method to those of random encounters.
 
     The ratio is None if one of the two is missing, or if random encounters have no failure.
@@ -92,8 +99,8 @@ def advantage(results: Sequence[Result]) -> float | None:
 def write_files(
     folder: Path,
     contender: Contender,
-    results: Sequence[Result],
-    space: Space,
+    results: Sequence[SearchResult],
+    space: SearchSpace,
     world: WorldConfig,
     seed: int,
     device: torch.device,
@@ -114,44 +121,46 @@ def write_files(
     """
     make_folder(folder)
     failures = distinct_collisions(results, [result.trials.failed for result in results], world, seed)
-    kept, recording = reproducible(contender, failures, world, seed, device)
+    kept, recording = select_reproducible(contender, failures, world, seed, device)
     written: dict[str, Any] = {"written": len(kept), "distinct": len(failures)}
-    sentences, views = [], _views(recording, "avoidable", SHOWN)
+    sentences, views = [], _views(recording, "avoidable", MAX_SHOWN_FAILURES)
     if len(kept):
-        again, _ = run_file(contender, kept, world, seed + OTHER_SEED, device)
+        again, _ = run_collisions(contender, kept, world, seed + OTHER_SEED_OFFSET, device)
         written["fail_with_other_noise"] = float(again.double().mean())
-        write_atomically(folder / SCENARIOS, scenario_text(kept.episodes))
+        write_atomically(folder / SCENARIO_FILE, scenario_text(kept.episodes))
         sentences.append(
-            f"{folder / SCENARIOS}: {len(kept):,} failures of {len(failures):,} that differ; all fail with "
+            f"{folder / SCENARIO_FILE}: {len(kept):,} failures of {len(failures):,} that differ; all fail with "
             f"--seed {seed}, {written['fail_with_other_noise']:.2f} of them with other noise"
         )
     hopeless = distinct_collisions(results, [result.trials.unavoidable for result in results], world, seed)
-    hopeless = hopeless.rows(range(len(hopeless))[:SHOWN_UNAVOIDABLE])
+    hopeless = hopeless.rows(range(len(hopeless))[:MAX_SHOWN_UNAVOIDABLE])
     if len(hopeless):
-        views += _views(run_file(contender, hopeless, world, seed, device)[1], "unavoidable", SHOWN_UNAVOIDABLE)
+        views += _views(
+            run_collisions(contender, hopeless, world, seed, device)[1], "unavoidable", MAX_SHOWN_UNAVOIDABLE
+        )
     if views:
         numbered = [replace(view, number=number) for number, view in enumerate(views, 1)]
-        write_atomically(folder / PAGE, make_page([numbered]))
-        sentences.append(f"{folder / PAGE}: {len(views)} of them, and of the unavoidable collisions, as a page")
+        write_atomically(folder / PAGE_FILE, make_page([numbered]))
+        sentences.append(f"{folder / PAGE_FILE}: {len(views)} of them, and of the unavoidable collisions, as a page")
     content = {
         "policy": contender.about(),
         "vessels": space.vessels,
         "behaviours": list(space.behaviours),
         "seed": seed,
         "methods": {result.method: result.metrics() for result in results},
-        "times_random": advantage(results),
+        "times_random": failure_ratio(results),
         "scenarios": written,
         "encounters": kept.labels,
         "device": str(device),
         "world": to_dict(world),
         "versions": software_versions(),
     }
-    write_atomically(folder / METRICS, json.dumps(content, indent=2, allow_nan=False) + "\n")
-    return [*sentences, f"{folder / METRICS}: the figures"]
+    write_atomically(folder / METRICS_FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    return [*sentences, f"{folder / METRICS_FILE}: the figures"]
 
 
 def _views(recording: Recording | None, mark: str, most: int) -> list[EpisodeView]:
-    """Return views of the first ``most`` collisions in a recording, with a mark in the title of each."""
+    """Return views of the first ``most`` collisions in a recording, titled with ``mark``; none without a recording."""
     if recording is None:
         return []
     marked = replace(recording, groups=tuple(f"{mark}: {label}" for label in recording.groups))

@@ -12,18 +12,21 @@ import torch
 from torch import Tensor
 
 from marinenav_env.levels import BEHAVIOURS
-from train_RL_agents.falsification.encounters import Encounters, Space, joined, signatures
+from train_RL_agents.falsification.encounters import Encounters, SearchSpace, concatenate_batches, signatures
 
-ELITE = 20
-"""Number of encounters with the smallest clearance that are in the elite while fewer failures are known."""
-SPREAD = 0.06
+ELITE_SIZE = 20
+"""Number of encounters around which others are drawn while fewer failures are known: those with the smallest
+clearance."""
+KERNEL_STD = 0.06
 """Standard deviation of the continuous parameters, each in [0, 1], around an encounter of the elite."""
-CHANGE, EXPLORE = 0.03, 0.05
-"""Probability that a behaviour is replaced by a random one, and share of random encounters."""
-POWER = 4
-"""Exponent of the share of failures in the weight of encounters with the same signature (see encounters.signatures)."""
-UNAVOIDABLE = 10.0
-"""Clearance that is assigned to unavoidable collisions (m), so that they are not searched for."""
+MUTATION_PROBABILITY = 0.03
+"""Probability that the behaviour of a vessel is replaced by a random one."""
+RANDOM_SHARE = 0.05
+"""Share of the encounters after the first population that are random."""
+FAILURE_SHARE_POWER = 4
+"""Exponent of the share of failures in the weight of encounters that count as the same (see encounters.signatures)."""
+UNAVOIDABLE_CLEARANCE = 10.0
+"""Clearance that is assumed for unavoidable collisions (m), so that they are not searched for."""
 
 
 class Trials(NamedTuple):
@@ -68,7 +71,7 @@ class RandomSearch:
         seed: seed of the random numbers.
     """
 
-    def __init__(self, space: Space, seed: int) -> None:
+    def __init__(self, space: SearchSpace, seed: int) -> None:
         self._space, self._generator = space, torch.Generator().manual_seed(seed)
 
     def ask(self, episodes: int) -> Encounters:
@@ -85,15 +88,16 @@ class CrossEntropy:
     The elite are all failures and, if these are few, the encounters with the smallest clearance. Encounters are drawn
     around one of the elite: continuous parameters from normal distributions, reflected at the ends of the ranges, and
     with a small probability another behaviour. All encounters with the same signature (see encounters.signatures)
-    together weigh as much as the share of them that fail, to the power of POWER, however many fail, so that the same
-    failure is not found a thousand times. The first population is random, and so is a share of the later ones.
+    together weigh as much as the share of them that fail, to the power of FAILURE_SHARE_POWER, however many fail, so
+    that the same failure is not found a thousand times. The first population is random, and so is a share of the later
+    ones.
 
     Args:
         space: encounters to choose from.
         seed: seed of the random numbers.
     """
 
-    def __init__(self, space: Space, seed: int) -> None:
+    def __init__(self, space: SearchSpace, seed: int) -> None:
         self._space, self._generator = space, torch.Generator().manual_seed(seed)
         self._seen: list[tuple[Encounters, Trials]] = []
 
@@ -102,13 +106,13 @@ class CrossEntropy:
         drawn, generator = self._space.draw(episodes, self._generator), self._generator
         if not self._seen:
             return drawn
-        encounters = joined([asked for asked, _ in self._seen])
+        encounters = concatenate_batches([asked for asked, _ in self._seen])
         centre = encounters.rows(torch.multinomial(self._weights(encounters), episodes, True, generator=generator))
-        normal = centre.unit + SPREAD * torch.randn(centre.unit.shape, generator=generator, dtype=torch.float64)
+        normal = centre.unit + KERNEL_STD * torch.randn(centre.unit.shape, generator=generator, dtype=torch.float64)
         reflected = (1.0 - (1.0 - normal.abs()).abs()).clamp(0.0, 1.0)
-        changes = torch.rand(centre.cell.shape, generator=generator) < CHANGE
+        changes = torch.rand(centre.cell.shape, generator=generator) < MUTATION_PROBABILITY
         cell = centre.kind * len(BEHAVIOURS) + torch.where(changes, drawn.behaviour, centre.behaviour)
-        is_random = torch.rand(episodes, generator=generator) < EXPLORE
+        is_random = torch.rand(episodes, generator=generator) < RANDOM_SHARE
         return Encounters(
             torch.where(is_random, drawn.others, centre.others),
             torch.where(is_random[:, None], drawn.cell, cell),
@@ -120,17 +124,24 @@ class CrossEntropy:
         self._seen.append((encounters, trials))
 
     def _weights(self, encounters: Encounters) -> Tensor:
-        """Return the probabilities [P], up to a factor, with which encounters are drawn around each one seen so far."""
-        trials = joined([seen for _, seen in self._seen])
+        """Return the unnormalized probabilities [P] with which encounters are drawn around each one seen so far.
+
+        Args:
+            encounters: all P encounters of earlier populations.
+        """
+        trials = concatenate_batches([seen for _, seen in self._seen])
         failed = trials.failed.double()
         _, group, total = signatures(encounters, trials.hit).unique(dim=0, return_inverse=True, return_counts=True)
         failures = torch.zeros(len(total), dtype=failed.dtype).index_add(0, group, failed)
-        weights = failed * ((failures / total) ** POWER / failures.clamp_min(1.0))[group]
-        if failed.sum() < ELITE:
-            score = torch.where(trials.unavoidable, UNAVOIDABLE, trials.clearance)
-            weights[score.topk(min(ELITE, len(score)), largest=False).indices] = 1.0
+        weights = failed * ((failures / total) ** FAILURE_SHARE_POWER / failures.clamp_min(1.0))[group]
+        if failed.sum() < ELITE_SIZE:
+            score = torch.where(trials.unavoidable, UNAVOIDABLE_CLEARANCE, trials.clearance)
+            weights[score.topk(min(ELITE_SIZE, len(score)), largest=False).indices] = 1.0
         return weights
 
 
-METHODS: dict[str, Callable[[Space, int], Search]] = {"cross-entropy": CrossEntropy, "random": RandomSearch}
+SEARCH_METHODS: dict[str, Callable[[SearchSpace, int], Search]] = {
+    "cross-entropy": CrossEntropy,
+    "random": RandomSearch,
+}
 """Classes of searches by name of the method."""

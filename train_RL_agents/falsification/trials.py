@@ -10,12 +10,12 @@ from train_RL_agents.evaluation.avoidance import first_detection_step, first_mis
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.recording import Recording, present
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.falsification.encounters import Encounters, place
+from train_RL_agents.falsification.encounters import Encounters, encounter_batches
 from train_RL_agents.falsification.searches import Trials
 
-NAME = "falsify"
+SET_NAME = "falsify"
 """Name of the scenario sets that encounters are run in."""
-TOUCH = 1e-6
+MIN_OVERLAP = 1e-6
 """Smallest overlap of the hulls in a collision (m)."""
 
 
@@ -31,25 +31,31 @@ def run_encounters(
         seed: seed of the measurement noise.
         device: device of the world.
     """
-    placed, acting = [*place(encounters, world)], ActingOptions()
-    chosen = ScenarioSet(NAME, (), tuple(Part(batch.world, batch.scenarios) for batch in placed), seed)
+    placed, acting = [*encounter_batches(encounters, world)], ActingOptions()
+    chosen = ScenarioSet(SET_NAME, (), tuple(Part(batch.world, batch.scenarios) for batch in placed), seed)
     _, recording = run_set(contender, chosen, world, acting, device, contender.label)
     assert recording is not None
     collision = recording.collided[:, :, 0].any(0)
-    gap, hit = clearance(recording)
+    gap, hit = smallest_clearance(recording)
     unavoidable = unavoidable_from(
         chosen, recording, collision, first_misbehaviour_step(recording), world, acting, device
     )
     at_sight = unavoidable_from(chosen, recording, unavoidable, first_detection_step(recording), world, acting, device)
-    gap = torch.where(collision, gap.clamp_max(-TOUCH), gap)
+    gap = torch.where(collision, gap.clamp_max(-MIN_OVERLAP), gap)
     order = torch.cat([batch.rows for batch in placed]).argsort()
     return Trials(gap, collision, unavoidable, at_sight, hit).rows(order)
 
 
-def clearance(recording: Recording) -> tuple[Tensor, Tensor]:
-    """Return the smallest gap [E] of the own vessel's hull to another (m), and that vessel's index among the others.
+def smallest_clearance(recording: Recording) -> tuple[Tensor, Tensor]:
+    """Return the smallest gap between the hulls of the own vessel and another, and that vessel's index.
 
     A vessel counts up to the frame in which it collides or arrives.
+
+    Args:
+        recording: recording of E episodes.
+
+    Returns:
+        Gaps [E] (m), negative if hulls overlap, and indices [E] among the others.
     """
     position, radius = recording.poses[..., :2], recording.vessel_radius
     gap = (position[:, :, 1:] - position[:, :, :1]).norm(dim=-1) - radius[:, 1:] - radius[:, :1]

@@ -30,7 +30,7 @@ from marinenav_env.support.validation import (
     require,
 )
 from train_RL_agents.results import statistics
-from train_RL_agents.results.rows import OVERALL, STORED
+from train_RL_agents.results.rows import OVERALL, STORED_NAMES
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
 from train_RL_agents.run.finding import EVALUATIONS, resolve_path, similar_paths
 from train_RL_agents.utils.arrays import pickled_and_plain_names, read_arrays
@@ -46,10 +46,10 @@ METRIC_LABELS = {
 AXIS_LABELS = {"steps": "environment steps", "minutes": "wall time (min)"}
 """Labels of the horizontal axes of learning curves, by name."""
 _STORED_NAMES = {
-    "success": (STORED["success"],),
-    "return": (STORED["returns"], "results"),
-    "time": (STORED["time"],),
-    "energy": (STORED["energy"],),
+    "success": (STORED_NAMES["success"],),
+    "return": (STORED_NAMES["returns"], "results"),
+    "time": (STORED_NAMES["time"],),
+    "energy": (STORED_NAMES["energy"],),
 }
 """Names of the arrays of each metric in evaluations.npz; stable-baselines3 stores returns as ``results``."""
 _EXPECTED_CONTENT = "a file of evaluations"
@@ -440,7 +440,7 @@ def iqm_table(groups: Groups) -> Rows:
     for (name, runs), counts in zip(groups.items(), level_counts(groups.values()), strict=True):
         if counts.size:
             value, low, high = statistics.estimate(statistics.interquartile_mean, counts)
-            mean = statistics.rates(counts).mean()
+            mean = statistics.success_rates(counts).mean()
             rows.append({"group": name, "iqm": value, "low": low, "high": high, "mean": mean, "runs": len(runs)})
     return rows
 
@@ -448,11 +448,11 @@ def iqm_table(groups: Groups) -> Rows:
 def profile_table(groups: Groups) -> Rows:
     """Return a row for each group and threshold with the share of runs and levels that have more success."""
     thresholds = np.linspace(0.0, 1.0, _NUM_THRESHOLDS)
-    statistic = partial(statistics.profile, thresholds=thresholds)
+    statistic = partial(statistics.performance_profile, thresholds=thresholds)
     rows = []
     for name, counts in zip(groups, level_counts(groups.values()), strict=True):
         if counts.size:
-            shares = statistics.estimate(statistic, counts, draws=statistics.CURVE_DRAWS)
+            shares = statistics.estimate(statistic, counts, draws=statistics.CURVE_BOOTSTRAP_SAMPLES)
             rows += [
                 {"group": name, "threshold": threshold, "share": share, "low": low, "high": high}
                 for threshold, share, low, high in zip(thresholds, *shares, strict=True)

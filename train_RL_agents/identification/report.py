@@ -23,7 +23,7 @@ from train_RL_agents.identification.fit import KEPT, TIED, Estimate, Fit, fit
 from train_RL_agents.identification.log import BoatLog, read_log
 from train_RL_agents.identification.manoeuvres import manoeuvres_for, plan
 from train_RL_agents.identification.prediction import HORIZONS, Prediction, predict
-from train_RL_agents.results.rows import finite
+from train_RL_agents.results.rows import nonfinite_to_none
 from train_RL_agents.results.table import Column, Table
 
 HELD_OUT = 0.25
@@ -217,7 +217,7 @@ def result_text(result: Identification) -> str:
         "prediction": [asdict(error) for error in result.prediction.errors],
         "prediction_of_preset": [asdict(error) for error in result.before.errors],
     }
-    return json.dumps(finite(content), indent=2, allow_nan=False) + "\n"
+    return json.dumps(nonfinite_to_none(content), indent=2, allow_nan=False) + "\n"
 
 
 # Text -------------------------------------------------------------------------------------------

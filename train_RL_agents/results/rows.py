@@ -21,8 +21,8 @@ from train_RL_agents.results.statistics import (
 )
 
 OVERALL = "overall"
-"""Name under which all groups together are reported."""
-_TYPES = {
+"""Name under which the results of all groups together are reported."""
+_COLUMN_TYPES = {
     "success": torch.bool,
     "collision": torch.bool,
     "time": torch.float64,
@@ -30,7 +30,7 @@ _TYPES = {
     "returns": torch.float64,
 }
 """Types of the columns of Episodes; the others are int64."""
-STORED = {
+STORED_NAMES = {
     "success": "successes",
     "returns": "rewards",
     "time": "times",
@@ -40,25 +40,25 @@ STORED = {
 """Names of columns of Episodes in evaluations.npz, which are those that the field uses."""
 
 
-def finite(content: Any) -> Any:
-    """Return nested metrics with None for values that are not finite, which JSON cannot hold."""
+def nonfinite_to_none(content: Any) -> Any:
+    """Return nested dicts and lists in which values that JSON cannot hold, nan and infinity, are None."""
     if isinstance(content, dict):
-        return {name: finite(value) for name, value in content.items()}
+        return {name: nonfinite_to_none(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
-        return [finite(value) for value in content]
+        return [nonfinite_to_none(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """Rows of one policy in one suite, N episodes; columns are tensors [N] on the CPU."""
+    """Outcomes of N episodes of one policy in one suite; all fields are tensors [N] on the CPU."""
 
     level: Tensor
-    """Index of the level or group."""
+    """int64 index of the level or of the group of scenarios."""
     success: Tensor
-    """Every robot arrived."""
+    """bool, true if every robot arrived."""
     collision: Tensor
-    """Some robot collided."""
+    """bool, true if some robot collided."""
     robots: Tensor
     """Number of robots."""
     robots_arrived: Tensor
@@ -82,7 +82,7 @@ class Episodes:
             ValueError: when a tensor is of another type, or not one-dimensional.
         """
         for name, tensor in state.items():
-            if tensor.dtype != _TYPES.get(name, torch.int64) or tensor.ndim != 1:
+            if tensor.dtype != _COLUMN_TYPES.get(name, torch.int64) or tensor.ndim != 1:
                 raise ValueError(f"{name} is {tensor.ndim}-dimensional, {tensor.dtype}")
         return cls(**{name: tensor.cpu() for name, tensor in state.items()})
 
@@ -91,18 +91,19 @@ class Episodes:
         return torch.ones_like(self.success) if level is None else self.level == level
 
     def _rates(self, rows: Tensor) -> dict[str, Estimate]:
-        """Return the shares of outcomes among some rows by name, with Wilson's intervals."""
+        """Return the shares of outcomes among the rows [N] (bool), by name of the outcome, with Wilson's intervals."""
         ended = {"success": self.success, "collision": self.collision, "timeout": ~self.success & ~self.collision}
         total = int(rows.sum())
         counts = {name: int((flags & rows).sum()) for name, flags in ended.items()}
         return {name: Estimate(count / max(total, 1), *wilson_interval(count, total)) for name, count in counts.items()}
 
     def report(self, level: int | None = None) -> dict[str, Any]:
-        """Return the metrics over all episodes, or over those of one level.
+        """Return the metrics over all episodes, or over those of one level (its index), by name.
 
-        Rates come with the ends of their 95% Wilson intervals; ``robot_success_rate`` is the share of robots that
-        arrive when episodes continue after a collision. Mean time and energy are those of successful episodes,
-        None if there are none, and the mean return that of all.
+        They are ``episodes``; ``success_rate``, ``collision_rate`` and ``timeout_rate`` with the ends of their 95%
+        Wilson intervals, such as ``success_low`` and ``success_high``; ``robot_success_rate``, the share of robots
+        that arrive when episodes continue after a collision; ``avg_time`` (s) and ``avg_energy`` (N s), means of
+        successful episodes, None if there are none; and ``avg_return``, mean of all.
         """
         rows = self._rows(level)
         success = self.success & rows
@@ -127,7 +128,7 @@ class Episodes:
         return {f"level {level + 1}" if names is None else names[level]: level for level in present} | {OVERALL: None}
 
     def table(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Return the reports by level and overall.
+        """Return what ``report`` returns, by name of the level and overall.
 
         Args:
             names: names of the levels, see ``levels``.
@@ -135,10 +136,10 @@ class Episodes:
         return {name: self.report(level) for name, level in self.levels(names).items()}
 
     def exposure(self, level: int | None = None) -> dict[str, Any]:
-        """Return vessel-hours and collisions of all episodes, or of those of one level, and their ratio.
+        """Return ``vessel_hours`` and ``collisions`` of all episodes, or of those of one level, and their ratio.
 
-        Vessel-hours are those until an episode's first collision. The ratio comes with the ends of its exact 95%
-        Poisson interval; without a collision it has a lower end alone, and the others are None.
+        Vessel-hours are those until an episode's first collision. ``hours_per_collision`` comes with the ends of its
+        exact 95% Poisson interval, ``_low`` and ``_high``; without a collision only the lower end is not None.
         """
         rows = self._rows(level)
         hours = float((self.time * self.robots)[rows].sum()) / 3600.0
@@ -146,7 +147,7 @@ class Episodes:
         return {"vessel_hours": hours, "collisions": count} | hours_per("collision", hours, count)
 
     def metrics(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Return reports with exposures by level and overall.
+        """Return the metrics of ``report`` and of ``exposure``, by name of the level and overall.
 
         Args:
             names: names of the levels, see ``levels``.
@@ -154,9 +155,10 @@ class Episodes:
         return {name: self.report(level) | self.exposure(level) for name, level in self.levels(names).items()}
 
     def estimates(self, level: int | None = None) -> dict[str, Estimate]:
-        """Return metrics of the report with intervals: Wilson's for outcomes, else those over independent episodes.
+        """Return the rates of ``report`` and ``avg_time`` with 95% intervals, over all episodes or those of a level.
 
-        Without a success there is no ``avg_time``.
+        Intervals are Wilson's for outcomes, else those over independent episodes. Without a success there is no
+        ``avg_time``.
         """
         rows = self._rows(level)
         metrics = {f"{name}_rate": rate for name, rate in self._rates(rows).items()}
@@ -175,21 +177,17 @@ def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:
     """Return the columns of N evaluations on the same K scenarios by their names in evaluations.npz, [N, K] each."""
     return {
         name: torch.stack([getattr(episodes, column) for episodes in evaluations]).numpy()
-        for column, name in STORED.items()
+        for column, name in STORED_NAMES.items()
     }
 
 
 def group_masks(groups: Sequence[str]) -> dict[str, Tensor]:
-    """Return the masks [N] of the episodes of each group, and of all, by name.
-
-    Args:
-        groups: group of each episode.
-    """
+    """Return the masks [N] bool of the episodes of each group and, as ``overall``, of all; N groups are given."""
     masks = {name: torch.tensor([name == group for group in groups]) for name in dict.fromkeys(groups)}
     return masks | {OVERALL: torch.ones(len(groups), dtype=torch.bool)}
 
 
-def count_clear(situations: Sequence[int], collisions: Sequence[bool]) -> tuple[int, int]:
+def count_clear_situations(situations: Sequence[int], collisions: Sequence[bool]) -> tuple[int, int]:
     """Return the number of situations without a collision in any of their episodes, and of all situations.
 
     Args:
@@ -229,6 +227,6 @@ def paired_difference(first: Episodes, other: Episodes, level: int | None = None
     }
 
 
-def differences(first: Episodes, other: Episodes, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return paired differences by group and overall; overall alone without names of groups."""
+def paired_differences(first: Episodes, other: Episodes, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return what ``paired_difference`` returns, by name of the group and overall; overall alone without names."""
     return {name: paired_difference(first, other, level) for name, level in first.levels(names).items()}

@@ -19,18 +19,20 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Counts = NDArray[Any]
-"""Successes and episodes of N runs on M tasks, [N, M, 2]."""
-Z = 1.959964
-"""Half of the width of the central 95% of a normal distribution (standard deviations)."""
-SIGNIFICANT, POWER_Z = 0.05, 0.841621
-"""Significance level of tests, and 80% quantile of the standard normal distribution, for a power of 0.8."""
-DRAWS = 2000
+"""Numbers of successes and of all episodes of N runs on M tasks, [N, M, 2]."""
+Z_95 = 1.959964
+"""97.5% quantile of the standard normal distribution, for central intervals of 95%."""
+SIGNIFICANCE_LEVEL = 0.05
+"""p-value below which a test counts as significant."""
+Z_80 = 0.841621
+"""80% quantile of the standard normal distribution, for tests with a power of 0.8."""
+BOOTSTRAP_SAMPLES = 2000
 """Number of bootstrap samples for an interval."""
-CURVE_DRAWS = 500
+CURVE_BOOTSTRAP_SAMPLES = 500
 """Number of bootstrap samples where every point of a curve has an interval."""
-PAIRED_DRAWS = 10_000
+PAIRED_BOOTSTRAP_SAMPLES = 10_000
 """Number of bootstrap samples of the difference between two policies' success rates; each is one multinomial draw."""
-_BLOCK = 250
+_BLOCK_SIZE = 250
 """Largest number of bootstrap samples that are drawn together, to limit memory."""
 
 
@@ -45,7 +47,7 @@ class Estimate(NamedTuple):
 # Shares, means and ratios -----------------------------------------------------------------------
 
 
-def wilson_interval(count: int, total: int, z: float = Z) -> tuple[float, float]:
+def wilson_interval(count: int, total: int, z: float = Z_95) -> tuple[float, float]:
     """Return the confidence interval of count / total (Wilson, JASA 1927), 95% by default; (0, 1) for a total of 0."""
     if total == 0:
         return 0.0, 1.0
@@ -71,12 +73,16 @@ def poisson_interval(count: int) -> tuple[float, float]:
 
 
 def hours_per(event: str, hours: float, count: int) -> dict[str, float | None]:
-    """Return hours per event, with the ends of the exact 95% Poisson interval; without an event the lower end alone.
+    """Return hours per event by name, with the ends of the exact 95% Poisson interval.
 
     Args:
         event: name of the event in the names of the metrics.
         hours: hours of exposure.
         count: number of events in these hours.
+
+    Returns:
+        ``hours_per_EVENT``, and with the suffixes ``_low`` and ``_high`` the ends; without an event, only the lower
+        end is not None.
     """
     low, high = poisson_interval(count)
     return {
@@ -87,7 +93,7 @@ def hours_per(event: str, hours: float, count: int) -> dict[str, float | None]:
 
 
 def _gamma_quantile(shape: int, probability: float) -> float:
-    """Return a quantile of the gamma distribution with scale 1, by bisection."""
+    """Return a quantile of the gamma distribution with a shape and the scale 1; ``probability`` is in (0, 1)."""
     a = torch.tensor(float(shape), dtype=torch.float64)
     low, high = 0.0, shape + 10.0 * math.sqrt(shape) + 10.0
     for _ in range(80):
@@ -98,8 +104,8 @@ def _gamma_quantile(shape: int, probability: float) -> float:
 
 
 def normal_estimate(value: float, standard_error: float) -> Estimate:
-    """Return a value with its 95% interval under a normal distribution."""
-    half = Z * standard_error
+    """Return a value with its 95% interval under a normal distribution with a standard error."""
+    half = Z_95 * standard_error
     return Estimate(value, value - half, value + half)
 
 
@@ -121,7 +127,7 @@ def ratio_estimate(values: Array, counts: Array) -> Estimate:
 def bootstrap(
     value: Any,
     sample: Callable[[np.random.Generator, int], Array],
-    draws: int = DRAWS,
+    draws: int = BOOTSTRAP_SAMPLES,
     seed: int = 0,
 ) -> Estimate:
     """Estimate the 95% interval of a statistic by percentiles of its resampled values.
@@ -134,7 +140,7 @@ def bootstrap(
         seed: seed of the generator.
     """
     rng = np.random.default_rng(seed)
-    sizes = [min(_BLOCK, draws - done) for done in range(0, draws, _BLOCK)]
+    sizes = [min(_BLOCK_SIZE, draws - done) for done in range(0, draws, _BLOCK_SIZE)]
     samples = np.concatenate([sample(rng, size) for size in sizes])
     empty = np.isnan(samples).all(0)
     ends = np.nanpercentile(np.where(empty, 0.0, samples), [2.5, 97.5], axis=0)
@@ -145,13 +151,13 @@ def bootstrap(
 # Several runs -----------------------------------------------------------------------------------
 
 
-def rates(counts: Counts) -> Array:
-    """Return the success rates [..., N, M] of counts of successes and episodes [..., N, M, 2]."""
+def success_rates(counts: Counts) -> Array:
+    """Return the success rates [..., N, M] of N runs on M tasks, from their Counts [..., N, M, 2]."""
     return np.asarray(counts[..., 0] / np.maximum(counts[..., 1], 1), np.float64)
 
 
 def interquartile_mean(scores: Array) -> Any:
-    """Return the mean of the middle half of all scores [..., N, M]."""
+    """Return the mean [...] of the middle half of all scores [..., N, M] of N runs on M tasks."""
     ordered = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
     number = ordered.shape[-1]
     return ordered[..., number // 4 : number - number // 4].mean(-1)
@@ -170,12 +176,14 @@ def probability_of_improvement(ours: Array, theirs: Array) -> Any:
     return ((gap > 0.0) + 0.5 * (gap == 0.0)).mean((-3, -2, -1))
 
 
-def profile(scores: Array, thresholds: Array) -> Array:
-    """Return the share of the scores [..., N, M] above each threshold [T]."""
+def performance_profile(scores: Array, thresholds: Array) -> Array:
+    """Return the share [..., T] of the scores [..., N, M] of N runs on M tasks that are above each threshold [T]."""
     return np.asarray((scores[..., None] > thresholds).mean((-3, -2)), np.float64)
 
 
-def estimate(statistic: Callable[..., Any], *groups: Counts, episodes: bool = True, draws: int = DRAWS) -> Estimate:
+def estimate(
+    statistic: Callable[..., Any], *groups: Counts, episodes: bool = True, draws: int = BOOTSTRAP_SAMPLES
+) -> Estimate:
     """Estimate a statistic of groups of runs with a stratified bootstrap.
 
     Args:
@@ -190,14 +198,14 @@ def estimate(statistic: Callable[..., Any], *groups: Counts, episodes: bool = Tr
         rows = rng.integers(len(counts), size=(number, *counts.shape[:2]))
         chosen = np.take_along_axis(counts[None], rows[..., None], axis=1)
         if not episodes:
-            return rates(chosen)
+            return success_rates(chosen)
         total = np.maximum(chosen[..., 1], 1)
-        return np.asarray(rng.binomial(total, rates(chosen)) / total, np.float64)
+        return np.asarray(rng.binomial(total, success_rates(chosen)) / total, np.float64)
 
     def sample(rng: np.random.Generator, number: int) -> Array:
         return np.asarray(statistic(*(drawn(counts, rng, number) for counts in groups)))
 
-    return bootstrap(statistic(*map(rates, groups)), sample, draws)
+    return bootstrap(statistic(*map(success_rates, groups)), sample, draws)
 
 
 def curve_estimate(values: Sequence[Array]) -> Estimate:
@@ -223,20 +231,21 @@ def curve_estimate(values: Sequence[Array]) -> Estimate:
             even = np.full(episodes, 1.0 / episodes)
             # How often each episode is drawn, [drawn, K].
             weights = rng.multinomial(episodes, even, int(places.sum())).astype(np.float64)
-            means[places] = _ratio(weights @ filled[run].T, weights @ counted[run].T)
-        return _mean(means, 1)
+            means[places] = _ratio_or_nan(weights @ filled[run].T, weights @ counted[run].T)
+        return _mean_without_nan(means, 1)
 
-    mean = _mean(np.stack([_mean(run, 1) for run in values]), 0)
-    return bootstrap(mean, sample, CURVE_DRAWS)
+    mean = _mean_without_nan(np.stack([_mean_without_nan(run, 1) for run in values]), 0)
+    return bootstrap(mean, sample, CURVE_BOOTSTRAP_SAMPLES)
 
 
-def _mean(values: Array, axis: int) -> Array:
-    """Return the mean of the values that are not nan; nan where there are none."""
+def _mean_without_nan(values: Array, axis: int) -> Array:
+    """Return the mean along an axis of the values that are not nan; nan where there are none."""
     counted = ~np.isnan(values)
-    return _ratio(np.where(counted, values, 0.0).sum(axis), counted.sum(axis))
+    return _ratio_or_nan(np.where(counted, values, 0.0).sum(axis), counted.sum(axis))
 
 
-def _ratio(total: Array, count: Array) -> Array:
+def _ratio_or_nan(total: Array, count: Array) -> Array:
+    """Return total / count, nan where the count is 0."""
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
@@ -281,7 +290,7 @@ def paired_success_difference(won: int, lost: int, total: int, seed: int = 0) ->
         drawn = rng.multinomial(total, shares, number)
         return np.asarray((drawn[:, 0] - drawn[:, 1]) / total)
 
-    return bootstrap((won - lost) / total, sample, PAIRED_DRAWS, seed)
+    return bootstrap((won - lost) / total, sample, PAIRED_BOOTSTRAP_SAMPLES, seed)
 
 
 def sign_test(won: int, lost: int) -> float:
@@ -297,7 +306,7 @@ def sign_test(won: int, lost: int) -> float:
     return min(1.0, 2.0 * float(logs.exp().sum()))
 
 
-def smallest_difference(total: int, discordant: int = 0) -> float:
+def smallest_detectable_difference(total: int, discordant: int = 0) -> float:
     """Return the smallest difference of success rates that the sign test shows with a power of 0.8 (Connor 1987).
 
     Args:
@@ -308,6 +317,6 @@ def smallest_difference(total: int, discordant: int = 0) -> float:
     for _ in range(50):
         middle = 0.5 * (low + high)
         share = max(discordant / total, middle)
-        needed = Z * math.sqrt(share) + POWER_Z * math.sqrt(share - middle**2)
+        needed = Z_95 * math.sqrt(share) + Z_80 * math.sqrt(share - middle**2)
         low, high = (low, middle) if middle * math.sqrt(total) > needed else (middle, high)
     return high

@@ -19,13 +19,13 @@ from typing import Any
 
 from train_RL_agents.results.statistics import Estimate
 
-UNLIMITED = 1_000_000
+UNLIMITED_WIDTH = 1_000_000
 """Line width in characters if stdout is not a terminal."""
 
 
 def line_width() -> int:
-    """Return the width of the terminal in characters; UNLIMITED if stdout is not a terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED
+    """Return the width of the terminal in characters; UNLIMITED_WIDTH if stdout is not a terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED_WIDTH
 
 
 class Markup(str):
@@ -86,6 +86,7 @@ class Table:
 
     columns: Sequence[Column]
     rows: Sequence[Mapping[str, Any]]
+    """Values by name of the column."""
     keys: int = 1
     """Number of columns that are keys."""
     important: Sequence[str] = ()
@@ -127,7 +128,7 @@ class Table:
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def html(self, caption: str) -> str:
-        """Return the table in HTML, in an element that scrolls; empty if the table has no rows."""
+        """Return the table in HTML, in an element that scrolls, labelled by the caption; empty without rows."""
         if not self.rows:
             return ""
 
@@ -172,34 +173,44 @@ class Table:
         """
         for stacked in range(self.keys + 1):
             indent = 2 if stacked else 0
-            kept, gap = self._kept(stacked, width - indent)
+            kept, gap = self._fitting_columns(stacked, width - indent)
             whole = len(kept) == len(self.columns) - stacked
             if whole or (stacked >= self.keys - 1 and len(kept) >= self.keys - stacked + 2):
                 break
-        lines = self._drawn(stacked, kept, gap, indent)
+        lines = self._draw_lines(stacked, kept, gap, indent)
         left_out = [title for column, title in enumerate(self.titles) if column >= self.keys and column not in kept]
         return lines, left_out
 
-    def _kept(self, stacked: int, width: int) -> tuple[list[int], int]:
-        """Return the columns that fit, and the gap between two of them."""
+    def _fitting_columns(self, stacked: int, width: int) -> tuple[list[int], int]:
+        """Return the indices of the columns that fit into a width, and the number of spaces between two of them.
+
+        The first ``stacked`` keys stand in lines of their own and need no column.
+        """
         order = [*self.important, *(t for t in self.titles if t not in self.important)]
         numbers = sorted(range(self.keys, len(self.columns)), key=lambda column: order.index(self.titles[column]))
         for count in range(len(numbers), 0, -1):
             kept = [*range(stacked, self.keys), *sorted(numbers[:count])]
-            room = width - sum(map(self._width, kept))
+            room = width - sum(map(self._column_width, kept))
             for gap in (2, 1):
                 if room >= gap * (len(kept) - 1):
                     return kept, gap
         return [*range(stacked, self.keys), *numbers[:1]], 1
 
-    def _width(self, column: int) -> int:
+    def _column_width(self, column: int) -> int:
         """Return the width of a column in characters: of its widest text, or of its title's longest word."""
         words = self.titles[column].split()
         return max(map(len, [*words, *(row[column] for row in self.cells)]), default=0)
 
-    def _drawn(self, stacked: int, kept: Sequence[int], gap: int, indent: int) -> list[str]:
-        """Return the lines of the table with the columns that are kept."""
-        widths = {column: self._width(column) for column in kept}
+    def _draw_lines(self, stacked: int, kept: Sequence[int], gap: int, indent: int) -> list[str]:
+        """Return the lines of the table.
+
+        Args:
+            stacked: number of keys that stand in lines of their own, above the other columns.
+            kept: indices of the columns that are shown.
+            gap: number of spaces between two columns.
+            indent: number of spaces at the start of a line.
+        """
+        widths = {column: self._column_width(column) for column in kept}
 
         def line(texts: dict[int, str]) -> str:
             parts = [

@@ -10,10 +10,10 @@ from marinenav_env.physics.thrust import ThrustController
 from tests.oracle import dynamics, roles
 from tests.train_RL_agents.observed import observations
 from train_RL_agents.baselines import mppi
-from train_RL_agents.baselines.mppi import MPPI, SEGMENT, SEGMENTS, MPPIRules, gives_way
+from train_RL_agents.baselines.mppi import MPPI, NUM_SEGMENTS, SEGMENT_STEPS, MPPIRules, gives_way
 
 WORLD = WorldConfig()
-STEPS = SEGMENT * SEGMENTS
+STEPS = SEGMENT_STEPS * NUM_SEGMENTS
 
 
 def test_plans_are_predicted_as_the_scalar_model_moves(monkeypatch):
@@ -26,7 +26,7 @@ def test_plans_are_predicted_as_the_scalar_model_moves(monkeypatch):
     for step in range(STEPS):
         x, y, heading = state[:3]
         ground, thrust = state[6:9], state[9:11]
-        course, speed = plan[step // SEGMENT].tolist()
+        course, speed = plan[step // SEGMENT_STEPS].tolist()
         towards = math.atan2(-9.0 - y, 15.0 - x) + course - heading
         wanted = torch.tensor([speed * math.cos(towards), speed * math.sin(towards)])
         u, v = dynamics.to_body(heading, ground[0], ground[1])
@@ -55,9 +55,9 @@ def test_who_gives_way_is_that_of_the_scalar_roles():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("near", [mppi.NEAR, 0.0])  # without it, collisions alone cost
+@pytest.mark.parametrize("near", [mppi.NEARNESS_COST, 0.0])  # without it, collisions alone cost
 def test_objects_that_are_not_there_are_not_avoided(monkeypatch, near):
-    monkeypatch.setattr(mppi, "NEAR", near)
+    monkeypatch.setattr(mppi, "NEARNESS_COST", near)
     empty, ahead = observations(), observations((9.0, 0.0, 0.0, 0.0, 1.0))
     masked = ahead | {"objects_mask": torch.zeros_like(ahead["objects_mask"])}
     for kind in (MPPI, MPPIRules):

@@ -19,7 +19,7 @@ FEW = ("--episodes", "144", "--vessels", "2", "--behaviours", "keep")
 def short(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(encounters, "MAX_STEPS", 60)
-    monkeypatch.setattr(failures, "POPULATION", 36)
+    monkeypatch.setattr(failures, "POPULATION_SIZE", 36)
 
 
 def harmless(contender, asked, *given):

@@ -7,9 +7,9 @@ import torch
 
 from train_RL_agents.evaluation.episodes import (
     Episodes,
-    finite,
     wilson_interval,
 )
+from train_RL_agents.results.rows import nonfinite_to_none
 
 close = pytest.approx
 
@@ -46,7 +46,7 @@ def test_report_by_hand():
 
 def test_metrics_that_are_not_finite_are_none():
     given = {"a": math.nan, "b": [math.inf, 1.5, 2], "c": (-math.inf, "x", {"d": True})}
-    assert finite(given) == {"a": None, "b": [None, 1.5, 2], "c": [None, "x", {"d": True}]}
+    assert nonfinite_to_none(given) == {"a": None, "b": [None, 1.5, 2], "c": [None, "x", {"d": True}]}
 
 
 def test_table_by_level():

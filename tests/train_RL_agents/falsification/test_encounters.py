@@ -11,16 +11,16 @@ from marinenav_env.vessels import scaled_world
 from train_RL_agents.evaluation.encounter_suites import KINDS, SLOW_SHARE, SLOW_THRUST, SPEED
 from train_RL_agents.falsification.encounters import (
     COURSE,
-    DISTANCES,
-    LONGEST,
-    PARAMETERS,
-    PASSING,
+    INITIAL_DISTANCES,
+    MAX_APPROACH_TIME,
+    MAX_PASSING_DISTANCE,
+    NUM_PARAMETERS,
     PASSING_SIDE,
     Encounters,
-    Space,
-    describe,
-    joined,
-    place,
+    SearchSpace,
+    concatenate_batches,
+    describe_encounters,
+    encounter_batches,
     signatures,
 )
 
@@ -28,12 +28,12 @@ WORLD, NAMES = WorldConfig(), [*KINDS]
 
 
 def drawn(episodes=400, **space):
-    return Space(**space).draw(episodes, torch.Generator().manual_seed(0))
+    return SearchSpace(**space).draw(episodes, torch.Generator().manual_seed(0))
 
 
 def encounter(kind="head-on", behaviour="keep", *values):
     """One encounter of two vessels; parameters that are not given are in the middle."""
-    unit = torch.full((1, 1, PARAMETERS), 0.5, dtype=torch.float64)
+    unit = torch.full((1, 1, NUM_PARAMETERS), 0.5, dtype=torch.float64)
     unit[0, 0, : len(values)] = torch.tensor(values, dtype=torch.float64)
     cell = NAMES.index(kind) * len(BEHAVIOURS) + BEHAVIOURS.index(behaviour)
     return Encounters(torch.tensor([1]), torch.tensor([[cell]]), unit)
@@ -51,16 +51,16 @@ def test_random_encounters_have_what_is_allowed_and_all_of_it():
 def test_vessels_pass_at_the_distance_and_on_the_course_of_their_parameters():
     encounters = drawn()
     seen = 0
-    for rows, world, scenarios in place(encounters, WORLD):
+    for rows, world, scenarios in encounter_batches(encounters, WORLD):
         seen += len(rows)
         chosen = encounters.rows(rows)
         relative = scenarios.start[:, 1:] - scenarios.start[:, :1]
         closing = scenarios.velocity[:, 1:, :2] - scenarios.velocity[:, :1, :2]
         time = -(relative * closing).sum(-1) / (closing**2).sum(-1)
         closest = (relative + time[..., None] * closing).norm(dim=-1)
-        expected = PASSING * (2.0 * chosen.unit[..., PASSING_SIDE] - 1.0).abs()
+        expected = MAX_PASSING_DISTANCE * (2.0 * chosen.unit[..., PASSING_SIDE] - 1.0).abs()
         torch.testing.assert_close(closest, expected)
-        assert (time <= LONGEST + 1e-9).all() and (relative.norm(dim=-1) <= DISTANCES[1] + 1e-9).all()
+        assert (time <= MAX_APPROACH_TIME + 1e-9).all() and (relative.norm(dim=-1) <= INITIAL_DISTANCES[1] + 1e-9).all()
         mean, spread = torch.tensor([*KINDS.values()])[chosen.kind].unbind(-1)
         off = (torch.rad2deg(scenarios.heading[:, 1:]) - mean + 180.0) % 360.0 - 180.0
         assert (off.abs() <= spread + 1e-6).all()
@@ -78,7 +78,7 @@ def test_vessels_pass_at_the_distance_and_on_the_course_of_their_parameters():
 def test_encounters_of_boats_are_those_of_published_vessels_to_scale():
     encounters, boat = drawn(), scaled_world("otter")
     length, pace = boat.scenario.scale, boat.scenario.speed_scale
-    for usual, placed in zip(place(encounters, WORLD), place(encounters, boat), strict=True):
+    for usual, placed in zip(encounter_batches(encounters, WORLD), encounter_batches(encounters, boat), strict=True):
         ours, theirs = usual.scenarios, placed.scenarios
         assert placed.world.scenario.width == pytest.approx(length * usual.world.scenario.width)
         torch.testing.assert_close(theirs.start, length * ours.start)
@@ -88,8 +88,8 @@ def test_encounters_of_boats_are_those_of_published_vessels_to_scale():
 
 
 def test_the_own_vessel_is_slow_only_where_it_is_overtaken():
-    both = joined([encounter("overtaken"), encounter("overtaking")])
-    fast, slow = place(both, WORLD)
+    both = concatenate_batches([encounter("overtaken"), encounter("overtaking")])
+    fast, slow = encounter_batches(both, WORLD)
     assert fast.rows.tolist() == [1] and slow.rows.tolist() == [0]
     assert fast.scenarios.velocity[0, 0, 0] == SPEED and fast.world.vessel == WORLD.vessel
     assert slow.scenarios.velocity[0, 0, 0] == pytest.approx(SLOW_SHARE * SPEED)
@@ -99,8 +99,8 @@ def test_the_own_vessel_is_slow_only_where_it_is_overtaken():
 
 
 def test_behaviours_begin_before_the_closest_approach():
-    both = joined([encounter("head-on", "stop"), encounter("head-on", "see_nothing")])
-    (batch,) = place(both, WORLD)
+    both = concatenate_batches([encounter("head-on", "stop"), encounter("head-on", "see_nothing")])
+    (batch,) = encounter_batches(both, WORLD)
     time = ((batch.scenarios.start[:, 1, 0] - batch.scenarios.start[:, 0, 0]) / (SPEED + 1.75))[0]
     onset = batch.scenarios.onset
     assert onset[0, 1] == pytest.approx(float(time) - 5.0) and not onset[:, 0].any() and onset[1, 1] == 0.0
@@ -109,14 +109,16 @@ def test_behaviours_begin_before_the_closest_approach():
 
 
 def test_encounters_that_hardly_differ_count_as_one():
-    near = joined([encounter("head-on", "stop", *values) for values in ((0.3, 0.4), (0.4, 0.3), (0.3, 0.8))])
+    near = concatenate_batches(
+        [encounter("head-on", "stop", *values) for values in ((0.3, 0.4), (0.4, 0.3), (0.3, 0.8))]
+    )
     hit = torch.zeros(3, dtype=torch.int64)
     first, second, other = signatures(near, hit).tolist()
     assert first == second != other
     # The onset of a behaviour that begins with the episode does not matter.
-    same = joined([encounter("head-on", "keep", *[0.5] * 4, lead) for lead in (0.1, 0.9)])
+    same = concatenate_batches([encounter("head-on", "keep", *[0.5] * 4, lead) for lead in (0.1, 0.9)])
     assert len(signatures(same, hit[:2]).unique(dim=0)) == 1
-    assert describe(near, hit)[0] == "head-on, stop, 2 vessels"
+    assert describe_encounters(near, hit)[0] == "head-on, stop, 2 vessels"
 
 
 @pytest.mark.parametrize(
@@ -130,11 +132,11 @@ def test_encounters_that_hardly_differ_count_as_one():
 )
 def test_what_cannot_be_searched_is_refused(space, sentence):
     with pytest.raises(ConfigError) as error:
-        Space(**space)
+        SearchSpace(**space)
     assert str(error.value).startswith(sentence)
 
 
 def test_courses_are_in_radians():
-    (batch,) = place(encounter("crossing from starboard"), WORLD)
+    (batch,) = encounter_batches(encounter("crossing from starboard"), WORLD)
     assert batch.scenarios.heading[0, 1] == pytest.approx(-math.pi / 2)
     assert COURSE == 0

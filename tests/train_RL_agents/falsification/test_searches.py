@@ -4,11 +4,11 @@ import torch
 
 from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.evaluation.encounter_suites import KINDS
-from train_RL_agents.falsification.encounters import COURSE, PACE, PASSING_SIDE, Space
-from train_RL_agents.falsification.failures import POPULATION, search
+from train_RL_agents.falsification.encounters import COURSE, PACE, PASSING_SIDE, SearchSpace
+from train_RL_agents.falsification.failures import POPULATION_SIZE, run_search
 from train_RL_agents.falsification.searches import Trials
 
-SPACE = Space(2)
+SPACE = SearchSpace(2)
 
 
 def narrow(*regions, hopeless=()):
@@ -37,7 +37,7 @@ ONE, TWO = ("head-on", 0.2, 0.7, 0.5), ("overtaking", 0.8, 0.3, 0.6)
 
 
 def rate(method, run, episodes=2000, seed=0):
-    return search(method, run, SPACE, episodes, seed).rate
+    return run_search(method, run, SPACE, episodes, seed).rate
 
 
 def test_far_more_failures_are_found_than_at_random():
@@ -48,7 +48,7 @@ def test_far_more_failures_are_found_than_at_random():
 
 
 def test_not_one_failure_is_found_a_thousand_times():
-    result = search("cross-entropy", narrow(ONE, TWO), SPACE, 3000, 0)
+    result = run_search("cross-entropy", narrow(ONE, TWO), SPACE, 3000, 0)
     rows = result.distinct
     assert len({*result.encounters.kind[rows, 0].tolist()}) == 2
     assert len({*result.encounters.behaviour[rows, 0].tolist()}) > len(BEHAVIOURS) / 2
@@ -56,7 +56,7 @@ def test_not_one_failure_is_found_a_thousand_times():
 
 
 def test_unavoidable_collisions_are_not_searched_for():
-    result = search("cross-entropy", narrow(ONE, TWO, hopeless=("head-on",)), SPACE, 2000, 0)
+    result = run_search("cross-entropy", narrow(ONE, TWO, hopeless=("head-on",)), SPACE, 2000, 0)
     assert result.trials.failed.sum() > 1.5 * result.trials.unavoidable.sum()
     metrics = result.metrics()
     assert metrics["collisions"] == metrics["failures"] + metrics["unavoidable"]
@@ -64,7 +64,7 @@ def test_unavoidable_collisions_are_not_searched_for():
 
 
 def test_a_seed_gives_the_same_search():
-    one, same, other = (search("cross-entropy", narrow(ONE), SPACE, 500, seed) for seed in (3, 3, 4))
+    one, same, other = (run_search("cross-entropy", narrow(ONE), SPACE, 500, seed) for seed in (3, 3, 4))
     for ours, theirs in zip(one.encounters, same.encounters, strict=True):
         assert torch.equal(ours, theirs)
     assert not torch.equal(one.encounters.unit, other.encounters.unit)
@@ -74,18 +74,18 @@ def test_a_search_takes_its_budget_and_ends_when_it_is_asked_to():
     calls = []
     run = narrow(ONE)
     for method in ("cross-entropy", "random"):
-        assert len(search(method, run, SPACE, 333, 0).trials.clearance) == 333
-        assert len(search(method, run, SPACE, 3, 0).trials.clearance) == 3
-        assert search(method, run, SPACE, 333, 0, is_stopped=lambda: True) is None
-        stopped = search(method, run, SPACE, 1000, 0, lambda *call: calls.append(call), lambda: len(calls) > 0)
-        assert len(stopped.trials.clearance) == calls[0][1] == POPULATION and calls[0][0] == method
+        assert len(run_search(method, run, SPACE, 333, 0).trials.clearance) == 333
+        assert len(run_search(method, run, SPACE, 3, 0).trials.clearance) == 3
+        assert run_search(method, run, SPACE, 333, 0, is_stopped=lambda: True) is None
+        stopped = run_search(method, run, SPACE, 1000, 0, lambda *call: calls.append(call), lambda: len(calls) > 0)
+        assert len(stopped.trials.clearance) == calls[0][1] == POPULATION_SIZE and calls[0][0] == method
         calls.clear()
 
 
 def test_a_policy_without_failures_has_none():
-    result = search("cross-entropy", narrow(("head-on", 5.0, 5.0, 5.0)), SPACE, 400, 0)
+    result = run_search("cross-entropy", narrow(("head-on", 5.0, 5.0, 5.0)), SPACE, 400, 0)
     assert result.rate.value == 0.0 and len(result.distinct) == 0 and result.metrics()["by_kind"] == {}
-    random = search("random", narrow(("head-on", 5.0, 5.0, 5.0)), SPACE, 400, 0)
+    random = run_search("random", narrow(("head-on", 5.0, 5.0, 5.0)), SPACE, 400, 0)
     assert random.rate.low == 0.0 < random.rate.high < 10.0
 
 
@@ -94,5 +94,5 @@ def test_the_interval_is_that_of_a_share():
         hit = torch.arange(len(encounters.others)) % 2 == 0
         return Trials(torch.where(hit, -1.0, 1.0), hit, ~hit & False, ~hit & False, torch.zeros_like(encounters.others))
 
-    estimate = search("cross-entropy", half, SPACE, 800, 0).rate
+    estimate = run_search("cross-entropy", half, SPACE, 800, 0).rate
     assert estimate.value == 500.0 and 460.0 < estimate.low < 470.0 and 530.0 < estimate.high < 540.0

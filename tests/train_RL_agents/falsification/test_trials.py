@@ -8,14 +8,14 @@ from marinenav_env.scenarios.scenario_file import write_scenarios
 from tests.train_RL_agents.falsification.test_encounters import encounter
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.falsification import encounters as geometry
-from train_RL_agents.falsification.encounters import Space, joined
+from train_RL_agents.falsification.encounters import SearchSpace, concatenate_batches
 from train_RL_agents.falsification.failures import (
     Collisions,
-    Result,
+    SearchResult,
     distinct_collisions,
-    reproducible,
-    run_file,
-    search,
+    run_collisions,
+    run_search,
+    select_reproducible,
 )
 from train_RL_agents.falsification.trials import run_encounters
 
@@ -31,7 +31,7 @@ def short(monkeypatch):
 @pytest.mark.heavy
 def test_outcomes_are_in_the_order_of_the_encounters():
     """The second one is in a world of its own, as the own vessel is slow."""
-    several = joined([encounter(*PASSING), encounter("overtaken", *MEETING[1:]), encounter(*MEETING)])
+    several = concatenate_batches([encounter(*PASSING), encounter("overtaken", *MEETING[1:]), encounter(*MEETING)])
     trials = run_encounters(STRAIGHT, several, WORLD, 0, CPU)
     assert trials.collision.tolist()[::2] == [False, True]
     assert trials.clearance[0] > 3.0 and trials.clearance[2] < 0.0
@@ -41,7 +41,7 @@ def test_outcomes_are_in_the_order_of_the_encounters():
 
 
 def test_collisions_at_close_quarters_are_unavoidable(monkeypatch):
-    monkeypatch.setattr(geometry, "DISTANCES", (6.0, 6.0))
+    monkeypatch.setattr(geometry, "INITIAL_DISTANCES", (6.0, 6.0))
     close = run_encounters(STRAIGHT, encounter(*MEETING), WORLD, 0, CPU)
     assert close.collision.item() and close.unavoidable.item() and close.unavoidable_at_sight.item()
     assert not close.failed.item() and close.clearance.item() < 0.0
@@ -57,16 +57,16 @@ def test_the_vessel_that_is_hit_is_known():
 
 @pytest.mark.heavy
 def test_a_blind_policy_fails_soon_and_its_failures_fail_again(tmp_path):
-    space = Space(3, ("keep",))
-    result = search("random", lambda asked, seed: run_encounters(STRAIGHT, asked, WORLD, seed, CPU), space, 100, 0)
+    space = SearchSpace(3, ("keep",))
+    result = run_search("random", lambda asked, seed: run_encounters(STRAIGHT, asked, WORLD, seed, CPU), space, 100, 0)
     assert result.trials.failed.sum() > 3
     found = distinct_collisions([result], [result.trials.failed], WORLD, 0)
     assert 0 < len(found) == len(result.distinct)
-    kept, recording = reproducible(STRAIGHT, found, WORLD, 5, CPU)
+    kept, recording = select_reproducible(STRAIGHT, found, WORLD, 5, CPU)
     assert len(kept) == len(recording.steps) > 0.8 * len(found)
     write_scenarios(tmp_path / "failures.json", kept.episodes)
     read = Collisions(read_scenarios(tmp_path / "failures.json", strict=True), kept.labels)
-    failed, _ = run_file(STRAIGHT, read, WORLD, 5, CPU)
+    failed, _ = run_collisions(STRAIGHT, read, WORLD, 5, CPU)
     assert failed.all()
     hopeless = result.trials.unavoidable
     assert len(distinct_collisions([result], [hopeless], WORLD, 0)) == int(hopeless.sum())
@@ -74,14 +74,14 @@ def test_a_blind_policy_fails_soon_and_its_failures_fail_again(tmp_path):
 
 @pytest.mark.heavy
 def test_episodes_that_do_not_fail_leave_their_places(monkeypatch):
-    several = joined([encounter(*PASSING), encounter(*MEETING), encounter("head-on", "stop", 0.5, 0.5)])
+    several = concatenate_batches([encounter(*PASSING), encounter(*MEETING), encounter("head-on", "stop", 0.5, 0.5)])
     trials = run_encounters(STRAIGHT, several, WORLD, 0, CPU)
     wrong = trials._replace(collision=torch.ones(3, dtype=torch.bool), unavoidable=torch.zeros(3, dtype=torch.bool))
-    found = distinct_collisions([Result("random", several, wrong, 0.0)], [wrong.failed], WORLD, 0)
+    found = distinct_collisions([SearchResult("random", several, wrong, 0.0)], [wrong.failed], WORLD, 0)
     assert len(found) == 3
-    kept, recording = reproducible(STRAIGHT, found, WORLD, 0, CPU)
+    kept, recording = select_reproducible(STRAIGHT, found, WORLD, 0, CPU)
     assert [*sorted(kept.labels)] == ["head-on, keep, 2 vessels", "head-on, stop, 2 vessels"]
     assert recording.groups == tuple(kept.labels)
     harmless = found.rows([0])
-    none, recording = reproducible(STRAIGHT, harmless, WORLD, 0, CPU)
+    none, recording = select_reproducible(STRAIGHT, harmless, WORLD, 0, CPU)
     assert len(none) == 0 and recording is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from train_RL_agents.results.rows import Episodes, differences, paired_difference
+from train_RL_agents.results.rows import Episodes, paired_difference, paired_differences
 from train_RL_agents.results.statistics import poisson_interval
 
 
@@ -69,10 +69,10 @@ def test_intervals_follow_from_the_seed(seed, given):
 def test_by_group():
     first = episodes([True, True, False, False], [0, 0, 2, 2])
     other = episodes([True, False, True, True], [0, 0, 2, 2])
-    table = differences(first, other, ("a", "b", "c"))
+    table = paired_differences(first, other, ("a", "b", "c"))
     assert list(table) == ["a", "c", "overall"]
     assert [row["difference"] for row in table.values()] == [-0.5, 1.0, 0.25]
-    assert list(differences(first, other, ())) == ["overall"]
+    assert list(paired_differences(first, other, ())) == ["overall"]
 
 
 def test_hours_per_collision():

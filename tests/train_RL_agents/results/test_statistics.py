@@ -14,13 +14,13 @@ from train_RL_agents.results.statistics import (
     normal_estimate,
     paired_difference,
     paired_success_difference,
+    performance_profile,
     poisson_interval,
     probability_of_improvement,
-    profile,
-    rates,
     ratio_estimate,
     sign_test,
-    smallest_difference,
+    smallest_detectable_difference,
+    success_rates,
     wilson_interval,
 )
 
@@ -177,12 +177,12 @@ def counts(successes, episodes=10):
 
 
 def test_rates_are_shares_of_the_episodes():
-    assert rates(counts(OURS))[0].tolist() == [0.9, 0.4]
+    assert success_rates(counts(OURS))[0].tolist() == [0.9, 0.4]
 
 
 def test_the_rate_of_few_episodes_or_none():
     given = np.array([[[1, 1], [1, 2], [0, 0]]])
-    assert rates(given).tolist() == [[1.0, 0.5, 0.0]]
+    assert success_rates(given).tolist() == [[1.0, 0.5, 0.0]]
 
 
 def test_the_interquartile_mean_is_that_of_the_middle_half():
@@ -195,7 +195,7 @@ def test_ties_count_half():
 
 
 def test_a_profile_is_the_share_above_each_threshold():
-    found = profile(np.array([[0.2, 0.6], [0.6, 1.0]]), np.array([0.0, 0.2, 0.6, 1.0]))
+    found = performance_profile(np.array([[0.2, 0.6], [0.6, 1.0]]), np.array([0.0, 0.2, 0.6, 1.0]))
     assert found.tolist() == [1.0, 0.75, 0.25, 0.0]
 
 
@@ -222,7 +222,7 @@ def test_numbers_of_rliable_are_met():
 def test_rliable_computes_the_same():
     metrics = pytest.importorskip("rliable.metrics", reason="rliable is not installed")
     library = pytest.importorskip("rliable.library")
-    scores = {"ours": rates(counts(OURS)), "theirs": rates(counts(THEIRS))}
+    scores = {"ours": success_rates(counts(OURS)), "theirs": success_rates(counts(THEIRS))}
     points, ends = library.get_interval_estimates(
         scores, lambda each: np.array([metrics.aggregate_iqm(each)]), reps=5000
     )
@@ -237,7 +237,7 @@ def test_rliable_computes_the_same():
     assert (low, high) == pytest.approx(ends["pair"][:, 0], abs=0.05)
     thresholds = np.linspace(0.0, 1.0, 11)
     shares, _ = library.create_performance_profile(scores, thresholds, reps=100)
-    assert profile(scores["ours"], thresholds) == pytest.approx(shares["ours"])
+    assert performance_profile(scores["ours"], thresholds) == pytest.approx(shares["ours"])
 
 
 def resampled_means(episodes):
@@ -273,9 +273,9 @@ def test_an_interval_is_of_2000_samples():
 
 def test_a_profile_has_an_interval_at_every_threshold():
     thresholds = np.array([0.3, 0.5, 0.85])
-    found = estimate(partial(profile, thresholds=thresholds), counts(OURS), draws=300)
+    found = estimate(partial(performance_profile, thresholds=thresholds), counts(OURS), draws=300)
     for number, threshold in enumerate(thresholds):
-        alone = partial(profile, thresholds=np.array([threshold]))
+        alone = partial(performance_profile, thresholds=np.array([threshold]))
         one = estimate(alone, counts(OURS), draws=300)
         assert [each[number] for each in found] == [each[0] for each in one]
 
@@ -283,7 +283,7 @@ def test_a_profile_has_an_interval_at_every_threshold():
 def test_the_interquartile_mean_and_improvement_are_scipys(stats):
     scores = np.random.default_rng(0).random((2, 5, 8))
     assert interquartile_mean(scores) == pytest.approx([stats.trim_mean(each, 0.25, axis=None) for each in scores])
-    ours, theirs = rates(counts(OURS)), rates(counts(THEIRS))
+    ours, theirs = success_rates(counts(OURS)), success_rates(counts(THEIRS))
     shares = stats.mannwhitneyu(ours, theirs).statistic / (len(ours) * len(theirs))
     assert probability_of_improvement(ours, theirs) == pytest.approx(shares.mean())
 
@@ -374,7 +374,7 @@ def test_six_episodes_that_one_alone_wins_are_the_fewest_that_count():
 
 @pytest.mark.parametrize(("total", "discordant"), [(3000, 0), (300, 0), (500, 60), (3000, 300)])
 def test_the_smallest_difference_is_shown_in_four_of_five_samples(total, discordant):
-    smallest = smallest_difference(total, discordant)
+    smallest = smallest_detectable_difference(total, discordant)
     share = max(discordant / total, smallest)
     won, lost = 0.5 * (share + smallest), 0.5 * (share - smallest)
     samples = np.random.default_rng(0).multinomial(total, (won, lost, 1.0 - share), 400)
@@ -383,5 +383,9 @@ def test_the_smallest_difference_is_shown_in_four_of_five_samples(total, discord
 
 
 def test_more_discordant_episodes_hide_larger_differences():
-    assert smallest_difference(3000) == pytest.approx(7.85 / 3000, rel=0.01)
-    assert smallest_difference(3000) < smallest_difference(3000, 100) < smallest_difference(300, 10)
+    assert smallest_detectable_difference(3000) == pytest.approx(7.85 / 3000, rel=0.01)
+    assert (
+        smallest_detectable_difference(3000)
+        < smallest_detectable_difference(3000, 100)
+        < smallest_detectable_difference(300, 10)
+    )
