@@ -27,8 +27,8 @@ from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_
 from marinenav_env.scenarios.scenario_file import Episode, config_for_batch, stack_episodes, with_weather
 from marinenav_env.scenarios.varying import ParameterSampler
 from marinenav_env.sensing.entries import Entry
-from marinenav_env.sensing.observation import flattened
-from marinenav_env.sensing.perception import with_thrusts
+from marinenav_env.sensing.observation import flatten_observation
+from marinenav_env.sensing.perception import with_thrust_limits
 from marinenav_env.specs import GROUP, make_specs
 from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State, WorldState
 from marinenav_env.stepping.actions import ActionChecks
@@ -271,7 +271,7 @@ class MarineNavEnv(EnvBase):
             statistics,
             find_kernel(kernel, config),
         )
-        self.world.entries = with_thrusts(self.world.entries, base, spread)
+        self.world.entries = with_thrust_limits(self.world.entries, base, spread)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seed the environment with any seed that ``as_seed`` accepts; return the next seed, like EnvBase.set_seed."""
@@ -577,7 +577,7 @@ class MarineNavEnv(EnvBase):
         """Return observation entries, flags and, with an outcome, rewards under TorchRL's keys."""
         observation: Any = TensorDict(dict(entries.items()), active.shape, self.device)
         if self.flat:
-            observation = flattened(observation, self.entries)
+            observation = flatten_observation(observation, self.entries)
         return as_tensordict(observation, active, outcome, self.device, statistics)
 
     # Pictures -----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
-from marinenav_env.physics.actuators import move, steady_actuator
+from marinenav_env.physics.actuators import move_vessels, steady_actuator_state
 from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.scenario import blank_scenarios
@@ -71,7 +71,7 @@ def sail(vessels: Sequence[VesselConfig]) -> list[dict[str, Track]]:
     scenario.robot_mask[:] = True
     state = initial_state(scenario, parameters.rules.core_radius)
     if parameters.extras is not None:
-        state.actuator = steady_actuator(scenario.thrust, scenario, parameters.vessel, parameters.extras)
+        state.actuator = steady_actuator_state(scenario.thrust, scenario, parameters.vessel, parameters.extras)
     turned, side, rows = torch.zeros(len(vessels), count, dtype=torch.float64), np.ones(len(vessels), int), []
     step = DT * SUBSTEPS
     begin = round(RUN_UP / step)
@@ -87,7 +87,7 @@ def sail(vessels: Sequence[VesselConfig]) -> list[dict[str, Track]]:
         ]
         rates = (torch.tensor(wanted, dtype=torch.float64) - state.thrust) / step
         before = state.pose[..., 2]
-        moved = move(state, rates, scenario, parameters, DT, SUBSTEPS)
+        moved = move_vessels(state, rates, scenario, parameters, DT, SUBSTEPS)
         state.pose, state.velocity_water, state.velocity_ground, state.thrust, state.actuator = moved
         turned = turned + wrap_to_pi(state.pose[..., 2] - before)
         cos, sin = state.pose[..., 2].cos(), state.pose[..., 2].sin()

@@ -16,7 +16,7 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.env import MarineNavEnv, Scenarios
 from marinenav_env.pictures.rendering import FPS, MODES
 from marinenav_env.sensing.entries import Entry
-from marinenav_env.sensing.observation import flattened
+from marinenav_env.sensing.observation import flatten_observation
 from marinenav_env.specs import GROUP
 from marinenav_env.stepping.reset_pool import Curriculum, as_scenarios
 from marinenav_env.support.seeds import joint_seed
@@ -159,7 +159,7 @@ class NumpyWorlds:
         """Return the observations of one robot of every world as arrays [E, ...], in the form of observation_space."""
         tensors = self.now.get((GROUP, "observation"))[:, robot]
         if self.flat:
-            return flattened(tensors, self.env.entries).numpy(force=True).astype(np.float32)
+            return flatten_observation(tensors, self.env.entries).numpy(force=True).astype(np.float32)
         kinds = {name: np.int8 if entry.kind == "mask" else np.float32 for name, entry in self.env.entries.items()}
         return {name: tensors.get(name).numpy(force=True).astype(kind) for name, kind in kinds.items()}
 

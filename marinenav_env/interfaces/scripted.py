@@ -13,7 +13,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env.env import MarineNavEnv
-from marinenav_env.physics.thrust import ThrustController, to_the_goal
+from marinenav_env.physics.thrust import ThrustController, velocity_to_goal
 from marinenav_env.specs import GROUP
 
 SPEED = 2.5
@@ -31,7 +31,7 @@ def straight(self_state: Tensor, env: MarineNavEnv) -> Tensor:
     vessel, extras = env.constants.vessel, env.constants.extras
     vessel = vessel if extras is None else vessel.replace(width=extras.spacing)
     controller = ThrustController(vessel, seconds, time_scale=scale.time_scale)
-    return controller(self_state, to_the_goal(self_state, SPEED * scale.speed_scale))
+    return controller(self_state, velocity_to_goal(self_state, SPEED * scale.speed_scale))
 
 
 SCRIPTED: dict[str, Callable[[Tensor, MarineNavEnv], Tensor]] = {

@@ -45,7 +45,7 @@ _PERCEPTION = tl.constexpr(1)
 
 @triton.jit
 def _rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS: tl.constexpr):
-    """Return the left and right thrust rate (N/s), like dynamics.continuous_rates or dynamics.discrete_rates."""
+    """Return the left and right thrust rate (N/s), like thrust_rates_of_commands or thrust_rates_of_indices."""
     if CONTINUOUS:
         most = tl.load(numbers.max_thrust_rate + parameter)
         left = tl.clamp(tl.load(inputs.action + offset), -1.0, 1.0, _NAN) * most
@@ -108,7 +108,7 @@ def _acceleration(u, v, u_r, v_r, r, surge, sway, yaw, hull):
 
 @triton.jit
 def _integrate(inputs, pose, water, tau, hull, radius, dt, substeps, e, E, C):
-    """Return pose and velocities through water and over ground after all substeps, like dynamics.control_step."""
+    """Return pose and velocities through water and over ground after all substeps, like dynamics.move_ideal_vessels."""
     x, y, theta = pose
     wx, wy, r = water
     # gr starts at 0 instead of r, because the compiler carries a variable through a loop only if the first pass
@@ -132,7 +132,7 @@ def _integrate(inputs, pose, water, tau, hull, radius, dt, substeps, e, E, C):
 
 @triton.jit
 def _object(number, inputs, numbers, result, e, E, R, M, column, width):
-    """Return position, velocity, detected and collision radius and existence of an object, like perception._objects."""
+    """Return x, y, velocity, detected and collision radius, existence of an object, like perception._true_objects."""
     is_robot = number < R
     robot = number * E + e
     vessel = number * width + column
@@ -156,7 +156,7 @@ def _object(number, inputs, numbers, result, e, E, R, M, column, width):
 
 @triton.jit
 def _noise(number, robot, inputs, e, R):
-    """Draw the noise of one object for one robot, like perception.draw_noise."""
+    """Draw the noise of one object for one robot, like perception.draw_perception_noise."""
     source = inputs.seed, inputs.environment, inputs.step, e
     a, b, c, d = words(source, number * R + robot, _PERCEPTION)
     x, y = normal(a, b)
@@ -193,7 +193,7 @@ def _measure(seen, noise, x, y, cos, sin, numbers, quantiles, points, parameter)
 
 @triton.jit
 def _insert(gaps, nearest, gap, number, K: tl.constexpr):
-    """Insert an object into the sorted gaps and indices of the K nearest objects, like perception._nearest.
+    """Insert an object into the sorted gaps and indices of the K nearest objects, like perception._nearest_objects.
 
     Of two equal gaps, the earlier one stays first. The last object is dropped.
     """
@@ -291,7 +291,7 @@ def _move(
     SCRIPTED: tl.constexpr,
     WEATHER: tl.constexpr,
 ):
-    """Store and return pose, velocity over ground and thrust after the control step, like dynamics.control_step."""
+    """Store and return pose, velocity over ground and thrust after the step, like dynamics.move_ideal_vessels."""
     valid, _robot, e, offset, stride, parameter, column = place
     E, _R, _M, C, width = sizes
     rates = _rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS)
@@ -354,7 +354,7 @@ def _perceive(
     K: tl.constexpr,
     WEATHER: tl.constexpr,
 ):
-    """Return nearest objects, number of filled slots and contact, like perception.observe and contact.touching."""
+    """Return nearest objects, number of filled slots and contact, like perception.observe and contact.in_contact."""
     _valid, robot, e, _offset, _stride, parameter, column = place
     E, R, M, _C, width = sizes
     x, y, _theta = pose
@@ -446,7 +446,7 @@ def _fill_slots(
 
 @triton.jit
 def _end_robots(collided, arrived, active, present, inputs, result, place):
-    """Store the endings of robots and return which robots are terminated, like endings.endings."""
+    """Store the endings of robots and return which robots are terminated, like endings.compute_endings."""
     valid, _robot, _e, offset, _stride, _parameter, _column = place
     has_collided = tl.load(inputs.collided + offset) | collided
     has_arrived = tl.load(inputs.arrived + offset) | arrived
@@ -460,7 +460,7 @@ def _end_robots(collided, arrived, active, present, inputs, result, place):
 
 @triton.jit
 def _end_episodes(terminated, max_steps, inputs, result, place, sizes, ENDS_AT_FIRST_COLLISION: tl.constexpr):
-    """Store the endings of episodes and return which episodes are over, like endings.endings."""
+    """Store the endings of episodes and return which episodes are over, like endings.compute_endings."""
     valid, robot, e, offset, _stride, _parameter, _column = place
     E, R, _M, _C, _width = sizes
     over, any_collided = robot >= 0, robot < 0

@@ -23,10 +23,10 @@ _HEAD_ON, _GIVE_WAY, _STAND_ON, _OVERTAKING, _OVERTAKEN = (
         roles.OVERTAKEN,
     )
 )
-_STERN, _RECIPROCAL = tl.constexpr(roles.STERN), tl.constexpr(roles.RECIPROCAL)
-_STILL = tl.constexpr(roles.STILL)
-_TURN, _CHANGE = tl.constexpr(reward.TURN), tl.constexpr(reward.CHANGE)
-_ASTERN = tl.constexpr(reward.ASTERN)
+_STERN, _RECIPROCAL = tl.constexpr(roles.MIN_STERN_BEARING), tl.constexpr(roles.MIN_RECIPROCAL_ANGLE)
+_STILL = tl.constexpr(roles.MIN_RELATIVE_SPEED)
+_TURN, _CHANGE = tl.constexpr(reward.MAX_PENALTY_TURN), tl.constexpr(reward.MAX_PENALTY_SPEED_CHANGE)
+_ASTERN = tl.constexpr(reward.MAX_PENALTY_ASTERN_SPEED)
 
 
 @triton.jit
@@ -52,7 +52,7 @@ def _role(bearing, aspect, course):
 def _pair(pose, cos, sin, ground, ahead, least, result, other, stride):
     """Return role, distance (m), and time (s) and signed distance (m) of the closest approach of two robots.
 
-    This is like roles.pairs and roles.roles with reward._with_steerage. ``ahead`` is the own forward speed (m/s), and
+    This is like roles.pairs and roles.roles with reward._assume_steerage. ``ahead`` is the own forward speed (m/s), and
     vessels that meet head-on are assumed to have at least the forward speed ``least`` (m/s), unless that is 0.
     """
     px, py, heading = load(result.new_pose, other, stride, 3)

@@ -20,13 +20,13 @@ _DELAY = tl.constexpr(1)
 _CHANCE = tl.constexpr(2)
 _WAVES = tl.constexpr(6)
 """Rows of ``inputs.weather``: delay, probability of a missed detection, and frequency of the first wave."""
-_COUNT = tl.constexpr(len(weather.RATIOS))
+_COUNT = tl.constexpr(len(weather.WAVE_FREQUENCY_RATIOS))
 _MOST_DELAY = tl.constexpr(MAX_DELAY)
-_GRAVITY, _AIR = tl.constexpr(weather.GRAVITY), tl.constexpr(weather.AIR)
+_GRAVITY, _AIR = tl.constexpr(weather.GRAVITATIONAL_ACCELERATION), tl.constexpr(weather.AIR_DENSITY)
 _SURGE, _SWAY, _YAW = (
-    tl.constexpr(weather.SURGE),
-    tl.constexpr(weather.SWAY),
-    tl.constexpr(weather.YAW),
+    tl.constexpr(weather.SURGE_WIND_COEFFICIENT),
+    tl.constexpr(weather.SWAY_WIND_COEFFICIENT),
+    tl.constexpr(weather.YAW_WIND_COEFFICIENT),
 )
 _MISSED = tl.constexpr(7)
 """Philox stream of the uniform numbers for missed detections: 4 * purpose + kind, see philox.RandomSource."""
@@ -34,7 +34,7 @@ _MISSED = tl.constexpr(7)
 
 @triton.jit
 def delayed(rates, inputs, result, place, width):
-    """Return the commands that take effect now (N/s) and store the pending ones, like weather.delayed."""
+    """Return the commands that take effect now (N/s) and store the pending ones, like weather.delay_commands."""
     valid, _robot, _e, offset, stride, _parameter, column = place
     delay = tl.load(inputs.weather + _DELAY * width + column).to(tl.int32)
     is_delayed = delay > 0

@@ -29,18 +29,18 @@ from marinenav_env.kernels.triton_operator import (
     StepResult,
     world_step,
 )
-from marinenav_env.rules.episode_statistics import updated_statistics
+from marinenav_env.rules.episode_statistics import update_statistics
 from marinenav_env.rules.reward import (
     RewardInputs,
     goal_distance,
     reward_and_terms,
-    reward_by_role,
     reward_function,
+    reward_with_role_terms,
 )
 from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, select_environments
-from marinenav_env.sensing.observation import entry_sensors
+from marinenav_env.sensing.observation import make_entry_sensors
 from marinenav_env.state import (
     Outcome,
     Parameters,
@@ -88,7 +88,7 @@ class TritonWorld:
     @staticmethod
     def unsupported(config: WorldConfig) -> str:
         """Return a description of what a configuration requires but the kernel lacks; empty if it lacks nothing."""
-        if config.reward.function or entry_sensors(config):
+        if config.reward.function or make_entry_sensors(config):
             return "further observation entries or a reward of your own"
         if config.reward.broken_duty_penalty:
             return "a penalty for broken duties"
@@ -169,7 +169,7 @@ class TritonWorld:
         )
         scripted, present = scenario.scripted, scenario.robot_mask
         present = present if scripted is None else present & ~scripted
-        outcome.statistics = updated_statistics(
+        outcome.statistics = update_statistics(
             statistics, outcome.reward, terms, before.active & present, present, after
         )
         return after, entries, outcome
@@ -203,7 +203,7 @@ class TritonWorld:
             self._continuous,
             scripted,
             self._config.ends_at_first_collision,
-            self._reward is reward_by_role,
+            self._reward is reward_with_role_terms,
             weather is not None,
         ]
         scenario_leaves: list[Tensor] = []

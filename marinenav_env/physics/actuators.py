@@ -36,19 +36,20 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import STEERING_TYPES
-from marinenav_env.physics.dynamics import Tau, control_step, integrate, steady_thrust
+from marinenav_env.physics.dynamics import Wrench, integrate_motion, move_ideal_vessels, steady_thrust
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import ActuatorParameters, Parameters, Scenario, State, Vessel
 
 THRUSTERS, AZIMUTH, RUDDER = (STEERING_TYPES.index(name) for name in ("thrusters", "azimuth", "rudder"))
-DENSITY = 1025.0
+"""Indices of the types of steering in STEERING_TYPES."""
+WATER_DENSITY = 1025.0
 """Density of the water (kg/m^3)."""
-_TINY = 1e-30
-"""Smallest thrust limit that is divided by, since a limit may be 0 (N)."""
+_MIN_DIVISOR = 1e-30
+"""Smallest thrust limit by which setpoints are divided, because a limit may be 0 (N)."""
 
 
-class Moved(NamedTuple):
-    """Motion of every robot after a control step, as in State."""
+class Motion(NamedTuple):
+    """Pose, velocities, thrusts and actuators of every robot after a control step; the fields are those of State."""
 
     pose: Tensor
     """[E, R, 3] x, y (m), yaw (rad)."""
@@ -59,18 +60,18 @@ class Moved(NamedTuple):
     thrust: Tensor
     """[E, R, 2] left and right thrust, or setpoints of the actuators (N)."""
     actuator: Tensor | None
-    """[E, R, 2] state of the actuators; None without ActuatorParameters."""
+    """[E, R, 2] state of the actuators, as State.actuator; None without ActuatorParameters."""
 
 
-def move(
+def move_vessels(
     state: State,
     rates: Tensor,
     scenario: Scenario,
     parameters: Parameters,
     dt: float,
     substeps: int,
-    weather: Tau | None = None,
-) -> Moved:
+    weather: Wrench | None = None,
+) -> Motion:
     """Return the motion of every robot after one control step, with actuators if the parameters have any.
 
     Args:
@@ -84,24 +85,24 @@ def move(
     """
     vessel, extras, core_radius = parameters.vessel, parameters.extras, parameters.rules.core_radius
     if extras is None or state.actuator is None:
-        step = control_step(state, rates, scenario, vessel, core_radius, dt, substeps, weather)
-        return Moved(*step, state.actuator)
+        step = move_ideal_vessels(state, rates, scenario, vessel, core_radius, dt, substeps, weather)
+        return Motion(*step, state.actuator)
     low, high = setpoint_limits(vessel, extras)
     setpoint = torch.clamp(state.thrust + dt * substeps * rates, low, high)
-    drive = _Drive(setpoint, scenario, vessel, extras, dt)
+    drive = _ActuatorModel(setpoint, scenario, vessel, extras, dt)
     ambient = None if weather is None else tuple(map(env_last, weather))
 
-    def force(actual: Tensor, u_r: Tensor, v_r: Tensor, r: Tensor) -> tuple[Tensor, Tau]:
-        actual = drive.follow(actual)
-        surge, sway, yaw = drive.forces(actual, u_r, v_r, r)
+    def force(actual: Tensor, u_r: Tensor, v_r: Tensor, r: Tensor) -> tuple[Tensor, Wrench]:
+        actual = drive.next_state(actual)
+        surge, sway, yaw = drive.wrench(actual, u_r, v_r, r)
         if ambient is not None:
             surge, sway, yaw = surge + ambient[0], sway + ambient[1], yaw + ambient[2]
         return actual, (surge, sway, yaw)
 
-    pose, water, ground, actual = integrate(
+    pose, water, ground, actual = integrate_motion(
         state, scenario, vessel, core_radius, dt, substeps, env_last(state.actuator), force
     )
-    return Moved(pose, water, ground, setpoint, env_first(actual))
+    return Motion(pose, water, ground, setpoint, env_first(actual))
 
 
 def setpoint_limits(vessel: Vessel, extras: ActuatorParameters) -> tuple[Tensor, Tensor]:
@@ -115,8 +116,8 @@ def setpoint_limits(vessel: Vessel, extras: ActuatorParameters) -> tuple[Tensor,
     )
 
 
-def propelling(thrust: Tensor, extras: ActuatorParameters | None) -> Tensor:
-    """Return thrusts or setpoints [E, R, 2] (N), with 0 in place of those that stand for an angle."""
+def propulsive_thrust(thrust: Tensor, extras: ActuatorParameters | None) -> Tensor:
+    """Return State.thrust [E, R, 2] (N), with 0 in place of setpoints that stand for an angle."""
     if extras is None:
         return thrust
     angle = (extras.steering != THRUSTERS)[..., None] & (torch.arange(2, device=thrust.device) == 1)
@@ -143,12 +144,12 @@ def steady_setpoint(velocity: Tensor, vessel: Vessel, extras: ActuatorParameters
     return torch.where((extras.steering == THRUSTERS)[..., None], thrust, one)
 
 
-def steady_actuator(thrust: Tensor, scenario: Scenario, vessel: Vessel, extras: ActuatorParameters) -> Tensor:
-    """Return the steady state [E, R, 2] of the actuators for setpoints [E, R, 2] (N)."""
-    return env_first(_Drive(thrust, scenario, vessel, extras, 1.0).target.expand_as(env_last(thrust)))
+def steady_actuator_state(thrust: Tensor, scenario: Scenario, vessel: Vessel, extras: ActuatorParameters) -> Tensor:
+    """Return the steady state of the actuators (State.actuator) [E, R, 2] for setpoints ``thrust`` [E, R, 2] (N)."""
+    return env_first(_ActuatorModel(thrust, scenario, vessel, extras, 1.0).target.expand_as(env_last(thrust)))
 
 
-def cross_flow(sway: Tensor, yaw_rate: Tensor, drag: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+def cross_flow_drag(sway: Tensor, yaw_rate: Tensor, drag: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
     """Return the sway force (N) and the yaw moment (N m) of the flow across a hull, in closed form.
 
     Args:
@@ -169,8 +170,8 @@ def cross_flow(sway: Tensor, yaw_rate: Tensor, drag: Tensor, length: Tensor) -> 
     return -drag * force, -drag * moment
 
 
-class _Drive:
-    """Actuators and hull terms during one control step; all tensors have the environments last, such as [R, E].
+class _ActuatorModel:
+    """Model of actuators and hull terms during one control step; results have the environments last, such as [R, E].
 
     Args:
         setpoint: [E, R, 2] setpoints (N).
@@ -184,37 +185,37 @@ class _Drive:
         self, setpoint: Tensor, scenario: Scenario, vessel: Vessel, extras: ActuatorParameters, dt: float
     ) -> None:
         self._extras = k = extras.apply(env_last, batch_size=[])
-        self._steered, self._rudder = k.steering != THRUSTERS, k.steering == RUDDER
+        self._is_steered, self._has_rudder = k.steering != THRUSTERS, k.steering == RUDDER
         self._setpoint, self._angle = env_last(setpoint), env_last(scenario.thruster_angle)
-        self._ideal = None if scenario.scripted is None else env_last(scenario.scripted)
+        self._has_ideal_thrusters = None if scenario.scripted is None else env_last(scenario.scripted)
         self._max, self._min = env_last(vessel.max_thrust), -env_last(vessel.min_thrust)
         self._half_length = 0.5 * env_last(vessel.length)
         self._dt = dt
         self._masses = [env_last(mass) for mass in (vessel.m, vessel.xDotU, vessel.yDotV, vessel.nDotV)]
-        self._reached, self._turned = 1.0 - torch.exp(-dt / k.lag), dt * k.angle_rate
-        left, right = self._shaft(self._setpoint[0]), self._shaft(self._setpoint[1])
-        angle = self._setpoint[1] / self._max.clamp_min(_TINY) * k.angle_limit
-        self.target = torch.stack((left, torch.where(self._steered, angle, right)))
+        self._lag_share, self._max_turn = 1.0 - torch.exp(-dt / k.lag), dt * k.angle_rate
+        left, right = self._commanded_shaft_speed(self._setpoint[0]), self._commanded_shaft_speed(self._setpoint[1])
+        angle = self._setpoint[1] / self._max.clamp_min(_MIN_DIVISOR) * k.angle_limit
+        self.target = torch.stack((left, torch.where(self._is_steered, angle, right)))
         """[2, R, E] state of the actuators that the setpoints command."""
 
-    def _shaft(self, setpoint: Tensor) -> Tensor:
-        """Return the commanded shaft speed (1) for a setpoint (N)."""
+    def _commanded_shaft_speed(self, setpoint: Tensor) -> Tensor:
+        """Return the commanded shaft speeds [R, E], as shares of the full speed (1), for setpoints [R, E] (N)."""
         k = self._extras
-        most = torch.where(setpoint < 0.0, self._min, self._max).clamp_min(_TINY)
+        most = torch.where(setpoint < 0.0, self._min, self._max).clamp_min(_MIN_DIVISOR)
         speed = (setpoint.abs() / most) ** k.speed_exponent * setpoint.sign()
         return torch.where(speed.abs() < k.dead_band, 0.0, speed)
 
-    def follow(self, actual: Tensor) -> Tensor:
+    def next_state(self, actual: Tensor) -> Tensor:
         """Return the state [2, R, E] of the actuators one substep after the state ``actual`` [2, R, E]."""
-        lagged = actual + (self.target - actual) * self._reached
-        turned = actual[1] + (self.target[1] - actual[1]).clamp(-self._turned, self._turned)
-        return torch.stack((lagged[0], torch.where(self._steered, turned, lagged[1])))
+        lagged = actual + (self.target - actual) * self._lag_share
+        turned = actual[1] + (self.target[1] - actual[1]).clamp(-self._max_turn, self._max_turn)
+        return torch.stack((lagged[0], torch.where(self._is_steered, turned, lagged[1])))
 
     def _thrust(self, speed: Tensor, strength: Tensor) -> Tensor:
-        """Return the thrust of a propeller (N) at a shaft speed (1)."""
+        """Return the thrust of propellers [R, E] (N), given shaft speed and strength [R, E] (1)."""
         return strength * torch.where(speed < 0.0, self._min, self._max) * speed * speed.abs()
 
-    def forces(self, actual: Tensor, u_r: Tensor, v_r: Tensor, r: Tensor) -> Tau:
+    def wrench(self, actual: Tensor, u_r: Tensor, v_r: Tensor, r: Tensor) -> Wrench:
         """Return surge force, sway force (N) and yaw moment (N m) of the actuators and the hull terms.
 
         Args:
@@ -225,33 +226,40 @@ class _Drive:
         """
         k = self._extras
         left, right = self._thrust(actual[0], k.left_strength), self._thrust(actual[1], k.right_strength)
-        angle = torch.where(self._steered, actual[1], 0.0)
-        if self._ideal is not None:
-            left, right = torch.where(self._ideal, self._setpoint, torch.stack((left, right)))
-            angle = torch.where(self._ideal, 0.0, angle)
-        surge, sway, yaw = self._of_two(left, right)
+        angle = torch.where(self._is_steered, actual[1], 0.0)
+        if self._has_ideal_thrusters is not None:
+            left, right = torch.where(self._has_ideal_thrusters, self._setpoint, torch.stack((left, right)))
+            angle = torch.where(self._has_ideal_thrusters, 0.0, angle)
+        surge, sway, yaw = self._two_thruster_wrench(left, right)
         cos, sin = (angle + self._angle[0]).cos(), (angle + self._angle[0]).sin()
-        slipstream = 8.0 * left.clamp_min(0.0) / (math.pi * DENSITY * k.propeller_diameter.square())
+        slipstream = 8.0 * left.clamp_min(0.0) / (math.pi * WATER_DENSITY * k.propeller_diameter.square())
         water = u_r * u_r.abs() + torch.where(k.propeller_diameter > 0.0, slipstream, 0.0)
         lift = k.rudder_lift * water * sin
-        ahead = torch.where(self._rudder, left - lift * sin, left * cos)
-        aside = torch.where(self._rudder, lift * cos, left * sin)
-        across, turning = cross_flow(v_r, r, k.cross_flow, k.cross_flow_length)
-        surge = torch.where(self._steered, ahead, surge) + k.xUUU * u_r**3
-        sway = torch.where(self._steered, aside, sway) + k.yVVV * v_r**3 + across
-        yaw = torch.where(self._steered, k.position * aside, yaw) + k.nRRR * r**3 + k.nUV * u_r * v_r + turning
-        return self._with_rotation((surge, sway, yaw), u_r, v_r, r)
+        ahead = torch.where(self._has_rudder, left - lift * sin, left * cos)
+        aside = torch.where(self._has_rudder, lift * cos, left * sin)
+        across, turning = cross_flow_drag(v_r, r, k.cross_flow, k.cross_flow_length)
+        surge = torch.where(self._is_steered, ahead, surge) + k.xUUU * u_r**3
+        sway = torch.where(self._is_steered, aside, sway) + k.yVVV * v_r**3 + across
+        yaw = torch.where(self._is_steered, k.position * aside, yaw) + k.nRRR * r**3 + k.nUV * u_r * v_r + turning
+        return self._with_single_rotation((surge, sway, yaw), u_r, v_r, r)
 
-    def _with_rotation(self, tau: Tau, u_r: Tensor, v_r: Tensor, r: Tensor) -> Tau:
-        """Add the force that cancels one of two rotations of the velocity; see *Rotation* at the top of the module."""
+    def _with_single_rotation(self, tau: Wrench, u_r: Tensor, v_r: Tensor, r: Tensor) -> Wrench:
+        """Add the force that cancels the second rotation of the velocity, if ``single_rotation`` is 1.
+
+        Args:
+            tau: surge force, sway force (N) and yaw moment (N m), all [R, E].
+            u_r: [R, E] surge velocity relative to the water (m/s).
+            v_r: [R, E] sway velocity relative to the water (m/s).
+            r: [R, E] yaw rate (rad/s).
+        """
         cos, sin, share = (self._dt * r).cos(), (self._dt * r).sin(), self._extras.single_rotation / self._dt
         along = share * (u_r * cos - v_r * sin - u_r)
         across = share * (u_r * sin + v_r * cos - v_r)
         m, added_u, added_v, coupled = self._masses
         return tau[0] + (m - added_u) * along, tau[1] + (m - added_v) * across, tau[2] - coupled * across
 
-    def _of_two(self, left: Tensor, right: Tensor) -> Tau:
-        """Return the forces of two thrusters (N, N, N m), like dynamics.thruster_forces."""
+    def _two_thruster_wrench(self, left: Tensor, right: Tensor) -> Wrench:
+        """Return surge, sway force (N) and yaw moment (N m) of two fixed thrusters, given their thrusts [R, E] (N)."""
         cos, sin = self._angle.cos(), self._angle.sin()
         sway = left * sin[0] + right * sin[1]
         moment = 0.5 * self._extras.spacing * (left * cos[0] - right * cos[1]) - self._half_length * sway

@@ -9,8 +9,8 @@ from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import Scenario, State, Vessel
 
 
-def touching(state: State, scenario: Scenario, vessel: Vessel) -> Tensor:
-    """Return which active robots touch another active robot or an obstacle; all are discs.
+def in_contact(state: State, scenario: Scenario, vessel: Vessel) -> Tensor:
+    """Return which active robots overlap another active robot or an obstacle; all are discs.
 
     Args:
         state: states of the robots, batch [E].
@@ -18,7 +18,7 @@ def touching(state: State, scenario: Scenario, vessel: Vessel) -> Tensor:
         vessel: parameters of the vessels.
 
     Returns:
-        [E, R] bool: the robot touches something.
+        [E, R] bool: the robot is in contact.
     """
     # Tensors of the own robot are [R, E], those of the other discs [M, 1, E].
     x, y, _ = env_last(state.pose)

@@ -29,7 +29,7 @@ def wrap_to_pi(angle: Tensor) -> Tensor:
     return wrap_to_two_pi(angle + math.pi) - math.pi
 
 
-def continuous_rates(action: Tensor, vessel: Vessel) -> Tensor:
+def thrust_rates_of_commands(action: Tensor, vessel: Vessel) -> Tensor:
     """Return the thrust rates that continuous actions command.
 
     Args:
@@ -42,7 +42,7 @@ def continuous_rates(action: Tensor, vessel: Vessel) -> Tensor:
     return action.clamp(-1.0, 1.0) * vessel.max_thrust_rate[..., None]
 
 
-def discrete_rates(action: Tensor, vessel: Vessel) -> Tensor:
+def thrust_rates_of_indices(action: Tensor, vessel: Vessel) -> Tensor:
     """Return the thrust rates that discrete actions command.
 
     Args:
@@ -64,7 +64,7 @@ def discrete_rates(action: Tensor, vessel: Vessel) -> Tensor:
 
 
 def steady_thrust(velocity: Tensor, vessel: Vessel) -> Tensor:
-    """Return the thrust that keeps the speed of vessels that go straight ahead.
+    """Return the thrust that keeps the speed of vessels that go straight ahead with two ideal thrusters.
 
     Args:
         velocity: [E, R, 3] velocity relative to the water (m/s, m/s, rad/s).
@@ -79,11 +79,11 @@ def steady_thrust(velocity: Tensor, vessel: Vessel) -> Tensor:
 
 
 def thruster_forces(thrust: Tensor, angle: Tensor, vessel: Vessel) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the forces and the moment of the two thrusters, tau in ``acceleration``.
+    """Return the forces and the moment that the two fixed thrusters exert on the hull.
 
     Args:
         thrust: [E, R, 2] left and right thrust (N).
-        angle: [E, R, 2] thruster angles (rad).
+        angle: [E, R, 2] angles of the thrusters from the bow (rad).
         vessel: parameters of the vessels.
 
     Returns:
@@ -105,7 +105,7 @@ def acceleration(
     tau: tuple[Tensor, Tensor, Tensor],
     vessel: Vessel,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the body-frame acceleration M^-1 (-C_RB nu - (C_A + D + D_n) nu_r + tau).
+    """Compute the body-frame acceleration of vessels by Fossen's equation M^-1 (-C_RB nu - (C_A + D + D_n) nu_r + tau).
 
     Args:
         ground: u, v over ground (m/s), both [E, R].
@@ -146,7 +146,7 @@ def acceleration(
     )
 
 
-def control_step(
+def move_ideal_vessels(
     state: State,
     rates: Tensor,
     scenario: Scenario,
@@ -156,7 +156,7 @@ def control_step(
     substeps: int,
     weather: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the motion of every robot, active or not, after one control step.
+    """Return the motion of every robot, active or not, after one control step with two ideal thrusters.
 
     As published, a substep first moves the vessel with its velocity over ground and only then
     updates the velocity, so that the velocity over ground is one substep old when a step ends.
@@ -180,17 +180,20 @@ def control_step(
     if weather is not None:
         forces = forces[0] + weather[0], forces[1] + weather[1], forces[2] + weather[2]
     tau = (env_last(forces[0]), env_last(forces[1]), env_last(forces[2]))
-    *motion, _ = integrate(state, scenario, vessel, core_radius, dt, substeps, None, lambda carry, *_: (carry, tau))
+    *motion, _ = integrate_motion(
+        state, scenario, vessel, core_radius, dt, substeps, None, lambda carry, *_: (carry, tau)
+    )
     return motion[0], motion[1], motion[2], env_first(thrust)
 
 
-Tau = tuple[Tensor, Tensor, Tensor]
-"""Surge force, sway force (N) and yaw moment (N m)."""
-Force = Callable[[Any, Tensor, Tensor, Tensor], tuple[Any, Tau]]
-"""Function of a carried value and u_r, v_r (m/s) and r (rad/s), all [R, E], that returns the next value and Tau."""
+Wrench = tuple[Tensor, Tensor, Tensor]
+"""Forces on a hull: surge force (N), sway force (N) and yaw moment (N m), all of one shape."""
+WrenchFunction = Callable[[Any, Tensor, Tensor, Tensor], tuple[Any, Wrench]]
+"""Function of a value carried from substep to substep, and of surge and sway velocity relative to the water (m/s) and
+yaw rate (rad/s), all [R, E]; it returns the next carried value and a Wrench [R, E]."""
 
 
-def integrate(
+def integrate_motion(
     state: State,
     scenario: Scenario,
     vessel: Vessel,
@@ -198,7 +201,7 @@ def integrate(
     dt: float,
     substeps: int,
     carry: Any,
-    force: Force,
+    force: WrenchFunction,
 ) -> tuple[Tensor, Tensor, Tensor, Any]:
     """Integrate the motion of every robot over a control step, with forces on the hull from a function.
 

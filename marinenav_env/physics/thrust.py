@@ -1,4 +1,4 @@
-"""Thrust commands for a desired velocity: the inverse of the vessel model."""
+"""Controller of two thrusters that follows a desired velocity, by inversion of the vessel model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.state import Vessel
 from marinenav_env.support.validation import require
 
-_USED = (
+_SHARED_FIELDS = (
     "width",
     "min_thrust",
     "max_thrust",
@@ -26,6 +26,7 @@ _USED = (
     "nR",
     "nRR",
 )
+"""Fields of VesselConfig that ThrustController reads, which all robots must share."""
 
 
 @dataclass  # not frozen, since torch 2.11 cannot compile the creation of a frozen one
@@ -46,7 +47,7 @@ class ThrustController:
     """Largest desired yaw rate (rad/s)."""
     drift_gain: float = 0.5
     """Share of the sideways velocity over ground that the heading compensates (1)."""
-    settling: float = 0.75
+    time_constant: float = 0.75
     """Time constant with which surge speed and yaw rate approach the desired ones (s)."""
     time_scale: float = 1.0
     """Factor on the times of the controller (1); the settings above are for the published vessel, whose factor is 1."""
@@ -58,7 +59,7 @@ class ThrustController:
         Raises:
             ConfigError: when the parameters of the vessels differ, or vessels do not have two thrusters.
         """
-        for name in _USED:
+        for name in _SHARED_FIELDS:
             value = getattr(world.vessel, name)
             is_shared = not isinstance(value, tuple)
             require(is_shared, f"world.vessel.{name}", value, "one number for all robots of a baseline")
@@ -71,19 +72,19 @@ class ThrustController:
         vessel = replace(world.vessel, width=spacing) if spacing else world.vessel
         return cls(vessel, world.dt * world.substeps, time_scale=world.scenario.time_scale)
 
-    def __call__(self, own: Tensor, wanted: Tensor) -> Tensor:
+    def __call__(self, own: Tensor, desired_velocity: Tensor) -> Tensor:
         """Return the commands that bring the vessels to a desired velocity.
 
         Args:
-            own: [E, R, 7] ``self_state`` of the observation.
-            wanted: [E, R, 2] desired velocity over ground in the body frame (m/s).
+            own: [E, R, 7] ``self_state``, as in state.Observation.
+            desired_velocity: [E, R, 2] desired velocity over ground in the body frame (m/s).
 
         Returns:
             [E, R, 2] commanded thrust rates in [-1, 1], left and right.
         """
         u, v, r = own[..., 2], own[..., 3], own[..., 4]
-        heading_error = torch.atan2(wanted[..., 1] - self.drift_gain * v, wanted[..., 0])
-        speed = torch.linalg.vector_norm(wanted, dim=-1)
+        heading_error = torch.atan2(desired_velocity[..., 1] - self.drift_gain * v, desired_velocity[..., 0])
+        speed = torch.linalg.vector_norm(desired_velocity, dim=-1)
         # A desired velocity of 0 has no direction to turn to.
         heading_error = heading_error * (speed / 0.2).clamp_max(1.0)
         # Slow down while the heading error is large, since speed would move the vessel off its course.
@@ -101,9 +102,9 @@ class ThrustController:
     def _thrust(self, speed: Tensor, yaw_rate: Tensor, u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
         """Return left and right thrust (N) for a desired surge speed (m/s) and yaw rate (rad/s); all [E, R]."""
         k: Any = self.vessel
-        settling = self.settling * self.time_scale
-        force = (k.m - k.xDotU) * (speed - u) / settling - (k.xU + k.xUU * u.abs()) * u
-        moment = (k.Izz - k.nDotR) * (yaw_rate - r) / settling - (k.nR + k.nRR * r.abs()) * r
+        time_constant = self.time_constant * self.time_scale
+        force = (k.m - k.xDotU) * (speed - u) / time_constant - (k.xU + k.xUU * u.abs()) * u
+        moment = (k.Izz - k.nDotR) * (yaw_rate - r) / time_constant - (k.nR + k.nRR * r.abs()) * r
         span = k.max_thrust - k.min_thrust
         difference = (moment * 2.0 / k.width).clamp(-span, span)
         # Bounds of the total thrust that leave room for the difference.
@@ -113,6 +114,11 @@ class ThrustController:
         return (total + difference) / 2.0, (total - difference) / 2.0
 
 
-def to_the_goal(own: Tensor, speed: float) -> Tensor:
-    """Return the velocity [E, R, 2] straight to the goal (m/s, body frame) from self_state [E, R, 7] and the speed."""
+def velocity_to_goal(own: Tensor, speed: float) -> Tensor:
+    """Return the velocity [E, R, 2] of a given speed straight to the goal (m/s, body frame).
+
+    Args:
+        own: [E, R, 7] ``self_state``, as in state.Observation; its first two numbers are the goal.
+        speed: magnitude of the velocity (m/s).
+    """
     return speed * torch.nn.functional.normalize(own[..., :2], dim=-1)

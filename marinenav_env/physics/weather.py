@@ -24,23 +24,26 @@ from marinenav_env.config import MAX_DELAY, WeatherConfig
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import State, Vessel, Weather
 
-GRAVITY, AIR = 9.81, 1.225
-"""Gravitational acceleration (m/s^2) and density of the air (kg/m^3)."""
-SURGE, SWAY, YAW = 0.7, 0.8, 0.1
-"""Wind coefficients of surge, sway and yaw (1), each from the middle of the range that Fossen gives."""
-RATIOS = (0.7, 0.85, 1.0, 1.2, 1.5, 1.9)
+GRAVITATIONAL_ACCELERATION, AIR_DENSITY = 9.81, 1.225
+"""Acceleration of gravity (m/s^2) and density of the air (kg/m^3)."""
+SURGE_WIND_COEFFICIENT, SWAY_WIND_COEFFICIENT, YAW_WIND_COEFFICIENT = 0.7, 0.8, 0.1
+"""Dimensionless wind coefficients of surge, sway and yaw, each from the middle of the range that Fossen gives."""
+WAVE_FREQUENCY_RATIOS = (0.7, 0.85, 1.0, 1.2, 1.5, 1.9)
 """Ratios of the wave frequencies to the peak frequency of the spectrum (1)."""
 
 
-def _shares() -> tuple[float, ...]:
-    """Return the ratio of every wave amplitude to the significant height; the squares of the ratios sum to 1 / 8."""
-    middles = [0.5 * (low + high) for low, high in pairwise(RATIOS)]
-    widths = [high - low for low, high in pairwise([RATIOS[0], *middles, RATIOS[-1]])]
-    energy = [ratio**-5 * math.exp(-1.25 * ratio**-4) * width for ratio, width in zip(RATIOS, widths, strict=True)]
+def _wave_amplitude_ratios() -> tuple[float, ...]:
+    """Return the ratios of the wave amplitudes to the significant height; their squares sum to 1 / 8."""
+    middles = [0.5 * (low + high) for low, high in pairwise(WAVE_FREQUENCY_RATIOS)]
+    widths = [high - low for low, high in pairwise([WAVE_FREQUENCY_RATIOS[0], *middles, WAVE_FREQUENCY_RATIOS[-1]])]
+    energy = [
+        ratio**-5 * math.exp(-1.25 * ratio**-4) * width
+        for ratio, width in zip(WAVE_FREQUENCY_RATIOS, widths, strict=True)
+    ]
     return tuple(math.sqrt(share / sum(energy) / 8.0) for share in energy)
 
 
-SHARES = _shares()
+WAVE_AMPLITUDE_RATIOS = _wave_amplitude_ratios()
 """Ratios of the wave amplitudes of the frequencies to the significant height (1)."""
 
 
@@ -52,14 +55,17 @@ def build_weather(configs: Sequence[WeatherConfig], device: torch.device, dtype:
     def tensor(values: Sequence[object]) -> Tensor:
         return torch.tensor(values, device=device, dtype=dtype)
 
-    phases = [torch.rand(len(RATIOS), generator=torch.Generator().manual_seed(config.wave_seed)) for config in configs]
+    phases = [
+        torch.rand(len(WAVE_FREQUENCY_RATIOS), generator=torch.Generator().manual_seed(config.wave_seed))
+        for config in configs
+    ]
     return make_weather(
         wind_speed=tensor([config.wind_speed for config in configs]),
         wind_direction=tensor([config.wind_direction for config in configs]),
         wave_height=tensor([config.wave_height for config in configs]),
         wave_period=tensor([config.wave_period for config in configs]),
         wave_direction=tensor([config.wave_direction for config in configs]),
-        chance=torch.stack(phases).to(device, dtype),
+        phase_share=torch.stack(phases).to(device, dtype),
         hull_height=tensor([config.hull_height for config in configs]),
         delay=torch.tensor([config.delay for config in configs], device=device),
         missed=tensor([config.missed for config in configs]),
@@ -73,21 +79,24 @@ def make_weather(
     wave_height: Tensor,
     wave_period: Tensor,
     wave_direction: Tensor,
-    chance: Tensor,
+    phase_share: Tensor,
     hull_height: Tensor,
     delay: Tensor,
     missed: Tensor,
 ) -> Weather:
-    """Return Weather [P] from values of WeatherConfig, all [P]; ``chance`` [P, W] in [0, 1) gives the wave phases."""
+    """Return Weather [P] from fields of WeatherConfig as tensors [P].
+
+    ``phase_share`` [P, W] in [0, 1) gives the phases of the waves, as shares of a full turn.
+    """
     direction = torch.stack((wind_direction.cos(), wind_direction.sin()), -1)
     peak = 2.0 * math.pi / wave_period
     return Weather(
         wind=wind_speed[:, None] * direction,
         wave_direction=wave_direction,
         # Python numbers, since a tensor of them would be copied from the host, which a CUDA graph cannot do.
-        wave_frequency=torch.stack([peak * ratio for ratio in RATIOS], -1),
-        wave_amplitude=torch.stack([wave_height * share for share in SHARES], -1),
-        wave_phase=2.0 * math.pi * chance,
+        wave_frequency=torch.stack([peak * ratio for ratio in WAVE_FREQUENCY_RATIOS], -1),
+        wave_amplitude=torch.stack([wave_height * share for share in WAVE_AMPLITUDE_RATIOS], -1),
+        wave_phase=2.0 * math.pi * phase_share,
         hull_height=hull_height,
         delay=delay,
         missed=missed,
@@ -111,12 +120,12 @@ def wind_force(ground: Tensor, heading: Tensor, vessel: Vessel, weather: Weather
     cos, sin = heading.cos(), heading.sin()
     along, across = cos * x + sin * y, cos * y - sin * x
     speed = torch.sqrt(along.square() + across.square())
-    pressure = 0.5 * AIR * weather.hull_height[:, None]
+    pressure = 0.5 * AIR_DENSITY * weather.hull_height[:, None]
     return (
-        SURGE * pressure * vessel.width * speed * along,
-        SWAY * pressure * vessel.length * speed * across,
+        SURGE_WIND_COEFFICIENT * pressure * vessel.width * speed * along,
+        SWAY_WIND_COEFFICIENT * pressure * vessel.length * speed * across,
         # c_N sin(2 gamma) of the angle of attack gamma: the bow turns away from the wind.
-        -2.0 * YAW * pressure * vessel.length.square() * along * across,
+        -2.0 * YAW_WIND_COEFFICIENT * pressure * vessel.length.square() * along * across,
     )
 
 
@@ -134,7 +143,7 @@ def wave_force(pose: Tensor, seconds: Tensor, vessel: Vessel, weather: Weather) 
     """
     x, y, heading = pose[..., None].unbind(-2)
     direction, frequency = weather.wave_direction[:, None, None], weather.wave_frequency[:, None]
-    number = frequency.square() / GRAVITY
+    number = frequency.square() / GRAVITATIONAL_ACCELERATION
     phase = (
         number * (direction.cos() * x + direction.sin() * y)
         - frequency * seconds[:, None, None]
@@ -167,7 +176,7 @@ def weather_force(state: State, vessel: Vessel, weather: Weather, step: float) -
     return wind[0] + waves[0], wind[1] + waves[1], wind[2] + waves[2]
 
 
-def delayed(rates: Tensor, pending: Tensor, delay: Tensor) -> tuple[Tensor, Tensor]:
+def delay_commands(rates: Tensor, pending: Tensor, delay: Tensor) -> tuple[Tensor, Tensor]:
     """Return the commands [E, R, 2] that take effect now, and the pending ones [E, R, MAX_DELAY, 2] of the next step.
 
     Args:

@@ -17,11 +17,11 @@ def required_turn(observation: Observation, own_radius: Tensor, config: ColregsC
     Args:
         observation: measurements of perception, batch [E]; the objects are sorted, the nearest first.
         own_radius: [E or 1, R or 1] collision radius of the robots (m).
-        config: zones of the rules.
+        config: zones in which the rules apply, and the clearance of the turn.
 
     Returns:
-        [E, R] bool: a rule applies; [E, R] turn angle phi (rad) for the nearest object to which a
-        rule applies, 0 if there is none.
+        Whether a rule applies, [E, R] bool, and the turn to starboard phi (rad), [E, R], for the nearest object to
+        which a rule applies; 0 if there is none.
     """
     # Tensors of the own vessel are [R, E], those of other vessels [K, R, E].
     u, v = env_last(observation.self_state)[2:4]
@@ -67,10 +67,10 @@ def required_turn(observation: Observation, own_radius: Tensor, config: ColregsC
     angle = wrap_to_pi(desired - course)
     seen = env_last(observation.objects_mask)
     applies = seen & fast & (crossing | head_on) & outside & (angle > 0.0)
-    return _first(applies, angle)
+    return _first_applicable(applies, angle)
 
 
-def _first(applies: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
+def _first_applicable(applies: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
     """Return whether a rule applies for any slot [K, R, E], and the angle of the first such slot or 0; both [E, R]."""
     # Numbers, since compiled code handles bool and int64 slowly on a CPU.
     count = applies.shape[0]

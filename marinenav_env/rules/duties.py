@@ -30,10 +30,10 @@ from marinenav_env.rules.roles import (
 from marinenav_env.runtime.layout import env_last, stack_last
 from marinenav_env.state import Parameters, Scenario, State
 
-TURNS, SLOWS = math.radians(15.0), 0.3
-"""Smallest change of course (rad) and reduction of speed (share of the speed before) that count as a substantial
-manoeuvre; a stand-on vessel stays below both."""
-APART = 1.1
+SUBSTANTIAL_TURN, SUBSTANTIAL_SLOWING = math.radians(15.0), 0.3
+"""Smallest change of course (rad) and smallest reduction of speed (share of the initial speed) that count as a
+substantial manoeuvre; the change of course and speed of a stand-on vessel must stay below both."""
+PASSED_DISTANCE_RATIO = 1.1
 """Multiple of the nearest distance at which vessels that move apart count as past each other, even if one is ahead of
 the other (1)."""
 
@@ -42,7 +42,7 @@ class DutyState(NamedTuple):
     """Duties of every vessel (first axis, own) towards every other (second axis), all [R, R, E]."""
 
     role: Tensor
-    """Role when the encounter began, see rules.roles; 0: no encounter has begun."""
+    """Role of the own vessel when the encounter began, a number of rules.roles; 0: no encounter has begun."""
     soon: Tensor
     """Distance between the centres below which a manoeuvre is no longer early (m): the one at which half of the first
     gap between the hulls is left, but at most ``colregs.stand_on_until``, below which the other may act itself."""
@@ -66,26 +66,31 @@ class DutyState(NamedTuple):
     """1 if the duty is broken, else 0."""
 
 
-def no_duties(scenario: Scenario) -> Tensor:
-    """Return the duties before an episode, all 0: [E, R (other), R (own), F], F fields of DutyState."""
+def initial_duties(scenario: Scenario) -> Tensor:
+    """Return the duties before an episode, all 0: [E, R (other), R (own), F], with the F fields of DutyState."""
     envs, robots = scenario.robot_mask.shape
     return scenario.goal.new_zeros(envs, robots, robots, len(DutyState._fields))
 
 
-def newly_broken(before: Tensor, after: Tensor) -> Tensor:
-    """Return which vessels broke a duty between two states [E, R, R, F] of their duties, [R, E] bool."""
+def newly_broken_duties(before: Tensor, after: Tensor) -> Tensor:
+    """Return which vessels broke a duty in a step, [R, E] bool.
+
+    Args:
+        before: [E, R, R, F] duties before the step, as returned by ``update_duties``.
+        after: [E, R, R, F] duties after the step.
+    """
     was, now = (DutyState(*env_last(duties)).broken > 0.0 for duties in (before, after))
     return (now & ~was).any(1)
 
 
-def updated_duties(
-    duties: Tensor, state: State, active: Tensor, parameters: Parameters, rules: ColregsConfig
-) -> Tensor:
-    """Return the duties [E, R, R, F] of all pairs of vessels after a step, from their duties before the step.
+def update_duties(duties: Tensor, state: State, active: Tensor, parameters: Parameters, rules: ColregsConfig) -> Tensor:
+    """Return the duties of all pairs of vessels after a step.
+
+    The result is [E, R (other), R (own), F]; the last dimension has the F fields of DutyState in their order.
 
     Args:
-        duties: [E, R, R, F] duties before the step, the other vessel before the own one; no_duties at the start of
-            an episode.
+        duties: [E, R, R, F] duties before the step, of the form of the result; initial_duties at the start of an
+            episode.
         state: state after the motion of the step, or at the start of an episode; batch [E].
         active: [E, R] bool: the robot was active before the step.
         parameters: parameters of vessels and sensors, batch [E or 1].
@@ -121,10 +126,10 @@ def updated_duties(
     nearest = torch.where(present, started.nearest.minimum(seen.distance), started.nearest)
     free = started.free.maximum(freed.to(speed.dtype))
     started = started._replace(nearest=nearest, aspect=aspect, free=free)
-    return stack_last(_updated(started, seen, present, own, speed, crosses))
+    return stack_last(_apply_manoeuvres(started, seen, present, own, speed, crosses))
 
 
-def _updated(
+def _apply_manoeuvres(
     known: DutyState, seen: RelativeMotion, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor
 ) -> DutyState:
     """Return duties, updated with the manoeuvres of a step and the duties that it breaks.
@@ -143,19 +148,23 @@ def _updated(
     # What a vessel does after the closest approach does not count, unless the vessels come still closer.
     meets = due & (seen.distance <= known.nearest)
     # A vessel that has slowed down or stopped is not past one ahead of it, unless that one moves away.
-    faces = (head_on | overtakes) & (seen.bearing.abs() < 0.5 * math.pi) & (seen.distance < APART * known.nearest)
+    faces = (
+        (head_on | overtakes)
+        & (seen.bearing.abs() < 0.5 * math.pi)
+        & (seen.distance < PASSED_DISTANCE_RATIO * known.nearest)
+    )
     past = due & ~closing & ~faces
     off, share = wrap_to_pi(own - known.heading), speed / known.speed.clamp_min(1e-6)
-    turned = meets & (off.abs() >= TURNS)
+    turned = meets & (off.abs() >= SUBSTANTIAL_TURN)
     side = torch.where(turned & (known.side == 0.0), off.sign(), known.side)
-    acted = (known.acted > 0.0) | turned | (meets & (share < 1.0 - SLOWS))
+    acted = (known.acted > 0.0) | turned | (meets & (share < 1.0 - SUBSTANTIAL_SLOWING))
     # A manoeuvre of this step is late if the vessels are already too close.
     too_close = (known.acted == 0.0) & meets & (seen.distance < known.soon)
     late = keeps_clear & (too_close | (past & ~acted))
     wrong_side = ((head_on | gives_way) & (side < 0.0)) | (head_on & past & (side == 0.0))
     # A vessel that has to keep clear of any other need not stand on.
     stands_on = ((known.role == STAND_ON) | (known.role == OVERTAKEN)) & ~keeps_clear.any(1, keepdim=True)
-    leaves = (off.abs() >= TURNS) | ((share - 1.0).abs() >= SLOWS)
+    leaves = (off.abs() >= SUBSTANTIAL_TURN) | ((share - 1.0).abs() >= SUBSTANTIAL_SLOWING)
     left = meets & stands_on & (known.free == 0.0) & leaves
     broken = late | (due & wrong_side) | (gives_way & crosses) | left
     flags = acted, (known.broken > 0.0) | broken

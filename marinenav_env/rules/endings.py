@@ -8,15 +8,19 @@ from torch import Tensor
 
 
 class Endings(NamedTuple):
-    """Flags of robots [E, R] and of episodes [E] that have ended, with the names and meanings as in Outcome."""
+    """Flags of robots and of episodes that have ended, after a step."""
 
     terminated: Tensor
+    """[E, R] bool: the robot has collided or arrived, is absent, or is scripted."""
     truncated: Tensor
+    """[E, R] bool: the episode is over before the robot has ended."""
     episode_terminated: Tensor
+    """[E] bool: every robot has ended, or a collision ended the episode."""
     episode_done: Tensor
+    """[E] bool: the episode is over, by termination or by the time limit."""
 
 
-def endings(
+def compute_endings(
     collided: Tensor,
     arrived: Tensor,
     present: Tensor,

@@ -16,7 +16,8 @@ from marinenav_env.rules.reward import term_names
 from marinenav_env.runtime.layout import env_last, stack_last
 from marinenav_env.state import State
 
-_COMMON = ("return", "length", "success", "collision")
+_COMMON_STATISTICS = ("return", "length", "success", "collision")
+"""Names of the first statistics of an episode; those of the terms of the reward follow."""
 
 
 def statistic_names(config: WorldConfig) -> tuple[str, ...]:
@@ -26,10 +27,10 @@ def statistic_names(config: WorldConfig) -> tuple[str, ...]:
     contribution of one term of the reward to it; ``length`` is in control steps; ``success`` is 1 when every
     robot has arrived without a collision, and ``collision`` is 1 when one or more have collided, else 0.
     """
-    return (*_COMMON, *(f"reward/{name}" for name in term_names(config)))
+    return (*_COMMON_STATISTICS, *(f"reward/{name}" for name in term_names(config)))
 
 
-def updated_statistics(
+def update_statistics(
     before: Tensor,
     reward: Tensor,
     terms: Mapping[str, Tensor],
@@ -37,7 +38,7 @@ def updated_statistics(
     present: Tensor,
     after: State,
 ) -> Tensor:
-    """Return the statistics [E, S] after a step.
+    """Return the statistics of the current episodes after a step, [E, S], with columns as in ``statistic_names``.
 
     Args:
         before: [E, S] statistics before the step, 0 at the start of an episode.
@@ -52,7 +53,7 @@ def updated_statistics(
     def mean(values: Tensor) -> Tensor:
         return env_last(torch.where(controlled, values, 0.0)).sum(0) / robots
 
-    total, *parts = env_last(before)[:1], *env_last(before)[len(_COMMON) :]
+    total, *parts = env_last(before)[:1], *env_last(before)[len(_COMMON_STATISTICS) :]
     success = (after.arrived | ~present).all(-1)
     columns = [
         total[0] + mean(reward),

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
-from marinenav_env.rules.duties import newly_broken
+from marinenav_env.rules.duties import newly_broken_duties
 from marinenav_env.rules.roles import (
     GIVE_WAY,
     HEAD_ON,
@@ -34,9 +34,9 @@ from marinenav_env.state import Parameters, RewardParameters, Scenario, State
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, require
 
-ASTERN = 0.5
+MAX_PENALTY_ASTERN_SPEED = 0.5
 """Speed astern at which the penalty for going astern reaches its maximum (m/s)."""
-TURN, CHANGE = 0.1, 0.5
+MAX_PENALTY_TURN, MAX_PENALTY_SPEED_CHANGE = 0.1, 0.5
 """Changes of course (rad) and of speed (m/s) in a step at which the penalties for manoeuvres reach their maximum."""
 
 
@@ -68,9 +68,11 @@ class RewardInputs(NamedTuple):
 
 
 RewardFunction = Callable[[RewardInputs], Tensor]
+"""Function that returns the rewards [E, R] of all robots in a step."""
 PUBLISHED_TERMS = ("timestep", "progress", "COLREGs", "collision", "goal")
+"""Names of the terms of the published reward (arXiv 2412.09466)."""
 ROLE_TERMS = ("give_way", "stand_on", "port_turn", "slowing", "astern", "off_course", "broken_duty")
-"""Names of the penalties by role; ``world.reward.NAME_penalty`` is the weight of one."""
+"""Names of the penalties by role under the COLREGs; their weights are the settings ``world.reward.NAME_penalty``."""
 
 
 def reward_function(config: WorldConfig) -> RewardFunction:
@@ -81,7 +83,7 @@ def reward_function(config: WorldConfig) -> RewardFunction:
     """
     name, by_role = config.reward.function, any(_role_weights(config).values())
     if not name:
-        return reward_by_role if by_role else published_reward
+        return reward_with_role_terms if by_role else published_reward
     require(not by_role, "world.reward.function", name, "left out with penalties by role")
     plugin = plugins.resolve(plugins.REWARDS, name)
     require(callable(plugin), "world.reward.function", name, "a function of RewardInputs")
@@ -109,7 +111,7 @@ def goal_distance(state: State, scenario: Scenario) -> Tensor:
 
 
 def _role_weights(config: WorldConfig) -> dict[str, float]:
-    """Return the weights of ROLE_TERMS by name."""
+    """Return the weights of ROLE_TERMS, from the settings ``world.reward``, by name."""
     return {name: getattr(config.reward, f"{name}_penalty") for name in ROLE_TERMS}
 
 
@@ -124,29 +126,32 @@ def term_names(config: WorldConfig) -> tuple[str, ...]:
 
 
 def reward_and_terms(function: RewardFunction, step: RewardInputs) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the rewards [E, R] and their terms by name (see ``term_names``); no terms for a user-defined function."""
-    if function not in (published_reward, reward_by_role):
+    """Return the rewards [E, R], and a dict of their terms by name ([E, R] or broadcastable, see ``term_names``).
+
+    The dict is empty for a user-defined function.
+    """
+    if function not in (published_reward, reward_with_role_terms):
         return function(step), {}
     terms = published_terms(step.progress, step.phi, step.collided, step.arrived, step.parameters.rules)
-    reward = _total(terms)
-    if function is reward_by_role:
+    reward = _sum_terms(terms)
+    if function is reward_with_role_terms:
         by_role = role_terms(step)
-        reward, terms = reward + _total(by_role), terms | by_role
+        reward, terms = reward + _sum_terms(by_role), terms | by_role
     return reward, {name: terms[name] for name in term_names(step.config)}
 
 
 def published_reward(step: RewardInputs) -> Tensor:
-    """Return the published reward [E, R], the sum of ``published_terms``."""
+    """Return the published reward of a step, [E, R], which is the sum of ``published_terms``."""
     return reward_and_terms(published_reward, step)[0]
 
 
-def reward_by_role(step: RewardInputs) -> Tensor:
+def reward_with_role_terms(step: RewardInputs) -> Tensor:
     """Return the published reward plus the penalties by role, [E, R]."""
-    return reward_and_terms(reward_by_role, step)[0]
+    return reward_and_terms(reward_with_role_terms, step)[0]
 
 
-def _total(terms: dict[str, Tensor]) -> Tensor:
-    """Return the sum of terms, in their order."""
+def _sum_terms(terms: dict[str, Tensor]) -> Tensor:
+    """Return the sum of the terms, in the order of the dict."""
     return reduce(add, terms.values())
 
 
@@ -179,7 +184,7 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
     seen = relative_motion(step.after.pose, step.after.velocity_ground)
     role = roles(seen)
     if weights.steerage_speed:
-        seen = _with_steerage(step.after, seen, role == HEAD_ON, weights.steerage_speed)
+        seen = _assume_steerage(step.after, seen, role == HEAD_ON, weights.steerage_speed)
     passing = weights.passing_distance or rules.domain
     share = seen.dcpa / passing
     active = env_last(step.active)
@@ -200,36 +205,36 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
     stands = torch.where(held, 1.0, 0.0).amax(1) * torch.where(give_way > 0.0, 0.0, 1.0)
     port = torch.where((role != OVERTAKING) & (role != OVERTAKEN) & (share.abs() < 2.0), 1.0, 0.0)
     meets = torch.where(near, port, 0.0).amax(1)
-    turn = _turn(step.before, step.after) / TURN  # to starboard
-    slower = ((_ahead(step.before) - _ahead(step.after)) / CHANGE).clamp(0.0, 1.0)
+    turn = _heading_change(step.before, step.after) / MAX_PENALTY_TURN  # to starboard
+    slower = ((_speed_ahead(step.before) - _speed_ahead(step.after)) / MAX_PENALTY_SPEED_CHANGE).clamp(0.0, 1.0)
     slower = slower * (1.0 - turn.clamp(0.0, 1.0))
     head_on = torch.where(near & (role == HEAD_ON) & (share.abs() < 1.0), 1.0, 0.0).amax(1)
-    astern = (-_ahead(step.after) / ASTERN).clamp(0.0, 1.0)
+    astern = (-_speed_ahead(step.after) / MAX_PENALTY_ASTERN_SPEED).clamp(0.0, 1.0)
     terms = {
         "give_way": weights.give_way_penalty * give_way,
-        "stand_on": weights.stand_on_penalty * stands * _manoeuvre(step.before, step.after),
+        "stand_on": weights.stand_on_penalty * stands * _manoeuvre_share(step.before, step.after),
         "port_turn": weights.port_turn_penalty * (-turn).clamp(0.0, 1.0) * meets,
         "slowing": weights.slowing_penalty * slower * head_on,
         "astern": weights.astern_penalty * astern,
-        "off_course": weights.off_course_penalty * _off_course(step),
+        "off_course": weights.off_course_penalty * _off_course_speed(step),
     }
     if weights.broken_duty_penalty:
-        terms["broken_duty"] = weights.broken_duty_penalty * _broken_duty(step)
+        terms["broken_duty"] = weights.broken_duty_penalty * _breaks_duty(step)
     return {name: env_first(term) for name, term in terms.items()}
 
 
-def _with_steerage(state: State, seen: RelativeMotion, chosen: Tensor, least: float) -> RelativeMotion:
-    """Return pairs of vessels; both vessels of chosen pairs are assumed to make at least ``least`` (m/s) ahead.
+def _assume_steerage(state: State, seen: RelativeMotion, chosen: Tensor, min_speed: float) -> RelativeMotion:
+    """Return pairs of vessels; both vessels of chosen pairs are assumed to make at least ``min_speed`` (m/s) ahead.
 
     Args:
         state: states of the vessels, batch [E].
         seen: pairs with the actual velocities, all [R, R, E].
         chosen: [R, R, E] bool: pairs to change; the other pairs stay as they are.
-        least: smallest speed ahead (m/s).
+        min_speed: smallest speed ahead (m/s).
     """
     heading = env_last(state.pose)[2]
     vx, vy, turn = env_last(state.velocity_ground)
-    lacking = (least - _ahead(state)).clamp_min(0.0)
+    lacking = (min_speed - _speed_ahead(state)).clamp_min(0.0)
     velocity = torch.stack((vx + lacking * heading.cos(), vy + lacking * heading.sin(), turn))
     assumed = relative_motion(state.pose, env_first(velocity))
     tcpa, dcpa = (torch.where(chosen, new, old) for new, old in ((assumed.tcpa, seen.tcpa), (assumed.dcpa, seen.dcpa)))
@@ -251,12 +256,17 @@ def _passage_penalty(share: Tensor, role: Tensor, margin: float) -> Tensor:
 
 
 def _distance_penalty(share: Tensor, margin: float) -> Tensor:
-    """Return the penalty for a passage; ``share`` and ``margin`` are in units of the passing distance."""
+    """Return the penalty for the distance of a passage: 0 at the passing distance, 1 at a distance of 0.
+
+    Args:
+        share: signed distance at the closest approach over the passing distance.
+        margin: ``passing_margin`` over the passing distance; the penalty is steeper within it; 0: none.
+    """
     whole = 1.0 - share
     return 0.5 * (whole + (whole / margin).clamp_max(1.0)) if margin else whole
 
 
-def _off_course(step: RewardInputs) -> Tensor:
+def _off_course_speed(step: RewardInputs) -> Tensor:
     """Return the speed across the line to the goal (m/s) of vessels that detect nothing, at most 1, [R, E]."""
     (x, y, _), (vx, vy, _) = env_last(step.after.pose), env_last(step.after.velocity_ground)
     goal_x, goal_y = env_last(step.scenario.goal)
@@ -266,35 +276,35 @@ def _off_course(step: RewardInputs) -> Tensor:
     return across.clamp_max(1.0) * env_last(free)
 
 
-def _broken_duty(step: RewardInputs) -> Tensor:
+def _breaks_duty(step: RewardInputs) -> Tensor:
     """Return 1 for vessels that break a duty in this step, else 0, [R, E]."""
     before, after = step.before.duties, step.after.duties
     if before is None or after is None:
         weight = step.config.reward.broken_duty_penalty
         raise ConfigError(f"world.reward.broken_duty_penalty={weight}: must be 0 for states without duties")
-    return newly_broken(before, after).to(after.dtype)
+    return newly_broken_duties(before, after).to(after.dtype)
 
 
-def _manoeuvre(before: State, after: State) -> Tensor:
+def _manoeuvre_share(before: State, after: State) -> Tensor:
     """Return the change of course and speed in a step, as a share of a full manoeuvre from 0 to 1, [R, E]."""
-    turn = _turn(before, after)
-    change = _speed(after) - _speed(before)
-    return (turn.abs() / TURN + change.abs() / CHANGE).clamp_max(1.0)
+    turn = _heading_change(before, after)
+    change = _speed_through_water(after) - _speed_through_water(before)
+    return (turn.abs() / MAX_PENALTY_TURN + change.abs() / MAX_PENALTY_SPEED_CHANGE).clamp_max(1.0)
 
 
-def _turn(before: State, after: State) -> Tensor:
+def _heading_change(before: State, after: State) -> Tensor:
     """Return the change of heading in a step (rad), positive to starboard, [R, E]."""
     return wrap_to_pi(env_last(after.pose)[2] - env_last(before.pose)[2])
 
 
-def _ahead(state: State) -> Tensor:
+def _speed_ahead(state: State) -> Tensor:
     """Return the speed ahead through the water (m/s), [R, E]."""
     heading = env_last(state.pose)[2]
     vx, vy = env_last(state.velocity_water)[:2]
     return heading.cos() * vx + heading.sin() * vy
 
 
-def _speed(state: State) -> Tensor:
+def _speed_through_water(state: State) -> Tensor:
     """Return the speed through the water in any direction (m/s), [R, E]."""
     vx, vy = env_last(state.velocity_water)[:2]
     return torch.sqrt(vx * vx + vy * vy)

@@ -17,14 +17,16 @@ from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.runtime.layout import env_last
 
 HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING, OVERTAKEN = range(1, 6)
+"""Numbers of the roles, their indices in ROLES."""
 ROLES = ("none", "head-on", "give-way", "stand-on", "overtaking", "overtaken")
-"""Names of the roles by number; 0 is the role of a vessel towards itself."""
-STERN = math.radians(112.5)
-"""A vessel that bears farther aft than this is astern (rad): 22.5 degrees abaft the beam."""
-RECIPROCAL = math.radians(157.5)
-"""Courses that differ by more than this are nearly reciprocal (rad)."""
-STILL = 1e-6
-"""Relative speed up to which two vessels count as at rest (m/s), since rounding would decide the sign of the time."""
+"""Names of the roles by number; "none" is the role of a vessel towards itself."""
+MIN_STERN_BEARING = math.radians(112.5)
+"""Magnitude of a relative bearing above which a vessel is astern (rad): 22.5 degrees abaft the beam."""
+MIN_RECIPROCAL_ANGLE = math.radians(157.5)
+"""Difference of headings above which vessels are on nearly reciprocal courses (rad)."""
+MIN_RELATIVE_SPEED = 1e-6
+"""Relative speed up to which two vessels count as at rest towards each other (m/s), since rounding would decide the
+sign of the time to the closest approach."""
 
 
 class RelativeMotion(NamedTuple):
@@ -34,7 +36,7 @@ class RelativeMotion(NamedTuple):
     """Distance between the centres (m)."""
     tcpa: Tensor
     """Time to the closest point of approach (TCPA, s) if both keep course and speed; below 0 for vessels that move
-    apart, and 0 for vessels at rest towards each other, see STILL."""
+    apart, and 0 for vessels at rest towards each other, see MIN_RELATIVE_SPEED."""
     dcpa: Tensor
     """Signed distance at the closest point of approach (DCPA, m), equal for both vessels; above 0 if the line of sight
     turns to port, as when vessels meet port to port, or when a vessel from starboard passes ahead."""
@@ -60,12 +62,12 @@ def relative_motion(pose: Tensor, velocity: Tensor) -> RelativeMotion:
     x, y, heading = env_last(pose)
     px, py = difference(x), difference(y)
     wx, wy = (difference(component) for component in env_last(velocity)[:2])
-    speed = torch.sqrt(wx * wx + wy * wy).clamp_min(STILL)
+    speed = torch.sqrt(wx * wx + wy * wy).clamp_min(MIN_RELATIVE_SPEED)
     direction = torch.atan2(py, px)
     bearing = wrap_to_pi(direction - heading[:, None])
     return RelativeMotion(
         distance=torch.sqrt(px * px + py * py),
-        tcpa=torch.where(speed > STILL, -(px * wx + py * wy) / speed.square(), 0.0),
+        tcpa=torch.where(speed > MIN_RELATIVE_SPEED, -(px * wx + py * wy) / speed.square(), 0.0),
         dcpa=(py * wx - px * wy) / speed,
         bearing=bearing,
         aspect=bearing.transpose(0, 1),
@@ -80,15 +82,15 @@ def roles(seen: RelativeMotion) -> Tensor:
     both have each other to port, are head-on. Otherwise, the vessel that has the other one to starboard gives way.
 
     Args:
-        seen: pairs of vessels, all [R, R, E].
+        seen: relative motion of all pairs of vessels, [R, R, E].
 
     Returns:
         [R, R, E] int64: HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING or OVERTAKEN; 0 on the diagonal.
     """
     to_port = seen.bearing <= 0.0
-    head_on = (seen.relative_heading.abs() > RECIPROCAL) | (to_port & (seen.aspect <= 0.0))
+    head_on = (seen.relative_heading.abs() > MIN_RECIPROCAL_ANGLE) | (to_port & (seen.aspect <= 0.0))
     crossing = torch.where(to_port, STAND_ON, GIVE_WAY)
     role = torch.where(head_on, HEAD_ON, crossing)
-    role = torch.where(seen.bearing.abs() > STERN, OVERTAKEN, role)
-    role = torch.where(seen.aspect.abs() > STERN, OVERTAKING, role)
+    role = torch.where(seen.bearing.abs() > MIN_STERN_BEARING, OVERTAKEN, role)
+    role = torch.where(seen.aspect.abs() > MIN_STERN_BEARING, OVERTAKING, role)
     return torch.where(seen.distance > 0.0, role, 0)

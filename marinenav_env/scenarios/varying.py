@@ -10,7 +10,7 @@ from torch import Tensor
 
 from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, WorldConfig
 from marinenav_env.levels import Level
-from marinenav_env.physics.weather import RATIOS, make_weather
+from marinenav_env.physics.weather import WAVE_FREQUENCY_RATIOS, make_weather
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import FAULTS, VESSELS, WEATHER, CounterDraws, Draws
 from marinenav_env.scenarios.parameters import build_extras
@@ -107,7 +107,7 @@ class ParameterSampler:
     def _sample_weather(self, level: Tensor, draws: Draws, shared: Weather | None) -> Weather:
         """Draw the weather of scenarios, batch [P]; levels without weather have that of the world, ``shared``."""
         strength = self._weather[level]
-        chance = draws.uniform(WEATHER, (6 + len(RATIOS),), ())
+        chance = draws.uniform(WEATHER, (6 + len(WAVE_FREQUENCY_RATIOS),), ())
         most, towards = MODERATE_WEATHER, 2.0 * math.pi * chance[0]
         largest = torch.floor(strength * most.delay + 0.5).clamp_max(MAX_DELAY)
         drawn = make_weather(
@@ -117,7 +117,7 @@ class ParameterSampler:
             wave_period=torch.full_like(strength, most.wave_period),
             # Waves run roughly in the direction of the wind.
             wave_direction=towards + MAX_WAVE_DEVIATION * (2.0 * chance[3] - 1.0),
-            chance=chance[6:].T,
+            phase_share=chance[6:].T,
             hull_height=torch.full_like(strength, most.hull_height),
             delay=torch.floor(chance[4] * (largest + 1.0)).clamp_max(MAX_DELAY).to(torch.int64),
             missed=(strength * most.missed * chance[5]).clamp_max(1.0),

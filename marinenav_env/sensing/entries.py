@@ -17,11 +17,12 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Parameters, Scenario, State
 
-Kind = Literal["vector", "objects", "mask", "scan"]
+EntryKind = Literal["vector", "objects", "mask", "scan"]
 """Kind of an entry: vector (numbers of a robot), objects (one row per object), mask (which rows hold an object) or
 scan (numbers in the order of their directions)."""
-KINDS: tuple[str, ...] = get_args(Kind)
-LIMIT = 1e4
+ENTRY_KINDS: tuple[str, ...] = get_args(EntryKind)
+"""All kinds of entries, see EntryKind."""
+DEFAULT_LIMIT = 1e4
 """Largest magnitude of the numbers of an entry that states no limits."""
 
 
@@ -31,7 +32,7 @@ class Entry:
 
     name: str
     """Key below ``robots/observation``."""
-    kind: Kind
+    kind: EntryKind
     """Meaning of the numbers, which decides how a network encodes them."""
     shape: tuple[int, ...]
     """Shape of the tensor for one robot."""
@@ -39,7 +40,7 @@ class Entry:
     """Description of content and units, for people."""
     scale: tuple[float, ...] = ()
     """Typical magnitude: one number for all, or one for each index of the last dimension; empty: 1."""
-    limits: tuple[tuple[float, float], ...] = ((-LIMIT, LIMIT),)
+    limits: tuple[tuple[float, float], ...] = ((-DEFAULT_LIMIT, DEFAULT_LIMIT),)
     """Smallest and largest value: one pair for all, or one for each index of the last dimension."""
     mask: str = ""
     """Name of the entry of kind mask that says which rows hold an object; only for kind objects."""
@@ -72,8 +73,8 @@ class EntrySensor:
 
     name: str
     """Key of the entry below ``robots/observation``."""
-    kind: Kind = "vector"
-    """Kind of the entry, one of KINDS."""
+    kind: EntryKind = "vector"
+    """Kind of the entry, one of ENTRY_KINDS."""
     meaning: str = ""
     """Description of content and units, for people."""
     mask: str = ""
@@ -89,7 +90,7 @@ class EntrySensor:
 
     def limits(self, config: WorldConfig) -> tuple[tuple[float, float], ...]:
         """Return the smallest and largest value, in the form of ``Entry.limits``."""
-        return ((-LIMIT, LIMIT),)
+        return ((-DEFAULT_LIMIT, DEFAULT_LIMIT),)
 
     def noise(self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype) -> Tensor | None:
         """Draw the random numbers of one observation; this method is compiled with the world, too.

@@ -1,4 +1,4 @@
-"""Observation entries of a world, and the sensors that the world has in addition to perception."""
+"""Entries of the observations of a world, and the sensors of all entries but those of sensing.perception."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.sensing.entries import KINDS, Entry, EntrySensor
+from marinenav_env.sensing.entries import ENTRY_KINDS, Entry, EntrySensor
 from marinenav_env.sensing.perception import perception_entries
 from marinenav_env.sensing.range_scan import RangeScan
 from marinenav_env.support import plugins
@@ -23,22 +23,22 @@ def observation_entries(config: WorldConfig | None = None) -> dict[str, Entry]:
         ConfigError: when a sensor that the configuration names cannot be used.
     """
     config = config or WorldConfig()
-    return describe_entries(config, entry_sensors(config))
+    return describe_entries(config, make_entry_sensors(config))
 
 
-def flattened(observation: Any, entries: Mapping[str, Entry]) -> Tensor:
+def flatten_observation(observation: Any, entries: Mapping[str, Entry]) -> Tensor:
     """Concatenate the entries of observations to one tensor [..., D]; masks become 0 or 1.
 
     Args:
-        observation: entries by name, [..., *shape].
-        entries: descriptions of the entries.
+        observation: mapping or TensorDict of the entries by name, each [..., *shape].
+        entries: descriptions of the entries by name; their order is that of the result.
     """
     parts = [observation[name].flatten(-len(entry.shape)) for name, entry in entries.items()]
     return torch.cat([part.to(parts[0].dtype) for part in parts], -1)
 
 
 def describe_entries(config: WorldConfig, sensors: tuple[EntrySensor, ...]) -> dict[str, Entry]:
-    """Return the descriptions of the entries of perception and of further sensors by name.
+    """Return the descriptions of the entries of perception and of additional sensors by name.
 
     Raises:
         ConfigError: when two entries have the same name.
@@ -50,8 +50,10 @@ def describe_entries(config: WorldConfig, sensors: tuple[EntrySensor, ...]) -> d
     return entries
 
 
-def entry_sensors(config: WorldConfig) -> tuple[EntrySensor, ...]:
-    """Return the sensors in addition to perception; their order assigns the random streams of their noise.
+def make_entry_sensors(config: WorldConfig) -> tuple[EntrySensor, ...]:
+    """Create the sensors of a world other than perception: the range scan and those of ``world.sensor.entries``.
+
+    Their order assigns the random streams of their noise.
 
     Raises:
         ConfigError: when a sensor that the configuration names cannot be loaded or used.
@@ -61,7 +63,7 @@ def entry_sensors(config: WorldConfig) -> tuple[EntrySensor, ...]:
 
 
 def _load_sensor(reference: str, config: WorldConfig) -> EntrySensor:
-    """Load a user-defined sensor and check its entry.
+    """Load a user-defined sensor, named ``package.module:Class`` or by its entry point, and check its entry.
 
     Raises:
         ConfigError: when it is not a usable EntrySensor.
@@ -79,7 +81,7 @@ def _load_sensor(reference: str, config: WorldConfig) -> EntrySensor:
         raise ConfigError(f"{key}: {plugins.summarize_error(error)}") from error
     is_identifier = isinstance(entry.name, str) and entry.name.isidentifier()
     require(is_identifier, f"{key}.name", entry.name, "an identifier")
-    require(entry.kind in KINDS, f"{key}.kind", entry.kind, f"one of {', '.join(KINDS)}")
+    require(entry.kind in ENTRY_KINDS, f"{key}.kind", entry.kind, f"one of {', '.join(ENTRY_KINDS)}")
     is_shape = all(isinstance(size, int) and size >= 1 for size in entry.shape)
     require(is_shape, f"{key}.shape", entry.shape, "whole numbers, at least 1")
     return sensor

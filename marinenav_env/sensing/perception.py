@@ -18,17 +18,20 @@ from marinenav_env.sensing.entries import Entry
 from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
 from marinenav_env.vessels import observation_scale
 
-METRES, SPEED, TURN_RATE = 1e4, 1e2, 1e2
-"""Limits of positions (m), speeds (m/s) and yaw rates (rad/s) in entries, so wide that no vessel reaches them."""
-_FEW = 64
-"""Largest number of objects that are ranked by counting; more are sorted. Also the largest number of slots."""
+MAX_POSITION, MAX_SPEED, MAX_YAW_RATE = 1e4, 1e2, 1e2
+"""Bounds of observed positions (m), speeds (m/s) and yaw rates (rad/s), for Entry.limits; no vessel reaches them."""
+_MAX_RANKED_OBJECTS = 64
+"""Largest number of objects that are ranked by pairwise comparison; more are sorted."""
 
 
 def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
-    """Return descriptions of the entries that ``observe`` measures, scaled to size, speed and thrust of the vessel."""
+    """Return the descriptions of the entries self_state, objects_state and objects_mask, which ``observe`` measures.
+
+    Their scales are those of the default vessel times the ratios of vessels.observation_scale.
+    """
     vessel, slots = config.vessel, config.sensor.slots
-    place, speed, turn = (-METRES, METRES), (-SPEED, SPEED), (-TURN_RATE, TURN_RATE)
-    thrust = min(_numbers(vessel.min_thrust)), max(_numbers(vessel.max_thrust))
+    place, speed, turn = (-MAX_POSITION, MAX_POSITION), (-MAX_SPEED, MAX_SPEED), (-MAX_YAW_RATE, MAX_YAW_RATE)
+    thrust = min(_as_tuple(vessel.min_thrust)), max(_as_tuple(vessel.max_thrust))
     ratio = observation_scale(vessel)
     metres, metres_per_second, force = 20.0 * ratio.length, 2.0 * ratio.speed, 1000.0 * ratio.thrust
     return (
@@ -53,8 +56,8 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
     )
 
 
-def with_thrusts(entries: dict[str, Entry], vessel: Vessel, spread: float) -> dict[str, Entry]:
-    """Return descriptions of entries in which the limits of observed thrusts are those of the given vessels.
+def with_thrust_limits(entries: dict[str, Entry], vessel: Vessel, spread: float) -> dict[str, Entry]:
+    """Return descriptions of entries, with the limits of the thrusts in ``self_state`` set to those of the vessels.
 
     Args:
         entries: descriptions of the observation entries by name.
@@ -66,11 +69,12 @@ def with_thrusts(entries: dict[str, Entry], vessel: Vessel, spread: float) -> di
     return entries | {own.name: replace(own, limits=(*own.limits[:-2], thrust, thrust))}
 
 
-def _numbers(value: PerRobot) -> tuple[float, ...]:
+def _as_tuple(value: PerRobot) -> tuple[float, ...]:
+    """Return a tuple of numbers unchanged, or a number as a tuple of one."""
     return value if isinstance(value, tuple) else (value,)
 
 
-class Noise(NamedTuple):
+class PerceptionNoise(NamedTuple):
     """Random numbers of perception for one observation of every robot."""
 
     normal: Sequence[Tensor]
@@ -79,7 +83,7 @@ class Noise(NamedTuple):
     """[E, R, M] uniform on [0, 1), quantile of the von Mises noise of the radius of every object."""
 
 
-def draw_noise(source: RandomSource, robots: int, objects: int, dtype: torch.dtype) -> Noise:
+def draw_perception_noise(source: RandomSource, robots: int, objects: int, dtype: torch.dtype) -> PerceptionNoise:
     """Draw the noise of one observation, with one call of Philox per robot and object.
 
     Args:
@@ -92,7 +96,7 @@ def draw_noise(source: RandomSource, robots: int, objects: int, dtype: torch.dty
     # Normal numbers take 24 bits of a word; the remaining bits of three words make up 24 more.
     rest = (a & 0xFF) | (b & 0xFF) << 8 | (c & 0xFF) << 16
     normals = *normal(a, b, dtype), *normal(c, d, dtype)
-    return Noise(normals, uniform(rest << 8, dtype))
+    return PerceptionNoise(normals, uniform(rest << 8, dtype))
 
 
 def von_mises_quantiles(kappas: list[float], points: int = 4097) -> Tensor:
@@ -176,7 +180,7 @@ def observe(
     vessel: Vessel,
     sensor: Sensor,
     quantiles: Tensor,
-    noise: Noise,
+    noise: PerceptionNoise,
     max_objects: int,
     missed: Tensor | None = None,
 ) -> Observation:
@@ -194,7 +198,7 @@ def observe(
     """
     # Tensors of the own robot are [R, E], true ones of objects [M, 1, E], measured ones [M, R, E].
     robots, device = state.active.shape[1], state.pose.device
-    actual = _objects(state, scenario, vessel)
+    actual = _true_objects(state, scenario, vessel)
     seen = _measure(actual, state, sensor, quantiles, noise)
     distance = torch.sqrt(seen.x.square() + seen.y.square())
     in_range = distance <= env_last(sensor.range) + seen.radius
@@ -205,7 +209,7 @@ def observe(
     gap = gap + actual.absent + actual.absent[:robots, 0]
     if missed is not None:
         gap = torch.where(env_last(missed), torch.inf, gap)
-    objects, count = _nearest(seen, gap, max_objects)
+    objects, count = _nearest_objects(seen, gap, max_objects)
     slot = torch.arange(max_objects, device=device)[:, None, None]
     mask = slot < torch.minimum(count, env_last(sensor.max_objects))
     return Observation(
@@ -216,8 +220,8 @@ def observe(
     )
 
 
-class _Objects(NamedTuple):
-    """True positions, velocities and radii of all objects, the robots before the obstacles; all [M, 1, E]."""
+class _TrueObjects(NamedTuple):
+    """True x, y (m), velocities (m/s, world frame) and radii of all robots, then of all obstacles; all [M, 1, E]."""
 
     x: Tensor
     y: Tensor
@@ -230,8 +234,8 @@ class _Objects(NamedTuple):
     compiled code handles bool slowly on a CPU."""
 
 
-class _Seen(NamedTuple):
-    """Objects as measured by every robot, in its body frame; all [M, R, E]."""
+class _Detections(NamedTuple):
+    """Objects as measured by every robot: x, y, radius (m) and velocity (m/s), in its body frame; [M, R, E]."""
 
     x: Tensor
     y: Tensor
@@ -240,8 +244,8 @@ class _Seen(NamedTuple):
     radius: Tensor
 
 
-def _objects(state: State, scenario: Scenario, vessel: Vessel) -> _Objects:
-    """Return all robots and obstacles as objects."""
+def _true_objects(state: State, scenario: Scenario, vessel: Vessel) -> _TrueObjects:
+    """Return the true states of all robots and obstacles, the objects that robots can detect."""
     x, y, _ = env_last(state.pose)
     vx, vy, _ = env_last(state.velocity_ground)
     obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
@@ -259,10 +263,12 @@ def _objects(state: State, scenario: Scenario, vessel: Vessel) -> _Objects:
         (detected, obstacle_radius),
         (away, obstacle_away),
     )
-    return _Objects(*(torch.cat(pair)[:, None] for pair in pairs))
+    return _TrueObjects(*(torch.cat(pair)[:, None] for pair in pairs))
 
 
-def _measure(objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor, noise: Noise) -> _Seen:
+def _measure(
+    objects: _TrueObjects, state: State, sensor: Sensor, quantiles: Tensor, noise: PerceptionNoise
+) -> _Detections:
     """Return objects as every robot measures them, in its body frame."""
     x, y, theta = env_last(state.pose)
     parameters = (sensor.pos_std, sensor.vel_std, sensor.r_mean_ratio, sensor.table_row)
@@ -273,7 +279,7 @@ def _measure(objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor,
     turn = look_up_quantile(quantiles, row, env_last(noise.uniform))
     # Stacked, so that compiled code computes them once per robot, not once per object and slot.
     cos, sin = torch.stack((theta.cos(), theta.sin()))
-    return _Seen(
+    return _Detections(
         x=cos * dx + sin * dy,
         y=cos * dy - sin * dx,
         vx=cos * vx + sin * vy,
@@ -282,7 +288,7 @@ def _measure(objects: _Objects, state: State, sensor: Sensor, quantiles: Tensor,
     )
 
 
-def _nearest(columns: Sequence[Tensor], gap: Tensor, slots: int) -> tuple[Tensor, Tensor]:
+def _nearest_objects(columns: Sequence[Tensor], gap: Tensor, slots: int) -> tuple[Tensor, Tensor]:
     """Sort objects into slots by their gaps, and by their indices where gaps are equal.
 
     With few objects, counting how many come before an object is faster than sorting and needs no
@@ -297,7 +303,7 @@ def _nearest(columns: Sequence[Tensor], gap: Tensor, slots: int) -> tuple[Tensor
         The columns in slots [n, K, R, E], and the number of objects seen [R, E], of the dtype of ``gap``.
     """
     count = (gap < torch.inf).to(gap.dtype).sum(0)
-    if gap.shape[0] > _FEW:
+    if gap.shape[0] > _MAX_RANKED_OBJECTS:
         first = gap.argsort(dim=0, stable=True)[:slots]
         return torch.stack([column.gather(0, first) for column in columns]), count
     number = torch.arange(gap.shape[0], dtype=gap.dtype, device=gap.device)

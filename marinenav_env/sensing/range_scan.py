@@ -8,11 +8,11 @@ from torch import Tensor
 from marinenav_env.config import WorldConfig
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.sensing.entries import EntrySensor, Kind, Scene
+from marinenav_env.sensing.entries import EntryKind, EntrySensor, Scene
 from marinenav_env.state import Scenario, State
 
-_NOWHERE = 1e12
-"""Coordinate at which absent discs are placed, in radii of the disc."""
+_ABSENT_COORDINATE = 1e12
+"""Coordinate at which absent discs are placed so that no beam hits them, in radii of the disc."""
 
 
 class RangeScan(EntrySensor):
@@ -22,7 +22,7 @@ class RangeScan(EntrySensor):
     """
 
     name = "scan"
-    kind: Kind = "scan"
+    kind: EntryKind = "scan"
     meaning = "distance to the nearest hull along each beam, from port to starboard (m)"
 
     def shape(self, config: WorldConfig) -> tuple[int, ...]:
@@ -51,12 +51,12 @@ class RangeScan(EntrySensor):
         return torch.where(distance < sensor.scan_range, measured, sensor.scan_range)
 
 
-def beam_angles(beams: int, field: float, device: torch.device | None = None) -> Tensor:
+def beam_angles(beams: int, field_of_view: float, device: torch.device | None = None) -> Tensor:
     """Return the directions of beams from the bow, clockwise (rad).
 
     Args:
         beams: number of beams n.
-        field: angle of the field of view, centred on the bow (rad).
+        field_of_view: angle that the beams divide evenly, centred on the bow (rad).
         device: device of the angles.
 
     Returns:
@@ -64,10 +64,10 @@ def beam_angles(beams: int, field: float, device: torch.device | None = None) ->
     """
     # Converting a list of Python numbers would make the CPU wait for the GPU.
     beam = torch.arange(beams, dtype=torch.float64, device=device)
-    return field * ((beam + 0.5) / beams - 0.5)
+    return field_of_view * ((beam + 0.5) / beams - 0.5)
 
 
-def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, longest: float) -> Tensor:
+def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, max_distance: float) -> Tensor:
     """Return the distance from every robot's centre to the nearest disc along beams.
 
     Discs are the obstacles and the other active robots.
@@ -77,7 +77,7 @@ def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, 
         scenario: scenarios, batch [E].
         radius: [E or 1, R or 1] radius at which the robots are detected (m).
         angles: [n] directions of the beams from the bow (rad).
-        longest: distance where nothing nearer is hit (m).
+        max_distance: distance where nothing nearer is hit (m).
 
     Returns:
         Distances [E, R, n] (m); 0 within a disc.
@@ -93,8 +93,8 @@ def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, 
     chord = 1.0 - aside.square()
     half = chord.clamp_min(0.0).sqrt()
     hit = torch.minimum(chord, ahead + half) >= 0.0
-    distance = torch.where(hit, radii * (ahead - half), longest)
-    return env_first(distance.amin(0).clamp(0.0, longest))
+    distance = torch.where(hit, radii * (ahead - half), max_distance)
+    return env_first(distance.amin(0).clamp(0.0, max_distance))
 
 
 def _discs(state: State, scenario: Scenario, radius: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -110,7 +110,7 @@ def _discs(state: State, scenario: Scenario, radius: Tensor) -> tuple[Tensor, Te
     index = torch.arange(radii.shape[0], device=x.device)[:, None, None]
     exists = exists & (index != index[: x.shape[0], 0])
     away_x, away_y = (
-        torch.where(exists, (torch.cat(pair)[:, None] - pair[0]) / radii, _NOWHERE)
+        torch.where(exists, (torch.cat(pair)[:, None] - pair[0]) / radii, _ABSENT_COORDINATE)
         for pair in ((x, obstacle_x), (y, obstacle_y))
     )
     # Stacked, so that compiled code stores them instead of computing them for every beam.

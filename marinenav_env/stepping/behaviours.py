@@ -22,8 +22,8 @@ from torch import Tensor
 
 from marinenav_env.config import STEERING_TYPES
 from marinenav_env.levels import BEHAVIOURS
-from marinenav_env.physics.dynamics import continuous_rates
-from marinenav_env.physics.thrust import ThrustController, to_the_goal
+from marinenav_env.physics.dynamics import thrust_rates_of_commands
+from marinenav_env.physics.thrust import ThrustController, velocity_to_goal
 from marinenav_env.sensing.perception import own_state
 from marinenav_env.state import ActuatorParameters, Scenario, State, Vessel
 from marinenav_env.support.validation import require
@@ -76,7 +76,7 @@ def behaviour_rates(
     assert code is not None and onset is not None
     elapsed = (state.steps.to(onset.dtype) * seconds)[:, None] - onset
     controller = ThrustController(vessel, seconds, time_scale=time_scale)
-    rates = continuous_rates(_steered_commands(state, scenario, controller, code, elapsed, pace), vessel)
+    rates = thrust_rates_of_commands(_steered_commands(state, scenario, controller, code, elapsed, pace), vessel)
     is_lost = torch.stack((code == LOSE_LEFT, code == LOSE_RIGHT), -1)
     failing = torch.where(is_lost, -state.thrust / seconds, 0.0)
     rates = torch.where(is_lost.any(-1, keepdim=True), failing, rates)
@@ -96,7 +96,7 @@ def _steered_commands(
     turn = scenario.heading + TURN * side - state.pose[..., 2]
     on_course = torch.stack((turn.cos(), turn.sin()), -1)
     turns = (side != 0.0) & (elapsed < TURN_SECONDS * controller.time_scale)
-    direction = torch.where((turns | (code == SPEED_UP))[..., None], on_course, to_the_goal(own, 1.0))
+    direction = torch.where((turns | (code == SPEED_UP))[..., None], on_course, velocity_to_goal(own, 1.0))
     commands = controller(own, speed[..., None] * direction)
     is_fast = (code == STOP) & (own[..., 2] > SLOW * pace)
     return torch.where(is_fast[..., None], -1.0, commands)

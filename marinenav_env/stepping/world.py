@@ -14,19 +14,19 @@ from torch import Tensor
 
 from marinenav_env.config import MAX_DELAY, WorldConfig
 from marinenav_env.kernels import MakeKernel
-from marinenav_env.physics.actuators import move, propelling, steady_actuator, steady_setpoint
-from marinenav_env.physics.contact import touching
+from marinenav_env.physics.actuators import move_vessels, propulsive_thrust, steady_actuator_state, steady_setpoint
+from marinenav_env.physics.contact import in_contact
 from marinenav_env.physics.current import current_velocity
 from marinenav_env.physics.dynamics import (
-    continuous_rates,
-    discrete_rates,
+    thrust_rates_of_commands,
+    thrust_rates_of_indices,
     wrap_to_two_pi,
 )
-from marinenav_env.physics.weather import delayed, weather_force
+from marinenav_env.physics.weather import delay_commands, weather_force
 from marinenav_env.rules.colregs import required_turn
-from marinenav_env.rules.duties import no_duties, updated_duties
-from marinenav_env.rules.endings import endings
-from marinenav_env.rules.episode_statistics import statistic_names, updated_statistics
+from marinenav_env.rules.duties import initial_duties, update_duties
+from marinenav_env.rules.endings import compute_endings
+from marinenav_env.rules.episode_statistics import statistic_names, update_statistics
 from marinenav_env.rules.reward import (
     RewardInputs,
     goal_distance,
@@ -38,8 +38,8 @@ from marinenav_env.runtime.layout import environments_innermost, to_fast_storage
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
 from marinenav_env.sensing.entries import Scene
-from marinenav_env.sensing.observation import describe_entries, entry_sensors
-from marinenav_env.sensing.perception import Noise, draw_noise, observe
+from marinenav_env.sensing.observation import describe_entries, make_entry_sensors
+from marinenav_env.sensing.perception import PerceptionNoise, draw_perception_noise, observe
 from marinenav_env.state import (
     Observation,
     Outcome,
@@ -88,7 +88,7 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
     """Return the state after the motion of a control step, with flags of collision and arrival not yet updated."""
     weather, pending, force = parameters.weather, state.pending, None
     if weather is not None and pending is not None:
-        rates, pending = delayed(rates, pending, weather.delay)
+        rates, pending = delay_commands(rates, pending, weather.delay)
         force = weather_force(state, parameters.vessel, weather, config.dt * config.substeps)
         if scenario.scripted is not None:
             kept = ~scenario.scripted
@@ -98,7 +98,7 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
         scale, seconds = config.scenario, config.dt * config.substeps
         behaving = behaviour_rates(state, scenario, parameters.vessel, seconds, scale.time_scale, scale.speed_scale)
         rates = torch.where(scenario.scripted[..., None], behaving, rates)
-    new = move(state, rates, scenario, parameters, config.dt, config.substeps, force)
+    new = move_vessels(state, rates, scenario, parameters, config.dt, config.substeps, force)
     old = (state.pose, state.velocity_water, state.velocity_ground, state.thrust)
     pose, velocity_water, velocity_ground, thrust = (
         torch.where(state.active[..., None], after, before) for after, before in zip(new[:4], old, strict=True)
@@ -122,7 +122,7 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
 class StepNoise(NamedTuple):
     """Random numbers of one observation of every robot, for perception and the further sensors."""
 
-    perception: Noise
+    perception: PerceptionNoise
     """Noise of the measured objects."""
     entries: tuple[Tensor | None, ...]
     """Noise of every further sensor; None for a sensor without noise."""
@@ -173,7 +173,7 @@ class World:
         self.statistics = statistic_names(config) if statistics else ()
         """Names of the accumulated statistics of an episode; empty if none are accumulated."""
         self.weather = weather
-        self.sensors = entry_sensors(config)
+        self.sensors = make_entry_sensors(config)
         self.entries = describe_entries(config, self.sensors)
         self.reward = reward_function(config)
         self._advance: Any = self.advance
@@ -303,8 +303,8 @@ class World:
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         distance = goal_distance(moved, scenario)
         if state.duties is not None:
-            moved.duties = updated_duties(state.duties, moved, active, parameters, config.colregs)
-        collided = touching(moved, scenario, vessel) & controlled
+            moved.duties = update_duties(state.duties, moved, active, parameters, config.colregs)
+        collided = in_contact(moved, scenario, vessel) & controlled
         arrived = (distance <= vessel.goal_distance) & active & ~collided
         reward, terms = reward_and_terms(
             self.reward,
@@ -322,12 +322,12 @@ class World:
                 config,
             ),
         )
-        spent = propelling(moved.thrust, parameters.extras).abs().sum(-1)
+        spent = propulsive_thrust(moved.thrust, parameters.extras).abs().sum(-1)
         energy = vessel.power_coefficient * spent * (config.dt * config.substeps)
         moved.collided = state.collided | collided
         moved.arrived = state.arrived | arrived
         moved.active = active & ~collided & ~arrived
-        ended = endings(
+        ended = compute_endings(
             moved.collided,
             moved.arrived,
             present,
@@ -337,7 +337,7 @@ class World:
         )
         reward, statistics = torch.where(controlled, reward, 0.0), before.statistics
         if statistics is not None:
-            statistics = updated_statistics(statistics, reward, terms, controlled, present, moved)
+            statistics = update_statistics(statistics, reward, terms, controlled, present, moved)
         outcome = Outcome(
             reward=reward,
             collided=collided,
@@ -403,7 +403,7 @@ class World:
         """
         environments, robots = scenario.robot_mask.shape
         objects = robots + scenario.obstacle_mask.shape[-1]
-        perception = draw_noise(source, robots, objects, dtype)
+        perception = draw_perception_noise(source, robots, objects, dtype)
         missed = None
         if self.weather:
             missed = source.with_purpose(_MISSED).uniform((environments, robots, objects), dtype)
@@ -469,9 +469,9 @@ class World:
             robots = scenario.robot_mask.shape
             state.pending = scenario.goal.new_zeros(*robots, MAX_DELAY, 2)
         if parameters.extras is not None:
-            state.actuator = steady_actuator(scenario.thrust, scenario, parameters.vessel, parameters.extras)
+            state.actuator = steady_actuator_state(scenario.thrust, scenario, parameters.vessel, parameters.extras)
         if self.config.reward.broken_duty_penalty:
-            state.duties = updated_duties(no_duties(scenario), state, state.active, parameters, self.config.colregs)
+            state.duties = update_duties(initial_duties(scenario), state, state.active, parameters, self.config.colregs)
         noise = self.draw_noise(source, scenario, scenario.goal.dtype)
         entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)
@@ -488,5 +488,5 @@ class World:
     def _rates(self, action: Tensor, vessel: Vessel) -> Tensor:
         """Convert actions to commanded thrust rates [E, R, 2] (N/s)."""
         if self.continuous:
-            return continuous_rates(action.to(vessel.max_thrust_rate.dtype), vessel)
-        return discrete_rates(action.to(torch.int64), vessel)
+            return thrust_rates_of_commands(action.to(vessel.max_thrust_rate.dtype), vessel)
+        return thrust_rates_of_indices(action.to(torch.int64), vessel)

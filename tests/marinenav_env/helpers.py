@@ -23,7 +23,7 @@ from marinenav_env.config import (
 )
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario_file import Episode, stack_episodes
-from marinenav_env.sensing.perception import Noise, draw_noise, look_up_quantile
+from marinenav_env.sensing.perception import PerceptionNoise, draw_perception_noise, look_up_quantile
 from marinenav_env.state import Parameters, Scenario, State
 from tests.oracle.current import Core
 from tests.oracle.dynamics import VesselParams
@@ -178,14 +178,14 @@ class World:
             for i, goal in enumerate(episode.goal)
         ]
 
-    def noise(self, seed: int) -> Noise:
+    def noise(self, seed: int) -> PerceptionNoise:
         """Noise of one observation."""
         environments, robots = self.scenario.robot_mask.shape
         objects = robots + self.scenario.obstacle_mask.shape[1]
         source = RandomSource.from_seed(seed, environments, CPU)
-        return draw_noise(source, robots, objects, torch.float64)
+        return draw_perception_noise(source, robots, objects, torch.float64)
 
-    def oracle_noise(self, noise: Noise, environment: int, robot: int) -> list[ObjectNoise]:
+    def oracle_noise(self, noise: PerceptionNoise, environment: int, robot: int) -> list[ObjectNoise]:
         """The same for the oracle: of the obstacles first and then of the robots."""
         row = self.parameters.sensor.table_row[environment, robot]
         angle = look_up_quantile(self.quantiles, row, noise.uniform[environment, robot])

@@ -119,7 +119,7 @@ def control_step(
     core_radius: float,
     force: Sequence[float] = (0.0, 0.0, 0.0),
 ) -> tuple[dynamics.State, list[float]]:
-    """One control step as dynamics.control_step, with actuators; actual is their state (shaft speeds, or angle)."""
+    """One control step as move_ideal_vessels, with actuators; actual is their state (shaft speeds, or angle)."""
     x, y, theta, vw_x, vw_y, vw_r, vg_x, vg_y, vg_r, left, right = state
     p, a, now = params, actuators, list(actual)
     step_time = p.dt * p.substeps

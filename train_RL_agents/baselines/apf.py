@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from marinenav_env.physics.thrust import to_the_goal
+from marinenav_env.physics.thrust import velocity_to_goal
 from train_RL_agents.baselines.base import Baseline, clip_speed
 from train_RL_agents.networks.observation import Observation
 
@@ -35,7 +35,7 @@ class APF(Baseline):
     def desired_velocity(self, observation: Observation) -> Tensor:
         """Return the sum of attraction and repulsions, limited to CRUISE_SPEED: [E, R, 2] in the body frame (m/s)."""
         repulsions = repulsion_velocities(observation, self.own_radius)
-        return clip_speed(to_the_goal(observation["self_state"], CRUISE_SPEED) + repulsions.sum(-2), CRUISE_SPEED)
+        return clip_speed(velocity_to_goal(observation["self_state"], CRUISE_SPEED) + repulsions.sum(-2), CRUISE_SPEED)
 
 
 def repulsion_velocities(observation: Observation, own_radius: float) -> Tensor:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from marinenav_env.physics.dynamics import continuous_rates, control_step, wrap_to_pi
+from marinenav_env.physics.dynamics import move_ideal_vessels, thrust_rates_of_commands, wrap_to_pi
 from marinenav_env.rules.roles import GIVE_WAY, HEAD_ON, RelativeMotion, roles
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.scenario import blank_scenarios
@@ -147,8 +147,8 @@ class MPPI(Baseline):
                     state.thrust,
                 )
                 desired = _rotate(_plan_velocity(goal, segment), turn)
-                rates = continuous_rates(self.controller(torch.cat(observed, -1), desired), vessel)
-                moved = control_step(
+                rates = thrust_rates_of_commands(self.controller(torch.cat(observed, -1), desired), vessel)
+                moved = move_ideal_vessels(
                     state,
                     rates,
                     scenario,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from marinenav_env.physics.thrust import to_the_goal
+from marinenav_env.physics.thrust import velocity_to_goal
 from train_RL_agents.baselines.base import Baseline
 from train_RL_agents.networks.observation import Observation
 
@@ -67,7 +67,7 @@ class ORCA(Baseline):
         # Empty slots allow all velocities.
         normal = torch.where(mask[..., None], normal, 0.0)
         bound = torch.where(mask, bound, -_UNREACHABLE_SPEED)
-        return best_velocity(to_the_goal(observation["self_state"], DESIRED_SPEED), normal, bound, TOP_SPEED)
+        return best_velocity(velocity_to_goal(observation["self_state"], DESIRED_SPEED), normal, bound, TOP_SPEED)
 
 
 def half_planes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from marinenav_env.interfaces.scripted import SPEED
-from marinenav_env.physics.thrust import to_the_goal
+from marinenav_env.physics.thrust import velocity_to_goal
 from train_RL_agents.baselines.base import Baseline
 from train_RL_agents.networks.observation import Observation
 
@@ -15,4 +15,4 @@ class Straight(Baseline):
 
     def desired_velocity(self, observation: Observation) -> Tensor:
         """Return the velocity straight towards the goal, with the magnitude SPEED."""
-        return to_the_goal(observation["self_state"], SPEED)
+        return velocity_to_goal(observation["self_state"], SPEED)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, ConfigError, Episode, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig
-from marinenav_env.physics.dynamics import continuous_rates, discrete_rates
+from marinenav_env.physics.dynamics import thrust_rates_of_commands, thrust_rates_of_indices
 from marinenav_env.state import Scenario, State
 from marinenav_env.support.files import parse_json
 from marinenav_env.support.validation import MAX_FLOAT, is_nonnegative_int, is_number, is_printable_text, require
@@ -203,7 +203,7 @@ class Recorder:
         tensors |= {name: observation.get(name) for name in ("self_state", "objects_state", "objects_mask")}
         outcome = transition.outcome
         tensors |= {name: getattr(outcome, name) for name in ("reward", "colregs", "phi", "collided", "arrived")}
-        to_rates = continuous_rates if env.continuous else discrete_rates
+        to_rates = thrust_rates_of_commands if env.continuous else thrust_rates_of_indices
         vessel = transition.before.parameters.vessel
         tensors["actions"] = to_rates(transition.acted.get((GROUP, "action")), vessel) * active
         for key in (QUANTILES, SCORES, DOUBTFUL):

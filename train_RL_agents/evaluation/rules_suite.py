@@ -19,7 +19,7 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
-from marinenav_env.rules.duties import SLOWS, TURNS
+from marinenav_env.rules.duties import SUBSTANTIAL_SLOWING, SUBSTANTIAL_TURN
 from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.state import Scenario
 from marinenav_env.vessels import holding_setpoints
@@ -165,12 +165,12 @@ def manoeuvres(recording: Recording) -> Manoeuvres:
     until_closest = torch.arange(len(pose))[:, None] <= closest
 
     deviation = wrap_to_pi(heading - heading[:1])
-    turned = (deviation.abs() >= TURNS) & until_closest[..., None]
+    turned = (deviation.abs() >= SUBSTANTIAL_TURN) & until_closest[..., None]
     first_turn = turned.to(torch.int8).argmax(0)
     sign = deviation.gather(0, first_turn[None])[0].sign().to(torch.int64)
     turn = torch.where(turned.any(0), sign, 0)
     speed = torch.linalg.vector_norm(recording.velocities[..., :2], dim=-1)
-    slowed = (speed < (1.0 - SLOWS) * speed.cummax(0).values) & until_closest[..., None]
+    slowed = (speed < (1.0 - SUBSTANTIAL_SLOWING) * speed.cummax(0).values) & until_closest[..., None]
 
     ahead = torch.stack([_passes_ahead(pose, vessel, both) for vessel in (0, 1)], -1)
     return Manoeuvres(

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.physics.dynamics import wrap_to_pi
-from marinenav_env.rules.duties import SLOWS, TURNS
+from marinenav_env.rules.duties import SUBSTANTIAL_SLOWING, SUBSTANTIAL_TURN
 from marinenav_env.rules.roles import (
     GIVE_WAY,
     HEAD_ON,
@@ -113,8 +113,8 @@ def duties(recording: Recording) -> Duties:
 
     off = wrap_to_pi(heading[..., None] - at(heading[..., None], began))
     share = speed[..., None] / at(speed[..., None], began).clamp_min(1e-6)
-    turned = during & (off.abs() >= TURNS)
-    acted = turned | (during & (share < 1.0 - SLOWS))
+    turned = during & (off.abs() >= SUBSTANTIAL_TURN)
+    acted = turned | (during & (share < 1.0 - SUBSTANTIAL_SLOWING))
     turn = torch.where(turned.any(0), at(off, _first(turned)).sign(), 0.0)
     # Sides refer to the other vessel's course at the beginning, so that turns of that vessel change no side.
     aspect = wrap_to_pi(by_frame(met.aspect) + heading[:, :, None] - at(heading[:, :, None], began))
@@ -123,7 +123,7 @@ def duties(recording: Recording) -> Duties:
     role = torch.where(risk.any(0), at(role, began), 0)
     free = (frame > began) & ((distance < rules.stand_on_until) | (miss.abs() >= rules.domain))
     holding = during & (frame < _first(free))
-    left = holding & ((off.abs() >= TURNS) | ((share - 1.0).abs() >= SLOWS))
+    left = holding & ((off.abs() >= SUBSTANTIAL_TURN) | ((share - 1.0).abs() >= SUBSTANTIAL_SLOWING))
     contact = radius[..., None] + radius[:, None]
     soon = torch.minimum(0.5 * (at(distance, began) + contact), torch.tensor(rules.stand_on_until))
     return Duties(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env.config import VesselConfig, WorldConfig
-from marinenav_env.physics.actuators import move, steady_actuator
+from marinenav_env.physics.actuators import move_vessels, steady_actuator_state
 from marinenav_env.physics.dynamics import wrap_to_pi, wrap_to_two_pi
 from marinenav_env.scenarios.parameters import build_extras, build_parameters
 from marinenav_env.scenarios.scenario import blank_scenarios
@@ -87,7 +87,7 @@ class Simulator:
         scenario = blank_scenarios(len(shares), 1, 0, 0, torch.device("cpu"), torch.float64)
         vessel, extras = Vessel(**self._vessel, batch_size=[1]), ActuatorParameters(**self._extras, batch_size=[1])
         setpoints = self.setpoints(torch.from_numpy(shares)[:, None], vessel)
-        return np.asarray(steady_actuator(setpoints, scenario, vessel, extras)[:, 0].numpy(), np.float64)
+        return np.asarray(steady_actuator_state(setpoints, scenario, vessel, extras)[:, 0].numpy(), np.float64)
 
     def lag(self, values: Tensor) -> Tensor:
         """Return the time constants [B] of the actuators (s) of boats with coefficients [B, K]."""
@@ -131,7 +131,7 @@ class Simulator:
         for setpoint in setpoints.unbind(1):
             rates = (setpoint[:, None] - state.thrust) / STEP
             before = state.pose[:, 0, 2]
-            moved = move(state, rates, scenario, parameters, STEP / self._substeps, self._substeps)
+            moved = move_vessels(state, rates, scenario, parameters, STEP / self._substeps, self._substeps)
             state = state.replace(
                 pose=moved.pose,
                 velocity_water=moved.velocity_water,

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from marinenav_env.sensing.entries import KINDS, Entry
+from marinenav_env.sensing.entries import ENTRY_KINDS, Entry
 from marinenav_env.sensing.observation import observation_entries
 from marinenav_env.support.validation import is_nonnegative_int, is_number, is_printable_text
 from train_RL_agents.networks.features import GeometryScales
@@ -63,7 +63,7 @@ class ObservationSpec:
         numbers = [number for entry in entries for number in (*entry.shape, *entry.scale)]
         is_valid = len(entries) > 0 and is_nonnegative_int(size) and all(is_number(number) for number in numbers)
         for entry in entries:
-            is_valid &= all(map(is_printable_text, (entry.name, entry.mask))) and entry.kind in KINDS
+            is_valid &= all(map(is_printable_text, (entry.name, entry.mask))) and entry.kind in ENTRY_KINDS
             is_valid &= all(is_nonnegative_int(number) and 0 < number <= _MAX_SIZE for number in entry.shape)
             is_valid &= all(number > 0.0 for number in entry.scale)
         if not is_valid or size > _MAX_SIZE:

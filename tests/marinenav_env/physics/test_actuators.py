@@ -13,11 +13,11 @@ from marinenav_env.config import HULL_TERMS, STEERING_TYPES, ActuatorConfig, Sen
 from marinenav_env.kernels import find_kernel
 from marinenav_env.physics import dynamics
 from marinenav_env.physics.actuators import (
-    cross_flow,
-    move,
-    propelling,
+    cross_flow_drag,
+    move_vessels,
+    propulsive_thrust,
     setpoint_limits,
-    steady_actuator,
+    steady_actuator_state,
     steady_setpoint,
 )
 from marinenav_env.physics.thrust import ThrustController
@@ -121,7 +121,9 @@ def test_a_control_step_equals_the_oracle(driven):
     rates = 4000.0 * torch.rand(*state.thrust.shape, generator=generator, dtype=DOUBLE) - 2000.0
     force = 100.0 * torch.randn(3, *state.active.shape, generator=generator, dtype=DOUBLE)
     config = world.episodes[0].world
-    moved = move(state, rates, world.scenario, parameters, config.dt, config.substeps, (force[0], force[1], force[2]))
+    moved = move_vessels(
+        state, rates, world.scenario, parameters, config.dt, config.substeps, (force[0], force[1], force[2])
+    )
     got = torch.cat(moved[:4], -1)
     kinds = set()
     for e, episode in enumerate(world.episodes):
@@ -150,8 +152,10 @@ def test_ideal_actuators_move_a_vessel_as_without_them(driven):
     ideal.extras = build_extras([WorldConfig()] * len(state), 1, device=CPU, dtype=DOUBLE)
     ideal.extras.spacing = plain.vessel.width
     rates = torch.full_like(state.thrust, 300.0)
-    expected = dynamics.control_step(state, rates, world.scenario, plain.vessel, plain.rules.core_radius, 0.05, 10)
-    got = move(state, rates, world.scenario, ideal, 0.05, 10)
+    expected = dynamics.move_ideal_vessels(
+        state, rates, world.scenario, plain.vessel, plain.rules.core_radius, 0.05, 10
+    )
+    got = move_vessels(state, rates, world.scenario, ideal, 0.05, 10)
     for a, b in zip(got[:4], expected, strict=True):
         torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-9)
 
@@ -160,7 +164,7 @@ def test_ideal_actuators_move_a_vessel_as_without_them(driven):
 def test_the_cross_flow_is_continuous_and_equals_strips(dtype):
     sway = torch.tensor([0.0, 1.0, -1.0, 0.3, -0.3, 1e-9, 0.5, 0.5000001, -2.0], dtype=dtype)
     rate = torch.tensor([0.0, 0.0, 0.1, 0.5, -0.8, 1.0, 0.5, 0.5, 1e-12], dtype=dtype)
-    force, moment = cross_flow(sway, rate, torch.tensor(10.0, dtype=dtype), torch.tensor(2.0, dtype=dtype))
+    force, moment = cross_flow_drag(sway, rate, torch.tensor(10.0, dtype=dtype), torch.tensor(2.0, dtype=dtype))
     x = torch.linspace(-1.0, 1.0, 20_001, dtype=torch.float64)
     speed = sway.double()[:, None] + x * rate.double()[:, None]
     drag = -10.0 * speed.abs() * speed
@@ -171,7 +175,7 @@ def test_the_cross_flow_is_continuous_and_equals_strips(dtype):
 def test_the_cross_flow_of_nearly_no_motion_is_finite():
     tiny = torch.logspace(-44, 0, 89).repeat(3)
     for sway, rate in ((tiny, tiny.flip(0)), (0.0 * tiny, tiny), (tiny, 0.0 * tiny), (-tiny, tiny), (tiny, tiny)):
-        force, moment = cross_flow(sway, rate, torch.tensor(100.0), torch.tensor(2.1))
+        force, moment = cross_flow_drag(sway, rate, torch.tensor(100.0), torch.tensor(2.1))
         assert force.isfinite().all() and moment.isfinite().all()
 
 
@@ -193,7 +197,7 @@ def after(config, thrust, seconds, **state):
     state, scenario, parameters = one(config, **state)
     state.thrust = torch.tensor([[thrust]], dtype=DOUBLE)
     for _ in range(round(seconds / 0.5)):
-        moved = move(state, torch.zeros_like(state.thrust), scenario, parameters, 0.05, 10)
+        moved = move_vessels(state, torch.zeros_like(state.thrust), scenario, parameters, 0.05, 10)
         state.pose, state.velocity_water, state.velocity_ground, state.thrust, state.actuator = moved
     return state
 
@@ -249,8 +253,8 @@ def test_only_thrusts_count_as_energy_and_as_steady_setpoints():
     config = VesselConfig(xUUU=-10.0, actuators=ActuatorConfig(steering=("thrusters", "azimuth"), lag=1.0))
     parameters, _ = build_parameters([WorldConfig(vessel=config)], 2, CPU, DOUBLE)
     setpoint = torch.tensor([[[3.0, 4.0], [5.0, 6.0]]], dtype=DOUBLE)
-    assert propelling(setpoint, parameters.extras).tolist() == [[[3.0, 4.0], [5.0, 0.0]]]
-    assert propelling(setpoint, None) is setpoint
+    assert propulsive_thrust(setpoint, parameters.extras).tolist() == [[[3.0, 4.0], [5.0, 0.0]]]
+    assert propulsive_thrust(setpoint, None) is setpoint
     velocity = torch.tensor([[[2.0, 0.0, 0.0]] * 2], dtype=DOUBLE)
     drag = 100.0 * 2 + 150.0 * 4 + 10.0 * 8
     got = steady_setpoint(velocity, parameters.vessel, parameters.extras)
@@ -261,8 +265,8 @@ def test_steady_actuators_do_not_move():
     config = VesselConfig(actuators=ActuatorConfig(lag=1.0))
     state, scenario, parameters = one(config)
     state.thrust = torch.tensor([[[250.0, -125.0]]], dtype=DOUBLE)
-    state.actuator = steady_actuator(state.thrust, scenario, parameters.vessel, parameters.extras)
-    moved = move(state, torch.zeros_like(state.thrust), scenario, parameters, 0.05, 10)
+    state.actuator = steady_actuator_state(state.thrust, scenario, parameters.vessel, parameters.extras)
+    moved = move_vessels(state, torch.zeros_like(state.thrust), scenario, parameters, 0.05, 10)
     torch.testing.assert_close(moved.actuator, state.actuator)
 
 

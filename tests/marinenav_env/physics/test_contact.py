@@ -12,7 +12,7 @@ from torch import Tensor
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig, WeatherConfig
 from marinenav_env.interfaces.scripted import write_actions
-from marinenav_env.physics.contact import touching
+from marinenav_env.physics.contact import in_contact
 from tests.marinenav_env.helpers import oracle_obstacles, random_world
 from tests.oracle.contact import touches
 
@@ -30,7 +30,7 @@ BLIND = {
 
 def test_equals_the_oracle() -> None:
     world = random_world(0, [(5, 4, 0), (5, 0, 0), (3, 4, 0), (1, 2, 0), (1, 0, 0)] * 12, size=22.0)
-    found = touching(world.state, world.scenario, world.parameters.vessel)
+    found = in_contact(world.state, world.scenario, world.parameters.vessel)
     expected = torch.zeros_like(found)
     for e, episode in enumerate(world.episodes):
         robots, obstacles = world.robots(e), oracle_obstacles(episode)

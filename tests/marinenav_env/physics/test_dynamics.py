@@ -62,24 +62,24 @@ def test_wrapping_equals_the_oracle() -> None:
 def test_continuous_actions_are_clipped_and_scaled() -> None:
     vessel = vessel_of(VesselConfig(max_thrust_rate=(1000.0, 500.0)), 2)
     action = torch.tensor([[[0.5, -2.0], [1.5, -0.25]]], dtype=torch.float64)
-    got = dynamics.continuous_rates(action, vessel)
+    got = dynamics.thrust_rates_of_commands(action, vessel)
     assert got.tolist() == [[[500.0, -1000.0], [500.0, -125.0]]]
 
 
 def test_discrete_actions_are_left_major() -> None:
     left, right = (0.0, -1.0, 2.0), (10.0, 20.0)
     vessel = vessel_of(VesselConfig(left_thrust_change=left, right_thrust_change=right), 3)
-    got = dynamics.discrete_rates(torch.arange(6).reshape(2, 3), vessel)
+    got = dynamics.thrust_rates_of_indices(torch.arange(6).reshape(2, 3), vessel)
     expected = [[a, b] for a in left for b in right]
     assert got.tolist() == [expected[:3], expected[3:]]
     # An ended robot's action may be anything; it must not index out of the table.
-    assert dynamics.discrete_rates(torch.tensor([[-7, 6, 99]]), vessel).shape == (1, 3, 2)
+    assert dynamics.thrust_rates_of_indices(torch.tensor([[-7, 6, 99]]), vessel).shape == (1, 3, 2)
 
 
 def test_discrete_tables_may_differ_between_environments() -> None:
     one = vessel_of(VesselConfig(left_thrust_change=(1.0, 2.0), right_thrust_change=(3.0, 4.0)))
     other = vessel_of(VesselConfig(left_thrust_change=(5.0, 6.0), right_thrust_change=(7.0, 8.0)))
-    got = dynamics.discrete_rates(torch.tensor([[1], [2]]), torch.cat([one, other]))
+    got = dynamics.thrust_rates_of_indices(torch.tensor([[1], [2]]), torch.cat([one, other]))
     assert got.tolist() == [[[1.0, 4.0]], [[6.0, 7.0]]]
 
 
@@ -99,7 +99,7 @@ def test_control_step_equals_the_oracle(world: World, newton: float) -> None:
     episode = world.episodes[0]
     core_radius = world.parameters.rules.core_radius
     force = newton * torch.randn(3, *state.active.shape, generator=generator, dtype=torch.float64)
-    moved = dynamics.control_step(
+    moved = dynamics.move_ideal_vessels(
         state,
         rates,
         world.scenario,
@@ -138,5 +138,5 @@ def test_shared_parameters_mean_the_same_as_repeated_ones(world: World) -> None:
         radius = torch.full((vessel.batch_size[0],), 0.5, dtype=torch.float64)
         rates = torch.full_like(world.state.thrust, 200.0)
         args = (world.state, rates, world.scenario, vessel, radius, 0.05, 10)
-        steps.append(torch.cat(dynamics.control_step(*args), -1))
+        steps.append(torch.cat(dynamics.move_ideal_vessels(*args), -1))
     assert torch.equal(*steps)

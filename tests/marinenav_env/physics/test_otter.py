@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig, read_vessel
-from marinenav_env.physics.actuators import move, steady_actuator
+from marinenav_env.physics.actuators import move_vessels, steady_actuator_state
 from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.scenario import blank_scenarios
@@ -49,13 +49,13 @@ def sailed():
     scenario = blank_scenarios(count, 1, 0, 0, CPU, torch.float64)
     scenario.robot_mask[:] = True
     state = initial_state(scenario, parameters.rules.core_radius)
-    state.actuator = steady_actuator(scenario.thrust, scenario, parameters.vessel, parameters.extras)
+    state.actuator = steady_actuator_state(scenario.thrust, scenario, parameters.vessel, parameters.extras)
     track, turned = [], torch.zeros(count, dtype=torch.float64)
     for step in range(STEPS):
         wanted = [[thrusts(step * DT * SUBSTEPS)] for thrusts in MANOEUVRES.values()]
         rates = (torch.tensor(np.array(wanted)) - state.thrust) / (DT * SUBSTEPS)
         before = state.pose[:, 0, 2]
-        moved = move(state, rates, scenario, parameters, DT, SUBSTEPS)
+        moved = move_vessels(state, rates, scenario, parameters, DT, SUBSTEPS)
         state.pose, state.velocity_water, state.velocity_ground, state.thrust, state.actuator = moved
         turned = turned + wrap_to_pi(state.pose[:, 0, 2] - before)
         track.append(torch.cat((state.pose[:, 0, :2], turned[:, None]), -1))

@@ -5,7 +5,7 @@ import torch
 
 from marinenav_env import GROUP, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
-from marinenav_env.physics.thrust import ThrustController, to_the_goal
+from marinenav_env.physics.thrust import ThrustController, velocity_to_goal
 
 WORLD = WorldConfig()
 ALONE = Curriculum((Level(1, 0, 0, 40.0),), pool_size=1, refresh_size=1)
@@ -76,7 +76,7 @@ def test_commands_equal_scalar_code():
 
 def test_the_straight_way_to_the_goal():
     own = torch.tensor([[[3.0, 4.0, 9.0, 9.0, 9.0, 9.0, 9.0]]])
-    torch.testing.assert_close(to_the_goal(own, 2.0), torch.tensor([[[1.2, 1.6]]]))
+    torch.testing.assert_close(velocity_to_goal(own, 2.0), torch.tensor([[[1.2, 1.6]]]))
 
 
 def test_the_controller_of_a_world_commands_for_its_control_steps():

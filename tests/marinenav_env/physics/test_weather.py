@@ -10,7 +10,7 @@ from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig, write_sc
 from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, WeatherConfig
 from marinenav_env.physics.weather import (
     build_weather,
-    delayed,
+    delay_commands,
     wave_force,
     weather_force,
     wind_force,
@@ -104,7 +104,7 @@ def test_commands_take_effect_after_the_delay_of_their_environment():
     delay, pending = torch.tensor([0, 1, MAX_DELAY]), torch.zeros(3, 1, MAX_DELAY, 2)
     seen = []
     for step in range(6):
-        rates, pending = delayed(torch.full((3, 1, 2), float(step + 1)), pending, delay)
+        rates, pending = delay_commands(torch.full((3, 1, 2), float(step + 1)), pending, delay)
         seen.append(rates[:, 0, 0].tolist())
     assert seen == [[1, 0, 0], [2, 1, 0], [3, 2, 0], [4, 3, 0], [5, 4, 1], [6, 5, 2]]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig, RewardConfig, SensorConfig
-from marinenav_env.rules.duties import DutyState, newly_broken, no_duties, updated_duties
+from marinenav_env.rules.duties import DutyState, initial_duties, newly_broken_duties, update_duties
 from marinenav_env.rules.roles import HEAD_ON, OVERTAKING
 from marinenav_env.runtime.layout import env_last
 from tests.oracle.duties import Encounter
@@ -47,7 +47,7 @@ def test_duties_equal_the_oracle(until: float) -> None:
     env = MarineNavEnv(world(), ENVS, scenarios=Curriculum((Level(ROBOTS, 0, 0, 0.0),)), dtype=torch.float64, seed=0)
     (poses, velocities), state, rules = tracks(), env.state.clone(), ColregsConfig(stand_on_until=until)
     radius = float(env.config.vessel.radius)  # type: ignore[arg-type]
-    known, leaves = no_duties(env.scenario), torch.full((ENVS, ROBOTS), STEPS)
+    known, leaves = initial_duties(env.scenario), torch.full((ENVS, ROBOTS), STEPS)
     leaves[:, 3] = 30  # has arrived by then
     theirs = {
         (e, one, two): Encounter(RANGES[one] + radius, 2.0 * radius)
@@ -60,7 +60,7 @@ def test_duties_equal_the_oracle(until: float) -> None:
     for t in range(STEPS):
         state.pose, state.velocity_ground = poses[t], velocities[t]
         active = t < leaves
-        known = updated_duties(known, state, active, env.constants, rules)
+        known = update_duties(known, state, active, env.constants, rules)
         frames = torch.cat((poses[t], velocities[t, ..., :2]), -1).tolist()
         there = [key for key in theirs if active[key[0], key[1]] and active[key[0], key[2]]]
         for e, one, two in there:
@@ -96,7 +96,7 @@ def test_who_comes_up_with_a_vessel_has_to_manoeuvre_although_it_gets_away(turns
             pose=torch.tensor([[[own, 0.0, heading], [other, 0.0, 0.0]]]),
             velocity_ground=torch.tensor([[[2.0, 0.0, 0.0], [speed, 0.0, 0.0]]]),
         )
-        known = updated_duties(known, state, torch.ones(1, 2, dtype=torch.bool), parameters, rules)
+        known = update_duties(known, state, torch.ones(1, 2, dtype=torch.bool), parameters, rules)
         own, other = own + 1.0, other + 0.5 * speed
     found = DutyState(*env_last(known))
     assert found.role[0, 1, 0] == OVERTAKING and bool(found.broken[0, 1, 0]) is broken
@@ -113,7 +113,7 @@ def test_an_encounter_begins_where_the_sensor_detects_the_other(distance: float,
         velocity_ground=torch.tensor([[[2.0, 0.0, 0.0], [-2.0, 0.0, 0.0]]]),
     )
     none, both = torch.zeros(1, 2, 2, len(DutyState._fields)), torch.ones(1, 2, dtype=torch.bool)
-    known = DutyState(*env_last(updated_duties(none, state, both, parameters, WorldConfig().colregs)))
+    known = DutyState(*env_last(update_duties(none, state, both, parameters, WorldConfig().colregs)))
     assert bool(known.role[0, 1, 0] == HEAD_ON) is begins
 
 
@@ -121,8 +121,8 @@ def test_a_duty_is_broken_once() -> None:
     before = torch.zeros(2, 3, 3, len(DutyState._fields))
     after = before.clone()
     after[1, 2, 0, -1] = 1.0  # robot 0 towards robot 2
-    assert newly_broken(before, after).nonzero().tolist() == [[0, 1]]
-    assert not newly_broken(after, after).any()
+    assert newly_broken_duties(before, after).nonzero().tolist() == [[0, 1]]
+    assert not newly_broken_duties(after, after).any()
 
 
 def two_vessels(turns_to: float, penalty: float = -7.0) -> Tensor:
@@ -163,8 +163,8 @@ def test_new_episodes_begin_with_the_duties_of_their_first_frame() -> None:
         duties, done = env.state.duties, row["next", "done"].squeeze(-1)
         assert duties is not None
         world = env.world_state.now
-        none = no_duties(world.scenario)
-        first = updated_duties(none, world.state, world.scenario.robot_mask, env.constants, config.colregs)
+        none = initial_duties(world.scenario)
+        first = update_duties(none, world.state, world.scenario.robot_mask, env.constants, config.colregs)
         torch.testing.assert_close(duties[done], first[done])
         at_once += int((duties[done][..., 0] > 0.0).sum())
         had, began = had + int((duties[..., 0] > 0.0).sum()), began + int(done.sum())

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from marinenav_env.rules.endings import endings
+from marinenav_env.rules.endings import compute_endings
 from tests.oracle import reward as oracle
 
 FATES = ("sails", "collided", "arrived", "absent")
@@ -19,7 +19,7 @@ def test_equals_the_oracle(steps: int, evaluation: bool) -> None:
     def having(name: str) -> torch.Tensor:
         return torch.tensor([[fate == name for fate in row] for row in fates])
 
-    got = endings(
+    got = compute_endings(
         having("collided"),
         having("arrived"),
         ~having("absent"),

@@ -17,8 +17,8 @@ from marinenav_env.rules.reward import (
     RewardInputs,
     published_reward,
     published_terms,
-    reward_by_role,
     reward_function,
+    reward_with_role_terms,
     role_terms,
 )
 from marinenav_env.scenarios.reading import read_scenarios
@@ -295,7 +295,7 @@ def test_vessels_that_stop_head_on_still_have_to_turn(steerage: float, turn: flo
 @pytest.mark.parametrize("name", ROLE_TERMS)
 def test_one_penalty_by_role_is_enough(name: str) -> None:
     reward = RewardConfig(**{f"{name}_penalty": -1.0})  # type: ignore[arg-type]
-    assert reward_function(WorldConfig(reward=reward)) is reward_by_role
+    assert reward_function(WorldConfig(reward=reward)) is reward_with_role_terms
 
 
 def test_no_penalty_by_role_leaves_the_published_reward() -> None:

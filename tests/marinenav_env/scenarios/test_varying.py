@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, SensorConfig
-from marinenav_env.physics.weather import RATIOS, SHARES
+from marinenav_env.physics.weather import WAVE_AMPLITUDE_RATIOS, WAVE_FREQUENCY_RATIOS
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import WEATHER, CounterDraws
 from marinenav_env.scenarios.parameters import build_parameters
@@ -116,7 +116,7 @@ def test_weather_equals_scalar_code() -> None:
     level = torch.arange(4).repeat(30)
     found = ParameterSampler(shared, levels, 3).sample(level, RandomSource.from_seed(7, len(level), CPU))
     draws = CounterDraws(RandomSource.from_seed(7, 120, CPU), DOUBLE)
-    chance = draws.uniform(WEATHER, (6 + len(RATIOS),), ()).T.tolist()
+    chance = draws.uniform(WEATHER, (6 + len(WAVE_FREQUENCY_RATIOS),), ()).T.tolist()
     weather = found.weather
     assert weather is not None
     for row, (towards, wind, height, apart, late, missed, *phases) in enumerate(chance):
@@ -125,9 +125,9 @@ def test_weather_equals_scalar_code() -> None:
         speed = 8.0 * strength * wind
         expected = [speed * math.cos(direction), speed * math.sin(direction)]
         assert got.wind.tolist() == pytest.approx(expected)
-        expected = [0.4 * strength * height * share for share in SHARES]
+        expected = [0.4 * strength * height * share for share in WAVE_AMPLITUDE_RATIOS]
         assert got.wave_amplitude.tolist() == pytest.approx(expected)
-        expected = [2.0 * math.pi / MODERATE_WEATHER.wave_period * ratio for ratio in RATIOS]
+        expected = [2.0 * math.pi / MODERATE_WEATHER.wave_period * ratio for ratio in WAVE_FREQUENCY_RATIOS]
         assert got.wave_frequency.tolist() == pytest.approx(expected)
         waves = direction + math.radians(30.0) * (2.0 * apart - 1.0)
         assert got.wave_direction.item() == pytest.approx(waves)

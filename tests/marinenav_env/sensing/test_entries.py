@@ -5,7 +5,7 @@ import torch
 
 from marinenav_env import EntrySensor, WorldConfig
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.sensing.entries import LIMIT, Entry
+from marinenav_env.sensing.entries import DEFAULT_LIMIT, Entry
 from tests.marinenav_env.helpers import CPU
 
 
@@ -19,7 +19,7 @@ class Plain(EntrySensor):
 
 
 def test_a_sensor_describes_its_entry() -> None:
-    expected = Entry("plain", "vector", (3,), "", (), ((-LIMIT, LIMIT),), "")
+    expected = Entry("plain", "vector", (3,), "", (), ((-DEFAULT_LIMIT, DEFAULT_LIMIT),), "")
     assert Plain().entry(WorldConfig()) == expected
     assert Plain().noise((2, 1, 3), RandomSource.from_seed(0, 2, CPU), torch.float32) is None
 

@@ -15,7 +15,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, write_scenarios
 from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
-from marinenav_env.sensing.observation import flattened, observation_entries
+from marinenav_env.sensing.observation import flatten_observation, observation_entries
 from tests.marinenav_env.env_helpers import full_ahead
 from tests.own_parts import allow_only
 
@@ -101,7 +101,7 @@ def test_flat_observations_have_all_entries_one_after_another() -> None:
         "first": torch.arange(8.0).view(1, 2, 2, 2),
     }
     expected = [[[0.0, 1.0, 2.0, 3.0, 1.0], [4.0, 5.0, 6.0, 7.0, 0.0]]]
-    assert flattened(given, entries).tolist() == expected
+    assert flatten_observation(given, entries).tolist() == expected
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

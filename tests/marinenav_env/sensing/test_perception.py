@@ -13,7 +13,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.sensing import perception
-from marinenav_env.sensing.perception import Noise
+from marinenav_env.sensing.perception import PerceptionNoise
 from marinenav_env.state import Observation
 from marinenav_env.stepping.world import initial_state
 from marinenav_env.vessels import read_vessel, scale_of_vessel
@@ -36,7 +36,7 @@ SIZES = [(5, 4, 0), (5, 1, 0), (3, 4, 0), (2, 0, 0), (1, 2, 0)] * 12
 SLOTS = 5
 
 
-def look(world: World, noise: Noise, slots: int = SLOTS) -> Observation:
+def look(world: World, noise: PerceptionNoise, slots: int = SLOTS) -> Observation:
     parameters = world.parameters
     return perception.observe(
         world.state,
@@ -115,7 +115,7 @@ def test_float32_sees_nearly_the_same(world: World) -> None:
         world.quantiles.float(),
         single(world.state),
     )
-    got = look(narrow, Noise([each.float() for each in noise.normal], noise.uniform.float()))
+    got = look(narrow, PerceptionNoise([each.float() for each in noise.normal], noise.uniform.float()))
     assert got.objects_state.dtype == torch.float32
     assert torch.equal(got.objects_mask, expected.objects_mask)
     torch.testing.assert_close(got.objects_state.double(), expected.objects_state, atol=2e-5, rtol=1e-5)
@@ -123,7 +123,7 @@ def test_float32_sees_nearly_the_same(world: World) -> None:
 
 def test_numbers_of_an_observation_are_independent() -> None:
     """Also those that share the words of a call of Philox."""
-    noise = perception.draw_noise(RandomSource.from_seed(0, 20_000, CPU), 2, 3, torch.float64)
+    noise = perception.draw_perception_noise(RandomSource.from_seed(0, 20_000, CPU), 2, 3, torch.float64)
     columns = torch.stack((*noise.normal, noise.uniform), -1)  # [E, R, M, 5]
     correlation = np.corrcoef(columns.flatten(1).T.numpy()) - np.eye(2 * 3 * 5)
     assert np.abs(correlation).max() < 4.5 / math.sqrt(20_000)
@@ -151,7 +151,7 @@ def measured(sensor: SensorConfig, count: int, seed: int, x: float = 7.0, y: flo
         parameters.vessel,
         parameters.sensor,
         quantiles,
-        perception.draw_noise(source, 2, 2, torch.float64),
+        perception.draw_perception_noise(source, 2, 2, torch.float64),
         1,
     )
     assert observation.objects_mask[:, 0].all()
@@ -310,7 +310,7 @@ def test_entries_describe_what_is_observed() -> None:
     assert (mask.name, mask.kind, mask.shape, mask.limits) == ("objects_mask", "mask", (7,), ((0, 1),))
     other = VesselConfig(min_thrust=(-300.0, -600.0), max_thrust=(800.0, 700.0))
     drawn = build_parameters([WorldConfig(vessel=other)], 2, CPU, torch.float64)[0].vessel
-    found = perception.with_thrusts({own.name: own, mask.name: mask}, drawn, 1.5)
+    found = perception.with_thrust_limits({own.name: own, mask.name: mask}, drawn, 1.5)
     thrust = (-900.0, 1200.0)
     assert found[own.name].limits == (place, place, speed, speed, speed, thrust, thrust)
     assert found[mask.name] is mask

@@ -20,7 +20,7 @@ from marinenav_env.config import (
     WorldConfig,
 )
 from marinenav_env.env import GROUP, MarineNavEnv
-from marinenav_env.physics.dynamics import control_step
+from marinenav_env.physics.dynamics import move_ideal_vessels
 from marinenav_env.physics.weather import weather_force
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.runtime.philox import RandomSource
@@ -283,7 +283,7 @@ def test_wind_and_waves_push_who_is_steered_and_nobody_who_keeps_course_and_spee
     force = weather_force(before, vessel, weather, config.dt * config.substeps)
     assert all(each.abs().min() > 0.0 for each in force)
     expected = [
-        control_step(
+        move_ideal_vessels(
             before,
             torch.zeros_like(before.thrust),
             env.scenario,
@@ -358,7 +358,7 @@ def test_every_kind_of_noise_has_random_numbers_of_its_own() -> None:
     assert drawn.missed is not None and drawn.entries[0] is not None
     assert torch.equal(drawn.missed, source.with_purpose(1).uniform((1, 2, 3), torch.float64))
     assert torch.equal(drawn.entries[0], source.with_purpose(2).normal((1, 2, 4), torch.float64))
-    own = perception.draw_noise(source, 2, 3, torch.float64)
+    own = perception.draw_perception_noise(source, 2, 3, torch.float64)
     assert torch.equal(drawn.perception.uniform, own.uniform)
     calm = world.World(config, env.world.quantiles).draw_noise(source, env.scenario, torch.float64)
     assert calm.missed is None and torch.equal(calm.entries[0], drawn.entries[0])

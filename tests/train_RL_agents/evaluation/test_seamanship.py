@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import ColregsConfig
-from marinenav_env.rules.duties import DutyState, updated_duties
+from marinenav_env.rules.duties import DutyState, update_duties
 from marinenav_env.rules.roles import ROLES
 from tests.oracle import seamanship as oracle
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find, run_set
@@ -394,7 +394,7 @@ def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite, sha
         before = torch.cat((mask[None], recording.active[:-1]))
         for pose, velocity, active in zip(recording.poses, recording.velocities, before, strict=True):
             state = SimpleNamespace(pose=pose, velocity_ground=velocity)
-            known = updated_duties(known, state, active, parameters, recording.rules)
+            known = update_duties(known, state, active, parameters, recording.rules)
         found = DutyState(*known.transpose(1, 2).unbind(-1))
         has = (judged.keeps_clear | judged.stands_on) & (mask & recording.active[0])[..., None]
         has[:, 1:] &= not suite.endswith("_own")  # the others keep course and speed, and break what they have to do
