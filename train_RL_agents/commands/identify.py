@@ -73,12 +73,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _plan(vessel: str, out: Path | None) -> None:
     """Print the manoeuvres that identify a boat, and write their commands if a file is given."""
     from marinenav_env.vessels import read_vessel
-    from train_RL_agents.identification.manoeuvres import plan, timed_commands
+    from train_RL_agents.identification.manoeuvres import plan_manoeuvres, timed_commands
     from train_RL_agents.results.table import Table
     from train_RL_agents.utils.files import write_atomically
 
     boat = read_vessel(vessel)
-    manoeuvres = plan(boat)
+    manoeuvres = plan_manoeuvres(boat)
     first, second = ("thrust", "angle") if boat.actuators.steering != "thrusters" else ("left", "right")
     rows = [
         {
@@ -86,12 +86,12 @@ def _plan(vessel: str, out: Path | None) -> None:
             "s": f"{command[0]:g}",
             first: f"{command[1]:g}",
             second: f"{command[2]:g}",
-            "tells": ", ".join(item.tells[:6]) if not number else "",
+            "tells": ", ".join(item.identified_coefficients[:6]) if not number else "",
         }
         for item in manoeuvres
         for number, command in enumerate(item.commands)
     ]
-    total = sum(item.seconds for item in manoeuvres)
+    total = sum(item.duration for item in manoeuvres)
     Table.of(rows).print(
         f"Manoeuvres for a boat like {boat.name}, {total / 60.0:.1f} minutes; commands are shares of full thrust"
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from train_RL_agents.figures.page import assemble_page
 from train_RL_agents.identification.prediction import HORIZONS, Prediction
 from train_RL_agents.identification.report import Identification, coefficient_table, summary_lines, undetermined_lines
-from train_RL_agents.identification.simulation import STEP, at_times
+from train_RL_agents.identification.simulation import TIME_STEP, interpolate_poses
 from train_RL_agents.results.table import Table
 
 Array = NDArray[np.float64]
@@ -30,15 +30,16 @@ def make_page(result: Identification, name: str) -> str:
         name: name of the boat.
     """
     fitted = result.fit
+    held_out = result.log.duration - result.held_out_start
     about = (
-        f"Predictions start every 5 s in the last {result.log.seconds - result.begin:.0f} s of the log, which were not "
-        "fitted, from a state that is estimated from the 20 s before. Dots are measured, the thick line is predicted, "
-        "the thin line is the preset; marks are 10 s apart, north is up."
+        f"Predictions start every 5 s in the last {held_out:.0f} s of the log, which were not fitted, from a state "
+        "that is estimated from the 20 s before. Dots are measured, the thick line is predicted, the thin line is the "
+        "preset; marks are 10 s apart, north is up."
     )
     facts = [
-        ("log", result.name),
-        ("length", f"{result.log.seconds:.0f} s, of which {result.begin:.0f} s were fitted"),
-        ("segments", str(fitted.segments)),
+        ("log", result.log_name),
+        ("length", f"{result.log.duration:.0f} s, of which {result.held_out_start:.0f} s were fitted"),
+        ("segments", str(fitted.num_segments)),
         ("noise of positions", f"{fitted.noise[0]:.3f} m, with what the model lacks"),
         ("noise of the yaw", f"{math.degrees(fitted.noise[1]):.2f} degrees"),
         ("current", f"{fitted.current[0]:.3f} m/s to the north, {fitted.current[1]:.3f} m/s to the east"),
@@ -48,7 +49,7 @@ def make_page(result: Identification, name: str) -> str:
     return assemble_page(
         "identification",
         NAME=escape(name),
-        WHOM=escape(f"Identified from {result.name}, from the preset {result.preset.name}"),
+        WHOM=escape(f"Identified from {result.log_name}, from the preset {result.preset.name}"),
         TILES="".join(_tile_elements(result)),
         ABOUT=escape(about),
         TRACKS="".join(_track_figures(result)),
@@ -62,7 +63,9 @@ def make_page(result: Identification, name: str) -> str:
 def _tile_elements(result: Identification) -> Iterator[str]:
     """Yield the HTML of tiles: the errors of the predictions, and how many coefficients the log determines."""
     for error in result.prediction.errors:
-        before = next((item.position for item in result.before.errors if item.seconds == error.seconds), math.nan)
+        before = next(
+            (item.position for item in result.preset_prediction.errors if item.seconds == error.seconds), math.nan
+        )
         ends = f"{error.yaw:.1f} degrees; preset {before:.2f} m; {error.count} predictions"
         title = f"error after {error.seconds:g} s of {error.path:.0f} m"
         yield f"<div><dt>{title}</dt><dd>{error.position:.2f} m<small>{ends}</small></dd></div>"
@@ -74,23 +77,25 @@ def _tile_elements(result: Identification) -> Iterator[str]:
 
 def _track_figures(result: Identification) -> Iterator[str]:
     """Yield the HTML of pictures of predictions, chosen evenly over the log."""
-    prediction, before = result.prediction, result.before
+    prediction, before = result.prediction, result.preset_prediction
     chosen = np.unique(
-        np.linspace(0, len(prediction.start) - 1, min(_MAX_PICTURES, len(prediction.start))).round().astype(int)
+        np.linspace(0, len(prediction.start_times) - 1, min(_MAX_PICTURES, len(prediction.start_times)))
+        .round()
+        .astype(int)
     )
     for number in chosen:
-        end = min(float(result.log.seconds - prediction.start[number]), _prediction_length(prediction))
-        rows = slice(0, round(end / STEP) + 1)
-        measured = prediction.measured[number]
+        end = min(float(result.log.duration - prediction.start_times[number]), _prediction_length(prediction))
+        rows = slice(0, round(end / TIME_STEP) + 1)
+        measured = prediction.measured_poses[number]
         measured = measured[np.isfinite(measured[:, 0]), :2]
         lines = before.poses[number, rows, :2], prediction.poses[number, rows, :2]
-        caption = f"from {prediction.start[number]:.0f} s, for {end:.0f} s"
+        caption = f"from {prediction.start_times[number]:.0f} s, for {end:.0f} s"
         yield f"<figure>{_track_svg(lines, measured, caption)}<figcaption>{caption}</figcaption></figure>"
 
 
 def _prediction_length(prediction: Prediction) -> float:
     """Return the duration of the longest prediction (s)."""
-    return (prediction.poses.shape[1] - 1) * STEP
+    return (prediction.poses.shape[1] - 1) * TIME_STEP
 
 
 def _track_svg(lines: tuple[Array, Array], measured: Array, label: str) -> str:
@@ -100,7 +105,7 @@ def _track_svg(lines: tuple[Array, Array], measured: Array, label: str) -> str:
     seen = np.concatenate(points[1:])
     middle, side = (seen.min(0) + seen.max(0)) / 2, max(float(np.ptp(seen, 0).max()), 1.0) * 1.25
     preset, boat, dots = (100.0 * ((path - middle) / side + 0.5) for path in points)
-    marks = boat[:: round(_MARK_INTERVAL / STEP)]
+    marks = boat[:: round(_MARK_INTERVAL / TIME_STEP)]
     return (
         f'<svg class="tracks" viewBox="0 0 100 100" role="img" aria-label="Track {escape(label)}">'
         f'<g class="other"><polyline fill="none" points="{_svg_points(preset)}"/></g>'
@@ -114,16 +119,16 @@ def _track_svg(lines: tuple[Array, Array], measured: Array, label: str) -> str:
 
 def _svg_points(path: Array) -> str:
     """Return the points of a path as text for SVG, a second apart, clipped to the surroundings of the picture."""
-    path = path[:: round(1.0 / STEP)].clip(-200.0, 300.0)
+    path = path[:: round(1.0 / TIME_STEP)].clip(-200.0, 300.0)
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in path)
 
 
 def _error_growth_svg(result: Identification) -> str:
     """Return HTML with a picture of the errors of predictions over time, of boat and preset; empty without any."""
-    if not len(result.prediction.start):
+    if not len(result.prediction.start_times):
         return ""
     times = np.arange(1.0, min(_prediction_length(result.prediction), HORIZONS[-1]) + 0.5)
-    curves = [_rms_errors(prediction, times) for prediction in (result.before, result.prediction)]
+    curves = [_rms_errors(prediction, times) for prediction in (result.preset_prediction, result.prediction)]
     top = max(1.5 * float(np.nanmax(curves[1])), 0.2)
     parts = []
     for name, curve in zip(("other", "own"), curves, strict=True):
@@ -152,10 +157,10 @@ def _error_growth_svg(result: Identification) -> str:
 
 def _rms_errors(prediction: Prediction, times: Array) -> Array:
     """Return the root mean squared distance from measured positions around times (s); NaN where there are none."""
-    difference = at_times(prediction.poses, prediction.stamp) - prediction.measured
+    difference = interpolate_poses(prediction.poses, prediction.measured_times) - prediction.measured_poses
     distance = np.hypot(difference[..., 0], difference[..., 1])
     errors = []
     for time in times:
-        near = np.isfinite(distance) & (np.abs(prediction.stamp - time) <= 0.5)
+        near = np.isfinite(distance) & (np.abs(prediction.measured_times - time) <= 0.5)
         errors.append(math.sqrt(float((distance[near] ** 2).mean())) if near.any() else math.nan)
     return np.array(errors)

@@ -15,16 +15,24 @@ from marinenav_env.support.validation import require
 from marinenav_env.vessels import UNITS_BY_SETTING, top_speed
 
 Array = NDArray[np.float64]
-DAMPING = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
+DAMPING_COEFFICIENTS = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
 """Coefficients that damp a motion by itself, which are never positive."""
-COUPLING = ("yR", "yRV", "yVR", "yRR", "nV", "nVV", "nRV", "nVR", "nUV")
+COUPLING_COEFFICIENTS = ("yR", "yRV", "yVR", "yRR", "nV", "nVV", "nRV", "nVR", "nUV")
 """Coefficients that couple motions: force on one motion due to another."""
-INERTIA = ("xDotU", "yDotV", "yDotR", "nDotV", "nDotR")
-ACTUATORS = ("lag", "right_strength", "rudder_lift", "position")
-LIMITS = ("max_thrust", "min_thrust")
-CHOICES = (*INERTIA, *DAMPING, *COUPLING, "cross_flow", *ACTUATORS, *LIMITS)
-"""Coefficients that can be fitted."""
-_USUAL = ("xU", "xUU", "yDotV", "yV", "nDotR", "nR", "nRR", "lag")
+INERTIA_COEFFICIENTS = ("xDotU", "yDotV", "yDotR", "nDotV", "nDotR")
+"""Added masses and moments of inertia: force on a motion due to an acceleration."""
+ACTUATOR_COEFFICIENTS = ("lag", "right_strength", "rudder_lift", "position")
+THRUST_LIMITS = ("max_thrust", "min_thrust")
+FITTABLE_COEFFICIENTS = (
+    *INERTIA_COEFFICIENTS,
+    *DAMPING_COEFFICIENTS,
+    *COUPLING_COEFFICIENTS,
+    "cross_flow",
+    *ACTUATOR_COEFFICIENTS,
+    *THRUST_LIMITS,
+)
+"""Names of all coefficients that can be fitted to a log."""
+_ALWAYS_FITTED = ("xU", "xUU", "yDotV", "yV", "nDotR", "nR", "nRR", "lag")
 """Coefficients that are fitted for every boat, even if they are 0 in the preset."""
 _ACTUATOR_FIELDS = {item.name for item in fields(ActuatorConfig)}
 
@@ -36,14 +44,14 @@ class Coefficient:
     name: str
     """Name of the setting."""
     preset: float
-    """Value of the preset."""
+    """Value in the preset: the boat that a fit starts from."""
     scale: float
     """Unit in which a search counts the coefficient; also the standard deviation of its prior around the preset."""
     low: float
-    """Smallest value."""
+    """Lower bound of the value in a fit."""
     high: float
-    """Largest value."""
-    reference: float
+    """Upper bound of the value in a fit."""
+    reference_size: float
     """Size that an interval's width is compared with, in addition to the value: for an added mass, the whole mass."""
 
     @property
@@ -52,7 +60,7 @@ class Coefficient:
         return UNITS_BY_SETTING[self.name]
 
 
-def value_of(vessel: VesselConfig, name: str) -> float:
+def coefficient_value(vessel: VesselConfig, name: str) -> float:
     """Return a coefficient of a boat by name.
 
     Raises:
@@ -63,78 +71,85 @@ def value_of(vessel: VesselConfig, name: str) -> float:
     return float(value)
 
 
-def with_values(vessel: VesselConfig, values: dict[str, float]) -> VesselConfig:
+def with_coefficients(vessel: VesselConfig, values: dict[str, float]) -> VesselConfig:
     """Return a copy of a boat in which the coefficients named in ``values`` have new values."""
     actuators: dict[str, Any] = {name: value for name, value in values.items() if name in _ACTUATOR_FIELDS}
     own: dict[str, Any] = {name: value for name, value in values.items() if name not in actuators}
     return replace(vessel, **own, actuators=replace(vessel.actuators, **actuators))
 
 
-def is_tied(vessel: VesselConfig) -> bool:
-    """Return whether the mass matrix of a boat is symmetric, so that nDotV follows yDotR."""
-    return value_of(vessel, "yDotR") == value_of(vessel, "nDotV")
+def has_symmetric_mass(vessel: VesselConfig) -> bool:
+    """Return whether the added mass of a boat is symmetric, so that a fit sets nDotV to yDotR."""
+    return coefficient_value(vessel, "yDotR") == coefficient_value(vessel, "nDotV")
 
 
-def choose(
-    vessel: VesselConfig, in_newtons: bool, more: Iterable[str] = (), kept: Iterable[str] = ()
+def choose_coefficients(
+    vessel: VesselConfig, is_in_newtons: bool, extra: Iterable[str] = (), kept: Iterable[str] = ()
 ) -> tuple[Coefficient, ...]:
-    """Return the coefficients that are fitted.
+    """Return the coefficients that are fitted to a log.
 
-    These are the usual ones and those that are not 0 in the preset. With thrusts in newtons the added mass of surge is
-    fitted, too; with shares, the limits of the thrusts are fitted instead.
+    These are some for every boat, and those that are not 0 in the preset. With thrusts in newtons the added mass of
+    surge is fitted, too; with shares of the largest thrust, the limits of the thrusts are fitted instead.
 
     Args:
         vessel: preset.
-        in_newtons: whether the log has thrusts (N).
-        more: names of further coefficients to fit.
-        kept: names of coefficients that are not fitted.
+        is_in_newtons: whether the log has thrusts (N).
+        extra: names of further coefficients to fit.
+        kept: names of coefficients that keep the preset's values.
 
     Raises:
         ConfigError: for an unknown name.
     """
-    more, kept = tuple(more), tuple(kept)
-    for name in (*more, *kept):
-        require(name in CHOICES, "coefficient", name, f"one of {', '.join(CHOICES)}")
-    has_cross_flow = value_of(vessel, "cross_flow") != 0.0
+    extra, kept = tuple(extra), tuple(kept)
+    for name in (*extra, *kept):
+        require(name in FITTABLE_COEFFICIENTS, "coefficient", name, f"one of {', '.join(FITTABLE_COEFFICIENTS)}")
+    has_cross_flow = coefficient_value(vessel, "cross_flow") != 0.0
     is_steered = vessel.actuators.steering != "thrusters"
-    chosen = [name for name in (*INERTIA, *DAMPING, *COUPLING, "cross_flow") if value_of(vessel, name) != 0.0]
-    chosen += [*_USUAL, *(() if has_cross_flow else ("yVV",))]
-    chosen += ["xDotU"] if in_newtons else LIMITS
+    chosen = [
+        name
+        for name in (*INERTIA_COEFFICIENTS, *DAMPING_COEFFICIENTS, *COUPLING_COEFFICIENTS, "cross_flow")
+        if coefficient_value(vessel, name) != 0.0
+    ]
+    chosen += [*_ALWAYS_FITTED, *(() if has_cross_flow else ("yVV",))]
+    chosen += ["xDotU"] if is_in_newtons else THRUST_LIMITS
     if is_steered:
         chosen += ["rudder_lift"] if vessel.actuators.steering == "rudder" else []
     else:
         chosen.append("right_strength")
-    if not in_newtons:
+    if not is_in_newtons:
         chosen = [name for name in chosen if name != "xDotU"]
-    if is_tied(vessel):
+    if has_symmetric_mass(vessel):
         chosen = [name for name in chosen if name != "nDotV"]
-    chosen = [name for name in (*chosen, *more) if name not in kept]
-    ordered = [name for name in CHOICES if name in chosen]
-    return tuple(_describe(vessel, name) for name in ordered)
+    chosen = [name for name in (*chosen, *extra) if name not in kept]
+    ordered = [name for name in FITTABLE_COEFFICIENTS if name in chosen]
+    return tuple(_make_coefficient(vessel, name) for name in ordered)
 
 
-def _describe(vessel: VesselConfig, name: str) -> Coefficient:
-    """Return a coefficient with its scale and its bounds."""
-    preset = value_of(vessel, name)
-    mass, inertia, length = (value_of(vessel, key) for key in ("m", "Izz", "length"))
+def _make_coefficient(vessel: VesselConfig, name: str) -> Coefficient:
+    """Return a coefficient with the preset's value, a scale and bounds."""
+    preset = coefficient_value(vessel, name)
+    mass, inertia, length = (coefficient_value(vessel, key) for key in ("m", "Izz", "length"))
     speed = top_speed(vessel)
     turn = speed / length
-    force, sides = 2.0 * value_of(vessel, "max_thrust"), value_of(vessel, "spacing") or value_of(vessel, "width")
+    force, sides = (
+        2.0 * coefficient_value(vessel, "max_thrust"),
+        coefficient_value(vessel, "spacing") or coefficient_value(vessel, "width"),
+    )
     moment = 0.5 * force * sides
     low, high, reference = -math.inf, math.inf, 0.0
-    if name in INERTIA:
+    if name in INERTIA_COEFFICIENTS:
         whole = {"xDotU": mass, "yDotV": mass, "nDotR": inertia}.get(name, mass * length)
         share = {"xDotU": 0.15, "yDotV": 0.3, "nDotR": 0.3}.get(name, 0.05)
         scale = max(abs(preset), share * whole)
         symmetric = name in ("xDotU", "yDotV", "nDotR")
         low, high = (-20.0 * whole, 0.6 * whole) if symmetric else (-0.3 * whole, 0.3 * whole)
         reference = whole - preset if symmetric else share * whole
-    elif name in (*DAMPING, *COUPLING):
+    elif name in (*DAMPING_COEFFICIENTS, *COUPLING_COEFFICIENTS):
         powers = {letter: name[1:].count(letter) for letter in "UVR"}
         size = force if name[0] in "xy" else moment
         typical = size / (speed ** (powers["U"] + powers["V"]) * turn ** powers["R"])
         scale = abs(preset) or 0.3 * typical
-        high = 0.0 if name in DAMPING else math.inf
+        high = 0.0 if name in DAMPING_COEFFICIENTS else math.inf
     elif name == "cross_flow":
         scale, low = abs(preset) or 0.3 * force / (speed**2 * length), 0.0
     elif name == "lag":

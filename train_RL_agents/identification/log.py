@@ -15,23 +15,26 @@ from numpy.typing import NDArray
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import ConfigError, require
-from train_RL_agents.identification.coefficients import value_of
+from train_RL_agents.identification.coefficients import coefficient_value
 from train_RL_agents.identification.plausibility import check_motion, check_units, drop_jumps
 
 Array = NDArray[np.float64]
 FRAMES = ("ned", "enu")
 """Frames of a log: x north, y east, yaw clockwise from north; or x east, y north, yaw anticlockwise from east."""
-_LEAST_ROWS, _MOST_MESSAGE = 100, 40
-_UNORDERED = 0.05
+_MIN_ROWS = 100
+_MAX_SHOWN = 40
+"""Largest number of characters of a file's text in a message."""
+_MAX_DISORDER = 0.05
 """Share of the rows that may be out of order or repeated."""
-_BACKWARDS = 2.0
+_MAX_CLOCK_JITTER = 2.0
 """Largest jump of the clock backwards that counts as jitter (s)."""
-_EARTH = 6_371_008.8
+_EARTH_RADIUS = 6_371_008.8
 """Mean radius of the earth (m)."""
-_TIME, _YAW = (("time",),), (("yaw",), ("yaw_deg",))
-_POSITION = (("x", "y"), ("north", "east"), ("latitude", "longitude"))
-_THRUSTERS = (("left", "right"), ("left_command", "right_command"))
-_STEERED = (("thrust", "angle"), ("thrust_command", "angle_command"))
+# Groups of columns, any of which gives a quantity.
+_TIME_COLUMNS, _YAW_COLUMNS = (("time",),), (("yaw",), ("yaw_deg",))
+_POSITION_COLUMNS = (("x", "y"), ("north", "east"), ("latitude", "longitude"))
+_THRUSTER_COLUMNS = (("left", "right"), ("left_command", "right_command"))
+_STEERED_COLUMNS = (("thrust", "angle"), ("thrust_command", "angle_command"))
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,13 @@ class BoatLog:
     angle; each command applies until the next sample."""
     pose: Array
     """[T, 3] x to the north, y to the east (m), yaw clockwise from north, not wrapped (rad); NaN where missing."""
-    in_newtons: bool
+    is_in_newtons: bool
     """True if the log has thrusts (N); otherwise it has shares, so that the size of the thrusts is not known."""
     notes: tuple[str, ...] = ()
     """Sentences on what was repaired in the log."""
 
     @property
-    def seconds(self) -> float:
+    def duration(self) -> float:
         """Return the length of the log (s)."""
         return float(self.time[-1])
 
@@ -84,22 +87,25 @@ def _parse(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     """Return the log that the text of a CSV file contains; raise a ConfigError if it is not as read_log describes."""
     names, table = _read_table(text)
     is_steered = vessel.actuators.steering != "thrusters"
-    time_column = _choose(names, _TIME, "time")[0]
-    command_columns = _choose(names, _STEERED if is_steered else _THRUSTERS, "commands")
-    position_columns, yaw_columns = _choose(names, _POSITION, "position"), _choose(names, _YAW, "yaw")
+    time_column = _choose_columns(names, _TIME_COLUMNS, "time")[0]
+    command_columns = _choose_columns(names, _STEERED_COLUMNS if is_steered else _THRUSTER_COLUMNS, "commands")
+    position_columns, yaw_columns = (
+        _choose_columns(names, _POSITION_COLUMNS, "position"),
+        _choose_columns(names, _YAW_COLUMNS, "yaw"),
+    )
     time = table[:, names.index(time_column)]
-    time, table, notes = _in_order(time, table)
+    time, table, notes = _sorted_by_time(time, table)
 
     def columns(chosen: Sequence[str]) -> Array:
         return np.stack([table[:, names.index(name)] for name in chosen], 1)
 
-    in_newtons = command_columns[0] in ("left", "thrust")
-    raw = _hold(columns(command_columns), command_columns)
+    is_in_newtons = command_columns[0] in ("left", "thrust")
+    raw = _fill_missing(columns(command_columns), command_columns)
     position, yaw = columns(position_columns), columns(yaw_columns)[:, 0]
     check_units(time, raw, command_columns, position, position_columns, yaw, yaw_columns[0], vessel)
     commands = _to_shares(raw, command_columns, vessel)
     if position_columns[0] == "latitude":
-        position = _to_plane(position)
+        position = _to_local_plane(position)
     pose = np.column_stack((position, np.radians(yaw) if yaw_columns[0] == "yaw_deg" else yaw))
     if frame == "enu":
         if position_columns[0] == "x":
@@ -113,14 +119,14 @@ def _parse(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
     pose[present, 2] = np.unwrap(pose[present, 2])
     check_motion(time, commands, pose, is_steered)
-    return BoatLog(time, commands, pose, in_newtons, tuple(notes))
+    return BoatLog(time, commands, pose, is_in_newtons, tuple(notes))
 
 
 # Tables -----------------------------------------------------------------------------------------
 
 
 def _read_table(text: str) -> tuple[list[str], Array]:
-    """Return the names of the columns and the numbers of the rows, NaN where one is missing."""
+    """Return the names of a CSV text's columns, and a table [rows, columns] with NaN for missing and unused values."""
     try:
         rows = [row for row in csv.reader(io.StringIO(text.removeprefix("\ufeff"))) if any(map(str.strip, row))]
     except csv.Error as error:
@@ -131,20 +137,25 @@ def _read_table(text: str) -> tuple[list[str], Array]:
     require(
         is_header,
         "first line",
-        ",".join(names)[:_MOST_MESSAGE],
+        ",".join(names)[:_MAX_SHOWN],
         "the names of the columns, such as time,left,right,x,y,yaw",
     )
     twice = next((name for name in names if name and names.count(name) > 1), None)
     require(twice is None, "column", twice, "there once")
-    require(len(rows) > _LEAST_ROWS, "rows", len(rows) - 1, f"at least {_LEAST_ROWS}")
+    require(len(rows) > _MIN_ROWS, "rows", len(rows) - 1, f"at least {_MIN_ROWS}")
     wrong = next((number for number, row in enumerate(rows[1:], 2) if len(row) != len(names)), None)
     if wrong is not None:
         require(False, f"line {wrong}: values", len(rows[wrong - 1]), f"{len(names)}, as many as names of columns")
-    used = {name for groups in (_TIME, _YAW, _POSITION, _THRUSTERS, _STEERED) for group in groups for name in group}
+    used = {
+        name
+        for groups in (_TIME_COLUMNS, _YAW_COLUMNS, _POSITION_COLUMNS, _THRUSTER_COLUMNS, _STEERED_COLUMNS)
+        for group in groups
+        for name in group
+    }
     table = np.full((len(rows) - 1, len(names)), math.nan)
     for column, name in enumerate(names):
         if name in used:
-            table[:, column] = [_number(row[column], name, line) for line, row in enumerate(rows[1:], 2)]
+            table[:, column] = [_parse_number(row[column], name, line) for line, row in enumerate(rows[1:], 2)]
     return names, table
 
 
@@ -157,20 +168,18 @@ def _is_number(text: str) -> bool:
     return "_" not in text
 
 
-def _number(text: str, name: str, line: int) -> float:
-    """Return the number of a cell, NaN for an empty one."""
+def _parse_number(text: str, name: str, line: int) -> float:
+    """Return the number in a cell, NaN for an empty one; the column's name and the line are for a message."""
     text = text.strip()
     if not text or text.lower() in ("nan", "na", "none", "null", "-"):
         return math.nan
     value = float(text) if _is_number(text) else math.inf
-    require(
-        math.isfinite(value), f"line {line}: {name}", text[:_MOST_MESSAGE], "a number, or empty where it is missing"
-    )
+    require(math.isfinite(value), f"line {line}: {name}", text[:_MAX_SHOWN], "a number, or empty where it is missing")
     return value
 
 
-def _choose(names: Sequence[str], groups: Sequence[tuple[str, ...]], what: str) -> tuple[str, ...]:
-    """Return the names of the columns of a quantity: the first complete group; raise a ConfigError if there is none."""
+def _choose_columns(names: Sequence[str], groups: Sequence[tuple[str, ...]], what: str) -> tuple[str, ...]:
+    """Return the first group of columns whose names all exist; raise a ConfigError on the quantity if there is none."""
     for group in groups:
         if set(group) <= set(names):
             return group
@@ -181,18 +190,22 @@ def _choose(names: Sequence[str], groups: Sequence[tuple[str, ...]], what: str) 
     )
 
 
-def _in_order(time: Array, table: Array) -> tuple[Array, Array, list[str]]:
-    """Return times and rows in the order of time, without repeated times, and sentences on what was repaired."""
+def _sorted_by_time(time: Array, table: Array) -> tuple[Array, Array, list[str]]:
+    """Return times [T] and their rows in the order of time, without repeated times, and sentences on repairs.
+
+    Raises:
+        ConfigError: when too many times are missing, out of order or repeated.
+    """
     missing = int((~np.isfinite(time)).sum())
     require(
-        missing <= _UNORDERED * len(time), "time", f"missing in {missing} of {len(time)} rows", "there in every row"
+        missing <= _MAX_DISORDER * len(time), "time", f"missing in {missing} of {len(time)} rows", "there in every row"
     )
     kept = np.isfinite(time)
     time, table = time[kept], table[kept]
     back = float(-np.diff(time).min(initial=0.0))
     typical = float(np.median(np.abs(np.diff(time))))
     require(typical > 0.0, "time", "the same in most rows", "later in every row")
-    limit = max(_BACKWARDS, 3.0 * typical)
+    limit = max(_MAX_CLOCK_JITTER, 3.0 * typical)
     require(
         back <= limit,
         "time",
@@ -201,7 +214,7 @@ def _in_order(time: Array, table: Array) -> tuple[Array, Array, list[str]]:
     )
     disorder = int((np.diff(time) <= 0.0).sum())
     require(
-        disorder <= _UNORDERED * len(time), "time", f"not later than before in {disorder} rows", "later in every row"
+        disorder <= _MAX_DISORDER * len(time), "time", f"not later than before in {disorder} rows", "later in every row"
     )
     order = np.argsort(time, kind="stable")
     order = order[np.concatenate(([True], np.diff(time[order]) > 0.0))]
@@ -213,8 +226,8 @@ def _in_order(time: Array, table: Array) -> tuple[Array, Array, list[str]]:
 # Quantities -------------------------------------------------------------------------------------
 
 
-def _hold(commands: Array, names: Sequence[str]) -> Array:
-    """Return commands with missing values replaced by the one before, or by the first one at the start of the log."""
+def _fill_missing(commands: Array, names: Sequence[str]) -> Array:
+    """Return commands [T, 2] with missing values replaced by the one before, or at the start by the first one."""
     held = commands.copy()
     for name, side in zip(names, held.T, strict=True):
         present = np.isfinite(side)
@@ -229,17 +242,17 @@ def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> A
     """Return commands [T, 2] as shares of the limits of a boat, clipped to [-1, 1]."""
     if names[0].endswith("_command"):
         return np.clip(commands, -1.0, 1.0)
-    most, least = value_of(vessel, "max_thrust"), -value_of(vessel, "min_thrust")
+    most, least = coefficient_value(vessel, "max_thrust"), -coefficient_value(vessel, "min_thrust")
     limits = np.where(commands < 0.0, max(least, 1e-9), most)
     if names[1] == "angle":
-        limits[:, 1] = value_of(vessel, "angle_limit")
+        limits[:, 1] = coefficient_value(vessel, "angle_limit")
     return np.clip(commands / limits, -1.0, 1.0)
 
 
-def _to_plane(degrees: Array) -> Array:
-    """Return positions north and east (m) of the first one present, from latitudes and longitudes (degrees)."""
+def _to_local_plane(degrees: Array) -> Array:
+    """Return positions [T, 2] north and east (m) of the first one present, from latitudes and longitudes (degrees)."""
     present = np.isfinite(degrees).all(1)
     latitude, longitude = np.radians(degrees).T
     first = int(np.argmax(present))
     east = (longitude - longitude[first] + math.pi) % (2.0 * math.pi) - math.pi
-    return _EARTH * np.column_stack((latitude - latitude[first], east * math.cos(latitude[first])))
+    return _EARTH_RADIUS * np.column_stack((latitude - latitude[first], east * math.cos(latitude[first])))

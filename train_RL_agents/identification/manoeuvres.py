@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.vessels import top_speed
-from train_RL_agents.identification.coefficients import COUPLING, value_of
+from train_RL_agents.identification.coefficients import COUPLING_COEFFICIENTS, coefficient_value
 
-Command = tuple[float, float, float]
+TimedCommand = tuple[float, float, float]
 """Duration (s), and the commands of the left and the right side, or of the thrust and the angle, from -1 to 1."""
-_SHORTEST, _LONGEST = 6.0, 60.0
-"""Default smallest, and largest, value of the rounded durations of which manoeuvres consist (s)."""
+_MIN_DURATION, _MAX_DURATION = 6.0, 60.0
+"""Smallest, unless another is stated, and largest duration of a command, before parts of it are taken (s)."""
 
 
 @dataclass(frozen=True)
@@ -23,30 +23,30 @@ class Manoeuvre:
 
     name: str
     """Description of what the boat does."""
-    tells: tuple[str, ...]
-    """Names of the coefficients that the manoeuvre determines."""
-    commands: tuple[Command, ...]
+    identified_coefficients: tuple[str, ...]
+    """Names of the coefficients that a log of the manoeuvre determines."""
+    commands: tuple[TimedCommand, ...]
     """Commands in their order."""
 
     @property
-    def seconds(self) -> float:
+    def duration(self) -> float:
         """Return the duration of the manoeuvre (s)."""
         return sum(command[0] for command in self.commands)
 
 
-def plan(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
-    """Return the manoeuvres that are recommended before a boat is identified, ten minutes or less for most boats.
+def plan_manoeuvres(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
+    """Return manoeuvres for a log that determines a boat's coefficients, of ten minutes or less for most boats.
 
     Args:
         vessel: boat of about the same size, such as the preset.
     """
-    speed, length = top_speed(vessel), value_of(vessel, "length")
-    force = 2.0 * value_of(vessel, "max_thrust")
-    settling = (value_of(vessel, "m") - value_of(vessel, "xDotU")) * speed / force
+    speed, length = top_speed(vessel), coefficient_value(vessel, "length")
+    force = 2.0 * coefficient_value(vessel, "max_thrust")
+    settling = (coefficient_value(vessel, "m") - coefficient_value(vessel, "xDotU")) * speed / force
     # Durations: to reach a speed and to lose most of it, to turn once, and to change the course.
-    straight = _rounded(6.0 * settling + 2.0 * length / speed + 2.0 * value_of(vessel, "lag"))
-    circle = _rounded(14.0 * length / speed + 4.0)
-    swing = _rounded(3.0 * length / speed + 2.0 + value_of(vessel, "lag"), 3.0)
+    straight = _rounded_duration(6.0 * settling + 2.0 * length / speed + 2.0 * coefficient_value(vessel, "lag"))
+    circle = _rounded_duration(14.0 * length / speed + 4.0)
+    swing = _rounded_duration(3.0 * length / speed + 2.0 + coefficient_value(vessel, "lag"), 3.0)
 
     def sides(part: float, turn: float) -> tuple[float, float]:
         if vessel.actuators.steering != "thrusters":
@@ -55,7 +55,7 @@ def plan(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
 
     surge = ("xDotU", "xU", "xUU", "xUUU", "max_thrust")
     yaw = ("nDotR", "nR", "nRR", "nRRR", "right_strength", "rudder_lift", "position")
-    sway = ("yDotV", "yV", "yVV", "yVVV", "cross_flow", "yDotR", "nDotV", *COUPLING)
+    sway = ("yDotV", "yV", "yVV", "yVVV", "cross_flow", "yDotR", "nDotV", *COUPLING_COEFFICIENTS)
     return (
         Manoeuvre(
             "accelerate and coast, at full and at half thrust, twice",
@@ -104,14 +104,14 @@ def plan(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
     )
 
 
-def _rounded(seconds: float, shortest: float = _SHORTEST) -> float:
-    """Return a duration (s) rounded up to whole seconds, from ``shortest`` to _LONGEST."""
-    return float(np.clip(np.ceil(seconds), shortest, _LONGEST))
+def _rounded_duration(seconds: float, shortest: float = _MIN_DURATION) -> float:
+    """Return a duration (s) rounded up to whole seconds, from ``shortest`` to _MAX_DURATION."""
+    return float(np.clip(np.ceil(seconds), shortest, _MAX_DURATION))
 
 
-def manoeuvres_for(name: str, manoeuvres: tuple[Manoeuvre, ...]) -> tuple[str, ...]:
-    """Return the names of the manoeuvres that determine a coefficient."""
-    return tuple(item.name for item in manoeuvres if name in item.tells)
+def manoeuvres_identifying(name: str, manoeuvres: tuple[Manoeuvre, ...]) -> tuple[str, ...]:
+    """Return the names of those manoeuvres that determine the coefficient with a name."""
+    return tuple(item.name for item in manoeuvres if name in item.identified_coefficients)
 
 
 def timed_commands(manoeuvres: tuple[Manoeuvre, ...]) -> NDArray[np.float64]:

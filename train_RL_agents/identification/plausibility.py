@@ -14,22 +14,29 @@ from marinenav_env.support.validation import ConfigError
 from marinenav_env.vessels import top_speed
 
 Array = NDArray[np.float64]
-_SHORTEST, _LONGEST, _LEAST_RATE = 60.0, 7200.0, 1.0
-"""Limits of the length of a log (s), and the least rate of its samples (Hz)."""
-_FASTEST, _FARTHEST, _FASTEST_TURN = 50.0, 1e5, 6.0
-"""Largest plausible speed (m/s), distance (m) and yaw rate (rad/s)."""
-_LARGEST = 1e9
+_MIN_SECONDS, _MAX_SECONDS = 60.0, 7200.0
+_MIN_RATE = 1.0
+"""Smallest rate of the samples of a log (Hz)."""
+_MAX_SPEED = 50.0
+"""Largest plausible speed (m/s)."""
+_MAX_DISTANCE = 1e5
+"""Largest plausible distance from the median position (m)."""
+_MAX_YAW_RATE = 6.0
+"""Largest plausible yaw rate (rad/s)."""
+_MAX_COORDINATE = 1e9
 """Largest coordinate of a position, from any origin (m)."""
-_LONGEST_STILL = 10.0
+_MAX_STILL_SECONDS = 10.0
 """Longest time for which a pose may stay the same under thrust (s)."""
-_LEAST_POSES, _MOST_JUMPS = 0.3, 0.05
-"""Least share of rows with a pose, and largest share of poses that are jumps."""
-_LEAST_WAY, _LEAST_TURN = 5.0, math.radians(20.0)
-"""Smallest extent of the track (m) and smallest change of yaw (rad) of a log."""
+_MIN_POSES = 0.3
+"""Smallest share of rows with a pose."""
+_MAX_JUMPS = 0.05
+"""Largest share of poses that the boat cannot have jumped to."""
+_MIN_TRACK_EXTENT, _MIN_YAW_CHANGE = 5.0, math.radians(20.0)
+"""Smallest extent of the track (m), and smallest range of the yaw (rad), in a log."""
 
 
 def _require(condition: bool, key: str, value: str, allowed: str) -> None:
-    """Raise a ConfigError unless a condition holds; its sentence says what the log has and what it must have."""
+    """Raise a ConfigError unless a condition holds; its sentence says what ``key`` is, and what is allowed."""
     if not condition:
         raise ConfigError(f"{key}: {value}; must be {allowed}")
 
@@ -63,16 +70,16 @@ def check_units(
     _check_commands(commands, command_names, vessel)
     for values, name in ((position[:, 0], position_names[0]), (position[:, 1], position_names[1]), (yaw, yaw_name)):
         share = float(np.isfinite(values).mean())
-        _require(
-            share >= _LEAST_POSES, name, f"there in {share:.0%} of the rows", f"there in at least {_LEAST_POSES:.0%}"
-        )
+        _require(share >= _MIN_POSES, name, f"there in {share:.0%} of the rows", f"there in at least {_MIN_POSES:.0%}")
         present = values[np.isfinite(values)]
         _require(float(np.ptp(present)) > 0.0, name, f"{present[0]:g} in every row", "measured: a sensor may be stuck")
     largest_position = float(np.nanmax(np.abs(position)))
-    _require(largest_position <= _LARGEST, ", ".join(position_names), f"up to {largest_position:.3g}", "in meters")
+    _require(
+        largest_position <= _MAX_COORDINATE, ", ".join(position_names), f"up to {largest_position:.3g}", "in meters"
+    )
     whole = float((np.isfinite(position).all(1) & np.isfinite(yaw)).mean())
     names = ", ".join((*position_names, yaw_name))
-    _require(whole >= _LEAST_POSES, names, f"together in {whole:.0%} of the rows", f"in at least {_LEAST_POSES:.0%}")
+    _require(whole >= _MIN_POSES, names, f"together in {whole:.0%} of the rows", f"in at least {_MIN_POSES:.0%}")
     if position_names[0] == "latitude":
         largest = np.nanmax(np.abs(position), axis=0)
         is_on_earth = bool(largest[0] <= 90.0 and largest[1] <= 180.0)
@@ -101,17 +108,17 @@ def _check_time(time: Array) -> None:
     """Refuse times in other units, and logs that are too short, too long or too sparse."""
     typical, length = float(np.median(np.diff(time))), float(time[-1] - time[0])
     for factor, unit in ((1e9, "nanoseconds"), (1e6, "microseconds"), (1e3, "milliseconds")):
-        is_likely = typical > 1.0 / _LEAST_RATE and length > _LONGEST and length / factor >= 1.0
-        plausible = 1e-3 <= typical / factor <= 1.0 / _LEAST_RATE
+        is_likely = typical > 1.0 / _MIN_RATE and length > _MAX_SECONDS and length / factor >= 1.0
+        plausible = 1e-3 <= typical / factor <= 1.0 / _MIN_RATE
         _require(not (is_likely and plausible), "time", f"{typical:.4g} apart", f"in seconds: it seems to be in {unit}")
     _require(
-        length >= _SHORTEST,
+        length >= _MIN_SECONDS,
         "length",
         f"{length:.3g} s",
-        f"at least {_SHORTEST:g} s; marinenav identify --plan proposes manoeuvres",
+        f"at least {_MIN_SECONDS:g} s; marinenav identify --plan proposes manoeuvres",
     )
-    _require(length <= _LONGEST, "length", f"{length:.4g} s", f"at most {_LONGEST:g} s")
-    _require(typical <= 1.0 / _LEAST_RATE, "time", f"{typical:.3g} s apart", f"at most {1.0 / _LEAST_RATE:g} s apart")
+    _require(length <= _MAX_SECONDS, "length", f"{length:.4g} s", f"at most {_MAX_SECONDS:g} s")
+    _require(typical <= 1.0 / _MIN_RATE, "time", f"{typical:.3g} s apart", f"at most {1.0 / _MIN_RATE:g} s apart")
 
 
 def _check_commands(commands: Array, names: Sequence[str], vessel: VesselConfig) -> None:
@@ -144,7 +151,7 @@ def _check_commands(commands: Array, names: Sequence[str], vessel: VesselConfig)
 
 
 def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
-    """Remove poses that the boat cannot have jumped to, in place, and return how many.
+    """Set poses [T, 3] that the boat cannot have jumped to between times [T] to NaN, in place, and return how many.
 
     Raises:
         ConfigError: when there are too many such poses, or the boat is too fast or too far away.
@@ -153,24 +160,30 @@ def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     points, times = pose[present, :2], time[present]
     middle = np.median(points, axis=0)
     # Distance from the median of the neighbours, beyond what the boat can sail between them.
-    fastest = min(_FASTEST, 3.0 * top_speed(vessel) + 2.0)
+    fastest = min(_MAX_SPEED, 3.0 * top_speed(vessel) + 2.0)
     rows = np.clip(np.arange(len(points))[:, None] + np.array([-2, -1, 1, 2]), 0, len(points) - 1)
     near = np.median(points[rows], axis=1)
     span = np.abs(times[rows] - times[:, None]).max(1)
     far = np.linalg.norm(points - near, axis=1) > fastest * span + 3.0
     typical = np.median(np.linalg.norm(np.diff(points, axis=0), axis=1) / np.maximum(np.diff(times), 1e-3))
     known = 3.0 * top_speed(vessel)
-    is_slow = bool(typical <= max(_FASTEST if known > _FASTEST else known, 3.0))
+    is_slow = bool(typical <= max(_MAX_SPEED if known > _MAX_SPEED else known, 3.0))
     cause = f"plausible for {vessel.name}, of at most {top_speed(vessel):.3g} m/s: is it in meters and seconds?"
     _require(is_slow, "speed", f"{typical:.3g} m/s in the median", cause)
     share = float(far.mean())
-    _require(share <= _MOST_JUMPS, "position", f"jumping in {share:.0%} of the rows", "that of one boat, in meters")
+    _require(share <= _MAX_JUMPS, "position", f"jumping in {share:.0%} of the rows", "that of one boat, in meters")
     distance = float(np.linalg.norm(points[~far] - middle, axis=1).max())
-    _require(distance <= _FARTHEST, "position", f"{distance:.4g} m away from the others", "in meters, and of one place")
+    _require(
+        distance <= _MAX_DISTANCE, "position", f"{distance:.4g} m away from the others", "in meters, and of one place"
+    )
     pose[present[far]] = math.nan
-    steps, spans = np.linalg.norm(np.diff(points[~far], axis=0), axis=1), np.diff(times[~far])
-    jumps = np.flatnonzero(steps > fastest * spans + 3.0)
-    at = f"{steps[jumps[0]]:.3g} m in {spans[jumps[0]]:.2g} s at {times[~far][jumps[0]]:.0f} s" if len(jumps) else ""
+    steps, divide_log = np.linalg.norm(np.diff(points[~far], axis=0), axis=1), np.diff(times[~far])
+    jumps = np.flatnonzero(steps > fastest * divide_log + 3.0)
+    at = (
+        f"{steps[jumps[0]]:.3g} m in {divide_log[jumps[0]]:.2g} s at {times[~far][jumps[0]]:.0f} s"
+        if len(jumps)
+        else ""
+    )
     _require(len(jumps) == 0, "position", at, "without jumps: cut the log there")
     return int(far.sum())
 
@@ -194,11 +207,16 @@ def check_motion(time: Array, commands: Array, pose: Array, is_steered: bool) ->
     north, east, turn = np.gradient(x, 0.5), np.gradient(y, 0.5), np.gradient(yaw, 0.5)
     speed = np.hypot(north, east)
     way, turned = math.hypot(float(np.ptp(x)), float(np.ptp(y))), float(np.ptp(yaw))
-    _require(way >= _LEAST_WAY, "track", f"{way:.2g} m across", f"at least {_LEAST_WAY:g} m: the boat does not move")
-    _check_sensors(time[present], commands[present], pose[present])
-    _require(turned >= _LEAST_TURN, "yaw", f"within {math.degrees(turned):.2g} degrees", "of a boat that turns")
+    _require(
+        way >= _MIN_TRACK_EXTENT,
+        "track",
+        f"{way:.2g} m across",
+        f"at least {_MIN_TRACK_EXTENT:g} m: the boat does not move",
+    )
+    _check_stuck_sensors(time[present], commands[present], pose[present])
+    _require(turned >= _MIN_YAW_CHANGE, "yaw", f"within {math.degrees(turned):.2g} degrees", "of a boat that turns")
     largest = float(np.quantile(np.abs(turn), 0.95))
-    _require(largest <= _FASTEST_TURN, "yaw", f"turning at {largest:.3g} rad/s", "that of a boat: is it in radians?")
+    _require(largest <= _MAX_YAW_RATE, "yaw", f"turning at {largest:.3g} rad/s", "that of a boat: is it in radians?")
     ahead = _smooth(held[:, 0] if is_steered else held.mean(1)) > 0.1
     moving = ahead & (speed > max(0.3, 0.3 * float(np.quantile(speed, 0.9))))
     if moving.sum() >= 40:
@@ -212,18 +230,18 @@ def check_motion(time: Array, commands: Array, pose: Array, is_steered: bool) ->
         _require(follows > -0.3, "yaw", f"against the thrusts (correlation {follows:.2f})", cause)
 
 
-def _check_sensors(time: Array, commands: Array, pose: Array) -> None:
-    """Refuse poses that stay the same under thrust for longer than _LONGEST_STILL."""
+def _check_stuck_sensors(time: Array, commands: Array, pose: Array) -> None:
+    """Refuse poses [T, 3] that stay the same under thrust for longer than _MAX_STILL_SECONDS."""
     is_still = (np.diff(pose, axis=0) == 0.0).all(1) & (np.abs(commands[:-1, 0]) > 0.1)
     began = np.maximum.accumulate(np.where(is_still, 0.0, time[1:] - time[0]))
     longest = int(np.argmax(time[1:] - time[0] - began))
     until, since = float(time[1:][longest] - time[0]), float(began[longest])
     span = f"the same from {since:.0f} s to {until:.0f} s, under thrust"
-    _require(until - since <= _LONGEST_STILL, "pose", span, "measured: a sensor may be stuck; cut the log there")
+    _require(until - since <= _MAX_STILL_SECONDS, "pose", span, "measured: a sensor may be stuck; cut the log there")
 
 
 def _check_heading(course: Array, yaw: Array) -> None:
-    """Refuse headings that are not along the course of a boat that moves ahead."""
+    """Refuse yaw angles [N] that are not along the course [N] (rad) of a boat that moves ahead."""
 
     def mean(angle: Array) -> complex:
         return complex(np.exp(1j * angle).mean())

@@ -11,20 +11,28 @@ from numpy.typing import NDArray
 from marinenav_env.config import VesselConfig
 from train_RL_agents.identification.coefficients import Coefficient
 from train_RL_agents.identification.log import BoatLog
-from train_RL_agents.identification.segments import COMMAND_GAP, POSE_GAP, SECONDS, cut, guess_initial
-from train_RL_agents.identification.shooting import Point, Problem, minimise
-from train_RL_agents.identification.simulation import STEP, Simulator, at_times, substeps_of, wrapped
+from train_RL_agents.identification.segments import (
+    LAST_SEGMENT_SECONDS,
+    MAX_COMMAND_GAP,
+    MAX_POSE_GAP,
+    cut_segments,
+    guess_initial_states,
+)
+from train_RL_agents.identification.shooting import FitProblem, Unknowns, minimise
+from train_RL_agents.identification.simulation import TIME_STEP, Simulator, interpolate_poses, num_substeps, wrap_angle
 
 Array = NDArray[np.float64]
 HORIZONS = (5.0, 20.0, 60.0)
 """Times after which predictions are compared with the log (s)."""
-EVERY = 5.0
+START_INTERVAL = 5.0
 """Time between the starts of two predictions (s)."""
-_RUN_UP = SECONDS
+_RUN_UP_SECONDS = LAST_SEGMENT_SECONDS
 """Time before a prediction from which its initial state is estimated (s)."""
-_NEAR = 1.0
+_MAX_TIME_DIFFERENCE = 1.0
 """Largest time between a horizon and the measured pose that a prediction is compared with (s)."""
-_GAIN, _ITERATIONS = 0.05, 15
+_TOLERANCE = 0.05
+"""Decrease of the loss per iteration below which the search for initial states ends."""
+_MAX_ITERATIONS = 15
 
 
 @dataclass(frozen=True)
@@ -47,15 +55,15 @@ class HorizonError:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictions of a boat that start at W times of a log."""
+    """Predictions of a boat that start at W times of a log. Poses are x, y (m) and yaw (rad)."""
 
-    start: Array
+    start_times: Array
     """[W] times at which predictions start (s)."""
     poses: Array
-    """[W, N + 1, 3] predicted poses at the points of the grid."""
-    stamp: Array
+    """[W, N + 1, 3] predicted poses, TIME_STEP apart."""
+    measured_times: Array
     """[W, M] times of measured poses since the start (s), 0 where there is none."""
-    measured: Array
+    measured_poses: Array
     """[W, M, 3] measured poses, NaN where there is none."""
     errors: tuple[HorizonError, ...]
     """Errors at the horizons that the log is long enough for."""
@@ -69,7 +77,7 @@ def predict(
     current: tuple[float, float],
     begin: float,
 ) -> Prediction:
-    """Return the predictions of a boat over the end of a log.
+    """Return predictions of a boat's poses over the end of a log, with their errors.
 
     The initial state of each prediction is estimated from the 20 s before its start, and not from what it predicts.
 
@@ -81,58 +89,67 @@ def predict(
         current: velocity of the water to the north and to the east (m/s).
         begin: time from which on predictions start (s).
     """
-    horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.seconds] or [HORIZONS[0]]
-    starts, longest = _starts(log, begin, horizons), horizons[-1]
+    horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.duration] or [HORIZONS[0]]
+    starts, longest = _start_times(log, begin, horizons), horizons[-1]
     if not len(starts):
         return Prediction(np.zeros(0), np.zeros((0, 1, 3)), np.zeros((0, 0)), np.zeros((0, 0, 3)), ())
-    simulator = Simulator(vessel, [item.name for item in coefficients], substeps_of(vessel))
-    targets = simulator.targets(log.commands)
-    before = cut(log, [(start - _RUN_UP, start) for start in starts], targets, _RUN_UP)
-    problem = Problem(simulator, coefficients, before)
-    point = Point(np.array(values) / problem.scale, np.array(current), guess_initial(before))
-    point, _, _ = minimise(problem, point, (), _GAIN, _ITERATIONS, with_current=False)
+    simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
+    targets = simulator.steady_states(log.commands)
+    before = cut_segments(log, [(start - _RUN_UP_SECONDS, start) for start in starts], targets, _RUN_UP_SECONDS)
+    problem = FitProblem(simulator, coefficients, before)
+    point = Unknowns(np.array(values) / problem.scale, np.array(current), guess_initial_states(before))
+    point, _, _ = minimise(problem, point, (), _TOLERANCE, _MAX_ITERATIONS, with_current=False)
     # The simulation goes on from the run-up, whose end is the start of the prediction.
-    ends = np.minimum(starts + longest, log.seconds)
-    whole = cut(log, [*zip(starts - _RUN_UP, ends, strict=True)], targets, _RUN_UP + longest)
-    poses = problem.poses(whole, point.scaled[None], point.initial[None])[0]
-    poses[..., :2] += (np.arange(poses.shape[1]) * STEP)[:, None] * point.current
-    poses = poses[:, round(_RUN_UP / STEP) :]
-    stamp = whole.stamp - _RUN_UP
+    ends = np.minimum(starts + longest, log.duration)
+    whole = cut_segments(log, [*zip(starts - _RUN_UP_SECONDS, ends, strict=True)], targets, _RUN_UP_SECONDS + longest)
+    poses = problem.poses(whole, point.coefficients[None], point.initial[None])[0]
+    poses[..., :2] += (np.arange(poses.shape[1]) * TIME_STEP)[:, None] * point.current
+    poses = poses[:, round(_RUN_UP_SECONDS / TIME_STEP) :]
+    stamp = whole.pose_times - _RUN_UP_SECONDS
     measured = np.where((stamp >= 0.0)[..., None], whole.pose, np.nan)
     stamp = np.where(np.isfinite(measured[..., 0]), stamp, 0.0)
-    errors = tuple(_error(horizon, poses, stamp, measured, ends - starts) for horizon in horizons)
+    errors = tuple(_horizon_error(horizon, poses, stamp, measured, ends - starts) for horizon in horizons)
     return Prediction(starts, poses, stamp, measured, tuple(error for error in errors if error.count))
 
 
-def _starts(log: BoatLog, begin: float, horizons: Sequence[float]) -> Array:
-    """Return the times at which predictions start: those around which the log has no gaps."""
-    latest = log.seconds - horizons[0]
-    starts = [time for time in np.arange(max(begin, _RUN_UP), latest + 1e-9, EVERY) if _is_whole(log, time)]
+def _start_times(log: BoatLog, begin: float, horizons: Sequence[float]) -> Array:
+    """Return the times [W] at which predictions start (s): those from ``begin`` on around which the log has no gaps."""
+    latest = log.duration - horizons[0]
+    starts = [
+        time
+        for time in np.arange(max(begin, _RUN_UP_SECONDS), latest + 1e-9, START_INTERVAL)
+        if _is_without_gaps(log, time)
+    ]
     return np.array(starts)
 
 
-def _is_whole(log: BoatLog, start: float) -> bool:
+def _is_without_gaps(log: BoatLog, start: float) -> bool:
     """Return whether a log has no gap of poses or rows from the run-up before a start to the first horizon."""
-    inside = (log.time >= start - _RUN_UP - POSE_GAP) & (log.time <= start + HORIZONS[0])
+    inside = (log.time >= start - _RUN_UP_SECONDS - MAX_POSE_GAP) & (log.time <= start + HORIZONS[0])
     rows = log.time[inside]
     poses = log.time[inside & np.isfinite(log.pose[:, 0])]
-    poses = poses[poses >= start - _RUN_UP]
-    enough = len(poses) >= 10 and float(np.diff(poses).max()) <= POSE_GAP and poses[0] <= start - 0.5 * _RUN_UP
-    return bool(enough and float(np.diff(rows).max(initial=0.0)) <= COMMAND_GAP)
+    poses = poses[poses >= start - _RUN_UP_SECONDS]
+    enough = (
+        len(poses) >= 10 and float(np.diff(poses).max()) <= MAX_POSE_GAP and poses[0] <= start - 0.5 * _RUN_UP_SECONDS
+    )
+    return bool(enough and float(np.diff(rows).max(initial=0.0)) <= MAX_COMMAND_GAP)
 
 
-def _error(horizon: float, poses: Array, stamp: Array, measured: Array, ends: Array) -> HorizonError:
-    """Return the error at the measured pose nearest to a horizon, of long enough predictions; NaN if there are none."""
-    place = round(horizon / STEP)
+def _horizon_error(horizon: float, poses: Array, stamp: Array, measured: Array, ends: Array) -> HorizonError:
+    """Return the error at the measured pose nearest to a horizon (s); NaN if no prediction is long enough.
+
+    The arguments are those of Prediction, and ``ends`` [W], the lengths of the predictions (s).
+    """
+    place = round(horizon / TIME_STEP)
     distances, turns, paths = [], [], []
     for pose, times, real, end in zip(poses, stamp, measured, ends, strict=True):
-        near = np.isfinite(real[:, 0]) & (np.abs(times - horizon) <= _NEAR)
+        near = np.isfinite(real[:, 0]) & (np.abs(times - horizon) <= _MAX_TIME_DIFFERENCE)
         if end < horizon - 1e-9 or not near.any():
             continue
-        difference = at_times(pose[None], times[None])[0] - real
+        difference = interpolate_poses(pose[None], times[None])[0] - real
         row = int(np.argmin(np.where(near, np.abs(times - horizon), np.inf)))
         distances.append(float(np.hypot(*difference[row, :2])))
-        turns.append(float(wrapped(difference[row, 2])))
+        turns.append(float(wrap_angle(difference[row, 2])))
         paths.append(float(np.linalg.norm(np.diff(pose[: place + 1, :2], axis=0), axis=1).sum()))
     if not distances:
         return HorizonError(horizon, 0, *[float("nan")] * 4)

@@ -18,17 +18,17 @@ from marinenav_env.vessels import (
     VesselFile,
     read_vessel_file,
 )
-from train_RL_agents.identification.coefficients import choose, is_tied
-from train_RL_agents.identification.fit import KEPT, TIED, Estimate, Fit, fit
+from train_RL_agents.identification.coefficients import choose_coefficients, has_symmetric_mass
+from train_RL_agents.identification.fit import JOINTLY_DETERMINED, PRESET_KEPT, Estimate, Fit, fit
 from train_RL_agents.identification.log import BoatLog, read_log
-from train_RL_agents.identification.manoeuvres import manoeuvres_for, plan
+from train_RL_agents.identification.manoeuvres import manoeuvres_identifying, plan_manoeuvres
 from train_RL_agents.identification.prediction import HORIZONS, Prediction, predict
 from train_RL_agents.results.rows import nonfinite_to_none
 from train_RL_agents.results.table import Column, Table
 
-HELD_OUT = 0.25
+HELD_OUT_SHARE = 0.25
 """Share of the log, at its end, that is held out from the fit."""
-_DIGITS = 5
+_SIGNIFICANT_DIGITS = 5
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class Identification:
 
     log: BoatLog
     """Log of the boat."""
-    name: str
+    log_name: str
     """Name of the file of the log."""
     preset: VesselFile
     """Preset that the fit starts from."""
     fit: Fit
     """Fitted boat, with intervals of its coefficients."""
-    begin: float
+    held_out_start: float
     """Time from which on the log was not fitted (s)."""
     prediction: Prediction
     """Predictions of the fitted boat over the part that was not fitted."""
-    before: Prediction
+    preset_prediction: Prediction
     """Predictions of the preset over the same part."""
 
 
@@ -55,17 +55,17 @@ def identify(
     path: Path,
     vessel: str = PUBLISHED_VESSEL,
     frame: str = "ned",
-    more: Sequence[str] = (),
+    extra: Sequence[str] = (),
     kept: Sequence[str] = (),
     report: Callable[[str], None] = lambda _: None,
 ) -> Identification:
     """Fit the coefficients of a boat to a log, predict the end of the log, and return the results.
 
     Args:
-        path: CSV file of the log, see read_log.
-        vessel: name or file of the preset, see read_vessel_file.
-        frame: frame of the log, one of log.FRAMES.
-        more: names of coefficients that are fitted in addition to the usual ones and those of the preset.
+        path: CSV file of the log, with the columns that read_log describes.
+        vessel: name or file of the preset: the boat that the fit starts from.
+        frame: frame of the log, ``ned`` or ``enu``, see log.FRAMES.
+        extra: names of coefficients that are fitted in addition to the usual ones and those of the preset.
         kept: names of coefficients that keep the preset's values.
         report: callback that receives sentences on the progress.
 
@@ -80,8 +80,8 @@ def identify(
     log = read_log(path, boat, frame)
     for note in log.notes:
         report(note)
-    begin = log.seconds * (1.0 - HELD_OUT)
-    coefficients = choose(boat, log.in_newtons, more, kept)
+    begin = log.duration * (1.0 - HELD_OUT_SHARE)
+    coefficients = choose_coefficients(boat, log.is_in_newtons, extra, kept)
     result = fit(log, boat, coefficients, begin, report)
     fitted, usual = [item.value for item in result.estimates], [item.preset for item in coefficients]
     prediction, before = (predict(log, boat, coefficients, values, result.current, begin) for values in (fitted, usual))
@@ -99,15 +99,16 @@ def vessel_text(result: Identification, name: str) -> str:
         name: name of the boat.
     """
     numbers: dict[str, Any] = {}
-    for key, value in _settings(result).items():
+    for key, value in _vessel_settings(result).items():
         section, _, field_name = key.rpartition(".")
         place = numbers.setdefault(section, {}) if section else numbers
         place[field_name] = value
+    log_length = f"{result.log.duration:.0f} s"
     content = {
         "format": VESSEL_FILE_FORMAT,
         "version": VESSEL_FILE_VERSION,
         "name": name,
-        "about": f"identified from {_plain(result.name)}, of {result.log.seconds:.0f} s, from {result.preset.name}",
+        "about": f"identified from {_printable(result.log_name)}, of {log_length}, from {result.preset.name}",
         "source": "marinenav identify; numbers without an interval are those of the preset",
         "licence": "",
         "approximated": [*result.preset.approximated, *summary_lines(result)],
@@ -116,11 +117,11 @@ def vessel_text(result: Identification, name: str) -> str:
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
-def _settings(result: Identification) -> dict[str, Any]:
-    """Return the settings of the vessel file by dotted name, with units and intervals."""
+def _vessel_settings(result: Identification) -> dict[str, Any]:
+    """Return the settings of the vessel file by dotted name: texts, or dicts of ``value``, ``unit`` and ``source``."""
     preset = result.preset
     estimates = {item.coefficient.name: item for item in result.fit.estimates}
-    if "yDotR" in estimates and is_tied(preset.vessel):
+    if "yDotR" in estimates and has_symmetric_mass(preset.vessel):
         estimates["nDotV"] = estimates["yDotR"]
     stated = dict(preset.settings)
     for name in estimates:
@@ -141,28 +142,28 @@ def _settings(result: Identification) -> dict[str, Any]:
         if field_name in UNITS_BY_SETTING:
             entry["unit"] = UNITS_BY_SETTING[field_name]
         if estimate is not None:
-            entry["value"] = _short(estimate.value)
-            entry["source"] = _source(estimate)
+            entry["value"] = _rounded(estimate.value)
+            entry["source"] = _source_text(estimate)
         if entry["value"] == 0.0 and estimate is not None and not estimate.is_fitted:
             continue
         settings[key] = entry
     return settings
 
 
-def _source(estimate: Estimate) -> str:
+def _source_text(estimate: Estimate) -> str:
     """Return a text that says where the value of a coefficient comes from."""
-    ends = f"95% interval {_short(estimate.low):g} to {_short(estimate.high):g}"
-    if estimate.verdict == KEPT:
+    ends = f"95% interval {_rounded(estimate.low):g} to {_rounded(estimate.high):g}"
+    if estimate.verdict == PRESET_KEPT:
         return "the preset's: the log cannot tell it"
-    return f"{ends}; told together with others only" if estimate.verdict == TIED else ends
+    return f"{ends}; told together with others only" if estimate.verdict == JOINTLY_DETERMINED else ends
 
 
-def _short(value: float) -> float:
-    """Return a number rounded to _DIGITS significant digits."""
-    return float(f"{value:.{_DIGITS}g}")
+def _rounded(value: float) -> float:
+    """Return a number rounded to _SIGNIFICANT_DIGITS significant digits."""
+    return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     """Return a text with its control characters replaced."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
@@ -171,7 +172,7 @@ def summary_lines(result: Identification) -> list[str]:
     """Return a sentence on the error of the predictions at each horizon, and one on horizons that were not reached."""
     lines = []
     for error in result.prediction.errors:
-        before = next((item for item in result.before.errors if item.seconds == error.seconds), None)
+        before = next((item for item in result.preset_prediction.errors if item.seconds == error.seconds), None)
         share = f" ({100.0 * error.position / error.path:.1f}% of the path)" if error.path > 0.0 else ""
         preset = (
             f"; of the preset {before.position:.2f} m" if before is not None and math.isfinite(before.position) else ""
@@ -189,17 +190,17 @@ def summary_lines(result: Identification) -> list[str]:
 
 
 def result_text(result: Identification) -> str:
-    """Return all metrics of an identification as JSON."""
+    """Return all metrics of an identification as JSON: the errors of predictions, and coefficients with intervals."""
     fitted = result.fit
-    tells = plan(result.preset.vessel)
+    manoeuvres = plan_manoeuvres(result.preset.vessel)
     content = {
-        "log": result.name,
-        "seconds": result.log.seconds,
+        "log": result.log_name,
+        "seconds": result.log.duration,
         "notes": list(result.log.notes),
         "preset": result.preset.name,
-        "fitted_seconds": result.begin,
-        "segments": fitted.segments,
-        "iterations": fitted.iterations,
+        "fitted_seconds": result.held_out_start,
+        "segments": fitted.num_segments,
+        "iterations": fitted.num_iterations,
         "noise": {"position_m": fitted.noise[0], "yaw_degrees": math.degrees(fitted.noise[1])},
         "current_m_s": {"north": fitted.current[0], "east": fitted.current[1], "half_width": fitted.current_width},
         "coefficients": {
@@ -211,11 +212,15 @@ def result_text(result: Identification) -> str:
                 "preset": item.coefficient.preset,
                 "verdict": item.verdict,
             }
-            | ({"manoeuvres": list(manoeuvres_for(item.coefficient.name, tells))} if item.verdict != "told" else {})
+            | (
+                {"manoeuvres": list(manoeuvres_identifying(item.coefficient.name, manoeuvres))}
+                if item.verdict != "told"
+                else {}
+            )
             for item in fitted.estimates
         },
         "prediction": [asdict(error) for error in result.prediction.errors],
-        "prediction_of_preset": [asdict(error) for error in result.before.errors],
+        "prediction_of_preset": [asdict(error) for error in result.preset_prediction.errors],
     }
     return json.dumps(nonfinite_to_none(content), indent=2, allow_nan=False) + "\n"
 
@@ -232,7 +237,7 @@ def coefficient_table(fitted: Fit) -> Table:
             "preset": f"{item.coefficient.preset:.4g}",
             "value": f"{item.value:.4g}",
             "interval": f"{item.low:.4g} to {item.high:.4g}",
-            "the log": item.verdict if item.verdict != KEPT else "cannot tell it: kept",
+            "the log": item.verdict if item.verdict != PRESET_KEPT else "cannot tell it: kept",
         }
         for item in fitted.estimates
     ]
@@ -241,11 +246,13 @@ def coefficient_table(fitted: Fit) -> Table:
 
 def undetermined_lines(result: Identification) -> list[str]:
     """Return sentences on the coefficients that the log does not determine, and on the manoeuvres that would do so."""
-    manoeuvres = plan(result.preset.vessel)
+    manoeuvres = plan_manoeuvres(result.preset.vessel)
     groups: dict[tuple[str, ...], list[str]] = {}
     for item in result.fit.estimates:
         if item.verdict != "told":
-            groups.setdefault(manoeuvres_for(item.coefficient.name, manoeuvres), []).append(item.coefficient.name)
+            groups.setdefault(manoeuvres_identifying(item.coefficient.name, manoeuvres), []).append(
+                item.coefficient.name
+            )
     return [
         f"The log cannot tell {', '.join(names)}{' alone' if len(names) == 1 else ''}; "
         f"{'what would: ' + '; '.join(told) if told else 'measure it'}."

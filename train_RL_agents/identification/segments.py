@@ -10,43 +10,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from train_RL_agents.identification.log import BoatLog
-from train_RL_agents.identification.simulation import STEP
+from train_RL_agents.identification.simulation import TIME_STEP
 
 Array = NDArray[np.float64]
-LENGTHS = (5.0, 10.0, 20.0)
+SEGMENT_SECONDS = (5.0, 10.0, 20.0)
 """Largest lengths of the segments in successive searches (s)."""
-SECONDS = LENGTHS[-1]
-_LEAST = 0.4
+LAST_SEGMENT_SECONDS = SEGMENT_SECONDS[-1]
+_MIN_LENGTH_SHARE = 0.4
 """Shortest segment, as a share of the longest."""
-COMMAND_GAP, POSE_GAP = 2.0, 5.0
-"""Longest times without a row and without a pose within a segment (s)."""
-SETTLING = 5.0
+MAX_COMMAND_GAP = 2.0
+"""Longest time without a row of the log within a segment (s)."""
+MAX_POSE_GAP = 5.0
+"""Longest time without a pose within a segment (s)."""
+SETTLING_SECONDS = 5.0
 """Time after the start of a log and after a gap of rows that is left out, since earlier commands are not known (s)."""
-_REMEMBERED = 20.0
+_MEMORY_SECONDS = 20.0
 """Time before a segment in which commands count for the actuators' states (s)."""
 
 
 @dataclass(frozen=True)
 class Segments:
-    """E segments of a log, each with N simulation steps and at most M measured poses."""
+    """E segments of a log, each with N simulation steps and at most M measured poses.
 
-    start: Array
+    The states of the actuators are two setpoints (N).
+    """
+
+    start_times: Array
     """[E] times at which segments begin (s)."""
-    shares: Array
+    mean_commands: Array
     """[E, N, 2] mean commands of the steps, as shares of the limits."""
-    stamp: Array
+    pose_times: Array
     """[E, M] times of the measured poses since the start (s), 0 where there is none."""
     pose: Array
-    """[E, M, 3] measured poses, NaN where there is none."""
-    first: Array
+    """[E, M, 3] measured poses, x, y (m) and yaw (rad), NaN where there is none."""
+    initial_targets: Array
     """[E, 2] steady states of the actuators under the earliest command of the 20 s before the start."""
-    changes: Array
+    target_changes: Array
     """[E, C, 2] changes of the steady states between that command and the start."""
-    ago: Array
+    change_ages: Array
     """[E, C] times from these changes to the start (s)."""
 
 
-def spans(log: BoatLog, begin: float, end: float, seconds: float = SECONDS) -> list[tuple[float, float]]:
+def divide_log(
+    log: BoatLog, begin: float, end: float, seconds: float = LAST_SEGMENT_SECONDS
+) -> list[tuple[float, float]]:
     """Divide the parts of a log between gaps into segments, and return their first and last times (s).
 
     Args:
@@ -59,9 +66,9 @@ def spans(log: BoatLog, begin: float, end: float, seconds: float = SECONDS) -> l
     rows, poses = log.time[inside], log.time[inside & np.isfinite(log.pose[:, 0])]
     if len(poses) < 2:
         return []
-    unknown = [(low, high + SETTLING) for low, high in _gaps(rows, COMMAND_GAP)]
-    unknown.append((log.time[0], log.time[0] + SETTLING))
-    edges = sorted([(poses[0], poses[0]), *unknown, *_gaps(poses, POSE_GAP), (poses[-1], poses[-1])])
+    unknown = [(low, high + SETTLING_SECONDS) for low, high in _gaps(rows, MAX_COMMAND_GAP)]
+    unknown.append((log.time[0], log.time[0] + SETTLING_SECONDS))
+    edges = sorted([(poses[0], poses[0]), *unknown, *_gaps(poses, MAX_POSE_GAP), (poses[-1], poses[-1])])
     parts: list[tuple[float, float]] = []
     last = edges[0][0]
     for low, high in edges:
@@ -71,19 +78,19 @@ def spans(log: BoatLog, begin: float, end: float, seconds: float = SECONDS) -> l
     found = []
     for low, high in parts:
         count = max(1, math.ceil((high - low) / seconds - 0.01))
-        if high - low >= _LEAST * seconds:
+        if high - low >= _MIN_LENGTH_SHARE * seconds:
             length = (high - low) / count
             found += [(low + number * length, low + (number + 1) * length) for number in range(count)]
     return found
 
 
 def _gaps(times: Array, longest: float) -> list[tuple[float, float]]:
-    """Return the first and last times of the gaps between times that are longer than a limit (s)."""
+    """Return the first and last times of the gaps between consecutive times [T] that exceed ``longest`` (s)."""
     wide = np.flatnonzero(np.diff(times) > longest)
     return [(float(times[place]), float(times[place + 1])) for place in wide]
 
 
-def cut(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, seconds: float) -> Segments:
+def cut_segments(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, seconds: float) -> Segments:
     """Return segments cut out of a log.
 
     Args:
@@ -92,7 +99,7 @@ def cut(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, seco
         targets: [T, 2] steady states of the actuators under the commands.
         seconds: length of all simulations (s).
     """
-    grid = np.arange(round(seconds / STEP) + 1) * STEP
+    grid = np.arange(round(seconds / TIME_STEP) + 1) * TIME_STEP
     # The integral of the commands, whose differences are the means of the steps.
     steps = np.diff(log.time, append=log.time[-1] + 1e4)
     integral = np.concatenate((np.zeros((1, 2)), np.cumsum(log.commands * steps[:, None], 0)))
@@ -101,14 +108,14 @@ def cut(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, seco
     for begin, end in parts:
         sums = np.column_stack([np.interp(begin + grid, edges, column) for column in integral.T])
         chosen = (log.time >= begin) & (log.time <= end) & np.isfinite(log.pose[:, 0])
-        earlier = np.flatnonzero((log.time <= begin) & (log.time > begin - _REMEMBERED))
+        earlier = np.flatnonzero((log.time <= begin) & (log.time > begin - _MEMORY_SECONDS))
         origin = int(earlier[0]) if len(earlier) else 0
         following = earlier[1:] if len(earlier) else earlier
         moved = targets[following] - targets[following - 1]
         kept = following[(moved != 0.0).any(1)]
         rows.append(
             (
-                np.diff(sums, axis=0) / STEP,
+                np.diff(sums, axis=0) / TIME_STEP,
                 log.time[chosen] - begin,
                 log.pose[chosen],
                 targets[origin],
@@ -117,11 +124,11 @@ def cut(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, seco
             )
         )
     filling = (0.0, 0.0, np.nan, 0.0, 0.0, 0.0)
-    return Segments(np.array([begin for begin, _ in parts]), *map(_stack, zip(*rows, strict=True), filling))
+    return Segments(np.array([begin for begin, _ in parts]), *map(_stack_padded, zip(*rows, strict=True), filling))
 
 
-def _stack(rows: Sequence[Array], filling: float) -> Array:
-    """Stack arrays along a new first axis, with shorter ones filled up at their end."""
+def _stack_padded(rows: Sequence[Array], filling: float) -> Array:
+    """Stack arrays along a new first axis, with shorter ones filled up with ``filling`` at their end."""
     longest = max(len(row) for row in rows)
     stacked = np.full((len(rows), longest, *rows[0].shape[1:]), filling)
     for number, row in enumerate(rows):
@@ -129,10 +136,13 @@ def _stack(rows: Sequence[Array], filling: float) -> Array:
     return stacked
 
 
-def guess_initial(segments: Segments) -> Array:
-    """Return initial states [E, 6] of segments (see Simulator.poses) from polynomials fitted to their first poses."""
+def guess_initial_states(segments: Segments) -> Array:
+    """Return initial states [E, 6] of segments from polynomials fitted to their first poses.
+
+    They are x, y (m), yaw (rad), surge, sway (m/s) and yaw rate (rad/s).
+    """
     states = []
-    for stamp, pose in zip(segments.stamp, segments.pose, strict=True):
+    for stamp, pose in zip(segments.pose_times, segments.pose, strict=True):
         present = np.flatnonzero(np.isfinite(pose[:, 0]))
         rows = present[stamp[present] <= 4.0]
         rows = rows if len(rows) >= 6 else present[:6]

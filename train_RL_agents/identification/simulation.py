@@ -17,19 +17,19 @@ from marinenav_env.scenarios.parameters import build_extras, build_parameters
 from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.state import ActuatorParameters, Parameters, State, Vessel
 from marinenav_env.vessels import scaled_settings
-from train_RL_agents.identification.coefficients import is_tied
+from train_RL_agents.identification.coefficients import has_symmetric_mass
 
 Array = NDArray[np.float64]
-STEP = 0.1
+TIME_STEP = 0.1
 """Length of a step of the time grid of simulations (s)."""
-_OPTIONS = {"device": torch.device("cpu"), "dtype": torch.float64}
-_LEAST_LAG = 1e-6
+_TENSOR_OPTIONS = {"device": torch.device("cpu"), "dtype": torch.float64}
+_MIN_LAG = 1e-6
 """Lower bound of the time constant of actuators, which is a divisor (s)."""
 
 
-def substeps_of(vessel: VesselConfig) -> int:
-    """Return the number of substeps per STEP that last about as long as in the world scaled to the vessel."""
-    return max(1, round(STEP / float(scaled_settings(vessel)["dt"])))
+def num_substeps(vessel: VesselConfig) -> int:
+    """Return the number of substeps per TIME_STEP that last about as long as in the world scaled to the vessel."""
+    return max(1, round(TIME_STEP / float(scaled_settings(vessel)["dt"])))
 
 
 class Simulator:
@@ -45,14 +45,14 @@ class Simulator:
         self.names, self._substeps = tuple(names), substeps
         world = WorldConfig(vessel=vessel)
         self._parameters, _ = build_parameters([world], 1, torch.device("cpu"), torch.float64)
-        extras = build_extras([world], 1, **_OPTIONS)
+        extras = build_extras([world], 1, **_TENSOR_OPTIONS)
         # Boats with ideal actuators have ActuatorParameters here, too, since a lag may be fitted to them.
         self._vessel, self._extras = dict(self._parameters.vessel.items()), dict(extras.items())
-        self._is_steered, self._is_tied = vessel.actuators.steering != "thrusters", is_tied(vessel)
-        self._turn_rate = float(vessel.actuators.angle_rate) * STEP  # type: ignore[arg-type]
+        self._is_steered, self._is_tied = vessel.actuators.steering != "thrusters", has_symmetric_mass(vessel)
+        self._turn_rate = float(vessel.actuators.angle_rate) * TIME_STEP  # type: ignore[arg-type]
 
     def parameters(self, values: Tensor) -> Parameters:
-        """Return the parameters of boats with coefficients [B, K], batch [B]."""
+        """Return the parameters, of batch size [B], of B boats with coefficients [B, K]."""
         count = len(values)
 
         def repeat(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -61,7 +61,7 @@ class Simulator:
         vessel, extras = repeat(self._vessel), repeat(self._extras)
         for name, column in zip(self.names, values.unbind(1), strict=True):
             # Central differences at a lag of 0 would use a negative lag, whose exponential is infinite.
-            value = column.clamp_min(_LEAST_LAG) if name == "lag" else column
+            value = column.clamp_min(_MIN_LAG) if name == "lag" else column
             (vessel if name in vessel else extras)[name] = value[:, None]
             if name == "yDotR" and self._is_tied:
                 vessel["nDotV"] = column[:, None]
@@ -75,27 +75,27 @@ class Simulator:
         )
 
     def setpoints(self, shares: Tensor, vessel: Vessel) -> Tensor:
-        """Return the setpoints [B, N, 2] (N) of commands [B, N, 2], which are shares of the limits."""
+        """Return the setpoints [B, N, 2] (N) of the actuators for commands [B, N, 2], shares of the limits."""
         most, least = vessel.max_thrust[:, :, None], -vessel.min_thrust[:, :, None]
         setpoints = shares * torch.where(shares < 0.0, least, most)
         if self._is_steered:
             return torch.stack((setpoints[..., 0], shares[..., 1] * most[..., 0]), -1)
         return setpoints
 
-    def targets(self, shares: Array) -> Array:
+    def steady_states(self, shares: Array) -> Array:
         """Return the steady states of the actuators [T, 2] under commands [T, 2], which are shares of the limits."""
         scenario = blank_scenarios(len(shares), 1, 0, 0, torch.device("cpu"), torch.float64)
         vessel, extras = Vessel(**self._vessel, batch_size=[1]), ActuatorParameters(**self._extras, batch_size=[1])
         setpoints = self.setpoints(torch.from_numpy(shares)[:, None], vessel)
         return np.asarray(steady_actuator_state(setpoints, scenario, vessel, extras)[:, 0].numpy(), np.float64)
 
-    def lag(self, values: Tensor) -> Tensor:
+    def time_constants(self, values: Tensor) -> Tensor:
         """Return the time constants [B] of the actuators (s) of boats with coefficients [B, K]."""
         if "lag" in self.names:
-            return values[:, self.names.index("lag")].clamp_min(_LEAST_LAG)
-        return self._extras["lag"][:, 0].expand(len(values)).clamp_min(_LEAST_LAG)
+            return values[:, self.names.index("lag")].clamp_min(_MIN_LAG)
+        return self._extras["lag"][:, 0].expand(len(values)).clamp_min(_MIN_LAG)
 
-    def started(self, values: Tensor, first: Tensor, changes: Tensor, ago: Tensor) -> Tensor:
+    def actuator_states(self, values: Tensor, first: Tensor, changes: Tensor, ago: Tensor) -> Tensor:
         """Return the states of the actuators [B, 2] after earlier commands.
 
         Args:
@@ -104,7 +104,7 @@ class Simulator:
             changes: [B, C, 2] changes of the steady state that the actuators follow.
             ago: [B, C] times since these changes (s).
         """
-        followed = 1.0 - torch.exp(-ago / self.lag(values)[:, None])
+        followed = 1.0 - torch.exp(-ago / self.time_constants(values)[:, None])
         if not self._is_steered:
             return first + (changes * followed[..., None]).sum(1)
         # An angle follows at a limited rate, mostly within the time between two commands.
@@ -129,9 +129,9 @@ class Simulator:
         yaw = initial[:, 2]
         poses = [initial[:, :3]]
         for setpoint in setpoints.unbind(1):
-            rates = (setpoint[:, None] - state.thrust) / STEP
+            rates = (setpoint[:, None] - state.thrust) / TIME_STEP
             before = state.pose[:, 0, 2]
-            moved = move_vessels(state, rates, scenario, parameters, STEP / self._substeps, self._substeps)
+            moved = move_vessels(state, rates, scenario, parameters, TIME_STEP / self._substeps, self._substeps)
             state = state.replace(
                 pose=moved.pose,
                 velocity_water=moved.velocity_water,
@@ -145,7 +145,10 @@ class Simulator:
 
 
 def _initial_state(initial: Tensor, actuator: Tensor) -> State:
-    """Return the state of the world of B boats, one per environment; see Simulator.poses for the arguments."""
+    """Return the state of the world of B boats, one per environment, from their states [B, 6] as in Simulator.poses.
+
+    The states of the actuators are [B, 2].
+    """
     count = len(initial)
     cos, sin, u, v = initial[:, 2].cos(), initial[:, 2].sin(), initial[:, 3], initial[:, 4]
     velocity = torch.stack((cos * u - sin * v, sin * u + cos * v, initial[:, 5]), -1)[:, None]
@@ -164,15 +167,15 @@ def _initial_state(initial: Tensor, actuator: Tensor) -> State:
     )
 
 
-def at_times(poses: Array, stamp: Array) -> Array:
-    """Return poses [..., N + 1, 3] of a grid at times [..., M] (s), by linear interpolation."""
-    place = np.clip(stamp / STEP, 0.0, poses.shape[-2] - 1 - 1e-9)
+def interpolate_poses(poses: Array, stamp: Array) -> Array:
+    """Return the poses [..., M, 3] at times [..., M] (s) by linear interpolation of poses [..., N + 1, 3] on a grid."""
+    place = np.clip(stamp / TIME_STEP, 0.0, poses.shape[-2] - 1 - 1e-9)
     before = place.astype(np.int64)
     share = (place - before)[..., None]
     low = np.take_along_axis(poses, before[..., None], -2)
     return np.asarray((1.0 - share) * low + share * np.take_along_axis(poses, before[..., None] + 1, -2))
 
 
-def wrapped(angle: Array) -> Array:
+def wrap_angle(angle: Array) -> Array:
     """Return angles wrapped to [-pi, pi) (rad)."""
     return np.asarray((angle + math.pi) % (2.0 * math.pi) - math.pi)

@@ -7,7 +7,7 @@ import numpy as np
 from marinenav_env import read_vessel
 from tests.oracle import otter
 from tests.oracle.dynamics import VesselParams, control_step
-from train_RL_agents.identification.manoeuvres import plan, timed_commands
+from train_RL_agents.identification.manoeuvres import plan_manoeuvres, timed_commands
 
 HEADER = "time,left,right,x,y,yaw"
 
@@ -54,7 +54,7 @@ BOATS = {"otter": Otter, "published": Published}
 
 def thrusts(vessel, seconds, generator):
     """Thrusts (N) of the recommended manoeuvres and then of random ones, as rows of time, left and right."""
-    rows = [*timed_commands(plan(vessel))]
+    rows = [*timed_commands(plan_manoeuvres(vessel))]
     while rows[-1][0] < seconds:
         rows.append([rows[-1][0] + generator.uniform(3.0, 12.0), *generator.uniform(-0.4, 1.0, 2)])
     rows = np.array(rows)

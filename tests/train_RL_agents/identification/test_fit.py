@@ -12,8 +12,8 @@ from marinenav_env.vessels import read_vessel_file
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.identification.logs import Otter, sail, simple_rows, text_of
 from train_RL_agents.cli import main
-from train_RL_agents.identification.coefficients import choose, value_of, with_values
-from train_RL_agents.identification.fit import KEPT, fit
+from train_RL_agents.identification.coefficients import choose_coefficients, coefficient_value, with_coefficients
+from train_RL_agents.identification.fit import PRESET_KEPT, fit
 from train_RL_agents.identification.log import read_log
 from train_RL_agents.identification.prediction import predict
 
@@ -23,14 +23,16 @@ TRUTH = read_vessel("otter")
 def wrong(vessel, seed=1):
     """A vessel whose coefficients are wrong by up to 60%."""
     generator = np.random.default_rng(seed)
-    names = [item.name for item in choose(vessel, True) if item.name not in ("right_strength", "yDotR")]
-    return with_values(vessel, {name: value_of(vessel, name) * generator.uniform(0.6, 1.6) for name in names})
+    names = [item.name for item in choose_coefficients(vessel, True) if item.name not in ("right_strength", "yDotR")]
+    return with_coefficients(
+        vessel, {name: coefficient_value(vessel, name) * generator.uniform(0.6, 1.6) for name in names}
+    )
 
 
 def distance(prediction, horizon, truth, times):
     """Root mean squared distance of predictions from the true track after some time, and the mean path."""
     errors, paths = [], []
-    for start, track in zip(prediction.start, prediction.poses, strict=True):
+    for start, track in zip(prediction.start_times, prediction.poses, strict=True):
         place = round(horizon / 0.1)
         if start + horizon > times[-1] or place >= len(track):
             continue
@@ -45,19 +47,19 @@ def identified(name, folder, seed, vessel):
     file = folder / "log.csv"
     file.write_text(text_of(rows))
     log = read_log(file, vessel)
-    coefficients = choose(vessel, True)
-    result = fit(log, vessel, coefficients, 0.75 * log.seconds)
+    coefficients = choose_coefficients(vessel, True)
+    result = fit(log, vessel, coefficients, 0.75 * log.duration)
     values = [item.value for item in result.estimates]
-    prediction = predict(log, vessel, coefficients, values, result.current, 0.75 * log.seconds)
+    prediction = predict(log, vessel, coefficients, values, result.current, 0.75 * log.duration)
     return result, distance(prediction, 60.0, truth, rows[:, 0] - rows[0, 0])
 
 
 def inside(result, truth):
     """Whether the true coefficients are in their intervals, by name, of those that were fitted."""
     return {
-        item.coefficient.name: item.low <= value_of(truth, item.coefficient.name) <= item.high
+        item.coefficient.name: item.low <= coefficient_value(truth, item.coefficient.name) <= item.high
         for item in result.estimates
-        if item.verdict != KEPT
+        if item.verdict != PRESET_KEPT
     }
 
 
@@ -70,7 +72,9 @@ def test_a_boat_is_identified_from_wrong_coefficients(name, tmp_path):
     held = inside(result, truth)
     assert sum(held.values()) >= 0.75 * len(held), held
     values = {item.coefficient.name: item.value for item in result.estimates}
-    assert values["xU"] + values["xUU"] == pytest.approx(value_of(truth, "xU") + value_of(truth, "xUU"), rel=0.1)
+    assert values["xU"] + values["xUU"] == pytest.approx(
+        coefficient_value(truth, "xU") + coefficient_value(truth, "xUU"), rel=0.1
+    )
     assert result.noise[0] == pytest.approx(0.1, rel=0.15)
 
 
@@ -88,7 +92,7 @@ def test_true_coefficients_are_inside_their_intervals_in_about_nine_of_ten(tmp_p
 @pytest.mark.heavy
 def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatch):
     # Longer segments and predictions take a minute; the slow tests have them.
-    monkeypatch.setattr("train_RL_agents.identification.fit.LENGTHS", (5.0,))
+    monkeypatch.setattr("train_RL_agents.identification.fit.SEGMENT_SECONDS", (5.0,))
     monkeypatch.setattr("train_RL_agents.identification.prediction.HORIZONS", (5.0, 20.0))
     rows, _ = sail("otter", seconds=300.0, seed=3)
     rows[:, 1:3] /= np.where(rows[:, 1:3] < 0.0, -TRUTH.min_thrust, TRUTH.max_thrust)
@@ -128,13 +132,13 @@ def test_what_a_log_of_straight_runs_cannot_tell_is_kept_at_the_presets_value(tm
     rows = np.array(rows)
     file = tmp_path / "log.csv"
     file.write_text(text_of(rows))
-    coefficients = choose(TRUTH, True)
+    coefficients = choose_coefficients(TRUTH, True)
     result = fit(read_log(file, TRUTH), TRUTH, coefficients, 120.0)
     verdicts = {item.coefficient.name: item.verdict for item in result.estimates}
     assert verdicts["xU"] == verdicts["lag"] == "told"
-    assert {verdicts[name] for name in ("yV", "cross_flow", "nR", "nRR", "nUV")} == {KEPT}
+    assert {verdicts[name] for name in ("yV", "cross_flow", "nR", "nRR", "nUV")} == {PRESET_KEPT}
     for item in result.estimates:
-        if item.verdict == KEPT:
+        if item.verdict == PRESET_KEPT:
             assert item.value == item.coefficient.preset
     assert result.vessel.m == TRUTH.m
 
@@ -161,4 +165,4 @@ def test_words_that_do_not_fit_are_refused(words, sentence, tmp_path, monkeypatc
 
 def test_a_boat_of_several_robots_is_refused():
     with pytest.raises(ValueError, match="identify fits one boat"):
-        value_of(replace(TRUTH, xU=(-1.0, -2.0)), "xU")
+        coefficient_value(replace(TRUTH, xU=(-1.0, -2.0)), "xU")

@@ -22,7 +22,7 @@ def read(folder, text, frame="ned", vessel=OTTER):
 def test_a_log_is_read_as_it_is(tmp_path):
     rows = simple_rows()
     log = read(tmp_path, text_of(rows))
-    assert log.in_newtons and not log.notes and log.seconds == pytest.approx(79.8)
+    assert log.is_in_newtons and not log.notes and log.duration == pytest.approx(79.8)
     assert log.pose == pytest.approx(rows[:, X:], abs=1e-4)
     assert log.commands[0] == pytest.approx(rows[0, [LEFT, RIGHT]] / OTTER.max_thrust)
 
@@ -40,7 +40,7 @@ def test_other_columns_units_and_frames_give_the_same(tmp_path):
     shares = rows.copy()
     shares[:, [LEFT, RIGHT]] /= OTTER.max_thrust
     of_shares = read(tmp_path, text_of(shares, "time,left_command,right_command,x,y,yaw"))
-    assert not of_shares.in_newtons and of_shares.commands == pytest.approx(plain.commands, abs=1e-4)
+    assert not of_shares.is_in_newtons and of_shares.commands == pytest.approx(plain.commands, abs=1e-4)
     radius = 6_371_008.8
     globe = rows.copy()
     globe[:, X] = 59.0 + np.degrees(rows[:, X] / radius)

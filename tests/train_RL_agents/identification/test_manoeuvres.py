@@ -6,16 +6,16 @@ import pytest
 from marinenav_env import read_vessel
 from marinenav_env.vessels import vessel_files
 from train_RL_agents.cli import main
-from train_RL_agents.identification.coefficients import choose
-from train_RL_agents.identification.manoeuvres import manoeuvres_for, plan, timed_commands
+from train_RL_agents.identification.coefficients import choose_coefficients
+from train_RL_agents.identification.manoeuvres import manoeuvres_identifying, plan_manoeuvres, timed_commands
 
 
 @pytest.mark.parametrize("name", ["published", *vessel_files()])
 def test_every_coefficient_of_every_boat_is_told_by_some_manoeuvre(name):
     vessel = read_vessel(name)
-    manoeuvres = plan(vessel)
-    for item in (*choose(vessel, True), *choose(vessel, False)):
-        assert manoeuvres_for(item.name, manoeuvres), item.name
+    manoeuvres = plan_manoeuvres(vessel)
+    for item in (*choose_coefficients(vessel, True), *choose_coefficients(vessel, False)):
+        assert manoeuvres_identifying(item.name, manoeuvres), item.name
     rows = timed_commands(manoeuvres)
     assert np.abs(rows[:, 1:]).max() <= 1.0 and (np.diff(rows[:, 0]) > 0.0).all()
     assert 60.0 < rows[-1, 0] < 1200.0 and (rows[-1, 1:] == 0.0).all()

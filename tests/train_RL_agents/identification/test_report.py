@@ -8,8 +8,8 @@ import pytest
 from marinenav_env import read_vessel, scaled_world
 from marinenav_env.vessels import read_vessel_file, vessel_files
 from train_RL_agents.figures.identification import make_page
-from train_RL_agents.identification.coefficients import choose, with_values
-from train_RL_agents.identification.fit import KEPT, TIED, TOLD, Estimate, Fit
+from train_RL_agents.identification.coefficients import choose_coefficients, with_coefficients
+from train_RL_agents.identification.fit import DETERMINED, JOINTLY_DETERMINED, PRESET_KEPT, Estimate, Fit
 from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.prediction import HorizonError, Prediction
 from train_RL_agents.identification.report import (
@@ -21,20 +21,20 @@ from train_RL_agents.identification.report import (
 )
 
 
-def identification(name, in_newtons=True, predicted=True):
+def identification(name, is_in_newtons=True, predicted=True):
     """An identification whose numbers are half as large again, but for one that is kept and one that is tied."""
     preset = read_vessel_file(name)
-    coefficients = choose(preset.vessel, in_newtons)
-    verdicts = [KEPT, TIED, *[TOLD] * (len(coefficients) - 2)]
+    coefficients = choose_coefficients(preset.vessel, is_in_newtons)
+    verdicts = [PRESET_KEPT, JOINTLY_DETERMINED, *[DETERMINED] * (len(coefficients) - 2)]
     estimates = tuple(
         Estimate(item, value, value - 0.1, value + 0.1, verdict)
         for item, verdict in zip(coefficients, verdicts, strict=True)
-        for value in [item.preset if verdict == KEPT else 1.5 * item.preset]
+        for value in [item.preset if verdict == PRESET_KEPT else 1.5 * item.preset]
     )
-    vessel = with_values(preset.vessel, {item.coefficient.name: item.value for item in estimates})
+    vessel = with_coefficients(preset.vessel, {item.coefficient.name: item.value for item in estimates})
     fit = Fit(vessel, estimates, (0.1, -0.2), 0.01, (0.1, 0.02), 22, 9)
     time = np.arange(0.0, 100.0, 0.2)
-    log = BoatLog(time, np.zeros((500, 2)), np.zeros((500, 3)), in_newtons, ("2 rows were <lost>",))
+    log = BoatLog(time, np.zeros((500, 2)), np.zeros((500, 3)), is_in_newtons, ("2 rows were <lost>",))
     windows = 3 if predicted else 0
     poses = np.cumsum(np.full((windows, 201, 3), 0.1), 1)
     stamp = np.tile(np.arange(0.0, 20.0, 0.2), (windows, 1))
@@ -44,9 +44,9 @@ def identification(name, in_newtons=True, predicted=True):
 
 
 @pytest.mark.parametrize("name", ["published", *vessel_files()])
-@pytest.mark.parametrize("in_newtons", [True, False])
-def test_a_written_boat_is_read_with_the_fitted_numbers(name, in_newtons, tmp_path):
-    result = identification(name, in_newtons)
+@pytest.mark.parametrize("is_in_newtons", [True, False])
+def test_a_written_boat_is_read_with_the_fitted_numbers(name, is_in_newtons, tmp_path):
+    result = identification(name, is_in_newtons)
     file = tmp_path / "mine.json"
     file.write_text(vessel_text(result, "mine"))
     vessel, preset = read_vessel(file), read_vessel(name)
@@ -68,7 +68,7 @@ def test_the_metrics_name_what_would_tell_the_rest():
     result = identification("otter")
     content = json.loads(result_text(result))
     verdicts = {name: entry["verdict"] for name, entry in content["coefficients"].items()}
-    assert verdicts["xDotU"] == KEPT and content["coefficients"]["xDotU"]["manoeuvres"]
+    assert verdicts["xDotU"] == PRESET_KEPT and content["coefficients"]["xDotU"]["manoeuvres"]
     assert "manoeuvres" not in content["coefficients"]["lag"]
     assert [error["seconds"] for error in content["prediction"]] == [5.0, 20.0]
     lines = undetermined_lines(result)

@@ -7,12 +7,12 @@ from torch.autograd import forward_ad
 
 from marinenav_env import read_vessel
 from tests.oracle import otter
-from train_RL_agents.identification.coefficients import choose, value_of
-from train_RL_agents.identification.simulation import Simulator, at_times, substeps_of
+from train_RL_agents.identification.coefficients import choose_coefficients, coefficient_value
+from train_RL_agents.identification.simulation import Simulator, interpolate_poses, num_substeps
 
 OTTER = read_vessel("otter")
-NAMES = [item.name for item in choose(OTTER, True)]
-VALUES = torch.tensor([[value_of(OTTER, name) for name in NAMES]], dtype=torch.float64)
+NAMES = [item.name for item in choose_coefficients(OTTER, True)]
+VALUES = torch.tensor([[coefficient_value(OTTER, name) for name in NAMES]], dtype=torch.float64)
 
 
 def run(values, initial, steps=20):
@@ -59,7 +59,7 @@ def test_differences_are_the_derivatives_of_automatic_differentiation():
 def test_yaw_is_not_wrapped_and_times_between_points_are_interpolated():
     poses = run(VALUES, torch.tensor([[0.0, 0.0, 6.2, 2.0, 0.0, 0.5]], dtype=torch.float64), 50).numpy()
     assert (np.abs(np.diff(poses[0, :, 2])) < 0.2).all() and poses[0, -1, 2] > 6.3
-    between = at_times(poses, np.array([[0.25, 5.0, 99.0]]))
+    between = interpolate_poses(poses, np.array([[0.25, 5.0, 99.0]]))
     assert between[0, 0] == pytest.approx(0.5 * (poses[0, 2] + poses[0, 3]))
     assert between[0, 1] == pytest.approx(poses[0, -1], abs=1e-6) and between[0, 2] == pytest.approx(poses[0, -1])
 
@@ -70,14 +70,14 @@ def test_actuators_have_followed_earlier_commands():
     first = torch.zeros(2, 2).double()
     changes = torch.tensor([[[1.0, 0.5], [-0.4, 0.0]]] * 2, dtype=torch.float64)
     ago = torch.tensor([[2.0, 1.0]] * 2, dtype=torch.float64)
-    state = simulator.started(values, first, changes, ago).numpy()
+    state = simulator.actuator_states(values, first, changes, ago).numpy()
     followed = 1.0 - np.exp([-2.0, -1.0])
     assert state[0] == pytest.approx([followed[0] - 0.4 * followed[1], 0.5 * followed[0]])
     assert state[1] == pytest.approx([0.6, 0.5])
 
 
 def test_substeps_are_about_those_of_the_boats_world():
-    assert substeps_of(OTTER) == 5 and substeps_of(read_vessel("published")) == 2
+    assert num_substeps(OTTER) == 5 and num_substeps(read_vessel("published")) == 2
 
 
 def test_a_lag_below_zero_is_that_of_ideal_actuators():
