@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.make_entries import of_kinds
+from tools.make_entries import shares_text
 from train_RL_agents.evaluation.entry import read_entry
 
 ROOT = Path(__file__).parents[1]
@@ -246,7 +246,7 @@ def test_the_card_of_a_policy_has_the_metrics_of_its_entry(card):
             f"{row['robot_success_rate']:.3f}",
             f"{row['avg_time']:.1f}",
             f"{result.astern:.3f}",
-            of_kinds(kinds) if kinds else "-" if kept is None else f"{kept:.2f}",
+            shares_text(kinds) if kinds else "-" if kept is None else f"{kept:.2f}",
         ], name
     crowd = suites["crowd"].table.values()
     text = card.read_text().replace("\n", " ")

@@ -37,8 +37,8 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def rate(ranks: int, args: argparse.Namespace) -> float:
-    """Run one training and return its env-steps per second."""
+def measure_rate(ranks: int, args: argparse.Namespace) -> float:
+    """Run one training on a number of ranks, and return its env-steps per second."""
     launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
     with tempfile.TemporaryDirectory() as folder:
         # One evaluation, at the end, and no replay in the checkpoint, as their time is not counted.
@@ -75,7 +75,7 @@ def main() -> None:
     rates: dict[int, list[float]] = {1: [], args.ranks: []}
     for repeat in range(args.repeats):
         for ranks in (1, args.ranks)[:: -1 if repeat % 2 else 1]:
-            rates[ranks].append(rate(ranks, args))
+            rates[ranks].append(measure_rate(ranks, args))
             print(f"pair {repeat + 1}, ranks {ranks}: {rates[ranks][-1]:,.0f} env-steps/s", flush=True)
     ratios = [multiple / single for single, multiple in zip(rates[1], rates[args.ranks], strict=True)]
     ratio = {"median": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios)}

@@ -33,7 +33,8 @@ from train_RL_agents.speed.timing import estimate_steps, measure_compile_seconds
 from train_RL_agents.utils.device import num_cpu_cores, resolve_device
 
 Runs = dict[str, Any]
-"""Number of environments, and rates of all runs (env-steps/s) with median, lowest and highest."""
+"""Results of a world: number of ``environments``, rates of all ``runs`` (env-steps/s), and their ``median``, ``lowest``
+and ``highest``."""
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -54,7 +55,13 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 
 def run_vmas(args: argparse.Namespace, size: int, seconds: float) -> dict[str, Any]:
-    """Run vmas_rate.py, and return the values that it prints."""
+    """Run vmas_rate.py in the environment with VMAS, and return what it prints: ``rate`` (env-steps/s) and versions.
+
+    Args:
+        args: command-line arguments.
+        size: number of environments.
+        seconds: length of the run (s).
+    """
     arguments = [
         args.vmas_python,
         Path(__file__).with_name("vmas_rate.py"),
@@ -75,13 +82,22 @@ def run_vmas(args: argparse.Namespace, size: int, seconds: float) -> dict[str, A
     return json.loads(process.stdout)
 
 
-def spread(values: list[float]) -> dict[str, float]:
-    """Return the median, the lowest and the highest value."""
+def median_and_range(values: list[float]) -> dict[str, float]:
+    """Return the ``median``, the ``lowest`` and the ``highest`` of some values."""
     return {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
 
 
-def compare(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]:
-    """Measure both worlds, with ``ours`` and ``theirs`` environments, in alternating runs; print and return results."""
+def compare_worlds(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]:
+    """Measure this project's world and that of VMAS in alternating runs, and print their rates.
+
+    Args:
+        args: command-line arguments.
+        ours: number of environments of this project's world.
+        theirs: number of environments of VMAS.
+
+    Returns:
+        Results of the worlds by the names ``ours`` and ``vmas``.
+    """
     overrides = [f"execution.device={args.device}", f"execution.threads={args.threads}"]
     config = load_config(None, overrides)
     config = benchmark_config(with_training_level(config, Level(args.agents, 0, args.obstacles)), num_envs=ours)
@@ -98,7 +114,7 @@ def compare(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]
     print(f"compiled in {compiling:.1f} s; env-steps/s:")
     runs = {}
     for name, size in (("ours", ours), ("vmas", theirs)):
-        runs[name] = {"environments": size, **spread(rates[name]), "runs": rates[name]}
+        runs[name] = {"environments": size, **median_and_range(rates[name]), "runs": rates[name]}
         print(
             "{:>5} {environments:>8,} environments {median:>12,.0f} ({lowest:,.0f} to {highest:,.0f})".format(
                 name, **runs[name]
@@ -109,7 +125,7 @@ def compare(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Measure the speed of both worlds in all sizes, and print the results."""
+    """Measure this project's world and VMAS with all numbers of environments, and print or write the rates."""
     args = parse(argv)
     torch.set_num_threads(args.threads)
     versions = run_vmas(args, 1, 0.0)
@@ -118,14 +134,14 @@ def main(argv: list[str] | None = None) -> None:
     facts |= {name: str(value) for name, value in vars(args).items()}
     for name, value in facts.items():
         print(f"{name:>16}: {value}")
-    rows = [compare(args, size, size) for size in args.sizes]
+    rows = [compare_worlds(args, size, size) for size in args.sizes]
     best = [
         max((row[name] for row in rows), key=lambda runs: runs["median"])["environments"] for name in ("ours", "vmas")
     ]
     print("best size of each, in turn:")
-    final = compare(args, *best)
+    final = compare_worlds(args, *best)
     pairs = zip(final["ours"]["runs"], final["vmas"]["runs"], strict=True)
-    ratio = spread([ours / vmas for ours, vmas in pairs])
+    ratio = median_and_range([ours / vmas for ours, vmas in pairs])
     print("ours to VMAS: {median:.2f} times ({lowest:.2f} to {highest:.2f})".format(**ratio))
     if args.json:
         content = {"setting": facts, "rows": rows, "best": final, "ratio": ratio}

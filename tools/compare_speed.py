@@ -31,16 +31,16 @@ from typing import Any
 
 HERE = Path(__file__).resolve()
 SIDES = ("old", "new")
-_LONG = 1_000_000
-"""Env-steps of a training that is killed after its first update and return."""
-_RUNS = 8
+_UNREACHABLE_STEPS = 1_000_000
+"""Length (env-steps) of a training that is killed long before, after its first update and return."""
+_RUNS_PER_PAIR = 8
 """Number of runs per side and pair."""
 
 
 # In the process of a checkout -------------------------------------------------------------------
 
 
-def work() -> None:
+def serve() -> None:
     """Serve requests, one JSON object per line of standard input: make a benchmark, or run it for some steps."""
     output, sys.stdout = sys.stdout, sys.stderr
     import marinenav_env
@@ -66,12 +66,20 @@ def work() -> None:
 def make_benchmark(
     part: str, agent: str, mode: str, threads: int, overrides: Sequence[str]
 ) -> tuple[Callable[[int], object], Callable[[], None]]:
-    """Return a compiled benchmark as two functions: one that makes steps, and one that closes the benchmark."""
+    """Return a compiled benchmark as two functions: one that makes a number of steps, and one that closes it.
+
+    Args:
+        part: part of ``marinenav bench``, or ``evaluation``.
+        agent: name of the agent.
+        mode: mode of execution: eager, compiled or captured.
+        threads: number of CPU threads.
+        overrides: settings as ``name=value``.
+    """
     import torch
 
     torch.set_num_threads(threads)
     if part == "evaluation":
-        return evaluation(agent), lambda: None
+        return evaluation_benchmark(agent), lambda: None
     # Names may differ between the checkouts, so all of them are listed.
     sized = import_from("speed.options:benchmark_config", "speed.options:sized", "benchmark.options:sized")
     fixture_of = import_from("speed.fixture:TrainerBenchmarks", "speed.fixture:Fixture", "benchmark.rig:Rig")
@@ -97,7 +105,7 @@ def import_from(*places: str) -> Any:
     raise SystemExit(f"the checkout has none of {', '.join(places)}: add the place to this script")
 
 
-def evaluation(agent: str) -> Callable[[int], None]:
+def evaluation_benchmark(agent: str) -> Callable[[int], None]:
     """Return a function that makes a number of steps; each evaluates a shipped policy on 100 episodes per level."""
     from train_RL_agents.api import load
 
@@ -113,7 +121,7 @@ def evaluation(agent: str) -> Callable[[int], None]:
 # Alternating runs -------------------------------------------------------------------------------
 
 
-class Worker:
+class CheckoutProcess:
     """Process that runs the benchmarks of a checkout.
 
     Args:
@@ -126,7 +134,7 @@ class Worker:
             [sys.executable, "-P", str(HERE), "--work"],
             cwd=checkout,
             text=True,
-            env=environment(checkout, threads),
+            env=process_environment(checkout, threads),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -154,37 +162,37 @@ class Worker:
         self._process.communicate()
 
 
-def environment(checkout: Path, threads: int) -> dict[str, str]:
-    """Return the environment variables of a process of a checkout."""
+def process_environment(checkout: Path, threads: int) -> dict[str, str]:
+    """Return the environment variables of a process with the sources of a checkout and a number of threads."""
     variables = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     return os.environ | variables | {"PYTHONPATH": str(checkout)}
 
 
-Measures = dict[str, Callable[[int], float]]
-"""Functions by side that make a number of steps and return their time (s)."""
+TimeFunctions = dict[str, Callable[[int], float]]
+"""For each side, ``old`` and ``new``, a function that makes a number of steps and returns their time (s)."""
 
 
-def measure_alternating(measure: Measures, steps: int, pairs: int) -> list[float]:
-    """Return the ratio of the old time to the new time in each pair; the order of the two sides alternates."""
+def measure_alternating(measure: TimeFunctions, steps: int, pairs: int) -> list[float]:
+    """Return the ratio of the old time to the new time in each of several pairs of runs of a number of steps."""
     ratios = []
     for _ in range(pairs):
         seconds = dict.fromkeys(SIDES, 0.0)
-        for number in range(_RUNS):
+        for number in range(_RUNS_PER_PAIR):
             for side in SIDES if number % 2 == 0 else SIDES[::-1]:
                 seconds[side] += measure[side](steps)
         ratios.append(seconds["old"] / seconds["new"])
     return ratios
 
 
-def summary(ratios: Sequence[float]) -> str:
-    """Return the median ratio, its standard error from the spread of the pairs, and the range as text."""
+def ratio_text(ratios: Sequence[float]) -> str:
+    """Return as text the median of the ratios of pairs, its standard error from their spread, and their range."""
     median = statistics.median(ratios)
     deviation = statistics.median(abs(ratio - median) for ratio in ratios)
     error = 1.253 * 1.4826 * deviation / math.sqrt(len(ratios))
     return f"new/old {median:.3f} +- {error:.3f}  ({min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} pairs)"
 
 
-def calibrate_steps(measure: Measures, seconds: float) -> int:
+def calibrate_steps(measure: TimeFunctions, seconds: float) -> int:
     """Return the number of steps that take about ``seconds``; both sides make equally many steps meanwhile."""
     steps = 1
     while True:
@@ -197,15 +205,15 @@ def calibrate_steps(measure: Measures, seconds: float) -> int:
 def measure_ratios(checkouts: dict[str, Path], arguments: argparse.Namespace, agent: str, part: str) -> list[float]:
     """Return the ratio of new to old speed of a part in each pair, measured in two new processes."""
     threads = arguments.threads
-    workers = {side: Worker(path, threads) for side, path in checkouts.items()}
+    workers = {side: CheckoutProcess(path, threads) for side, path in checkouts.items()}
 
-    def runner(worker: Worker) -> Callable[[int], float]:
+    def runner(worker: CheckoutProcess) -> Callable[[int], float]:
         return lambda steps: worker.ask(steps=steps, threads=threads)
 
     for worker in workers.values():
         worker.ask(part=part, agent=agent, mode=arguments.mode, threads=threads, overrides=arguments.words)
     measure = {side: runner(worker) for side, worker in workers.items()}
-    steps = calibrate_steps(measure, arguments.seconds / _RUNS)
+    steps = calibrate_steps(measure, arguments.seconds / _RUNS_PER_PAIR)
     ratios = measure_alternating(measure, steps, arguments.pairs)
     for worker in workers.values():
         worker.close()
@@ -218,14 +226,14 @@ def compare(checkouts: dict[str, Path], arguments: argparse.Namespace) -> None:
         for part in arguments.parts:
             rounds = range(arguments.rounds)
             ratios = [ratio for _ in rounds for ratio in measure_ratios(checkouts, arguments, agent, part)]
-            print(f"{agent:8} {part:10} {summary(ratios)}", flush=True)
+            print(f"{agent:8} {part:10} {ratio_text(ratios)}", flush=True)
 
 
 # Cold start -------------------------------------------------------------------------------------
 
 
-def cold_start(checkout: Path, agent: str, threads: int, overrides: Sequence[str]) -> dict[str, float]:
-    """Return the seconds from a command with an empty cache to the first update and to the first return."""
+def time_cold_start(checkout: Path, agent: str, threads: int, overrides: Sequence[str]) -> dict[str, float]:
+    """Return the seconds from a training command with an empty cache to its first ``update`` and ``return``."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [
             sys.executable,
@@ -239,12 +247,12 @@ def cold_start(checkout: Path, agent: str, threads: int, overrides: Sequence[str
             "--device=cpu",
             f"--threads={threads}",
             "monitor=false",
-            f"total_timesteps={_LONG}",
-            f"eval_freq={_LONG}",
+            f"total_timesteps={_UNREACHABLE_STEPS}",
+            f"eval_freq={_UNREACHABLE_STEPS}",
             *overrides,
             f"save_dir={folder}/runs",
         ]
-        variables = environment(checkout, threads) | {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/cache"}
+        variables = process_environment(checkout, threads) | {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/cache"}
         began, seconds = time.perf_counter(), {}
         with subprocess.Popen(
             command, cwd=checkout, env=variables, text=True, start_new_session=True, stdout=subprocess.PIPE
@@ -271,18 +279,18 @@ def compare_cold(checkouts: dict[str, Path], arguments: argparse.Namespace) -> N
         starts: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
         for number in range(arguments.pairs):
             for side in SIDES if number % 2 == 0 else SIDES[::-1]:
-                starts[side].append(cold_start(checkouts[side], agent, arguments.threads, arguments.words))
+                starts[side].append(time_cold_start(checkouts[side], agent, arguments.threads, arguments.words))
         for name in ("update", "return"):
             old, new = ([measured[name] for measured in starts[side]] for side in SIDES)
             ratios = [old_seconds / new_seconds for old_seconds, new_seconds in zip(old, new, strict=True)]
             seconds = f"{statistics.median(old):.1f} s -> {statistics.median(new):.1f} s"
-            print(f"{agent:8} cold start to the first {name}: {seconds}  {summary(ratios)}", flush=True)
+            print(f"{agent:8} cold start to the first {name}: {seconds}  {ratio_text(ratios)}", flush=True)
 
 
 def main() -> None:
     """Compare two checkouts, or run as the worker process of one."""
     if sys.argv[1:] == ["--work"]:
-        work()
+        serve()
         return
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("old", type=Path)

@@ -53,8 +53,9 @@ H200 = SimpleNamespace(
     shared_memory_per_block_optin=232_448, shared_memory_per_multiprocessor=233_472,
     L2_cache_size=60 << 20,
 )  # fmt: skip
-BASE = {"execution": {"compile": True, "capture": True}, "trainer": {"num_envs": 4096}}
-_SETTINGS = {
+BASE_SETTINGS = {"execution": {"compile": True, "capture": True}, "trainer": {"num_envs": 4096}}
+"""Settings of the measured training that differ from the defaults."""
+_COMPILER_SETTINGS = {
     torch._inductor.config: {
         "shape_padding": False,  # would be measured on the device
         "joint_graph_constant_folding": False,  # would be computed on the device
@@ -72,8 +73,8 @@ _SETTINGS = {
 
 
 @contextmanager
-def h200() -> Iterator[None]:
-    """Let torch.cuda and triton describe an H200 in this context."""
+def simulate_h200() -> Iterator[None]:
+    """Make torch.cuda and Triton describe an NVIDIA H200 in this context, though there is no GPU."""
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
@@ -109,7 +110,7 @@ def h200() -> Iterator[None]:
 
 
 def move_graph(graph: torch.fx.GraphModule, device: torch.device) -> torch.fx.GraphModule:
-    """Return a copy of a graph that makes its tensors on another device."""
+    """Return a copy of an FX graph that creates its tensors on another device."""
     graph = copy.deepcopy(graph)
 
     def move(value: Any) -> Any:
@@ -124,8 +125,8 @@ def move_graph(graph: torch.fx.GraphModule, device: torch.device) -> torch.fx.Gr
     return graph
 
 
-def empty_copy(value: Any, device: torch.device) -> Any:
-    """Return an uninitialised tensor like another one on a device; return any other value unchanged."""
+def empty_like_on(value: Any, device: torch.device) -> Any:
+    """Return an uninitialised tensor on a device with the layout of another; return any other value unchanged."""
     if not isinstance(value, Tensor):
         return value
     return torch.empty_strided(
@@ -133,26 +134,26 @@ def empty_copy(value: Any, device: torch.device) -> Any:
     )
 
 
-class Compiler:
+class RecordingCompiler:
     """Replacement of ``torch.compile`` that records the code that it generates and the calls of that code.
 
     Args:
-        mode: fake GPU.
+        mode: mode of the fake GPU, which counts operators.
     """
 
     def __init__(self, mode: Any) -> None:
         self.mode, self._compile = mode, torch.compile
         self.code: list[tuple[str, str]] = []
-        """Names of compiled functions with their code; a backward pass is a second entry."""
+        """Pairs of name and generated code of compiled functions; a backward pass has a pair of its own."""
         self.started: list[str] = []
-        """Generated code in the order of its calls."""
-        self.counted: dict[str, None] = {}
-        """Generated code of the counted parts."""
+        """Generated code of each call, in order."""
+        self.counted_code: dict[str, None] = {}
+        """Generated code that the counted parts called, as keys in the order of calls; values are None."""
         self.operators: dict[str, Counter[str]] = {}
-        """Operators outside of generated code by part."""
+        """Number of calls of each operator outside of generated code, by part of the training loop."""
 
     def __call__(self, function: Any, *, options: Any = None, **kwargs: Any) -> Any:
-        """Compile a function with a backend that counts launches; other arguments as in torch.compile."""
+        """Return a function compiled with a backend that records calls; the arguments are those of torch.compile."""
         name = getattr(getattr(function, "func", function), "__qualname__", "?")
         # This option is one of Dynamo, not of Inductor.
         patches = {key: value for key, value in (options or {}).items() if key != "guard_filter_fn"}
@@ -161,11 +162,11 @@ class Compiler:
             start = len(self.code)
             with detect_fake_mode(inputs):
                 # Gradients are traced on the CPU, since autograd needs a driver.
-                cpu_inputs = [empty_copy(value, CPU) for value in inputs]
+                cpu_inputs = [empty_like_on(value, CPU) for value in inputs]
             compile_fx(
                 move_graph(graph, CPU),
                 cpu_inputs,
-                inner_compile=partial_of(self._generate, name),
+                inner_compile=bind_first(self._generate, name),
                 config_patches=patches,
             )
             texts = [text for _, text in self.code[start:]]
@@ -180,7 +181,7 @@ class Compiler:
         return self._compile(function, backend=backend, **kwargs)
 
     def _generate(self, name: str, graph: torch.fx.GraphModule, inputs: list[Any], **kwargs: Any) -> Any:
-        """Generate the code of one graph."""
+        """Generate and record the GPU code of a graph of a named function; return a function that runs the graph."""
 
         def keep_code(lowering: GraphLowering, wrapper: Any) -> Any:
             self.code.append((name, wrapper.value))
@@ -189,20 +190,20 @@ class Compiler:
 
         mode, gpu_graph = detect_fake_mode(inputs), move_graph(graph, GPU)
         with mode:
-            gpu_inputs = [empty_copy(value, GPU) for value in inputs]
+            gpu_inputs = [empty_like_on(value, GPU) for value in inputs]
             FakeTensorProp(gpu_graph, mode).propagate_dont_convert_inputs(*gpu_inputs)
-        with h200(), patch.object(GraphLowering, "_compile_to_module_lines", keep_code):
+        with simulate_h200(), patch.object(GraphLowering, "_compile_to_module_lines", keep_code):
             compile_fx_inner(gpu_graph, gpu_inputs, **kwargs)
         return make_boxed_func(graph.forward)
 
 
-def partial_of(function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
-    """Return functools.partial as a plain function, which config_patches can wrap."""
+def bind_first(function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
+    """Return a function with its first arguments bound, as a plain function, which config_patches can wrap."""
     return lambda *args, **kwargs: function(*first, *args, **kwargs)
 
 
-def kernels(text: str) -> Counter[str]:
-    """Return the number of launches in a call of generated code by type: generated, library or operators."""
+def count_launches(text: str) -> Counter[str]:
+    """Count the launches per call of generated code, by type: ``generated``, ``library`` or ``operators``."""
     body = text[text.index("def call(") :]
     calls = re.findall(r"(\.run|extern_kernels|torch\.ops\.\w+|\.copy_)(?:\.\w+)*\(", body)
     kinds = {".run": "generated", "extern_kernels": "library"}
@@ -213,27 +214,31 @@ def kernels(text: str) -> Counter[str]:
 
 
 PARTS = ("vector step", "refresh", "update", "evaluation step")
+"""Parts of the training loop whose kernels are counted."""
 
 
 def count_parts(
     agent: str, overrides: list[str], parts: Sequence[str] = PARTS
-) -> tuple[dict[str, Counter[str]], Compiler]:
-    """Return the number of kernels of parts of the training loop by part and type, and the compiler with their code.
+) -> tuple[dict[str, Counter[str]], RecordingCompiler]:
+    """Count the kernels of parts of the training loop.
 
     Args:
         agent: name of the agent.
         overrides: settings that override the defaults, as ``name=value``.
         parts: some of PARTS.
+
+    Returns:
+        Number of kernels by part and type, and the compiler that recorded their code.
     """
     compiled_explore.cache_clear()
     counts: dict[str, Counter[str]] = {}
     with ExitStack() as stack:
-        for config, settings in _SETTINGS.items():
+        for config, settings in _COMPILER_SETTINGS.items():
             stack.enter_context(config.patch(settings))  # type: ignore[attr-defined]
         mode = stack.enter_context(fake_gpu())
-        compiler = Compiler(mode)
+        compiler = RecordingCompiler(mode)
         stack.enter_context(patch.object(torch, "compile", compiler))
-        loop = Loop(mode, agent, *overrides, base={**BASE, "agent_type": agent})
+        loop = Loop(mode, agent, *overrides, base={**BASE_SETTINGS, "agent_type": agent})
 
         def count(part: str, act: Callable[[], Any], times: int = 1) -> None:
             operators: list[str] = []
@@ -242,9 +247,9 @@ def count_parts(
                 act()
             kinds = Counter(operators=len(operators))
             for text in compiler.started:
-                kinds.update(kernels(text))
+                kinds.update(count_launches(text))
             counts[part] = Counter({kind: number // times for kind, number in kinds.items()})
-            compiler.counted.update(dict.fromkeys(compiler.started))
+            compiler.counted_code.update(dict.fromkeys(compiler.started))
             compiler.operators[part] = Counter(operators)
 
         def step() -> None:
@@ -276,8 +281,8 @@ def count_parts(
 # Registers --------------------------------------------------------------------------------------
 
 
-_COMPILED: dict[str, dict[str, int]] = {}
-"""Results of ``register_usage`` by source without the name of the kernel."""
+_USAGE_CACHE: dict[str, dict[str, int]] = {}
+"""Results of ``register_usage`` by source of the kernel without its name."""
 
 
 def register_usage(code: str) -> Iterator[tuple[str, dict[str, int]]]:
@@ -289,23 +294,29 @@ def register_usage(code: str) -> Iterator[tuple[str, dict[str, int]]]:
         Name of the kernel, and its use per thread: registers (REG), bytes of the stack (STACK), which sines and
         cosines need, and bytes written there for lack of registers (SPILL).
     """
-    with tempfile.TemporaryDirectory() as folder, h200():
+    with tempfile.TemporaryDirectory() as folder, simulate_h200():
         for name, source in re.findall(r"(triton_\w+) = async_compile\.triton\('\w+', '''(.*?)''',", code, re.S):
             key = source.replace(name, "")
-            if key not in _COMPILED:
+            if key not in _USAGE_CACHE:
                 # Names of kernels may be too long for a file name.
-                _COMPILED[key] = _compile_kernel(name, source, Path(folder) / f"k{len(_COMPILED)}.py")
-            yield name, _COMPILED[key]
+                _USAGE_CACHE[key] = _compile_kernel(name, source, Path(folder) / f"k{len(_USAGE_CACHE)}.py")
+            yield name, _USAGE_CACHE[key]
 
 
 def _compile_kernel(name: str, source: str, file: Path) -> dict[str, int]:
-    """Compile one kernel and return its use of registers, stack and spills."""
+    """Compile a Triton kernel and return its use of registers, stack and spills; see register_usage.
+
+    Args:
+        name: name of the kernel.
+        source: code of the kernel, as Inductor generates it.
+        file: path of the module that is written for it.
+    """
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    body = _HEURISTICS.sub("@triton.jit", source)
-    file.write_text(_HEAD + body[body.index("@triton.jit") :])
+    body = _HEURISTICS_PATTERN.sub("@triton.jit", source)
+    file.write_text(_KERNEL_IMPORTS + body[body.index("@triton.jit") :])
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -316,7 +327,7 @@ def _compile_kernel(name: str, source: str, file: Path) -> dict[str, int]:
         if key.startswith("triton_") and isinstance(value, triton.JITFunction)
     )
     signature = eval(re.search(r"'signature': (\{.*?\})", source, re.S)[1])  # type: ignore[index]
-    blocks = {argument: _BLOCKS.get(argument, 256) for argument, kind in signature.items() if kind == "constexpr"}
+    blocks = {argument: _BLOCK_SIZES.get(argument, 256) for argument, kind in signature.items() if kind == "constexpr"}
     if "triton_poi" not in name:
         blocks["XBLOCK"] = 32 if "R0_BLOCK" in blocks else 8
     aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind.startswith("*")}
@@ -325,10 +336,10 @@ def _compile_kernel(name: str, source: str, file: Path) -> dict[str, int]:
         target=GPUTarget("cuda", 90, 32),
         options={"num_warps": 4},
     )
-    return resources(compiled.asm["ptx"])
+    return ptx_resources(compiled.asm["ptx"])
 
 
-def resources(code: str) -> dict[str, int]:
+def ptx_resources(code: str) -> dict[str, int]:
     """Return the use of registers, stack and spills of a kernel from its PTX; see register_usage."""
     from triton.backends.nvidia.compiler import get_ptxas
 
@@ -348,10 +359,11 @@ def resources(code: str) -> dict[str, int]:
     return {key: max(map(int, re.findall(pattern, output))) for key, pattern in patterns.items()}
 
 
-_HEURISTICS = re.compile(r"@triton_heuristics\.\w+\(.*?\n\)\n@triton\.jit", re.S)
+_HEURISTICS_PATTERN = re.compile(r"@triton_heuristics\.\w+\(.*?\n\)\n@triton\.jit", re.S)
 """Pattern of the decorators of Inductor that choose block sizes at run time, up to ``@triton.jit``."""
-_BLOCKS = {"YBLOCK": 2, "ZBLOCK": 2, "R0_BLOCK": 16}
-_HEAD = """
+_BLOCK_SIZES = {"YBLOCK": 2, "ZBLOCK": 2, "R0_BLOCK": 16}
+"""Block sizes with which kernels are compiled, by argument; other blocks have 256 elements."""
+_KERNEL_IMPORTS = """
 import triton
 import triton.language as tl
 from torch._inductor.runtime import triton_helpers, triton_heuristics
@@ -381,16 +393,16 @@ def main(argv: list[str] | None = None) -> None:
             print(f"{agent:<8} {part:<16} {sum(kinds.values()):>4} kernels: {text}", flush=True)
             print(f"{'':<10}{dict(compiler.operators[part].most_common())}")
         for number, (name, text) in enumerate(compiler.code):
-            if text not in compiler.counted:
+            if text not in compiler.counted_code:
                 continue
-            print(f"{agent:<8} {name:<40} {dict(kernels(text))}, {len(text):,} characters")
+            print(f"{agent:<8} {name:<40} {dict(count_launches(text))}, {len(text):,} characters")
             if args.code:
                 args.code.mkdir(parents=True, exist_ok=True)
                 (args.code / f"{agent}_{number}_{name}.py").write_text(text)
         if args.registers:
             used = {
                 f"{number}.{kernel}": use
-                for number, text in enumerate(compiler.counted)
+                for number, text in enumerate(compiler.counted_code)
                 for kernel, use in register_usage(text)
             }
             for kernel, numbers in used.items():

@@ -19,21 +19,31 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = {
+FIGURE_NAMES = {
     "marinenav_env": "architecture_rooms.svg",
     "train_RL_agents": "architecture_packages.svg",
 }
-"""Names of the figures in docs by package."""
+"""Names of the figures in docs by the package that they show."""
 Edges = dict[str, set[str]]
-"""Imported parts by importing part."""
-BOX, GAP, LAYER, BEND = 124, 22, 78, 14
-"""Width of a box, space between two boxes, height of a layer, and width of an arrow that passes a layer."""
-HEIGHT, SWEEPS = 38, 24
-"""Height of a box, and number of passes that order the layers."""
+"""Parts that each part imports."""
+BOX_WIDTH = 124
+"""Width of a part's box (pixels)."""
+BOX_HEIGHT = 38
+"""Height of a part's box (pixels)."""
+BOX_GAP = 22
+"""Space between two boxes of a layer (pixels)."""
+LAYER_HEIGHT = 78
+"""Distance between two layers (pixels)."""
+ARROW_WIDTH = 14
+"""Width reserved for an arrow that passes a layer (pixels)."""
+NUM_SWEEPS = 24
+"""Number of passes that order the parts of all layers."""
 
 
-def imports(root: Path, package: str) -> dict[tuple[str, str], list[str]]:
-    """Return the imports between parts of a package: ``(importing, imported)`` to descriptions of the imports.
+def find_imports(root: Path, package: str) -> dict[tuple[str, str], list[str]]:
+    """Return the imports between parts of a package as texts, by the pair of importing and imported part.
+
+    A part is a subpackage, or a module next to the subpackages.
 
     Args:
         root: parent folder of the package.
@@ -53,18 +63,18 @@ def imports(root: Path, package: str) -> dict[tuple[str, str], list[str]]:
             elif isinstance(node, ast.Import):
                 used |= {alias.name for alias in node.names}
         for other in sorted(used & files.keys() - {package}):
-            if name != package and part(name) != part(other):
-                arrows.setdefault((part(name), part(other)), []).append(f"{name} imports {other}")
+            if name != package and part_of(name) != part_of(other):
+                arrows.setdefault((part_of(name), part_of(other)), []).append(f"{name} imports {other}")
     return arrows
 
 
-def part(module: str) -> str:
-    """Return the part of its package that a module belongs to."""
+def part_of(module: str) -> str:
+    """Return the subpackage of a module given by its full name, or its own last name if it is next to subpackages."""
     return module.split(".")[1]
 
 
-def sizes(root: Path, package: str) -> dict[str, int]:
-    """Return the number of modules by part, without __init__; 0 for a part that is a module."""
+def count_modules(root: Path, package: str) -> dict[str, int]:
+    """Return the number of modules of each subpackage of a package, without __init__; 0 for a module next to them."""
     folder = root / package
     counts = {path.stem: 0 for path in sorted(folder.glob("*.py")) if path.stem != "__init__"}
     for path in sorted(folder.glob("*/*.py")):
@@ -72,8 +82,8 @@ def sizes(root: Path, package: str) -> dict[str, int]:
     return counts
 
 
-def layers(edges: Edges) -> dict[str, int]:
-    """Return the layers of the parts, 0 for parts that import no other.
+def assign_layers(edges: Edges) -> dict[str, int]:
+    """Return the layer of each part, 0 for parts that import no other, else one above all that they import.
 
     Raises:
         ValueError: if there is an import cycle.
@@ -94,7 +104,7 @@ def layers(edges: Edges) -> dict[str, int]:
 
 
 def transitive_reduction(edges: Edges) -> Edges:
-    """Return the edges without those that a longer path of edges implies."""
+    """Return the imports without those between two parts that a longer chain of imports connects, too."""
 
     def descendants(name: str) -> set[str]:
         return edges[name].union(*(descendants(other) for other in edges[name]))
@@ -103,11 +113,15 @@ def transitive_reduction(edges: Edges) -> Edges:
 
 
 def place_parts(edges: Edges) -> tuple[dict[str, tuple[float, int]], dict[tuple[str, str], list[str]]]:
-    """Return the places (x, layer) of the parts, and the places that every arrow passes.
+    """Place the parts of a package, and the arrows of their imports.
 
-    An arrow that passes layers has a place in all of them, so that it crosses no box.
+    An arrow that passes layers has a place in each of them, so that it crosses no box.
+
+    Returns:
+        x (pixels) and layer of each place by name; and for each pair of importing and imported part, the names of the
+        places on the path of its arrow.
     """
-    layer_of = layers(edges)
+    layer_of = assign_layers(edges)
     rows: list[list[str]] = [[] for _ in range(max(layer_of.values()) + 1)]
     for name in sorted(layer_of):
         rows[layer_of[name]].append(name)
@@ -128,15 +142,20 @@ def place_parts(edges: Edges) -> tuple[dict[str, tuple[float, int]], dict[tuple[
 
 
 def _order_layers(rows: list[list[str]], neighbours: dict[str, list[list[str]]]) -> dict[str, tuple[float, int]]:
-    """Return the places (x, layer) of the parts, ordered by the mean places of their neighbours above and below."""
+    """Return x (pixels) and layer of each place, ordered by the mean x of its neighbours above and below.
+
+    Args:
+        rows: names of the places in each layer.
+        neighbours: for each place, names of its neighbours in the layers above and below.
+    """
     x: dict[str, float] = {}
 
     def place_row(row: list[str], layer: int, targets: dict[str, float]) -> None:
         left = 0.0
         for name in sorted(row, key=lambda other: (targets[other], other)):
-            half_width = width(name) / 2
+            half_width = slot_width(name) / 2
             x[name] = left + half_width
-            left += 2 * half_width + GAP
+            left += 2 * half_width + BOX_GAP
         # The whole layer is shifted to the mean of its targets.
         shift = sum(targets[name] - x[name] for name in row) / len(row)
         for name in row:
@@ -144,7 +163,7 @@ def _order_layers(rows: list[list[str]], neighbours: dict[str, list[list[str]]])
 
     for layer, row in enumerate(rows):
         place_row(row, layer, dict.fromkeys(row, 0.0))
-    for sweep in range(SWEEPS):
+    for sweep in range(NUM_SWEEPS):
         side = 1 if sweep % 2 == 0 else 0
         order = list(enumerate(rows))
         for layer, row in order if side else reversed(order):
@@ -155,26 +174,26 @@ def _order_layers(rows: list[list[str]], neighbours: dict[str, list[list[str]]])
                 for name in row
             }
             place_row(row, layer, targets)
-    first = min(x[name] - width(name) / 2 for row in rows for name in row)
+    first = min(x[name] - slot_width(name) / 2 for row in rows for name in row)
     return {name: (x[name] - first, layer) for layer, row in enumerate(rows) for name in row}
 
 
-def width(name: str) -> int:
-    """Return the width of a box, or of an arrow that passes a layer."""
-    return BEND if "@" in name else BOX
+def slot_width(name: str) -> int:
+    """Return the width (pixels) of a place, by its name: a part's box, or an arrow that passes a layer."""
+    return ARROW_WIDTH if "@" in name else BOX_WIDTH
 
 
-def drawing(root: Path, package: str) -> str:
-    """Return the drawing of a package as SVG."""
-    arrows, module_counts = imports(root, package), sizes(root, package)
+def draw_package(root: Path, package: str) -> str:
+    """Return the drawing of a package's parts and their imports as SVG."""
+    arrows, module_counts = find_imports(root, package), count_modules(root, package)
     edges: Edges = {name: set() for pair in arrows for name in pair}
     for upper, lower in arrows:
         edges[upper].add(lower)
     places, paths = place_parts(transitive_reduction(edges))
     top = max(layer for _, layer in places.values())
-    points = {name: (x + 20, 20 + (top - layer) * LAYER) for name, (x, layer) in places.items()}
-    total_width = max(x + width(name) / 2 for name, (x, _) in points.items()) + 20
-    total_height = (top + 1) * LAYER + 16
+    points = {name: (x + 20, 20 + (top - layer) * LAYER_HEIGHT) for name, (x, layer) in places.items()}
+    total_width = max(x + slot_width(name) / 2 for name, (x, _) in points.items()) + 20
+    total_height = (top + 1) * LAYER_HEIGHT + 16
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total_width:.0f} {total_height:.0f}" '
         f'width="{total_width:.0f}" font-family="sans-serif" font-size="13" text-anchor="middle">',
@@ -190,25 +209,25 @@ def drawing(root: Path, package: str) -> str:
 
 
 def _arrow(points: list[tuple[float, float]]) -> str:
-    """Return an arrow from the lower edge of a box, past layers, to the upper edge of another."""
+    """Return the SVG path of an arrow through points (x, y): from a box, past layers, to another box."""
     (x, y), commands = points[0], []
-    y += HEIGHT
+    y += BOX_HEIGHT
     commands.append(f"M{x:.0f} {y:.0f}")
     for number, (to_x, to_y) in enumerate(points[1:], 1):
         middle = (y + to_y) / 2
         commands.append(f"C{x:.0f} {middle:.0f} {to_x:.0f} {middle:.0f} {to_x:.0f} {to_y:.0f}")
         x, y = to_x, to_y
         if number < len(points) - 1:
-            y += HEIGHT
+            y += BOX_HEIGHT
             commands.append(f"V{y:.0f}")
     return f'<path d="{" ".join(commands)}" fill="none" stroke="#5b6b7a" marker-end="url(#tip)"/>'
 
 
 def _box(name: str, x: float, y: float, count: int) -> str:
-    """Return the box of a part with its name and its number of modules."""
+    """Return the SVG box of a part at x, y, with its name and its number of modules."""
     text = f"{count} module{'s' * (count > 1)}" if count else "a module"
     return (
-        f'<rect x="{x - BOX / 2:.0f}" y="{y:.0f}" width="{BOX}" height="{HEIGHT}" rx="4" '
+        f'<rect x="{x - BOX_WIDTH / 2:.0f}" y="{y:.0f}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="4" '
         f'fill="#e8f0f8" stroke="#2f6fa7"/><text x="{x:.0f}" y="{y + 16:.0f}" fill="#10202f">'
         f'{escape(name)}</text><text x="{x:.0f}" y="{y + 31:.0f}" font-size="10" fill="#4a5a68">'
         f"{text}</text>"
@@ -216,17 +235,17 @@ def _box(name: str, x: float, y: float, count: int) -> str:
 
 
 def main(argv: Iterable[str] | None = None) -> int:
-    """Write the diagrams of the imports, or print the imports."""
+    """Write the drawings of the imports of both packages, or print the imports; return 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder; docs by default")
     parser.add_argument("--list", action="store_true", help="print the arrows, draw nothing")
     options = parser.parse_args(None if argv is None else list(argv))
-    for package, name in PACKAGES.items():
+    for package, name in FIGURE_NAMES.items():
         if options.list:
-            for (upper, lower), modules in sorted(imports(ROOT, package).items()):
+            for (upper, lower), modules in sorted(find_imports(ROOT, package).items()):
                 print(f"{package}: {upper} -> {lower}", *modules, sep="\n    ")
         else:
-            (options.out / name).write_text(drawing(ROOT, package), encoding="utf-8")
+            (options.out / name).write_text(draw_package(ROOT, package), encoding="utf-8")
     return 0
 
 

@@ -34,8 +34,13 @@ from train_RL_agents.figures.episode_view import (
     zone_outline,
 )
 
-WORLD, CPU = WorldConfig(), torch.device("cpu")
-VESSEL, SECONDS = WORLD.vessel, WORLD.dt * WORLD.substeps
+CPU = torch.device("cpu")
+WORLD_CONFIG = WorldConfig()
+"""Default world, which the figures show."""
+VESSEL_CONFIG = WORLD_CONFIG.vessel
+"""Default vessel."""
+STEP_DURATION = WORLD_CONFIG.dt * WORLD_CONFIG.substeps
+"""Length of a control step (s)."""
 POLICY = "pretrained/rainbow"
 """Policy whose reward is drawn next to that of the baseline ``straight``."""
 BLUE, RED, GREEN = shapes.COLOURS[:3]
@@ -44,7 +49,7 @@ BLUE, RED, GREEN = shapes.COLOURS[:3]
 # Small worlds -----------------------------------------------------------------------------------
 
 
-def scene(
+def make_episode(
     starts: list[tuple[float, float, float]],
     obstacles: tuple[tuple[float, float, float], ...] = (),
     cores: tuple[tuple[float, float, float], ...] = (),
@@ -69,12 +74,12 @@ def scene(
     )
 
 
-def view_of(episode: Episode, thrust: tuple[float, float], steps: int) -> EpisodeView:
-    """Return the recorded episode of vessels that all set the same left and right thrust (N)."""
+def simulate_view(episode: Episode, thrust: tuple[float, float], steps: int) -> EpisodeView:
+    """Simulate control steps of vessels that all set the same left and right thrust (N), and return the episode."""
 
     def steer(step: Any) -> Any:
         current = step.get((GROUP, "observation", "self_state"))[..., 5:]
-        missing = (torch.tensor(thrust) - current) / (VESSEL.max_thrust_rate * SECONDS)
+        missing = (torch.tensor(thrust) - current) / (VESSEL_CONFIG.max_thrust_rate * STEP_DURATION)
         return step.set((GROUP, "action"), missing.clamp(-1.0, 1.0))
 
     _, recording = record(
@@ -88,7 +93,7 @@ def set_title(axes: Any, title: str) -> None:
     axes.set_title(title, fontsize=10, loc="left")
 
 
-def label(axes: Any, text: str, point: tuple[float, float], place: tuple[float, float]) -> None:
+def add_label(axes: Any, text: str, point: tuple[float, float], place: tuple[float, float]) -> None:
     """Label a point (in data coordinates) with text at another place, joined to it by a line."""
     axes.annotate(
         text,
@@ -106,14 +111,14 @@ def label(axes: Any, text: str, point: tuple[float, float], place: tuple[float, 
 # The figures ------------------------------------------------------------------------------------
 
 
-EDGE = 2.0 * math.pi * WORLD.scenario.core_radius * WORLD.scenario.v_range[1]
+CORE_CIRCULATION = 2.0 * math.pi * WORLD_CONFIG.scenario.core_radius * WORLD_CONFIG.scenario.v_range[1]
 """Circulation of a core with the largest speed of the water at its edge (m^2/s)."""
 
 
 def draw_field(figure: Any, axes: Any) -> None:
     """Draw the water around two vortex cores."""
-    cores = ((15.0, 12.0, EDGE), (15.0, 32.0, -EDGE))
-    view = view_of(scene([(2.0, 2.0, 0.0)], cores=cores), (0.0, 0.0), 1)
+    cores = ((15.0, 12.0, CORE_CIRCULATION), (15.0, 32.0, -CORE_CIRCULATION))
+    view = simulate_view(make_episode([(2.0, 2.0, 0.0)], cores=cores), (0.0, 0.0), 1)
     x, y = np.linspace(0.0, 30.0, 181), np.linspace(0.0, 44.0, 265)
     north, east = shapes.current_field(view, *np.float32(np.meshgrid(x, y, indexing="ij")))
     image = axes.imshow(
@@ -122,7 +127,7 @@ def draw_field(figure: Any, axes: Any) -> None:
     axes.streamplot(y, x, east, north, color="0.25", density=1.1, linewidth=0.8, arrowsize=1.2)
     for (along, across, _), name in zip(cores, ("circulation above 0", "below 0"), strict=True):
         axes.plot(across, along, "o", color="black", markersize=5)
-        label(axes, name, (across, along), (across, 3.0))
+        add_label(axes, name, (across, along), (across, 3.0))
     axes.set(xlim=(0, 44), ylim=(0, 30), aspect="equal", xlabel="y, east (m)", ylabel="x, north (m)")
     figure.colorbar(image, ax=axes, extend="max", label="speed of the water (m/s)", shrink=0.8)
     set_title(axes, "two cores: their currents add up")
@@ -130,9 +135,9 @@ def draw_field(figure: Any, axes: Any) -> None:
 
 def draw_profile(axes: Any) -> None:
     """Draw the speed of the water over the distance from one core."""
-    radius = WORLD.scenario.core_radius
+    radius = WORLD_CONFIG.scenario.core_radius
     distance = torch.linspace(0.0, 6.0, 601)[None]
-    core = torch.zeros(1, 1, 2), torch.tensor([[EDGE]]), torch.tensor([radius])
+    core = torch.zeros(1, 1, 2), torch.tensor([[CORE_CIRCULATION]]), torch.tensor([radius])
     flow = current_velocity(distance, torch.zeros_like(distance), *core)
     axes.plot(distance[0], torch.hypot(*flow)[0], color=BLUE)
     axes.axvline(radius, color="black", linestyle=":", linewidth=1.0)
@@ -153,11 +158,11 @@ def draw_current() -> Any:
 
 def draw_frames(axes: Any) -> None:
     """Draw a hull with its frame, its thrusters and its disc in the frame of the world."""
-    view = view_of(scene([(0.0, 0.0, 35.0)]), (600.0, 300.0), 2)
+    view = simulate_view(make_episode([(0.0, 0.0, 35.0)]), (600.0, 300.0), 2)
     pose = np.array([0.0, 0.0, math.radians(35.0)])
     still = shapes.on_page(shapes.hull_outline(pose, view.hulls[0]))
     axes.fill(*still.T, facecolor="0.85", edgecolor="black", zorder=2)
-    shapes.draw_disc(axes, 0.0, 0.0, VESSEL.radius, fill=False, linestyle="--", zorder=2)
+    shapes.draw_disc(axes, 0.0, 0.0, VESSEL_CONFIG.radius, fill=False, linestyle="--", zorder=2)
     for corner, name in (((4.2, 0.0), "x ahead"), ((0.0, 4.2), "y to starboard")):
         tip = shapes.on_page(shapes.from_body(pose, np.array([corner])))[0]
         shapes.draw_arrow(axes, np.zeros(2), tip)
@@ -167,7 +172,7 @@ def draw_frames(axes: Any) -> None:
         start, tip = shapes.on_page(shapes.from_body(pose, body))
         shapes.draw_arrow(axes, start, tip, head="-|>")
         place = shapes.on_page(shapes.from_body(pose, np.array([[-4.4, side * 1.9]])))[0]
-        label(axes, name, tuple(start), tuple(place))
+        add_label(axes, name, tuple(start), tuple(place))
     corner = np.array([-5.5, 2.9])
     for tip, name, offset in (((0.0, 2.0), "x north", (-4, 4)), ((2.0, 0.0), "y east", (0, 5))):
         shapes.draw_arrow(axes, corner, corner + tip)
@@ -176,15 +181,15 @@ def draw_frames(axes: Any) -> None:
     angle = np.linspace(0.0, pose[2], 20)
     axes.plot(3.6 * np.sin(angle), 3.6 * np.cos(angle), color="black", linewidth=1.0)
     axes.text(0.95, 3.85, "yaw", fontsize=9, ha="center")
-    label(axes, f"collision disc,\nradius {VESSEL.radius:.1f} m", (2.0, -1.95), (3.9, -3.9))
+    add_label(axes, f"collision disc,\nradius {VESSEL_CONFIG.radius:.1f} m", (2.0, -1.95), (3.9, -3.9))
     axes.set(xlim=(-6.2, 7.6), ylim=(-6.2, 5.8), aspect="equal", xlabel="m", ylabel="m")
-    set_title(axes, f"hull of {VESSEL.length:g} m x {VESSEL.width:g} m, frames, thrusters")
+    set_title(axes, f"hull of {VESSEL_CONFIG.length:g} m x {VESSEL_CONFIG.width:g} m, frames, thrusters")
 
 
 def draw_response(axes: Any) -> None:
     """Draw the speed from a standstill under full thrust ahead and astern."""
     for thrust, look, name in ((1000.0, (BLUE, "-"), "1000 N a side"), (-500.0, (RED, "--"), "-500 N a side")):
-        view = view_of(scene([(0.0, 0.0, 0.0)]), (thrust, thrust), 20)
+        view = simulate_view(make_episode([(0.0, 0.0, 0.0)]), (thrust, thrust), 20)
         time = np.arange(view.frames) * view.dt
         axes.plot(time, view.velocities[:, 0, 0], color=look[0], linestyle=look[1], label=name)
     axes.axhline(0.0, color="black", linewidth=0.8)
@@ -198,7 +203,7 @@ def draw_turning(axes: Any) -> None:
     """Draw tracks under constant thrust, with hulls to scale every two seconds."""
     for number, (left, right) in enumerate(((1000.0, 1000.0), (1000.0, 500.0), (1000.0, 0.0))):
         start = (0.0, 12.0 * number, 0.0)
-        view = view_of(scene([start]), (left, right), 20)
+        view = simulate_view(make_episode([start]), (left, right), 20)
         style = {"color": shapes.COLOURS[number], "linestyle": shapes.STYLES[number]}
         track = view.poses[:, 0]
         axes.plot(track[:, 1], track[:, 0], linewidth=1.4, **style)
@@ -226,7 +231,7 @@ def draw_perception() -> Any:
     obstacles = ((-6.0, 9.0, 1.0), (4.0, -13.0, 1.0), (-9.5, -6.0, 1.0), (-16.0, 7.0, 1.0),
                  (6.0, 25.0, 1.0))  # fmt: skip
     torch.manual_seed(0)
-    view = view_of(scene(starts, obstacles, speed=1.5), (120.0, 120.0), 1)
+    view = simulate_view(make_episode(starts, obstacles, speed=1.5), (120.0, 120.0), 1)
     figure = shapes.new_figure(9.6, 6.2, "constrained")
     axes = figure.subplots()
     for vessel in range(view.vessels):
@@ -239,9 +244,9 @@ def draw_perception() -> Any:
     for slot in range(int(view.seen[0, 0].sum())):
         x, y, _, _, radius = view.objects[0, 0, slot]
         axes.text(y, x - radius - 1.6, f"slot {slot + 1}", fontsize=9, ha="center", va="top")
-    label(axes, "sixth in range:\nnot kept", (7.0, -16.0), (17.0, -21.0))
-    label(axes, "out of range", (25.0, 6.0), (22.0, 12.0))
-    label(axes, "out of range", (-10.4, -26.0), (-19.0, -27.0))
+    add_label(axes, "sixth in range:\nnot kept", (7.0, -16.0), (17.0, -21.0))
+    add_label(axes, "out of range", (25.0, 6.0), (22.0, 12.0))
+    add_label(axes, "out of range", (-10.4, -26.0), (-19.0, -27.0))
     axes.set(xlim=(-27, 29), ylim=(-31, 25), aspect="equal", xlabel="y, east (m)", ylabel="x, north (m)")
     handles, names = drawing.legend_entries(0)
     kept = [index for index, name in enumerate(names) if "seen" in name or "1" in name]
@@ -252,7 +257,7 @@ def draw_perception() -> Any:
         loc="outside right center",
         frameon=False,
     )
-    set_title(axes, f"vessel 1 sees {WORLD.sensor.range:g} m far and keeps the nearest five")
+    set_title(axes, f"vessel 1 sees {WORLD_CONFIG.sensor.range:g} m far and keeps the nearest five")
     return figure
 
 
@@ -277,7 +282,7 @@ def turn_map(course: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:
             sin * along - cos * across,
             zero + speed * cos,
             zero - speed * sin,
-            zero + WORLD.sensor.r_mean_ratio * VESSEL.detect_radius,
+            zero + WORLD_CONFIG.sensor.r_mean_ratio * VESSEL_CONFIG.detect_radius,
         ),
         -1,
     )
@@ -287,14 +292,14 @@ def turn_map(course: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         objects_mask=torch.ones(len(along), 1, 1, dtype=torch.bool),
         batch_size=[len(along)],
     )
-    applies, turn = required_turn(observation, torch.tensor([[VESSEL.radius]]), WORLD.colregs)
+    applies, turn = required_turn(observation, torch.tensor([[VESSEL_CONFIG.radius]]), WORLD_CONFIG.colregs)
     degrees = torch.where(applies, turn, torch.nan).rad2deg()
     return degrees.reshape(len(x), len(y)).numpy()
 
 
 def draw_turns(axes: Any, rule: int, course: float) -> tuple[Any, np.ndarray]:
-    """Draw the zone of a rule with the required turns in it; return the image and turn_map at AHEAD and ACROSS."""
-    turns = turn_map(course, AHEAD, ACROSS)
+    """Draw the zone of a rule with the required turns in it; return the image and the turns of turn_map."""
+    turns = turn_map(course, AHEAD_POINTS, ACROSS_POINTS)
     image = axes.imshow(
         turns,
         cmap="viridis_r",
@@ -302,9 +307,9 @@ def draw_turns(axes: Any, rule: int, course: float) -> tuple[Any, np.ndarray]:
         vmax=120.0,
         origin="lower",
         zorder=1,
-        extent=(ACROSS[0], ACROSS[-1], AHEAD[0], AHEAD[-1]),
+        extent=(ACROSS_POINTS[0], ACROSS_POINTS[-1], AHEAD_POINTS[0], AHEAD_POINTS[-1]),
     )
-    outline = shapes.on_page(zone_outline(rule, WORLD.colregs))
+    outline = shapes.on_page(zone_outline(rule, WORLD_CONFIG.colregs))
     axes.fill(*outline.T, fill=False, edgecolor="black", linewidth=1.5, zorder=2)
     axes.set(
         xlim=(-20, 12),
@@ -313,18 +318,18 @@ def draw_turns(axes: Any, rule: int, course: float) -> tuple[Any, np.ndarray]:
         xlabel="to starboard of the other (m)",
         ylabel="ahead of the other (m)",
     )
-    set_title(axes, f"{NAMES[rule]}, courses {math.degrees(course):.0f}° apart")
+    set_title(axes, f"{RULE_NAMES[rule]}, courses {math.degrees(course):.0f}° apart")
     return image, turns
 
 
 def draw_zone(axes: Any, rule: int, course: float, place: tuple[float, float]) -> Any:
     """Draw a zone like draw_turns, with the other vessel, and the own one at ``place`` (m ahead, m to starboard)."""
     image, turns = draw_turns(axes, rule, course)
-    size = np.array([VESSEL.length, VESSEL.width])
+    size = np.array([VESSEL_CONFIG.length, VESSEL_CONFIG.width])
     own_pose = np.array([*place, course])
     for pose, colour in ((np.zeros(3), "0.6"), (own_pose, "white")):
         axes.fill(*shapes.on_page(shapes.hull_outline(pose, size)).T, facecolor=colour, edgecolor="black", zorder=5)
-    turn = turns[np.abs(AHEAD - place[0]).argmin(), np.abs(ACROSS - place[1]).argmin()]
+    turn = turns[np.abs(AHEAD_POINTS - place[0]).argmin(), np.abs(ACROSS_POINTS - place[1]).argmin()]
     required = np.array([*place, course + math.radians(float(turn))])
     for pose, style in ((own_pose, "-"), (required, (0, (3, 2)))):
         ends = shapes.from_body(pose, np.array([[2.6, 0.0], [7.5, 0.0]]))
@@ -332,9 +337,12 @@ def draw_zone(axes: Any, rule: int, course: float, place: tuple[float, float]) -
     return image
 
 
-AHEAD, ACROSS = np.linspace(-12.0, 20.0, 321), np.linspace(-20.0, 12.0, 321)
-"""Points in the frame of the other vessel (m)."""
-NAMES = {CROSSING: "crossing", HEAD_ON: "head-on"}
+AHEAD_POINTS = np.linspace(-12.0, 20.0, 321)
+"""Distances ahead of the other vessel (m) at which the required turn is drawn."""
+ACROSS_POINTS = np.linspace(-20.0, 12.0, 321)
+"""Distances to starboard of the other vessel (m) at which the required turn is drawn."""
+RULE_NAMES = {CROSSING: "crossing", HEAD_ON: "head-on"}
+"""Names of the rules of the sea by number."""
 
 
 def draw_colregs() -> Any:
@@ -345,12 +353,12 @@ def draw_colregs() -> Any:
     left, right = figure.subplots(1, 2)
     draw_zone(left, CROSSING, math.pi / 2, (4.0, -12.5))
     image = draw_zone(right, HEAD_ON, math.pi, (13.0, 0.0))
-    label(left, "own", (-13.5, 5.2), (-15.5, 8.5))
-    label(left, "other", (1.1, -1.0), (6.5, -1.0))
+    add_label(left, "own", (-13.5, 5.2), (-15.5, 8.5))
+    add_label(left, "other", (1.1, -1.0), (6.5, -1.0))
     left.text(-16.5, -7.5, "passes astern: no turn", fontsize=9, va="center")
-    label(right, "own", (1.1, 14.0), (7.5, 16.5))
-    label(right, "other", (1.1, -1.5), (7.5, -3.5))
-    label(right, "too close to the\nother for a tangent", (-1.4, 1.5), (-12.5, 1.5))
+    add_label(right, "own", (1.1, 14.0), (7.5, 16.5))
+    add_label(right, "other", (1.1, -1.5), (7.5, -3.5))
+    add_label(right, "too close to the\nother for a tangent", (-1.4, 1.5), (-12.5, 1.5))
     figure.colorbar(image, ax=[left, right], extend="max", label="turn φ to starboard (degrees)")
     lines = [Line2D([], [], color="black", linestyle=style) for style in ("-", (0, (3, 2)))]
     figure.legend(
@@ -366,7 +374,7 @@ def draw_colregs() -> Any:
 
 def reward_terms(view: EpisodeView, vessel: int) -> dict[str, np.ndarray]:
     """Return the terms of the reward of a vessel by name, [T] each, except for the term of the rules of the sea."""
-    rewards, steps = WORLD.reward, int(view.active[:, vessel].sum())
+    rewards, steps = WORLD_CONFIG.reward, int(view.active[:, vessel].sum())
     distance = view.distance[: steps + 1, vessel]
     arrived = view.arrived[1 : steps + 1, vessel], rewards.goal_reward
     collided = view.collided[1 : steps + 1, vessel], rewards.collision_penalty
@@ -379,17 +387,17 @@ def reward_terms(view: EpisodeView, vessel: int) -> dict[str, np.ndarray]:
 
 def draw_reward() -> Any:
     """Return the figure of the rewards of two policies in a head-on encounter, per step and cumulative."""
-    suite = make_set("rules", WORLD, episodes=1, seed=3)
+    suite = make_set("rules", WORLD_CONFIG, episodes=1, seed=3)
     figure = shapes.new_figure(11.2, 5.8, "constrained")
     grid = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=(1.0, 1.0))
     for column, name in enumerate((POLICY, "straight")):
         contender = find(name, "best", CPU)
-        _, recording = run_set(contender, suite, WORLD, ActingOptions(), CPU, name)
+        _, recording = run_set(contender, suite, WORLD_CONFIG, ActingOptions(), CPU, name)
         view, steps = view_episode(recording, 1), int(recording.active[:, 0, 0].sum())
         total = recording.reward[:steps, 0, 0].numpy()
         terms = reward_terms(view, 0)
         # The remaining term is that of the rules of the sea.
-        terms["COLREGs"] = WORLD.reward.COLREGs_penalty * recording.phi[:steps, 0, 0].numpy()
+        terms["COLREGs"] = WORLD_CONFIG.reward.COLREGs_penalty * recording.phi[:steps, 0, 0].numpy()
         if not np.allclose(sum(terms.values()), total, atol=1e-3):
             raise ConfigError("the terms of the reward do not add up to it")
         draw_terms(grid[:, column], terms, total, view.dt)
@@ -400,18 +408,26 @@ def draw_reward() -> Any:
     return figure
 
 
-LOOKS = {
+TERM_STYLES = {
     "progress": (BLUE, "-", "progress to the goal (m)"),
     "time": ("black", ":", "time penalty"),
     "COLREGs": (RED, "--", "rules of the sea"),
     "end": (GREEN, "-.", "arrival or collision"),
 }
+"""Colour, line style and label of each term of the reward."""
 
 
 def draw_terms(axes: Any, terms: dict[str, np.ndarray], total: np.ndarray, dt: float) -> None:
-    """Draw the terms of the reward per step above, and their cumulative sums below."""
+    """Draw the terms of the reward per step above, and their cumulative sums below.
+
+    Args:
+        axes: axes above and below.
+        terms: [T] terms of the reward by name.
+        total: [T] rewards.
+        dt: length of a control step (s).
+    """
     time = dt * np.arange(1, len(total) + 1)
-    for name, (colour, style, text) in LOOKS.items():
+    for name, (colour, style, text) in TERM_STYLES.items():
         if name != "end":
             axes[0].plot(time, terms[name], color=colour, linestyle=style, label=text)
         axes[1].plot(time, terms[name].cumsum(), color=colour, linestyle=style, label=text)
@@ -431,10 +447,11 @@ FIGURES = {
     "colregs": draw_colregs,
     "reward": draw_reward,
 }
+"""Functions that return the figures, by name."""
 
 
 def main() -> int:
-    """Draw the requested figures, and return the exit status."""
+    """Draw the requested figures; return 2 with a message if that fails, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path, help="folder, created if it is missing")
     parser.add_argument("--only", nargs="+", choices=FIGURES, default=list(FIGURES))

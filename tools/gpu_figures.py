@@ -25,28 +25,31 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULT = "gpu_figures.json"
-MARINENAV = [sys.executable, "-m", "train_RL_agents"]
-_TAIL = 4000
-"""Number of characters kept of the output of a step."""
-_SPARE = 5.0
+RESULT_NAME = "gpu_figures.json"
+"""Name of the file with the results."""
+MARINENAV_COMMAND = [sys.executable, "-m", "train_RL_agents"]
+_MAX_OUTPUT_LENGTH = 4000
+"""Number of characters at the end of a step's output that are kept."""
+_MIN_REMAINING_TIME = 5.0
 """Remaining time (s) below which no step is started."""
 
-SIZES = {
+SIZE_OPTIONS = {
     "world": ["--envs", "16384"],
     "collect": ["--envs", "4096"],
     "update": ["--batch", "256", "1024", "8192"],
     "growth": ["--envs", "256", "1024", "4096", "16384", "--replay", "10000", "100000", "1000000"],
     "loop": [],
 }
-TINY = {
+"""Options of ``marinenav bench`` by the part that is measured."""
+TINY_SIZE_OPTIONS = {
     "world": ["--envs", "4"],
     "collect": ["--envs", "4"],
     "update": ["--batch", "4", "8"],
     "growth": ["--envs", "2", "4", "--replay", "100", "1000"],
     "loop": ["trainer.train_freq=8"],
 }
-_TINY_BENCH = [
+"""The same options for a test of this script."""
+_TINY_BENCH_OPTIONS = [
     "--seconds",
     "0.01",
     "--repeats",
@@ -61,7 +64,7 @@ _TINY_BENCH = [
     "trainer.num_envs=8",
     "trainer.buffer_size=2000",
 ]
-_TINY_TRAIN = [
+_TINY_TRAIN_SETTINGS = [
     "total_timesteps=400",
     "eval_freq=200",
     "trainer.num_envs=8",
@@ -80,11 +83,11 @@ class Step:
 
     name: str
     command: list[str]
-    limit: float
+    time_limit: float
     """Time limit (s)."""
-    read: Callable[[], Any] = field(default=lambda: None)
+    read_results: Callable[[], Any] = field(default=lambda: None)
     """Function that reads the results of the process."""
-    enough: Callable[[], bool] = field(default=lambda: False)
+    may_stop: Callable[[], bool] = field(default=lambda: False)
     """Function that returns whether the process may be stopped; called every second."""
 
 
@@ -105,97 +108,93 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 # Steps ------------------------------------------------------------------------------------------
 
 
-def steps(args: argparse.Namespace) -> list[Step]:
-    """Return all steps, the most important first: captured before other modes, the training last.
-
-    Args:
-        args: command-line arguments.
-    """
+def all_steps(args: argparse.Namespace) -> list[Step]:
+    """Return all requested steps, the most important first: benchmarks of CUDA graphs first, the training last."""
     modes = ("compiled", "eager")
-    *parts, growth = captured(args)
+    *parts, growth = capture_steps(args)
     listed = [
         Step("cache", [sys.executable, __file__, "--fill", *_cache_arguments(args)], 300),
         *parts,
-        *tests(),
+        *gpu_test_steps(),
         growth,
-        *(bench(args, part, 150, modes) for part in ("world", "collect", "update")),
-        training(args),
+        *(bench_step(args, part, 150, modes) for part in ("world", "collect", "update")),
+        training_step(args),
     ]
     prefixes = tuple(args.only or [""])
     return [step for step in listed if step.name.startswith(prefixes)]
 
 
 def _cache_arguments(args: argparse.Namespace) -> list[str]:
-    """Return the options of the step that fills the compile cache, which determine the generated code."""
+    """Return the options of the step that fills the cache of generated code, which determine that code."""
     return ["--out", str(args.out / "cache"), "--device", args.device, *["--tiny"] * args.tiny]
 
 
-def captured(args: argparse.Namespace) -> list[Step]:
+def capture_steps(args: argparse.Namespace) -> list[Step]:
     """Return the steps that benchmark CUDA graphs; the benchmark ``growth`` comes last."""
     modes, kernel = ("captured",), "execution.kernel=triton"
     # The kernel exists only for GPUs.
-    triton = [bench(args, part, 100, modes, kernel) for part in ("world", "collect") if args.device != "cpu"]
+    triton = [bench_step(args, part, 100, modes, kernel) for part in ("world", "collect") if args.device != "cpu"]
     return [
-        bench(args, "world", 100, modes),
-        bench(args, "collect", 100, modes),
-        bench(args, "update", 150, modes),
-        bench(args, "update", 90, modes, "execution.precision=bf16"),
-        bench(args, "loop", 80, modes),
+        bench_step(args, "world", 100, modes),
+        bench_step(args, "collect", 100, modes),
+        bench_step(args, "update", 150, modes),
+        bench_step(args, "update", 90, modes, "execution.precision=bf16"),
+        bench_step(args, "loop", 80, modes),
         *triton,
-        bench(args, "growth", 120, modes),
+        bench_step(args, "growth", 120, modes),
     ]
 
 
-def fill(args: argparse.Namespace) -> int:
-    """Run all parts at once for a short time, so that their generated code is in the cache.
+def fill_cache(args: argparse.Namespace) -> int:
+    """Run all benchmarks of CUDA graphs at once for a short time, so that their generated code is in the cache.
 
     Returns:
         1 if a part failed, else 0.
     """
     args.out.mkdir(parents=True, exist_ok=True)
     shortest = [] if args.tiny else ["--seconds", "0.01", "--repeats", "1"]
-    processes = [subprocess.Popen([*step.command, *shortest], cwd=ROOT) for step in captured(args)]
+    processes = [subprocess.Popen([*step.command, *shortest], cwd=ROOT) for step in capture_steps(args)]
     failed = [process for process in processes if process.wait() != 0]
     return int(len(failed) > 0)
 
 
-def bench(args: argparse.Namespace, part: str, limit: float, modes: tuple[str, ...], *settings: str) -> Step:
-    """Return a step that runs one part of ``marinenav bench`` in some modes."""
+def bench_step(args: argparse.Namespace, part: str, limit: float, modes: tuple[str, ...], *settings: str) -> Step:
+    """Return a step that runs a part of ``marinenav bench`` in some modes with settings, and a time limit (s)."""
     name = " ".join((part, *modes, *settings))
     file = args.out / f"{name.replace(' ', '_')}.json"
-    command = [*MARINENAV, "bench", "--parts", part, "--device", args.device, "--json", str(file)]
-    command += (TINY if args.tiny else SIZES)[part]
-    command += _TINY_BENCH if args.tiny else ["--modes", *modes]
+    command = [*MARINENAV_COMMAND, "bench", "--parts", part, "--device", args.device, "--json", str(file)]
+    command += (TINY_SIZE_OPTIONS if args.tiny else SIZE_OPTIONS)[part]
+    command += _TINY_BENCH_OPTIONS if args.tiny else ["--modes", *modes]
     return Step(name, [*command, *settings], limit, lambda: _read_json(file))
 
 
-def tests() -> list[Step]:
-    """Return a step for every file with tests that need a GPU."""
+def gpu_test_steps() -> list[Step]:
+    """Return a step for every test file that has tests which need a GPU."""
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     names = [str(file.relative_to(ROOT)) for file in files if "mark.gpu" in file.read_text()]
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu"]
     return [Step(name, [*command, name], 60) for name in names]
 
 
-def training(args: argparse.Namespace) -> Step:
+def training_step(args: argparse.Namespace) -> Step:
     """Return a step that trains until an evaluation reaches ``args.success``, resuming an earlier training."""
     runs = args.out / "runs"
     manifests = sorted(runs.glob("training_*/seed_*/checkpoints/manifest.json"))
-    settings = _TINY_TRAIN if args.tiny else ["eval_freq=100000", "log_freq=100000"]
-    command = [*MARINENAV, "train", "--no-bar"]
+    settings = _TINY_TRAIN_SETTINGS if args.tiny else ["eval_freq=100000", "log_freq=100000"]
+    command = [*MARINENAV_COMMAND, "train", "--no-bar"]
     if manifests:
         command += ["--resume", str(manifests[-1].parents[1])]
     else:
         command += ["--device", args.device, f"save_dir={runs}", *settings]
 
     def is_successful() -> bool:
-        return any(float(row["success_rate"] or 0.0) >= args.success for row in evaluations(runs))
+        return any(float(row["success_rate"] or 0.0) >= args.success for row in read_evaluations(runs))
 
-    return Step("training", command, 3600.0, lambda: evaluations(runs), is_successful)
+    return Step("training", command, 3600.0, lambda: read_evaluations(runs), is_successful)
 
 
-def evaluations(runs: Path) -> list[dict[str, str]]:
-    """Return env-steps, times (s) and success of the evaluations so far."""
+def read_evaluations(runs: Path) -> list[dict[str, str]]:
+    """Return the evaluations of the training in a folder so far: ``env_steps``, ``train_time`` (s), ... as texts."""
     names = ("env_steps", "train_time", "wall_time", "success_rate")
     files = list(runs.glob("*/seed_*/evaluations.csv"))
     rows = csv.DictReader(files[0].read_text().splitlines()) if files else []
@@ -210,11 +209,17 @@ def _read_json(file: Path) -> Any:
 # Running the steps ------------------------------------------------------------------------------
 
 
-def run(step: Step, seconds: float, log: Path) -> dict[str, Any]:
-    """Run a step within a time limit (s).
+def run_step(step: Step, seconds: float, log: Path) -> dict[str, Any]:
+    """Run a step within a time limit.
+
+    Args:
+        step: step to run.
+        seconds: time limit (s).
+        log: file for the output.
 
     Returns:
-        Status of the step, its time (s), command, end of the output, and results.
+        ``status`` ("ok", "failed ..." or "cut off"), ``seconds``, ``command``, ``printed`` (end of the output) and
+        ``result`` (what Step.read_results returns).
     """
     began = time.monotonic()
     # With -m the working folder comes first in the path; PYTHONPATH may add packages.
@@ -232,13 +237,13 @@ def run(step: Step, seconds: float, log: Path) -> dict[str, Any]:
         try:
             status = _wait(process, step, began + seconds)
         finally:
-            _end(process)
+            _end_process(process)
     return {
         "status": status,
         "seconds": round(time.monotonic() - began, 1),
         "command": " ".join(step.command[1:]),
-        "printed": log.read_text(errors="replace")[-_TAIL:],
-        "result": step.read(),
+        "printed": log.read_text(errors="replace")[-_MAX_OUTPUT_LENGTH:],
+        "result": step.read_results(),
     }
 
 
@@ -249,14 +254,14 @@ def _wait(process: subprocess.Popen[bytes], step: Step, deadline: float) -> str:
             status = process.wait(min(1.0, max(0.01, deadline - time.monotonic())))
             return "ok" if status == 0 else f"failed with status {status}"
         except subprocess.TimeoutExpired:
-            if step.enough():
+            if step.may_stop():
                 return "ok, ended when it was enough"
             if time.monotonic() >= deadline:
                 return "cut off"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Terminate a process if it still runs, then kill it with the processes that it started."""
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    """Terminate a process if it still runs, then kill it and the processes that it started."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(20.0)
@@ -267,32 +272,32 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the steps, and return 1 if a step failed."""
+    """Run the steps that are not done, and return 1 if a step failed, else 0."""
     args = parse(argv)
     if args.fill:
-        return fill(args)
+        return fill_cache(args)
     deadline = time.monotonic() + 60.0 * args.minutes
     args.out = args.out.resolve()
     args.out.mkdir(parents=True, exist_ok=True)
     setting = {"device": args.device, "tiny": args.tiny}
-    content: dict[str, Any] = _read_json(args.out / RESULT) or {**setting, "steps": {}}
+    content: dict[str, Any] = _read_json(args.out / RESULT_NAME) or {**setting, "steps": {}}
     if {name: content[name] for name in setting} != setting:
         raise SystemExit(f"gpu_figures: error: {args.out} has figures of another --device or size")
-    listed, results = steps(args), content["steps"]
+    listed, results = all_steps(args), content["steps"]
     for step in listed:
         if results.get(step.name, {}).get("status", "").startswith("ok"):
             continue
         remaining = deadline - time.monotonic()
-        if remaining < _SPARE:
+        if remaining < _MIN_REMAINING_TIME:
             results.setdefault(step.name, {"status": "no time left"})
             continue
-        results[step.name] = result = run(step, min(step.limit, remaining), args.out / "log.txt")
-        (args.out / RESULT).write_text(json.dumps(content, indent=2) + "\n")
+        results[step.name] = result = run_step(step, min(step.time_limit, remaining), args.out / "log.txt")
+        (args.out / RESULT_NAME).write_text(json.dumps(content, indent=2) + "\n")
         print(f"{step.name:<28} {result['status']} ({result['seconds']} s)", flush=True)
         if not result["status"].startswith("ok"):
             print(result["printed"][-1500:], flush=True)
-    (args.out / RESULT).write_text(json.dumps(content, indent=2) + "\n")
-    print(args.out / RESULT)
+    (args.out / RESULT_NAME).write_text(json.dumps(content, indent=2) + "\n")
+    print(args.out / RESULT_NAME)
     return int(any(results[step.name]["status"].startswith("failed") for step in listed))
 
 

@@ -30,8 +30,10 @@ from tools.guard_parts import PARTS
 from train_RL_agents.agents import AGENTS
 
 
-def text(values: dict[str, str | float], expected: dict[str, str | float] | None) -> tuple[str, int]:
-    """Return hashes and other values as a line of text, and the number of hashes that differ or values that are gone.
+def comparison_line(values: dict[str, str | float], expected: dict[str, str | float] | None) -> tuple[str, int]:
+    """Return computed values as text with their differences from expected ones, and the number of differences.
+
+    A hash that differs and a value that is gone count as differences; a number that has changed does not.
 
     Args:
         values: hashes and other values by name.
@@ -65,7 +67,7 @@ def main(argv: list[str] | None = None) -> int:
         began = time.perf_counter()
         for name, values in PARTS[part](arguments.agents):
             computed[name] = values
-            line, different = text(values, expected.get(name))
+            line, different = comparison_line(values, expected.get(name))
             differing += different
             note = "  NEW" if expected and name not in expected else ""
             print(f"{name:24} {line}{note}", flush=True)

@@ -23,7 +23,7 @@ from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from tests.train_RL_agents.fake_gpu import Loop, fake_gpu
 from tests.train_RL_agents.tiny_runs import begin_in_graphs, new_run, small_pool
-from tools.hashing import content, digest, rounded, tensors
+from tools.hashing import iterate_tensors, rounded_bytes, tensor_bytes, unordered_hash
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.frozen import FROZEN, SEED, hash_of
@@ -31,10 +31,11 @@ from train_RL_agents.evaluation.suites import Part, make_set
 from train_RL_agents.run.checkpoint import load_policy
 
 ROOT = Path(__file__).parents[1]
-STEPS = 60_000
-SETTINGS = (
-    f"total_timesteps={STEPS}",
-    f"eval_freq={STEPS // 2}",
+TOTAL_ENV_STEPS = 60_000
+"""Length of every training (env-steps)."""
+TRAINING_SETTINGS = (
+    f"total_timesteps={TOTAL_ENV_STEPS}",
+    f"eval_freq={TOTAL_ENV_STEPS // 2}",
     "execution.device=cpu",
     "execution.threads=1",
     "seed=3",
@@ -42,45 +43,52 @@ SETTINGS = (
     "monitor=false",
     "eval_schedule.num_episodes=2,2,2,2,2,2",
 )
-OF_ALGORITHM = {
+"""Settings of every training."""
+ALGORITHM_SETTINGS = {
     "off-policy": ("trainer.learning_starts=10000",),
     "on-policy": ("trainer.num_envs=64", "trainer.rollout_steps=32", "trainer.batch_size=1024"),
 }
-"""Further settings by algorithm of the agents."""
-ONE_PER_ALGORITHM = ("AC-IQN", "PPO")
-TIMES = ("train_time", "wall_time")
-_IN_PLACE = ("total_timesteps=16000", "eval_freq=8000")
+"""Further settings of a training by algorithm."""
+REPRESENTATIVE_AGENTS = ("AC-IQN", "PPO")
+"""One agent of each algorithm."""
+TIME_COLUMNS = ("train_time", "wall_time")
+"""Columns of evaluations.csv that differ between equal runs."""
+_IN_PLACE_SETTINGS = ("total_timesteps=16000", "eval_freq=8000")
+"""Settings of the training in place, which is shorter."""
 
 Line = tuple[str, dict[str, str | float]]
+"""Name of a line, and its hashes (text) and other values (numbers) by name."""
 
 
 # Training ---------------------------------------------------------------------------------------
 
 
-def hashes(run: Path) -> dict[str, str | float]:
-    """Return hashes of the weights, the evaluations and the replay buffer of a finished run.
+def run_hashes(run: Path) -> dict[str, str | float]:
+    """Return hashes of the ``weights``, the ``evaluations`` and, if there is one, the replay (``memory``) of a run.
 
     Args:
-        run: run folder.
+        run: folder of a finished run.
     """
     folder = run / "checkpoints"
     manifest = json.loads((folder / "manifest.json").read_text())
     policy = torch.load(folder / manifest["latest"], weights_only=True)
     state = torch.load(folder / "training_state.pt", weights_only=True)
     with (run / "evaluations.csv").open() as stream:
-        rows = [sorted(value for name, value in row.items() if name not in TIMES) for row in csv.DictReader(stream)]
+        rows = [
+            sorted(value for name, value in row.items() if name not in TIME_COLUMNS) for row in csv.DictReader(stream)
+        ]
     result: dict[str, str | float] = {
-        "weights": digest(map(content, tensors(policy["weights"]))),
-        "evaluations": digest(json.dumps(row).encode() for row in rows),
+        "weights": unordered_hash(map(tensor_bytes, iterate_tensors(policy["weights"]))),
+        "evaluations": unordered_hash(json.dumps(row).encode() for row in rows),
     }
     if "replay" in state:
-        replay = (tensor for tensor in tensors(state["replay"]) if tensor.numel() > 1)
-        result["memory"] = digest(map(content, replay))
+        replay = (tensor for tensor in iterate_tensors(state["replay"]) if tensor.numel() > 1)
+        result["memory"] = unordered_hash(map(tensor_bytes, replay))
     return result
 
 
-def train(agent: str, *overrides: str) -> dict[str, str | float]:
-    """Train an agent in a new process, and return hashes of the run."""
+def train_and_hash(agent: str, *overrides: str) -> dict[str, str | float]:
+    """Train an agent in a new process with some overrides of settings, and return the hashes of the run."""
     config = ROOT / "configs" / f"{agent.lower().replace('-', '_')}.json"
     selection = ["-C", str(config)] if config.is_file() else [f"agent_type={agent}"]
     with tempfile.TemporaryDirectory() as folder:
@@ -91,40 +99,40 @@ def train(agent: str, *overrides: str) -> dict[str, str | float]:
             "train",
             "--quiet",
             *selection,
-            *SETTINGS,
-            *OF_ALGORITHM[AGENTS[agent].algorithm],
+            *TRAINING_SETTINGS,
+            *ALGORITHM_SETTINGS[AGENTS[agent].algorithm],
             *overrides,
             f"save_dir={folder}",
         ]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         subprocess.run(command, cwd=ROOT, env=environment, check=True)
-        return hashes(next(Path(folder).glob("*/seed_*")))
+        return run_hashes(next(Path(folder).glob("*/seed_*")))
 
 
-def eager(agents: Sequence[str]) -> Iterator[Line]:
+def eager_lines(agents: Sequence[str]) -> Iterator[Line]:
     """Train agents without compilation, and yield hashes of the runs."""
     for agent in agents:
-        yield agent, train(agent, "execution.compile=false")
+        yield agent, train_and_hash(agent, "execution.compile=false")
 
 
-def compiled(agents: Sequence[str]) -> Iterator[Line]:
+def compiled_lines(agents: Sequence[str]) -> Iterator[Line]:
     """Train one agent per algorithm with compilation, and yield hashes of the runs."""
-    for agent in _one_per_algorithm(agents):
-        yield f"{agent} compiled", train(agent, "execution.compile=true")
+    for agent in _representatives(agents):
+        yield f"{agent} compiled", train_and_hash(agent, "execution.compile=true")
 
 
-def gpu(agents: Sequence[str]) -> Iterator[Line]:
+def gpu_lines(agents: Sequence[str]) -> Iterator[Line]:
     """Run the steps that a GPU captures: in place on the CPU for their values, then on the fake GPU.
 
     The fake GPU has no values: its line has the number of operators of a vector step with its insertion and of one
     iteration of updates, and an error is raised if a value is read on the host.
     """
-    for agent in _one_per_algorithm(agents):
+    for agent in _representatives(agents):
         with tempfile.TemporaryDirectory() as folder, small_pool():
-            run = new_run(Path(folder), f"agent_type={agent}", *_IN_PLACE)
+            run = new_run(Path(folder), f"agent_type={agent}", *_IN_PLACE_SETTINGS)
             trainer = begin_in_graphs(run)
             trainer.train()
-            yield f"{agent} in place", hashes(run.path)
+            yield f"{agent} in place", run_hashes(run.path)
         with small_pool(1000), fake_gpu() as mode, warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
             loop = Loop(mode, agent, "execution.capture=true")
@@ -135,19 +143,19 @@ def gpu(agents: Sequence[str]) -> Iterator[Line]:
                     call()
                 counts[f"operators of {name}"] = float(len(operators))
             weights = loop.algorithm.learner.agent.state_dict()
-            shapes = (f"{tensor.dtype} {list(tensor.shape)}".encode() for tensor in tensors(weights))
-            yield f"{agent} on a faked GPU", {"shapes": digest(shapes), **counts}
+            shapes = (f"{tensor.dtype} {list(tensor.shape)}".encode() for tensor in iterate_tensors(weights))
+            yield f"{agent} on a faked GPU", {"shapes": unordered_hash(shapes), **counts}
 
 
-def _one_per_algorithm(agents: Sequence[str]) -> list[str]:
-    """Return the agents, among the given ones, that represent their algorithm."""
-    return [agent for agent in agents if agent in ONE_PER_ALGORITHM]
+def _representatives(agents: Sequence[str]) -> list[str]:
+    """Return those of the given agents that are in REPRESENTATIVE_AGENTS."""
+    return [agent for agent in agents if agent in REPRESENTATIVE_AGENTS]
 
 
 # Scenarios and policies -------------------------------------------------------------------------
 
 
-def suites(_: Sequence[str]) -> Iterator[Line]:
+def suite_lines(_: Sequence[str]) -> Iterator[Line]:
     """Draw the suites of the benchmark, and yield their published hashes and hashes of their values."""
     for name, frozen in FROZEN.items():
         suite = make_set(name, WorldConfig(), frozen.episodes, SEED)
@@ -156,18 +164,14 @@ def suites(_: Sequence[str]) -> Iterator[Line]:
             f"suite {name}",
             {
                 "published": hash_of(suite)[:12],
-                "exact": digest(map(content, values)),
-                "rounded": digest(map(rounded, values)),
+                "exact": unordered_hash(map(tensor_bytes, values)),
+                "rounded": unordered_hash(map(rounded_bytes, values)),
             },
         )
 
 
 def scenario_tensors(part: Part) -> Iterator[torch.Tensor]:
-    """Yield all tensors of scenarios and of their worlds.
-
-    Args:
-        part: part of a suite.
-    """
+    """Yield all tensors of the scenarios of a part of a suite, and of the parameters of their worlds."""
     options = torch.device("cpu"), torch.float64
     if isinstance(part.scenarios, Scenario):
         scenario, robots = part.scenarios, part.scenarios.robot_mask.shape[-1]
@@ -179,7 +183,7 @@ def scenario_tensors(part: Part) -> Iterator[torch.Tensor]:
         yield from batch.to_tensordict().values(include_nested=True, leaves_only=True)
 
 
-def policies(_: Sequence[str]) -> Iterator[Line]:
+def policy_lines(_: Sequence[str]) -> Iterator[Line]:
     """Evaluate every shipped policy on the fixed 60 scenarios, and yield hashes of the results.
 
     ``outcome`` contains only flags and numbers of steps, which the order of a sum does not change.
@@ -196,8 +200,8 @@ def policies(_: Sequence[str]) -> Iterator[Line]:
         yield (
             f"policy {path.parent.name}/{path.stem}",
             {
-                "exact": digest(map(content, tensors(outcomes.state_dict()))),
-                "outcome": digest(map(content, flags)),
+                "exact": unordered_hash(map(tensor_bytes, iterate_tensors(outcomes.state_dict()))),
+                "outcome": unordered_hash(map(tensor_bytes, flags)),
                 "successes": int(outcomes.success.sum()),
                 "collisions": int(outcomes.collision.sum()),
                 "seconds": round(report["avg_time"] or 0.0, 3),
@@ -208,10 +212,10 @@ def policies(_: Sequence[str]) -> Iterator[Line]:
 
 
 PARTS: dict[str, Callable[[Sequence[str]], Iterator[Line]]] = {
-    "suites": suites,
-    "policies": policies,
-    "gpu": gpu,
-    "eager": eager,
-    "compiled": compiled,
+    "suites": suite_lines,
+    "policies": policy_lines,
+    "gpu": gpu_lines,
+    "eager": eager_lines,
+    "compiled": compiled_lines,
 }
-"""Parts by name, the fastest first."""
+"""Functions from names of agents to lines, by name of the part, the fastest first."""

@@ -8,34 +8,35 @@ from typing import Any
 
 import torch
 
-_MICRO = 1e6
+_ROUNDING_FACTOR = 1e6
+"""Number of steps per unit to which rounded_bytes rounds."""
 
 
-def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Yield all tensors in nested containers."""
+def iterate_tensors(value: Any) -> Iterator[torch.Tensor]:
+    """Yield all tensors in nested dicts, lists and tuples."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, dict):
         for child in value.values():
-            yield from tensors(child)
+            yield from iterate_tensors(child)
     elif isinstance(value, list | tuple):
         for child in value:
-            yield from tensors(child)
+            yield from iterate_tensors(child)
 
 
-def digest(parts: Iterable[bytes]) -> str:
-    """Return a hash (12 hexadecimal digits) of parts in any order, so that renaming keys does not change it."""
+def unordered_hash(parts: Iterable[bytes]) -> str:
+    """Return a hash (12 hexadecimal digits) of parts that does not depend on their order, as of the keys of a dict."""
     hashes = sorted(hashlib.sha256(part).digest() for part in parts)
     return hashlib.sha256(b"".join(hashes)).hexdigest()[:12]
 
 
-def content(tensor: torch.Tensor) -> bytes:
-    """Return the type, shape and bytes of a tensor."""
+def tensor_bytes(tensor: torch.Tensor) -> bytes:
+    """Return type, shape and content of a tensor as bytes."""
     flat = tensor.contiguous().reshape(-1).view(torch.uint8)
     return f"{tensor.dtype} {list(tensor.shape)} ".encode() + flat.numpy().tobytes()
 
 
-def rounded(tensor: torch.Tensor) -> bytes:
-    """Return the shape of a tensor and its values rounded to 1e-6, so that machines that sum differently agree."""
-    whole = (tensor.double() * _MICRO).round().to(torch.int64)
+def rounded_bytes(tensor: torch.Tensor) -> bytes:
+    """Return shape and values of a tensor, rounded to 1e-6, as bytes, on which machines that sum differently agree."""
+    whole = (tensor.double() * _ROUNDING_FACTOR).round().to(torch.int64)
     return f"{list(whole.shape)} ".encode() + whole.numpy().tobytes()

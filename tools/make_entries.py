@@ -30,14 +30,17 @@ from train_RL_agents.utils.files import write_atomically
 from train_RL_agents.utils.shipped import shipped_paths
 
 ROOT = Path(__file__).parents[1]
-ENTRIES = Path("docs/results/entries")
-PAGE = Path("docs/benchmark.md")
-COLUMNS = ("suite", "episodes", "success", "vessels that arrive", "time (s)", "astern", "rules kept")
-HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
+ENTRIES_FOLDER = Path("docs/results/entries")
+"""Folder of the entries in a checkout."""
+PAGE_PATH = Path("docs/benchmark.md")
+"""Page with the table of all entries in a checkout."""
+CARD_COLUMNS = ("suite", "episodes", "success", "vessels that arrive", "time (s)", "astern", "rules kept")
+"""Columns of the table in a policy's card, with a row per suite."""
+CARD_HEADER = f"| {' | '.join(CARD_COLUMNS)} |\n|{'---|' * len(CARD_COLUMNS)}\n"
 
 
-def kept_suites(path: Path, policy: dict[str, Any]) -> tuple[dict[str, SuiteResult], str]:
-    """Return the results of a stored entry that need not be run again, and a text that says where they are from.
+def reusable_suites(path: Path, policy: dict[str, Any]) -> tuple[dict[str, SuiteResult], str]:
+    """Return the results of a stored entry that need not be computed again, and a text on the revisions that made them.
 
     Args:
         path: file of the entry, which need not exist.
@@ -65,11 +68,17 @@ def kept_suites(path: Path, policy: dict[str, Any]) -> tuple[dict[str, SuiteResu
     return suites, "; ".join(filter(None, (source, earlier)))
 
 
-def make(name: str, path: Path, again: bool) -> None:
-    """Run the suites of a policy or baseline that have no kept result, and write its entry if there are any."""
+def make_entry(name: str, path: Path, again: bool) -> None:
+    """Run the suites of a policy or baseline whose results cannot be kept, and write its entry if there are any.
+
+    Args:
+        name: name of a shipped policy or a baseline.
+        path: file of the entry.
+        again: whether all suites are run.
+    """
     contender = find_contender(name, "best", torch.device("cpu"))
     policy = frozen.describe(contender, name)
-    kept, source = ({}, "") if again else kept_suites(path, policy)
+    kept, source = ({}, "") if again else reusable_suites(path, policy)
     missing = [suite for suite in frozen.FROZEN if suite not in kept]
     print(f"{name}: {len(kept)} results are kept, {len(missing)} suites are run", flush=True)
     if not missing:
@@ -83,14 +92,14 @@ def make(name: str, path: Path, again: bool) -> None:
 
 def write_card(path: Path, entry: Entry) -> None:
     """Replace the table in a policy's card, if it has one, by the table of the policy's entry."""
-    before, header, rest = path.read_text().partition(HEADER)
+    before, header, rest = path.read_text().partition(CARD_HEADER)
     if header:
         _, gap, after = rest.partition("\n\n")
         write_atomically(path, before + header + "\n".join(card_rows(entry)) + gap + after)
 
 
 def card_rows(entry: Entry) -> list[str]:
-    """Return the rows of a card's table, one for each suite."""
+    """Return the rows of a card's table as Markdown, one for each suite."""
     rows = []
     for name, result in entry.suites.items():
         row, kept = result.table[OVERALL], result.compliance.get(OVERALL, {}).get("rules_kept")
@@ -102,39 +111,39 @@ def card_rows(entry: Entry) -> list[str]:
             f"{row['robot_success_rate']:.3f}",
             "-" if row["avg_time"] is None else f"{row['avg_time']:.1f}",
             f"{result.astern:.3f}",
-            of_kinds(shares) if shares else "-" if kept is None else f"{kept:.2f}",
+            shares_text(shares) if shares else "-" if kept is None else f"{kept:.2f}",
         )
         rows.append(f"| {' | '.join(cells)} |")
     return rows
 
 
-def of_kinds(shares: dict[str, float]) -> str:
-    """Return the shares by type of encounter as text; all types that are not named have the largest share."""
+def shares_text(shares: dict[str, float]) -> str:
+    """Return shares by kind of encounter as text, such as "0.91 head-on, else 0.98" with the largest share last."""
     most = f"{max(shares.values()):.2f}"
     others = [f"{share:.2f} {kind}" for kind, share in shares.items() if f"{share:.2f}" != most]
     return f"{', '.join(others)}, else {most}" if others else f"{most} each kind"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Make entries, the page and the cards."""
+    """Make entries, the page and the cards; return 1 with a message if an entry cannot be used, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", metavar="NAME", nargs="*", help="shipped policy or baseline; all that are shipped")
     parser.add_argument("--again", action="store_true", help="run all suites, and keep no stored result")
     parser.add_argument("--root", type=Path, default=ROOT, help="checkout whose files are written")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
-    folder = arguments.root / ENTRIES
+    folder = arguments.root / ENTRIES_FOLDER
     names = arguments.names or sorted({*shipped_paths("pretrained"), *(path.stem for path in folder.glob("*.json"))})
     try:
         for name in names:
-            make(name, folder / f"{name}.json", arguments.again)
+            make_entry(name, folder / f"{name}.json", arguments.again)
         entries = {path.stem: read_entry(path) for path in sorted(folder.glob("*.json"))}
         for name, entry in entries.items():
             frozen.require_frozen(entry, folder / f"{name}.json")
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    write_atomically(arguments.root / PAGE, page(entries, f"Benchmark {BENCHMARK}"))
+    write_atomically(arguments.root / PAGE_PATH, page(entries, f"Benchmark {BENCHMARK}"))
     for name, entry in entries.items():
         card = arguments.root / "pretrained" / name / "README.md"
         if card.exists():

@@ -18,33 +18,38 @@ from PIL import Image
 
 from train_RL_agents.cli import main as marinenav
 
-STEPS, MILLISECONDS = 44, 160
-"""Control steps (of 0.5 s) in the animation, and milliseconds for which a step is shown."""
-WIDTH, QUALITY = 960, 60
-"""Width (pixels) and quality of the animation."""
-SIZE = {"width": 1280, "height": 800}
+NUM_STEPS = 44
+"""Number of control steps (of 0.5 s) in the animation."""
+FRAME_DURATION = 160
+"""Time for which a step is shown (ms)."""
+ANIMATION_WIDTH = 960
+"""Width of the animation (pixels)."""
+ANIMATION_QUALITY = 60
+"""Quality of the animation as WebP, from 0 to 100."""
+VIEWPORT_SIZE = {"width": 1280, "height": 800}
+"""Size of the browser's window (pixels)."""
 
 
 def screenshot(page: Any) -> Image.Image:
-    """Return a screenshot of a page."""
+    """Return a screenshot of a Playwright page."""
     return Image.open(io.BytesIO(page.screenshot())).convert("RGB")
 
 
 def animate(page: Any, path: Path) -> None:
-    """Write an animation of a page's demo from its start."""
+    """Write an animation of the demo in a Playwright page, from its start, to a WebP file."""
     frames = []
-    for _ in range(STEPS):
+    for _ in range(NUM_STEPS):
         page.evaluate("demo.step()")
         page.wait_for_timeout(60)
         frame = screenshot(page)
-        size = WIDTH, WIDTH * frame.height // frame.width
+        size = ANIMATION_WIDTH, ANIMATION_WIDTH * frame.height // frame.width
         frames.append(frame.resize(size, Image.Resampling.LANCZOS))
-    options = {"save_all": True, "append_images": frames[1:], "duration": MILLISECONDS, "loop": 0}
-    frames[0].save(path, **options, quality=QUALITY, method=6)
+    options = {"save_all": True, "append_images": frames[1:], "duration": FRAME_DURATION, "loop": 0}
+    frames[0].save(path, **options, quality=ANIMATION_QUALITY, method=6)
 
 
 def main() -> None:
-    """Write the screenshots."""
+    """Write the animation and the two screenshots."""
     from playwright.sync_api import sync_playwright
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -56,7 +61,7 @@ def main() -> None:
         marinenav(["play", "ac_iqn", "ppo", "--episodes", "1", "--seed", "7", "--html", str(replay)])
         program = shutil.which("chromium") or playwright.chromium.executable_path
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        page = browser.new_page(viewport=SIZE, reduced_motion="reduce")
+        page = browser.new_page(viewport=VIEWPORT_SIZE, reduced_motion="reduce")
         page.goto(demo.as_uri())
         animate(page, out / "demo.webp")
         screenshot(page).save(out / "demo_page.png", optimize=True)

@@ -41,10 +41,13 @@ from train_RL_agents.evaluation.recording import Recording, present
 from train_RL_agents.evaluation.seamanship import duties
 from train_RL_agents.evaluation.suites import Part, make_set
 
-SCALE, STEP, AFTER = 20.0, 10.0, 18
-"""Factor on lengths and times, time step of the judge (s), and steps after the closest approach, which is as far as its
-formulas look ahead."""
-REDUCE = """from mtl import ast, evaluator
+SCALE = 20.0
+"""Factor by which lengths and times of encounters are multiplied for the judge."""
+JUDGE_TIME_STEP = 10.0
+"""Time step of the judge (s)."""
+STEPS_AFTER_CLOSEST = 18
+"""Number of steps after the closest approach, which is as far as the judge's formulas look ahead."""
+SPEED_UP_CODE = """from mtl import ast, evaluator
 
 whole = evaluator.pointwise_sat
 
@@ -71,19 +74,19 @@ POLICIES = ("ppo", "orca", "apf", "straight")
 """Policies that steer all vessels; some break rules, because agreement on vessels that keep all rules shows nothing."""
 SEED = 49
 """Seed of the encounters and of the measurement noise."""
-CLASSES = ("none", "head-on", "give-way", "overtaking", "stand-on")
+DUTIES = ("none", "head-on", "give-way", "overtaking", "stand-on")
 """Duties that both judges tell apart; the vessel that is overtaken stands on, too."""
-MARKS = ("no duty", "kept", "broken")
-"""Verdicts on a vessel's duty towards the other vessel."""
+VERDICTS = ("no duty", "kept", "broken")
+"""Possible verdicts on a vessel's duty towards the other vessel."""
 PREDICATES = {"head-on": ("R_G4", "head_on"), "give-way": ("R_G3", "crossing"), "overtaking": ("R_G5", "overtake")}
-"""Rule and predicate of the judge by duty; the rule of standing on is R_G6."""
-OURS = {
+"""Names of the judge's rule and of its predicate by duty; the rule of standing on is R_G6."""
+OUR_PARAMETERS = {
     "max_orientation_diff_head_on": "22.5",
     "max_orientation_diff_no_change": "15",
     "sig_orientation_diff": "15",
     "t_horizon_collision_possible": "400",
 }
-"""Values of this project for parameters of the judge: courses (degrees), turns (degrees), and the horizon (s)."""
+"""This project's values of parameters of the judge, by name: courses and turns (degrees), and the horizon (s)."""
 
 
 # The encounters, and their marks here -----------------------------------------------------------
@@ -100,20 +103,23 @@ def record_encounters(policy: str, episodes: int) -> Recording:
     contender = find(policy, "best", device)
     world = WorldConfig() if contender.trained is None else contender.trained.config.world
     chosen = make_set("encounters", world, episodes, SEED)
-    drawn = replace(chosen, parts=tuple(part for part in chosen.parts if _vessels(part) == 2))
+    drawn = replace(chosen, parts=tuple(part for part in chosen.parts if _max_vessels(part) == 2))
     _, recording = run_set(contender, drawn, world, ActingOptions(), device, policy)
     if recording is None:
         raise RuntimeError("nothing was recorded")
     return recording
 
 
-def _vessels(part: Part) -> int:
+def _max_vessels(part: Part) -> int:
     """Return the largest number of vessels in the scenarios of a part."""
     return int(part.scenarios.robot_mask.sum(-1).max()) if isinstance(part.scenarios, Scenario) else 0
 
 
-def marks(recording: Recording) -> list[dict[str, str]]:
-    """Return our duty, mark (verdict) and part of the duty not done, for both vessels of every encounter in turn."""
+def our_verdicts(recording: Recording) -> list[dict[str, str]]:
+    """Return this project's verdict on each of the two vessels of every encounter in turn.
+
+    Each has ``duty`` (from DUTIES), ``mark`` (from VERDICTS) and ``part``, the part of the duty that was not done.
+    """
     did, collided = duties(recording), recording.collided.any(0)
     rows = []
     for number in range(len(recording.steps)):
@@ -135,12 +141,12 @@ def marks(recording: Recording) -> list[dict[str, str]]:
     return rows
 
 
-def situation(recording: Recording, number: int, name: str) -> Situation:
-    """Return a recorded encounter of two vessels in the form that the judge reads, enlarged by SCALE.
+def enlarged_situation(recording: Recording, number: int, name: str) -> Situation:
+    """Return encounter ``number`` of a recording as a situation for the judge of a given name, enlarged by SCALE.
 
     The judge's formulas need the beginning and the end of an encounter. The tracks begin when the vessels are in range
-    of a sensor, after a state in which both are at rest, and end AFTER steps after the closest approach; if an episode
-    ends earlier, vessels keep course and speed.
+    of a sensor, after a state in which both are at rest, and end STEPS_AFTER_CLOSEST steps after the closest approach;
+    if an episode ends earlier, vessels keep course and speed.
     """
     seen = present(recording)[:, number, :2]
     position = recording.poses[:, number, :2, :2]
@@ -148,7 +154,7 @@ def situation(recording: Recording, number: int, name: str) -> Situation:
     in_range = distance <= (recording.sensor_range + recording.detect_radius.flip(-1))[number, :2].max()
     both = seen.all(-1)
     first, closest = int(in_range.to(torch.int8).argmax()), int(torch.where(both, distance, torch.inf).argmin())
-    frames, ships = closest - first + AFTER + 1, []
+    frames, ships = closest - first + STEPS_AFTER_CLOSEST + 1, []
     for vessel in (0, 1):
         there = seen[first : first + frames, vessel]
         poses = recording.poses[first : first + int(there.sum()), number, vessel].double()
@@ -163,14 +169,14 @@ def situation(recording: Recording, number: int, name: str) -> Situation:
         rows = [(SCALE * north, SCALE * east, heading, speed) for north, east, heading, speed in states]
         (north, east, heading, _), *_ = rows
         ships.append(Ship((north, east), heading, 0.0, track=tuple((step, *row) for step, row in enumerate(rows, 1))))
-    return Situation(name, tuple(ships), time_step=STEP, is_to_scale=True)
+    return Situation(name, tuple(ships), time_step=JUDGE_TIME_STEP, is_to_scale=True)
 
 
 # The judge --------------------------------------------------------------------------------------
 
 
-def settings(text: str, parameters: Mapping[str, str]) -> str:
-    """Return the judge's settings with formulas for the parts of its rules, and other parameters.
+def judge_settings(text: str, parameters: Mapping[str, str]) -> str:
+    """Return the judge's settings with added formulas for the parts of its rules, and with other parameters.
 
     Args:
         text: content of the judge's file ``traffic_rules_ship.yaml``.
@@ -201,7 +207,10 @@ def settings(text: str, parameters: Mapping[str, str]) -> str:
 
 
 def read_verdicts(text: str) -> dict[tuple[str, int], dict[str, bool]]:
-    """Return whether each formula holds by scenario and vessel, from what the judge prints.
+    """Return whether each formula of the judge holds, by name, for each pair of scenario and vessel.
+
+    Args:
+        text: what the judge printed.
 
     Raises:
         ConfigError: if the judge did not judge all vessels.
@@ -216,15 +225,15 @@ def read_verdicts(text: str) -> dict[tuple[str, int], dict[str, bool]]:
     return verdicts
 
 
-def verdict(formulas: Mapping[str, bool], duty: str) -> dict[str, str]:
-    """Return the duty that the judge sees, its mark, and the part of the duty that was not done.
+def judge_verdict(formulas: Mapping[str, bool], duty: str) -> dict[str, str]:
+    """Return the judge's verdict on a vessel: ``duty``, ``mark`` and ``part``, as our_verdicts describes them.
 
     The judge sees duties at any time, this project only at the beginning of an encounter. If the judge sees several
-    duties, that of this project counts, else the first in the order of CLASSES.
+    duties, that of this project counts, else the first in the order of DUTIES.
 
     Args:
         formulas: whether each formula holds, by name.
-        duty: duty that this project sees.
+        duty: duty of the vessel by this project.
     """
     rules = {name: rule for name, (rule, _) in PREDICATES.items()} | {"stand-on": "R_G6"}
     seen = [name for name, rule in rules.items() if not formulas[f"{rule}_met"]]
@@ -257,8 +266,8 @@ def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[st
         # A copy, as the settings are a file within the package.
         shutil.copytree(packages / "rules", Path(folder, "rules"))
         file = Path(folder, "rules", "traffic_rules_ship.yaml")
-        file.write_text(settings(file.read_text(), parameters))
-        Path(folder, "sitecustomize.py").write_text(REDUCE)
+        file.write_text(judge_settings(file.read_text(), parameters))
+        Path(folder, "sitecustomize.py").write_text(SPEED_UP_CODE)
         started = []
         for number in range(processes):
             share = dict([*scenarios.items()][number::processes])
@@ -281,8 +290,11 @@ def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[st
 # Agreement --------------------------------------------------------------------------------------
 
 
-def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Return Cohen's kappa of two judges (Educ. Psychol. Meas. 20, 1960); None without pairs or with a single class."""
+def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Return Cohen's kappa (Educ. Psychol. Meas. 20, 1960) of pairs of two judges' classes.
+
+    It is None without pairs, or if all classes are the same.
+    """
     total = len(pairs)
     if not pairs:
         return None
@@ -292,8 +304,8 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     return (agreed - expected) / (1.0 - expected) if expected < 1.0 else None
 
 
-def compare(ours: Sequence[Mapping[str, str]], theirs: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Return kappas, confusion tables and the counts of disagreements of vessels in the same order."""
+def agreement(ours: Sequence[Mapping[str, str]], theirs: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Return kappas, confusion matrices and counts of disagreements of the two judges' verdicts on the same vessels."""
     rows = [*zip(ours, theirs, strict=True)]
     same_duty = [(our, their) for our, their in rows if our["duty"] == their["duty"] != "none"]
     duty_pairs = [(our["duty"], their["duty"]) for our, their in rows]
@@ -304,36 +316,40 @@ def compare(ours: Sequence[Mapping[str, str]], theirs: Sequence[Mapping[str, str
             reasons[" | ".join(f"{row['duty']}, {row['mark']}, {row['part'] or '-'}" for row in (our, their))] += 1
     by_duty = {
         duty: [pair for (our, _), pair in zip(same_duty, mark_pairs, strict=True) if our["duty"] == duty]
-        for duty in CLASSES[1:]
+        for duty in DUTIES[1:]
     }
     return {
         "vessels": len(rows),
-        "kappa_duties": kappa(duty_pairs),
-        "kappa_marks_all": kappa([(our["mark"], their["mark"]) for our, their in rows]),
-        "kappa_marks_same_duty": kappa(mark_pairs),
-        "kappa_marks_by_duty": {duty: kappa(pairs) for duty, pairs in by_duty.items()},
-        "duties": _confusion(duty_pairs, CLASSES),
-        "marks": _confusion([(our["mark"], their["mark"]) for our, their in rows], MARKS),
-        "marks_by_duty": {duty: _confusion(pairs, MARKS[1:]) for duty, pairs in by_duty.items()},
+        "kappa_duties": cohens_kappa(duty_pairs),
+        "kappa_marks_all": cohens_kappa([(our["mark"], their["mark"]) for our, their in rows]),
+        "kappa_marks_same_duty": cohens_kappa(mark_pairs),
+        "kappa_marks_by_duty": {duty: cohens_kappa(pairs) for duty, pairs in by_duty.items()},
+        "duties": _confusion_matrix(duty_pairs, DUTIES),
+        "marks": _confusion_matrix([(our["mark"], their["mark"]) for our, their in rows], VERDICTS),
+        "marks_by_duty": {duty: _confusion_matrix(pairs, VERDICTS[1:]) for duty, pairs in by_duty.items()},
         "disagreements": dict(reasons.most_common()),
     }
 
 
-def _confusion(pairs: Sequence[tuple[str, str]], names: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return how often each pair of classes occurs: first by our class, then by that of the judge."""
+def _confusion_matrix(pairs: Sequence[tuple[str, str]], names: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return the counts of pairs of classes, by our class and then by that of the judge."""
     counts = Counter(pairs)
     return {first: {second: counts[first, second] for second in names} for first in names}
 
 
-def exported_encounters(policies: Sequence[str], episodes: int) -> Iterator[tuple[str, str, list[dict[str, str]]]]:
-    """Yield the name and content of the scenario file of every encounter, and our marks of its vessels."""
+def export_encounters(policies: Sequence[str], episodes: int) -> Iterator[tuple[str, str, list[dict[str, str]]]]:
+    """Yield name and content of each encounter's scenario file, and this project's verdicts on its two vessels."""
     hull = SCALE * DEFAULT_HULL[0], SCALE * DEFAULT_HULL[1]
     for index, policy in enumerate(policies):
         recording = record_encounters(policy, episodes)
-        rows = marks(recording)
+        rows = our_verdicts(recording)
         for number in range(len(recording.steps)):
             name = f"ZAM_Encounter-{index * 10_000 + number + 1}_1_T-1"
-            yield name, common_ocean_text(situation(recording, number, name), hull), rows[2 * number : 2 * number + 2]
+            yield (
+                name,
+                common_ocean_text(enlarged_situation(recording, number, name), hull),
+                rows[2 * number : 2 * number + 2],
+            )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -346,14 +362,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--episodes", type=int, default=50, help=f"encounters of each of {len(KINDS)} kinds and policy; 50 by default"
     )
-    parser.add_argument("--ours", nargs="*", choices=[*OURS], help="use our values of these parameters; of all without")
+    parser.add_argument(
+        "--ours", nargs="*", choices=[*OUR_PARAMETERS], help="use our values of these parameters; of all without"
+    )
     parser.add_argument("--processes", type=int, default=2, help="processes of the judge; 2 by default")
     parser.add_argument("--text", type=Path, help="what the judge prints; read from there if the file exists")
     parser.add_argument("--json", type=Path, help="write figures there")
     options = parser.parse_args(arguments)
-    encounters = [*exported_encounters(options.policies, options.episodes)]
-    chosen = () if options.ours is None else options.ours or OURS
-    parameters = {name: OURS[name] for name in chosen}
+    encounters = [*export_encounters(options.policies, options.episodes)]
+    chosen = () if options.ours is None else options.ours or OUR_PARAMETERS
+    parameters = {name: OUR_PARAMETERS[name] for name in chosen}
     scenarios = {name: content for name, content, _ in encounters}
     if options.text is not None and options.text.exists():
         text = options.text.read_text()
@@ -364,8 +382,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     verdicts = read_verdicts(text)
     ours = [row for _, _, rows in encounters for row in rows]
     places = [(name, vessel) for name, _, _ in encounters for vessel in (1, 2)]
-    theirs = [verdict(verdicts[place], row["duty"]) for place, row in zip(places, ours, strict=True)]
-    metrics = compare(ours, theirs) | {"parameters": parameters}
+    theirs = [judge_verdict(verdicts[place], row["duty"]) for place, row in zip(places, ours, strict=True)]
+    metrics = agreement(ours, theirs) | {"parameters": parameters}
     print(json.dumps(metrics, indent=1))
     if options.json is not None:
         options.json.write_text(json.dumps(metrics, indent=1) + "\n")

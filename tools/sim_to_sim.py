@@ -43,23 +43,25 @@ from train_RL_agents.exporting.export import export
 from train_RL_agents.figures import drawing
 from train_RL_agents.results.statistics import wilson_interval
 
-SENSED, DECIDED = 5, 10
-"""Substeps between measurements, and between decisions."""
-SWEEPS: dict[str, tuple[float, ...]] = {
+MEASUREMENT_INTERVAL = 5
+"""Number of substeps between measurements."""
+DECISION_INTERVAL = 10
+"""Number of substeps between decisions of a node."""
+DISTURBANCES: dict[str, tuple[float, ...]] = {
     "delay": (0.25, 0.5, 0.75),
     "loss": (0.25, 0.5),
     "delay, not extrapolated": (0.25, 0.5),
     "clock offset": (0.25, 0.5),
     "jitter": (0.25, 0.5),
 }
-"""Values by disturbance, with the others off: times (s), or lost share of the messages."""
+"""Values of each disturbance, of which one is on at a time: times (s), or lost share of the messages."""
 
 
-class Otter:
+class OtterVessel:
     """Vessel that moves by the source's equations of the Otter, and that the current carries.
 
     Args:
-        state: state of the oracle's vessel at the start.
+        state: initial state in the form of the oracle: pose, velocities in water and over ground, thrusts.
     """
 
     def __init__(self, state: list[float]) -> None:
@@ -71,12 +73,18 @@ class Otter:
 
     @staticmethod
     def _shafts(thrust: list[float]) -> list[float]:
-        """Return the shaft speeds (rad/s) of thrusts (N)."""
+        """Return the shaft speeds (rad/s) that give the left and right thrust (N)."""
         curves = [otter.AHEAD if side > 0.0 else otter.ASTERN for side in thrust]
         return [math.copysign(math.sqrt(abs(side) / k), side) for side, k in zip(thrust, curves, strict=True)]
 
     def step(self, thrust: list[float], current: tuple[float, float], dt: float) -> list[float]:
-        """Move by a substep, and return the state in the form of the oracle."""
+        """Move by a substep, and return the state in the form of the oracle.
+
+        Args:
+            thrust: left and right thrust (N).
+            current: velocity of the water (m/s).
+            dt: length of the substep (s).
+        """
         before = self.boat.eta.copy()
         self.boat.eta[:2] += dt * current[0], dt * current[1]
         self.boat.step(self._shafts(thrust), dt)
@@ -95,14 +103,14 @@ class Otter:
         ]
 
 
-class Fleet:
-    """Episode of the second simulator with a node for every vessel.
+class SimulatedEpisode:
+    """Episode of the second simulator, with a ROS node for every vessel.
 
     Args:
         config: entry of a scenario file.
-        module: module of the node.
+        module: module of the ROS node.
         folder: folder of the exported policy.
-        disturbance: name and value in SWEEPS.
+        disturbance: name and value of a disturbance in DISTURBANCES.
         seed: seed of measurements and messages.
         equations: "oracle", or "otter" for the source's equations of the Otter.
     """
@@ -127,7 +135,7 @@ class Fleet:
         self.vessels = [replace(member.vessel, substeps=1) for member in self.world.members]
         self.wanted = [list(robot.state[9:]) for robot in self.world.robots]
         self.actual = [self._steady(i) for i in range(len(self.world.robots))]
-        self.otters = [Otter(robot.state) for robot in self.world.robots] if equations == "otter" else []
+        self.otters = [OtterVessel(robot.state) for robot in self.world.robots] if equations == "otter" else []
         self.nodes = []
         for i, thrust in enumerate(self.wanted):
             self.nodes.append(ros_2.start(module, self.ros, f"{i}/", offset, **parameters))
@@ -137,7 +145,7 @@ class Fleet:
                 )
 
     def _topics(self, i: int) -> list[tuple[int, str, float]]:
-        """Return side, topic and unit (N) of each command of a vessel."""
+        """Return side (0 left, 1 right), topic, and factor from the topic's value to N, of each command."""
         actuators = self.world.members[i].actuators
         if actuators is None or actuators.steering == "thrusters":
             return [(0, "left_thrust", 1.0), (1, "right_thrust", 1.0)]
@@ -145,7 +153,7 @@ class Fleet:
         return [(0, "thrust", 1.0), (1, "angle", -self.vessels[i].max_thrust / actuators.angle_limit)]
 
     def _steady(self, i: int) -> list[float]:
-        """Return the steady state of the actuators of a vessel under its first setpoints."""
+        """Return the steady state of a vessel's actuators under its first setpoints; empty without actuators."""
         actuators, vessel, (left, right) = self.world.members[i].actuators, self.vessels[i], self.wanted[i]
         if actuators is None:
             return []
@@ -154,18 +162,18 @@ class Fleet:
         return shafts if actuators.steering == "thrusters" else [shafts[0], angle]
 
     def run(self, seconds: float) -> str:
-        """Run the episode and return its ending: success, collision or timeout."""
+        """Run the episode for at most some seconds, and return its ending: success, collision or timeout."""
         dt = self.world.members[0].vessel.dt
         for tick in range(round(seconds / dt)):
             self.ros.time = tick * dt
-            if tick and tick % DECIDED == 0 and (ending := self._ending()):
+            if tick and tick % DECISION_INTERVAL == 0 and (ending := self._ending()):
                 return ending
             active = [i for i, robot in enumerate(self.world.robots) if robot.active]
-            if tick % SENSED == 0:
+            if tick % MEASUREMENT_INTERVAL == 0:
                 for i in active:
                     self._measure(i)
             self.ros.deliver()
-            if tick % DECIDED == 0:
+            if tick % DECISION_INTERVAL == 0:
                 for i in active:
                     self.nodes[i].timers[0][1]()
                 self.ros.deliver()
@@ -235,15 +243,20 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def outcome(endings: list[str]) -> dict[str, Any]:
-    """Return the numbers of the endings and the 95% interval of the success rate."""
+def count_endings(endings: list[str]) -> dict[str, Any]:
+    """Return the number of episodes, of each ending, and the 95% interval of the success rate, by name."""
     counts = {name: endings.count(name) for name in ("success", "collision", "timeout")}
     low, high = wilson_interval(counts["success"], len(endings))
     return {"episodes": len(endings), **counts, "success_low": low, "success_high": high}
 
 
-def draw(results: dict[str, Any], path: Path) -> None:
-    """Draw the success rate, with its interval, over the values of every disturbance."""
+def draw_success(results: dict[str, Any], path: Path) -> None:
+    """Draw the success rate, with its interval, over the values of every disturbance, into an image file.
+
+    Args:
+        results: results of count_endings by condition, as in the JSON file.
+        path: path of the image.
+    """
     figure = drawing.new_figure(9.0, 3.5, "constrained")
     panels = figure.subplots(1, 4, sharey=True)
     labels = {
@@ -254,9 +267,9 @@ def draw(results: dict[str, Any], path: Path) -> None:
     }
     for panel, (name, axis) in zip(panels, labels.items(), strict=True):
         for key, colour in zip((name, f"{name}, not extrapolated"), drawing.COLOURS, strict=False):
-            if key not in SWEEPS:
+            if key not in DISTURBANCES:
                 continue
-            values = sorted((0.0, *SWEEPS[key]))
+            values = sorted((0.0, *DISTURBANCES[key]))
             cells = [results[f"{key} {value:g}" if value else "off"] for value in values]
             mean = [cell["success"] / cell["episodes"] for cell in cells]
             label = "as measured" if "," in key else "moved on to the present"
@@ -299,7 +312,7 @@ def main(argv: list[str] | None = None) -> None:
     runtime.load_network = cache(runtime.load_network)
     sweeps = [("delay", 0.0)]
     if not args.undisturbed:
-        sweeps += [(name, value) for name, values in SWEEPS.items() for value in values]
+        sweeps += [(name, value) for name, values in DISTURBANCES.items() for value in values]
     seconds = args.seconds * world.dt / WorldConfig().dt
     with tempfile.TemporaryDirectory() as folder, stood_in() as module:
         export(contender.trained, Path(folder), ["onnx"])
@@ -308,14 +321,14 @@ def main(argv: list[str] | None = None) -> None:
             key = key if args.equations == "oracle" else f"{key}, {args.equations}"
             if key not in results:
                 endings = [
-                    Fleet(entry, module, Path(folder), (name, value), n, args.equations).run(seconds)
+                    SimulatedEpisode(entry, module, Path(folder), (name, value), n, args.equations).run(seconds)
                     for n, entry in enumerate(entries)
                 ]
-                results[key] = outcome(endings)
+                results[key] = count_endings(endings)
                 args.json.write_text(json.dumps(results, indent=1) + "\n")
             print(key, results[key], flush=True)
     if args.figure:
-        draw(results, args.figure)
+        draw_success(results, args.figure)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,15 @@ from importlib.metadata import version
 
 
 def main(size: int, agents: int, threads: int, device: str, seconds: float) -> None:
-    """Step the scenario for some seconds; print env-steps per second and versions as JSON."""
+    """Step the scenario for some time, and print env-steps per second and versions as JSON.
+
+    Args:
+        size: number of environments.
+        agents: number of agents.
+        threads: number of CPU threads.
+        device: device of torch.
+        seconds: length of the run (s).
+    """
     versions = {"vmas": version("vmas")}
     with redirect_stdout(sys.stderr):
         import torch

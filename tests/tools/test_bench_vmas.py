@@ -59,7 +59,7 @@ def test_both_are_measured_in_turn(stand_in, tmp_path, capsys):
 
 
 def test_spread_of_runs():
-    found = bench_vmas.spread([2.0, 3.0, 8.0])
+    found = bench_vmas.median_and_range([2.0, 3.0, 8.0])
     assert found == {"median": 3.0, "lowest": 2.0, "highest": 8.0}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.compare_speed import Worker, calibrate_steps, measure_alternating, summary
+from tools.compare_speed import CheckoutProcess, calibrate_steps, measure_alternating, ratio_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,14 +33,14 @@ def test_both_sides_make_as_many_steps_until_a_run_is_long_enough():
 
 
 def test_a_summary_has_the_median_and_the_range():
-    assert summary([0.9, 1.0, 1.1]).startswith("new/old 1.000 +- 0.107  (0.900 to 1.100, 3 pairs)")
+    assert ratio_text([0.9, 1.0, 1.1]).startswith("new/old 1.000 +- 0.107  (0.900 to 1.100, 3 pairs)")
 
 
 def test_a_worker_runs_the_sources_of_its_checkout(tmp_path):
     package = tmp_path / "marinenav_env"
     package.mkdir()
     (package / "__init__.py").touch()
-    Worker(tmp_path, 1).close()
+    CheckoutProcess(tmp_path, 1).close()
 
 
 @pytest.mark.slow

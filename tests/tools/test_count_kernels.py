@@ -7,7 +7,7 @@ import torch
 import torch._inductor.config
 
 from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
-from tools.count_kernels import count_parts, kernels, register_usage
+from tools.count_kernels import count_launches, count_parts, register_usage
 
 
 def test_what_generated_code_starts_is_counted():
@@ -20,7 +20,7 @@ def call(args):
     buf0.copy_(buf1)
     return (buf0,)
 """
-    assert kernels(code) == {"generated": 1, "library": 1, "operators": 2}
+    assert count_launches(code) == {"generated": 1, "library": 1, "operators": 2}
 
 
 def test_operators_over_lists_start_a_kernel_for_so_many_tensors():

@@ -12,10 +12,10 @@ DIAMOND = {"top": {"left", "right", "low"}, "left": {"low"}, "right": {"low"}, "
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("package", draw_rooms.PACKAGES)
+@pytest.mark.parametrize("package", draw_rooms.FIGURE_NAMES)
 def test_the_committed_drawing_is_that_of_the_imports(package):
-    committed = (draw_rooms.ROOT / "docs" / draw_rooms.PACKAGES[package]).read_text()
-    assert committed == draw_rooms.drawing(draw_rooms.ROOT, package), (
+    committed = (draw_rooms.ROOT / "docs" / draw_rooms.FIGURE_NAMES[package]).read_text()
+    assert committed == draw_rooms.draw_package(draw_rooms.ROOT, package), (
         "the imports have changed: run python -m tools.draw_rooms"
     )
 
@@ -40,7 +40,7 @@ def small(tmp_path):
 
 
 def test_imports_between_parts_are_found_wherever_they_stand(small):
-    assert draw_rooms.imports(small, "small") == {
+    assert draw_rooms.find_imports(small, "small") == {
         ("room", "base"): [
             "small.room.first imports small.base",
             "small.room.second imports small.base",
@@ -51,22 +51,22 @@ def test_imports_between_parts_are_found_wherever_they_stand(small):
 
 
 def test_modules_are_counted(small):
-    assert draw_rooms.sizes(small, "small") == {"alone": 0, "base": 0, "room": 2, "upper": 1}
+    assert draw_rooms.count_modules(small, "small") == {"alone": 0, "base": 0, "room": 2, "upper": 1}
 
 
 def test_what_imports_nothing_and_is_not_imported_is_left_out(small):
-    text = draw_rooms.drawing(small, "small")
+    text = draw_rooms.draw_package(small, "small")
     assert re.findall(r">(\w+)</text>", text) == ["base", "room", "upper"]
     assert "<title>small: 3 parts, 3 layers, 3 arrows</title>" in text
 
 
 def test_each_part_stands_above_what_it_imports():
-    assert draw_rooms.layers(DIAMOND) == {"low": 0, "left": 1, "right": 1, "top": 2}
+    assert draw_rooms.assign_layers(DIAMOND) == {"low": 0, "left": 1, "right": 1, "top": 2}
 
 
 def test_a_circle_is_refused_by_its_names():
     with pytest.raises(ValueError, match="a imports b imports a"):
-        draw_rooms.layers({"a": {"b"}, "b": {"a"}})
+        draw_rooms.assign_layers({"a": {"b"}, "b": {"a"}})
 
 
 def test_arrows_that_follow_from_others_are_left_out():
@@ -74,16 +74,16 @@ def test_arrows_that_follow_from_others_are_left_out():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("package", draw_rooms.PACKAGES)
+@pytest.mark.parametrize("package", draw_rooms.FIGURE_NAMES)
 def test_nothing_overlaps_on_a_floor(package):
     edges = {}
-    for upper, lower in draw_rooms.imports(draw_rooms.ROOT, package):
+    for upper, lower in draw_rooms.find_imports(draw_rooms.ROOT, package):
         edges.setdefault(upper, set()).add(lower)
         edges.setdefault(lower, set())
     where, paths = draw_rooms.place_parts(draw_rooms.transitive_reduction(edges))
     for floor in {each for _, each in where.values()}:
         spans = sorted(
-            (x - draw_rooms.width(name) / 2, x + draw_rooms.width(name) / 2)
+            (x - draw_rooms.slot_width(name) / 2, x + draw_rooms.slot_width(name) / 2)
             for name, (x, each) in where.items()
             if each == floor
         )
@@ -97,7 +97,7 @@ def test_nothing_overlaps_on_a_floor(package):
 @pytest.mark.heavy
 def test_files_are_written_and_lists_printed(tmp_path, capsys):
     assert draw_rooms.main(["--out", str(tmp_path)]) == 0
-    for name in draw_rooms.PACKAGES.values():
+    for name in draw_rooms.FIGURE_NAMES.values():
         assert ElementTree.parse(tmp_path / name).getroot().tag.endswith("svg")
     assert draw_rooms.main(["--list"]) == 0
     assert "train_RL_agents: cli -> commands\n" in capsys.readouterr().out

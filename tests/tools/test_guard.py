@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tools import guard
-from tools.hashing import content, digest, rounded, tensors
+from tools.hashing import iterate_tensors, rounded_bytes, tensor_bytes, unordered_hash
 
 BEFORE = {"weights": "a1", "memory": "b2", "successes": 60}
 
@@ -57,17 +57,17 @@ def test_another_or_a_missing_hash_is_a_difference_and_another_metric_is_not(
 
 def test_names_and_order_do_not_change_a_hash():
     one, other = torch.ones(2), torch.zeros(3)
-    named = digest(map(content, tensors({"a": one, "b": [{"c": other}]})))
-    assert named == digest(map(content, tensors((other, one))))
-    assert named != digest(map(content, tensors((other, one + 1e-6))))
+    named = unordered_hash(map(tensor_bytes, iterate_tensors({"a": one, "b": [{"c": other}]})))
+    assert named == unordered_hash(map(tensor_bytes, iterate_tensors((other, one))))
+    assert named != unordered_hash(map(tensor_bytes, iterate_tensors((other, one + 1e-6))))
 
 
 def test_a_shape_or_a_type_changes_a_hash():
     ones = torch.ones(2, 3)
-    hashes = {digest([content(each)]) for each in (ones, ones.T, ones.double(), ones.view(6))}
+    hashes = {unordered_hash([tensor_bytes(each)]) for each in (ones, ones.T, ones.double(), ones.view(6))}
     assert len(hashes) == 4
 
 
 def test_the_last_bits_do_not_change_a_rounded_hash():
     value = torch.tensor([1.25], dtype=torch.float64)
-    assert rounded(value + 1e-12) == rounded(value) != rounded(value + 1e-5)
+    assert rounded_bytes(value + 1e-12) == rounded_bytes(value) != rounded_bytes(value + 1e-5)

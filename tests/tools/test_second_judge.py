@@ -14,18 +14,18 @@ from marinenav_env.scenarios.reading import packaged_situations
 from marinenav_env.scenarios.situations import scaled_episode
 from tools import second_judge
 from tools.second_judge import (
-    AFTER,
-    OURS,
+    OUR_PARAMETERS,
     SCALE,
-    compare,
-    kappa,
-    marks,
+    STEPS_AFTER_CLOSEST,
+    agreement,
+    cohens_kappa,
+    enlarged_situation,
+    judge_settings,
+    judge_verdict,
+    our_verdicts,
     read_verdicts,
     record_encounters,
     run_judge,
-    settings,
-    situation,
-    verdict,
 )
 
 PRINTED = """\
@@ -63,9 +63,9 @@ vehicle_dependent_rules: [R_G1, R_G3]
 def test_kappa_of_published_example():
     """Cohen's kappa is 0.4 of two raters that agree on 20 and 15 of 50, and differ on 5 and 10."""
     pairs = [("yes", "yes")] * 20 + [("yes", "no")] * 5 + [("no", "yes")] * 10 + [("no", "no")] * 15
-    assert kappa(pairs) == pytest.approx(0.4)
-    assert kappa([("a", "b"), ("b", "a")]) == -1.0 and kappa([("a", "a"), ("b", "b")]) == 1.0
-    assert kappa([("a", "a")]) is None and kappa([]) is None
+    assert cohens_kappa(pairs) == pytest.approx(0.4)
+    assert cohens_kappa([("a", "b"), ("b", "a")]) == -1.0 and cohens_kappa([("a", "a"), ("b", "b")]) == 1.0
+    assert cohens_kappa([("a", "a")]) is None and cohens_kappa([]) is None
 
 
 def test_verdicts_of_what_the_judge_printed():
@@ -73,12 +73,16 @@ def test_verdicts_of_what_the_judge_printed():
     assert [*verdicts] == [("ZAM_Encounter-4_1_T-1", 1), ("ZAM_Encounter-4_1_T-1", 2), ("ZAM_Encounter-7_1_T-1", 1)]
     several, stands_on, other = verdicts.values()
     # Of two duties, that which is seen here counts.
-    assert verdict(several, "overtaking") == {"duty": "overtaking", "mark": "broken", "part": "the encounter goes on"}
-    assert verdict(several, "stand-on") == {"duty": "give-way", "mark": "broken", "part": "no manoeuvre"}
-    assert verdict(stands_on, "none") == {"duty": "stand-on", "mark": "kept", "part": ""}
-    assert verdict(other, "none") == {"duty": "stand-on", "mark": "broken", "part": "did not stand on"}
+    assert judge_verdict(several, "overtaking") == {
+        "duty": "overtaking",
+        "mark": "broken",
+        "part": "the encounter goes on",
+    }
+    assert judge_verdict(several, "stand-on") == {"duty": "give-way", "mark": "broken", "part": "no manoeuvre"}
+    assert judge_verdict(stands_on, "none") == {"duty": "stand-on", "mark": "kept", "part": ""}
+    assert judge_verdict(other, "none") == {"duty": "stand-on", "mark": "broken", "part": "did not stand on"}
     nothing = dict.fromkeys(several, True)
-    assert verdict(nothing, "head-on") == {"duty": "none", "mark": "no duty", "part": ""}
+    assert judge_verdict(nothing, "head-on") == {"duty": "none", "mark": "no duty", "part": ""}
 
 
 @pytest.mark.parametrize("text", ["", "Traceback", PRINTED.replace("obs-id: 2", "obs-id: 3")])
@@ -88,13 +92,13 @@ def test_incomplete_verdicts_are_refused(text):
 
 
 def test_settings_get_formulas_and_parameters():
-    text = settings(SETTINGS, OURS)
+    text = judge_settings(SETTINGS, OUR_PARAMETERS)
     assert "    R_G4_met: G(~(~head_on__x_ego_x_o & G[1,6](head_on__x_ego_x_o)))\n" in text
     assert "    R_G3: G(a)\n" in text and "    F_0: [R_G3, R_G4, R_G5, R_G6, R_G6_met, " in text
     assert "max_orientation_diff_head_on: 22.5\n" in text and "t_horizon_collision_possible: 400 # 7 min" in text
-    assert "sig_orientation_diff: 20\n" in settings(SETTINGS, {})
+    assert "sig_orientation_diff: 20\n" in judge_settings(SETTINGS, {})
     with pytest.raises(ConfigError, match="must be there once"):
-        settings("traffic_rules_param:\n", {})
+        judge_settings("traffic_rules_param:\n", {})
 
 
 def test_disagreements_are_counted_with_both_marks():
@@ -103,7 +107,7 @@ def test_disagreements_are_counted_with_both_marks():
 
     ours = [row("give-way", "kept"), row("stand-on", "kept"), row("head-on", "broken", "late"), row("none", "no duty")]
     theirs = [row("give-way", "broken", "no manoeuvre"), row("stand-on", "kept"), *[row("none", "no duty")] * 2]
-    metrics = compare(ours, theirs)
+    metrics = agreement(ours, theirs)
     assert metrics["vessels"] == 4 and metrics["duties"]["head-on"]["none"] == 1
     assert metrics["marks"]["kept"] == {"no duty": 0, "kept": 1, "broken": 1}
     assert metrics["marks_by_duty"]["give-way"]["kept"]["broken"] == 1
@@ -117,18 +121,18 @@ def test_disagreements_are_counted_with_both_marks():
 @pytest.mark.heavy
 def test_encounters_are_exported_with_beginning_and_end():
     recording = record_encounters("straight", 1)
-    rows = marks(recording)
+    rows = our_verdicts(recording)
     assert len(rows) == 10 and rows[0] == {"duty": "head-on", "mark": "broken", "part": "collision"} == rows[1]
     assert [row["duty"] for row in rows[2:6]] == ["give-way", "stand-on", "stand-on", "give-way"]
-    read = parse_common_ocean(common_ocean_text(situation(recording, 0, "x")), "x")
+    read = parse_common_ocean(common_ocean_text(enlarged_situation(recording, 0, "x")), "x")
     own, other = read.ships
     assert own.speed == 0.0 and own.track[0][1:3] == own.position and 2.0 < own.track[0][4] < 3.0
     reach = float(recording.sensor_range[0, 0] + recording.detect_radius[0, 1])
     assert SCALE * (reach - 2.1) < math.dist(own.position, other.position) <= SCALE * reach
-    assert len(own.track) == len(other.track) > AFTER and own.track[-1][0] == len(own.track)
+    assert len(own.track) == len(other.track) > STEPS_AFTER_CLOSEST and own.track[-1][0] == len(own.track)
     # Vessels go on after their collision, and pass through each other.
     distances = [math.dist(*(state[1:3] for state in pair)) for pair in zip(own.track, other.track, strict=True)]
-    assert distances[-1] > distances[-AFTER] + SCALE * 20.0
+    assert distances[-1] > distances[-STEPS_AFTER_CLOSEST] + SCALE * 20.0
 
 
 @pytest.mark.heavy
@@ -149,7 +153,7 @@ def test_the_judge_is_run_as_a_program(tmp_path, monkeypatch, capsys):
 
     rows = [{"duty": "give-way", "mark": "kept", "part": ""}, {"duty": "stand-on", "mark": "kept", "part": ""}]
     name = "ZAM_Encounter-4_1_T-1"
-    monkeypatch.setattr(second_judge, "exported_encounters", lambda *_: iter([(name, "<x/>", rows)]))
+    monkeypatch.setattr(second_judge, "export_encounters", lambda *_: iter([(name, "<x/>", rows)]))
     text, metrics = tmp_path / "text.txt", tmp_path / "figures.json"
     text.write_text(PRINTED)
     second_judge.main(["--judge", str(program), "--text", str(text), "--json", str(metrics)])
@@ -176,6 +180,6 @@ def test_roles_are_those_of_dnvs_titles():
         courses = seen.relative_heading[0, 1:, 0].abs().rad2deg().tolist()
         labels += zip((names[title] for title in published.name.split(", ")), found, courses, strict=True)
     differing = [label for label in labels if label[0] != label[1]]
-    assert len(labels) == 140 and kappa([label[:2] for label in labels]) == pytest.approx(0.982, abs=1e-3)
+    assert len(labels) == 140 and cohens_kappa([label[:2] for label in labels]) == pytest.approx(0.982, abs=1e-3)
     assert [(theirs, ours) for theirs, ours, _ in differing] == [("give-way", "head-on")] * 2
     assert all(course > 157.5 for *_, course in differing), differing

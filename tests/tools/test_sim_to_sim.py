@@ -13,7 +13,7 @@ from tests.ros_stand_in import stood_in
 from train_RL_agents.boat.runtime import Command
 
 pytest.importorskip("matplotlib")
-from tools.sim_to_sim import SWEEPS, Fleet, draw, outcome
+from tools.sim_to_sim import DISTURBANCES, SimulatedEpisode, count_endings, draw_success
 
 RECORDED = Path(__file__).parents[1] / "data" / "episodes.json"
 STEPS = 12
@@ -46,7 +46,7 @@ def fleet(monkeypatch):
         monkeypatch.setattr(Pilot, "made", [])
         yield lambda name="delay", value=0.0: (
             config,
-            Fleet(config, module, Path("none"), (name, value), seed=0),
+            SimulatedEpisode(config, module, Path("none"), (name, value), seed=0),
         )
 
 
@@ -113,18 +113,18 @@ def test_an_episode_ends_by_collision_or_arrival(fleet):
 
 
 def test_outcomes_have_intervals():
-    found = outcome(["success"] * 9 + ["timeout"])
+    found = count_endings(["success"] * 9 + ["timeout"])
     assert SimpleNamespace(**found).success == 9
     assert found["timeout"] == 1
     assert found["success_low"] < 0.9 < found["success_high"]
 
 
 def test_figure_has_every_condition(tmp_path):
-    cells = {"off": outcome(["success"])}
-    for name, values in SWEEPS.items():
-        cells |= {f"{name} {value:g}": outcome(["success", "collision"]) for value in values}
-    draw(cells, tmp_path / "figure.png")
+    cells = {"off": count_endings(["success"])}
+    for name, values in DISTURBANCES.items():
+        cells |= {f"{name} {value:g}": count_endings(["success", "collision"]) for value in values}
+    draw_success(cells, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     cells.popitem()
     with pytest.raises(KeyError):
-        draw(cells, tmp_path / "figure.png")
+        draw_success(cells, tmp_path / "figure.png")

@@ -129,7 +129,7 @@ def fake_gpu() -> Iterator[_FakeGpu]:
             return count(*given)
 
     with (
-        patch.object(complete, "draws_for", partial(counted, required_draws)),
+        patch.object(complete, "required_draws", partial(counted, required_draws)),
         patch.object(complete, "attempts_for", partial(counted, required_attempts)),
         patch.object(torch, "Generator", _Generator),
         patch.object(torch.autograd, "grad", given),

@@ -29,7 +29,7 @@ TRAFFIC = Curriculum((Level(4, 0, 0, encounter=True, traffic=0.5, weather=1.0),)
 def test_registers_hold_everything(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
     from marinenav_env.kernels import triton_operator, triton_world
-    from tools.count_kernels import h200, resources
+    from tools.count_kernels import ptx_resources, simulate_h200
 
     kernel, binaries = triton_operator.kernel, []
 
@@ -49,12 +49,12 @@ def test_registers_hold_everything(settings: dict[str, Any], monkeypatch: pytest
     action = idle if env.continuous else idle[..., 0].to(torch.int64)
     monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", False)
     now, parameters = env.world_state
-    with h200():
+    with simulate_h200():
         world.advance(now, parameters, action, env.next_source())
         world.advance(
             now, parameters, action, env.next_source(), env.reset_pool.states, None, env.reset_pool.next_index()
         )
     assert len(binaries) == 2
-    for used in map(resources, binaries):
+    for used in map(ptx_resources, binaries):
         assert 32 < used["REG"] <= 112, used
         assert used["SPILL"] == 0, used
