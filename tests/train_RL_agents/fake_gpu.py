@@ -130,7 +130,7 @@ def fake_gpu() -> Iterator[_FakeGpu]:
 
     with (
         patch.object(complete, "required_draws", partial(counted, required_draws)),
-        patch.object(complete, "attempts_for", partial(counted, required_attempts)),
+        patch.object(complete, "required_attempts", partial(counted, required_attempts)),
         patch.object(torch, "Generator", _Generator),
         patch.object(torch.autograd, "grad", given),
         patch.object(EnvBase, "_reset_check_done", lambda *_: None),
