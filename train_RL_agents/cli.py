@@ -21,26 +21,27 @@ from train_RL_agents.utils.provenance import software_versions
 from train_RL_agents.utils.signals import INTERRUPTED_STATUS, exit_on_signal, interrupt_on_signal
 from train_RL_agents.utils.toolchain import ensure_cache
 
-BAD_INPUT, PIPE_CLOSED = 2, 141
-_LONGEST = 300
-"""Largest number of characters of a message."""
-_MOST_THREADS = 1024
-_PACKAGES = [Path(__file__).parents[1] / name for name in ("marinenav_env", "train_RL_agents")]
-_VERSIONS = ("marinenav", "torch", "torchrl")
+BAD_INPUT_STATUS, PIPE_CLOSED_STATUS = 2, 141
+"""Exit statuses for unusable input, and for an output that its reader has closed."""
+_MAX_MESSAGE_LENGTH = 300
+"""Largest number of characters of an error message."""
+_MAX_THREADS = 1024
+_PACKAGE_FOLDERS = [Path(__file__).parents[1] / name for name in ("marinenav_env", "train_RL_agents")]
+_SHOWN_PACKAGES = ("marinenav", "torch", "torchrl")
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
-_PART = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_CLASS_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 class Parser(argparse.ArgumentParser):
     """Argument parser that reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the message in one line and exit with status 2."""
-        shown = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
-        self.exit(BAD_INPUT, f"marinenav: error: {shown}; see {self.prog} --help\n")
+        """Print an error message in one line and exit with status 2."""
+        shown = message if len(message) <= _MAX_MESSAGE_LENGTH else f"{message[:_MAX_MESSAGE_LENGTH]}..."
+        self.exit(BAD_INPUT_STATUS, f"marinenav: error: {shown}; see {self.prog} --help\n")
 
     def option_names(self) -> list[str]:
-        """Return the names of the options that begin with two hyphens, without these."""
+        """Return the names of the options that begin with two hyphens, without the hyphens."""
         long = [name for name in self._option_string_actions if name.startswith("--")]
         return [name.removeprefix("--") for name in long]
 
@@ -71,22 +72,22 @@ class Parser(argparse.ArgumentParser):
             raise
 
 
-class Version(argparse.Action):
+class VersionAction(argparse.Action):
     """Action that prints versions and exits; versions are looked up only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         """Print the versions and exit; the arguments are those of argparse.Action."""
         installed = software_versions()
-        print("\n".join(f"{name} {installed[name]}" for name in _VERSIONS))
+        print("\n".join(f"{name} {installed[name]}" for name in _SHOWN_PACKAGES))
         parser.exit()
 
 
-def propose(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
+def suggest_correction(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
     """Return a suggestion for the first unknown command-line argument, as the end of a sentence.
 
     Args:
-        unknown: unknown command-line arguments.
-        arguments: parsed arguments.
+        unknown: unknown command-line arguments, at least one.
+        arguments: parsed arguments, with the module of the command and its parser.
     """
     word, *values = unknown
     name, _, value = word.lstrip("-").partition("=")
@@ -94,7 +95,7 @@ def propose(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
     takes_settings = getattr(arguments.command, "TAKES_OVERRIDES", False)
     if _OVERRIDE.match(word):
         return "; settings are for train, tune and bench"
-    agents, settings = _names() if takes_settings else ([], [])
+    agents, settings = _known_names() if takes_settings else ([], [])
     if not word.startswith("-"):
         joined = "".join(unknown[: 3 if unknown[1:2] == ["="] else 2])  # as in key = value
         if "=" in joined and _OVERRIDE.match(joined):
@@ -111,7 +112,7 @@ def propose(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
     return f"; did you mean {setting}={value}?" if setting else ""
 
 
-def _names() -> tuple[list[str], list[str]]:
+def _known_names() -> tuple[list[str], list[str]]:
     """Return the names of all agents, and the keys of the settings of the default agent."""
     from train_RL_agents.agents import AGENTS
     from train_RL_agents.config.reading import known_settings
@@ -124,7 +125,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; parsed arguments have the module of the command as ``command``."""
     description = "Trains and evaluates agents for surface vessels."
     parser = Parser(prog="marinenav", description=description, allow_abbrev=False)
-    parser.add_argument("--version", action=Version, nargs=0, help="show versions and exit")
+    parser.add_argument("--version", action=VersionAction, nargs=0, help="show versions and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
         help_text = (module.__doc__ or "").partition("\n")[0]
@@ -140,7 +141,7 @@ def make_parser() -> argparse.ArgumentParser:
             subparser.add_argument(
                 "--threads",
                 metavar="N",
-                type=_count,
+                type=_parse_threads,
                 default=0,
                 help="CPU threads; 0, the default: one per idle core",
             )
@@ -155,21 +156,21 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _count(text: str) -> int:
+def _parse_threads(text: str) -> int:
     """Convert a command-line argument to a number of threads; 0 means one per idle core.
 
     Raises:
         ArgumentTypeError: if the text is not such a number.
     """
-    if not (text.isdecimal() and len(text) < 10 and int(text) <= _MOST_THREADS):
+    if not (text.isdecimal() and len(text) < 10 and int(text) <= _MAX_THREADS):
         raise argparse.ArgumentTypeError(
-            f"must be a whole number from 0 (one for each idle core) to {_MOST_THREADS}, not {text}"
+            f"must be a whole number from 0 (one for each idle core) to {_MAX_THREADS}, not {text}"
         )
     return int(text)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line.
+    """Parse a command line; return its arguments, with ``key=value`` ones as ``overrides`` and the line as ``argv``.
 
     ``key=value`` arguments are separated first, so that they may be anywhere, even after options with several values.
 
@@ -179,18 +180,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     overrides = [word for word in argv if _OVERRIDE.match(word)]
     line = [word for word in argv if not _OVERRIDE.match(word)]
     arguments, unknown = make_parser().parse_known_args(line)
-    _refuse_twice(arguments.parser, line)
+    _reject_repeated(arguments.parser, line)
     if not getattr(arguments.command, "TAKES_OVERRIDES", False):
         unknown += overrides
     if unknown:
         # The parser of the command refers to the help of the command.
-        hint = propose(unknown, arguments)
+        hint = suggest_correction(unknown, arguments)
         arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     arguments.overrides, arguments.argv = overrides, ["marinenav", *argv]
     return arguments
 
 
-def _refuse_twice(parser: Parser, line: Sequence[str]) -> None:
+def _reject_repeated(parser: Parser, line: Sequence[str]) -> None:
     """Reject options that are used twice, because the first use would have no effect.
 
     Raises:
@@ -215,20 +216,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
             # File names may not be valid text, and terminals may not support all characters.
             sys.stdout.reconfigure(errors="backslashreplace")
-        status = _status(sys.argv[1:] if argv is None else argv)
+        status = _run_command_line(sys.argv[1:] if argv is None else argv)
         if sys.stdout is not None:  # None if it was closed from the start
             sys.stdout.flush()  # a failure at the exit of Python could not be reported
         return status
     except BrokenPipeError:
         _discard_output()  # the reader, such as `head`, has ended
-        return PIPE_CLOSED
+        return PIPE_CLOSED_STATUS
     except OSError as error:  # everything that uses a file can raise it
         name, reason = str(error.filename or "a file"), error.strerror or str(error)
-        half = _LONGEST // 3
+        half = _MAX_MESSAGE_LENGTH // 3
         name = name if len(name) <= 2 * half else f"{name[:half]}...{name[-half:]}"
         print(f"marinenav: error: {name}: {reason[: 2 * half]}", file=sys.stderr)
         _discard_output()
-        return BAD_INPUT
+        return BAD_INPUT_STATUS
 
 
 def _discard_output() -> None:
@@ -240,20 +241,20 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _status(argv: Sequence[str]) -> int:
-    """Run a command and return the exit status; see main."""
+def _run_command_line(argv: Sequence[str]) -> int:
+    """Run the command in a list of arguments, print its errors in one sentence, and return the exit status."""
     try:
         with exit_on_signal():
             arguments = parse(argv)
-            _import(arguments.command)
+            _import_modules(arguments.command)
             with interrupt_on_signal():
-                return _run(arguments)
+                return _run_command(arguments)
     except ImportError as error:
         print(
             f"marinenav: error: packages are missing or do not fit together ({error}); marinenav doctor says more",
             file=sys.stderr,
         )
-        return BAD_INPUT
+        return BAD_INPUT_STATUS
     except SystemExit as stop:
         return int(stop.code or 0)
     except KeyboardInterrupt:
@@ -265,10 +266,10 @@ def _status(argv: Sequence[str]) -> int:
         if not is_out_of_memory(error):
             raise
         print("marinenav: error: there is not enough memory for this", file=sys.stderr)
-        return BAD_INPUT
+        return BAD_INPUT_STATUS
 
 
-def _import(command: ModuleType) -> None:
+def _import_modules(command: ModuleType) -> None:
     """Import the modules that a command needs, such as torch; this is done after parsing, as help needs none."""
     names = getattr(command, "IMPORTS", ("marinenav_env",))
     problem = ensure_cache() if names else ""
@@ -278,7 +279,7 @@ def _import(command: ModuleType) -> None:
         import_module(name)
 
 
-def _allow_parts(arguments: argparse.Namespace) -> None:
+def _allow_plugins(arguments: argparse.Namespace) -> None:
     """Allow imports of the plugins that the command line names, even from the current folder."""
     from marinenav_env.support import plugins
     from train_RL_agents.config.environment import LIBRARY_NAMES
@@ -288,7 +289,7 @@ def _allow_parts(arguments: argparse.Namespace) -> None:
     values = [word.partition("=")[2] for word in arguments.overrides if word.startswith(settings)]
     values += [str(getattr(arguments, name, "")) for name in ("agent", "env")]
     values = [value for value in values if value.partition(":")[0] not in LIBRARY_NAMES]
-    named = [*arguments.plugin, *(part for value in values for part in _PART.findall(value))]
+    named = [*arguments.plugin, *(part for value in values for part in _CLASS_REFERENCE.findall(value))]
     if named:
         plugins.allow(*named)
         sys.path.append(str(Path.cwd()))
@@ -320,7 +321,7 @@ def _plain_warnings() -> Iterator[None]:
         lineno: int,
         line: str | None = None,
     ) -> str:
-        is_own = any(map(Path(filename).is_relative_to, _PACKAGES))
+        is_own = any(map(Path(filename).is_relative_to, _PACKAGE_FOLDERS))
         if is_own and issubclass(category, UserWarning):
             return f"marinenav: warning: {message}\n"
         return formatwarning(message, category, filename, lineno, line)
@@ -332,8 +333,8 @@ def _plain_warnings() -> Iterator[None]:
         warnings.formatwarning = formatwarning
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    """Run the command, and report unusable settings in one sentence."""
+def _run_command(arguments: argparse.Namespace) -> int:
+    """Run the command of parsed arguments, print unusable settings in one sentence, and return the exit status."""
     if not getattr(arguments.command, "IMPORTS", True):
         return int(arguments.command.run(arguments))
     from marinenav_env.support.files import protected_inputs
@@ -343,9 +344,9 @@ def _run(arguments: argparse.Namespace) -> int:
     silence_compiler_logs()
     _set_threads(arguments)
     try:
-        _allow_parts(arguments)
+        _allow_plugins(arguments)
         with protected_inputs(), _plain_warnings():
             return int(arguments.command.run(arguments))
     except ConfigError as error:
         print(f"marinenav: error: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return BAD_INPUT_STATUS

@@ -31,7 +31,7 @@ def test_an_output_that_cannot_be_written(output, expected):
     code = (
         "import sys, time\n"
         "from train_RL_agents import cli\n"
-        "cli._status = lambda argv: print('done') or time.sleep(0.3) or 0\n"
+        "cli._run_command_line = lambda argv: print('done') or time.sleep(0.3) or 0\n"
         "sys.exit(cli.main([]))\n"
     )
     environment = {name: each for name, each in os.environ.items() if name != "PYTHONUNBUFFERED"}

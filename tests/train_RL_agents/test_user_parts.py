@@ -15,7 +15,7 @@ import pytest
 from tests.extend_page import commands, write_entry_points, write_package
 from tests.own_parts import allow_only
 from tests.train_RL_agents.tiny_runs import TINY, small_pool
-from train_RL_agents.cli import BAD_INPUT, main
+from train_RL_agents.cli import BAD_INPUT_STATUS, main
 from train_RL_agents.run.checkpoint import find_run, load_policy
 
 SOFT_Q, PPO_KL = "my_parts.soft_q:SoftQ", "my_parts.ppo_kl:PPOKL"
@@ -156,7 +156,7 @@ def test_names_of_entry_points(
     assert f'"current={ENCODER}"' in stored
     assert run("info", folder) == 0
     sys.path.remove(str(tmp_path))
-    assert run("info", folder) == BAD_INPUT
+    assert run("info", folder) == BAD_INPUT_STATUS
     assert f"--plugin {PPO_KL}" in capsys.readouterr().err
 
 
@@ -186,7 +186,7 @@ def test_a_file_imports_nothing(words: tuple[str, ...], folder: str, capsys: pyt
         "POLICY": str(next(Path(folder).glob("checkpoints/policy_*.pt"))),
         "FILE": config_file(Path.cwd(), agent_type=SOFT_Q),
     }
-    assert run(*(names.get(word, word) for word in words)) == BAD_INPUT
+    assert run(*(names.get(word, word) for word in words)) == BAD_INPUT_STATUS
     error = capsys.readouterr().err
     assert error.startswith("marinenav: error: ")
     assert error.count("\n") == 1
@@ -197,7 +197,7 @@ def test_a_file_imports_nothing(words: tuple[str, ...], folder: str, capsys: pyt
 @pytest.mark.parametrize("missing", PARTS)
 def test_every_part_must_be_named(missing: str, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     named = plugged(*(part for part in PARTS if part != missing))
-    assert run("train", "--resume", folder, "--quiet", *named) == BAD_INPUT
+    assert run("train", "--resume", folder, "--quiet", *named) == BAD_INPUT_STATUS
     assert f"--plugin {missing}" in capsys.readouterr().err
 
 
@@ -240,12 +240,12 @@ def test_commands_of_the_page(words: list[str]) -> None:
 
 
 def test_what_is_no_agent_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(*begin(Path.cwd(), "--agent", CURRENT)) == BAD_INPUT
+    assert run(*begin(Path.cwd(), "--agent", CURRENT)) == BAD_INPUT_STATUS
     assert "a class derived from" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", [CURRENT, REWARD])
 def test_what_is_no_encoder_is_refused(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = (f"world.sensor.entries={CURRENT}", f'agent.entry_encoders=["current={wrong}"]')
-    assert run(*begin(Path.cwd(), *words)) == BAD_INPUT
+    assert run(*begin(Path.cwd(), *words)) == BAD_INPUT_STATUS
     assert "a class derived from" in capsys.readouterr().err

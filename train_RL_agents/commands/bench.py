@@ -11,12 +11,12 @@ from train_RL_agents.speed import MODES, PARTS
 TAKES_OVERRIDES = True
 OWN_THREADS = True
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
-_OPTIONS = ("parts", "modes", "envs", "batch", "replay", "seconds", "repeats")
-"""Arguments that are fields of speed.options.BenchmarkOptions."""
-_LEVEL = {"robots": 5, "vortices": 0, "obstacles": 4}
+_BENCHMARK_OPTIONS = ("parts", "modes", "envs", "batch", "replay", "seconds", "repeats")
+"""Options of the command that are also fields of BenchmarkOptions."""
+_DEFAULT_LEVEL = {"robots": 5, "vortices": 0, "obstacles": 4}
 """Default numbers of robots, vortices and obstacles in every scenario."""
-_SETTINGS = {"agent": "agent_type", "device": "execution.device", "threads": "execution.threads"}
-"""Key of the setting that each option sets."""
+_SETTING_KEYS = {"agent": "agent_type", "device": "execution.device", "threads": "execution.threads"}
+"""Key of the setting that an option sets, by the name of the option."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = f"{parser.prog} [options] [key=value ...]"
     parser.argument_default = argparse.SUPPRESS
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _describe("parts", PARTS) + "\n\n" + _describe("modes", MODES)
+    parser.epilog = _describe_choices("parts", PARTS) + "\n\n" + _describe_choices("modes", MODES)
     add = parser.add_argument
     add("--parts", nargs="+", choices=PARTS, metavar="PART", help="parts to measure, see below; all by default")
     add(
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--plot", metavar="FILE", type=Path, help="draw the results to a PNG or PDF (extra: plot)")
 
 
-def _describe(title: str, meanings: dict[str, str]) -> str:
+def _describe_choices(title: str, meanings: dict[str, str]) -> str:
     """Return a titled list of names with their meanings, one per line, for the help text."""
     return "\n".join([f"{title}:", *(f"  {name:<10} {text}" for name, text in meanings.items())])
 
@@ -86,13 +86,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     given = vars(arguments)
     require_writable_outputs(*(given[name] for name in ("json", "plot") if name in given))
-    reject_excluded(arguments.parser, given, "schedule", tuple(_LEVEL))
-    overrides = [f"{key}={given[name]}" for name, key in _SETTINGS.items() if name in given]
+    reject_excluded(arguments.parser, given, "schedule", tuple(_DEFAULT_LEVEL))
+    overrides = [f"{key}={given[name]}" for name, key in _SETTING_KEYS.items() if name in given]
     config = load_config(given.get("config"), [*overrides, *arguments.overrides])
     if "schedule" not in given:
-        level = Level(*(given.get(name, default) for name, default in _LEVEL.items()))
+        level = Level(*(given.get(name, default) for name, default in _DEFAULT_LEVEL.items()))
         config = with_training_level(config, level)
-    options = {name: given[name] for name in _OPTIONS if name in given}
+    options = {name: given[name] for name in _BENCHMARK_OPTIONS if name in given}
     options |= {name: tuple(dict.fromkeys(options[name])) for name in ("parts", "modes") if name in options}
     run_benchmark(BenchmarkOptions(config, **options), given.get("json"), given.get("plot"))
     return 0

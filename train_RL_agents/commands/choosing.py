@@ -1,4 +1,4 @@
-"""Options that choose scenarios, shared by several commands."""
+"""Options of several commands that choose scenarios, and conversions and checks of command-line arguments."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Container, Sequence
 from pathlib import Path
 
-_MOST = 100_000
+_MAX_EPISODES = 100_000
 """Largest number of episodes of a level or group."""
 
 
-def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose scenarios; the parsed arguments lack options that are not given."""
+def add_scenario_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose scenarios to a parser; parsed arguments then lack options that are not given."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add("--which", metavar="NAME", help="policy of a run: best (default), latest or a file's name")
@@ -42,7 +42,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     add(
         "--episodes",
         metavar="N",
-        type=episode_count,
+        type=parse_episode_count,
         help="episodes per level, or per group of a suite; by default as in training, or the suite's",
     )
     seeds = parser.add_mutually_exclusive_group()
@@ -59,9 +59,9 @@ def reject_excluded(
 
     Args:
         parser: parser of the command.
-        used: names of the options that were used.
+        used: names of the options that were used, without hyphens.
         option: name of the other option, without hyphens.
-        excluded: names of the rejected options.
+        excluded: names of the options that are rejected with it.
 
     Raises:
         SystemExit: if one of them was used together with ``option``, after printing a message.
@@ -71,7 +71,7 @@ def reject_excluded(
             parser.error(f"argument --{name}: not allowed with --{option}")
 
 
-def html_path(text: str) -> Path:
+def parse_html_path(text: str) -> Path:
     """Convert a command-line argument to the path of an HTML page.
 
     Raises:
@@ -82,12 +82,12 @@ def html_path(text: str) -> Path:
     return Path(text)
 
 
-def episode_count(text: str) -> int:
+def parse_episode_count(text: str) -> int:
     """Convert a command-line argument to a number of episodes.
 
     Raises:
         ArgumentTypeError: if the text is not a whole number from 1 to the largest.
     """
-    if not (text.isdecimal() and len(text) < 10 and 1 <= int(text) <= _MOST):
-        raise argparse.ArgumentTypeError(f"must be from 1 to {_MOST:,}, not {text}")
+    if not (text.isdecimal() and len(text) < 10 and 1 <= int(text) <= _MAX_EPISODES):
+        raise argparse.ArgumentTypeError(f"must be from 1 to {_MAX_EPISODES:,}, not {text}")
     return int(text)

@@ -8,11 +8,11 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from train_RL_agents.commands.choosing import html_path
+from train_RL_agents.commands.choosing import parse_html_path
 
 THREADS = 1
-MEASURED = {"self_state", "objects_state", "objects_mask"}
-"""Entries of the observation that the simulation in the page provides."""
+SUPPORTED_ENTRIES = {"self_state", "objects_state", "objects_mask"}
+"""Entries of the observation that the simulation in the page provides for a policy."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run folder, policy file or name of a shipped policy; ac_iqn by default",
     )
     add("--which", metavar="NAME", default="best", help="policy of a run: best (default), latest or a file's name")
-    add("--out", metavar="FILE", type=html_path, default=Path("demo.html"), help="page to write; demo.html by default")
+    add(
+        "--out",
+        metavar="FILE",
+        type=parse_html_path,
+        default=Path("demo.html"),
+        help="page to write; demo.html by default",
+    )
     add("--no-open", action="store_true", help="do not open the page in a browser")
 
 
@@ -46,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     loaded.config.env.require_built_in("the page")
     observed = set(loaded.agent.spec.exclude(loaded.config.agent.excluded).entries)
     require(
-        observed <= MEASURED,
+        observed <= SUPPORTED_ENTRIES,
         str(arguments.policy),
-        ", ".join(sorted(observed - MEASURED)),
+        ", ".join(sorted(observed - SUPPORTED_ENTRIES)),
         "a policy that observes its own state and objects only",
     )
     config = loaded.config

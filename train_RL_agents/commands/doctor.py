@@ -18,12 +18,12 @@ from train_RL_agents.utils.errors import first_line
 
 IMPORTS: tuple[str, ...] = ()
 """Modules to import before the command; none, because it reports missing packages and must not fail for them."""
-_OLDEST = (3, 11)
-_DISK, _MEMORY = 2e9, 2e9
-"""Free space (bytes) below which a run may fail."""
+_MIN_PYTHON = (3, 11)
+_MIN_FREE_DISK, _MIN_FREE_MEMORY = 2e9, 2e9
+"""Free disk space and free memory (bytes) below which a run may fail."""
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """Result of one check of the machine."""
 
     name: str
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav doctor``, and return 1 if something needs to be done, else 0."""
     worst = 0
-    for finding in findings(arguments.path):
+    for finding in run_checks(arguments.path):
         worst |= bool(finding.advice)
         mark = "FIX" if finding.advice else "ok"
         print(f"{mark:<3}  {finding.name}: {finding.state}", flush=True)
@@ -58,28 +58,28 @@ def run(arguments: argparse.Namespace) -> int:
     return worst
 
 
-def findings(path: Path) -> Iterator[Finding]:
-    """Yield the results of all checks.
+def run_checks(path: Path) -> Iterator[CheckResult]:
+    """Yield the results of checks of Python, packages, C++ compiler, GPU, memory, disk space and write access.
 
     Args:
         path: folder of the runs.
     """
-    yield _interpreter()
-    yield from _packages()
-    yield _compiler()
-    yield _gpu()
-    yield from _capacity(path)
+    yield _check_python()
+    yield from _check_packages()
+    yield _check_compiler()
+    yield _check_gpu()
+    yield from _check_capacity(path)
 
 
-def _interpreter() -> Finding:
-    """Check the version of Python."""
+def _check_python() -> CheckResult:
+    """Check that Python is recent enough, and return the result."""
     version = ".".join(map(str, sys.version_info[:3]))
-    oldest = ".".join(map(str, _OLDEST))
-    return Finding("Python", version, "" if sys.version_info >= _OLDEST else f"use {oldest} or later")
+    oldest = ".".join(map(str, _MIN_PYTHON))
+    return CheckResult("Python", version, "" if sys.version_info >= _MIN_PYTHON else f"use {oldest} or later")
 
 
-def _packages() -> Iterator[Finding]:
-    """Check that packages can be imported and match each other."""
+def _check_packages() -> Iterator[CheckResult]:
+    """Yield the results of checks that packages can be imported and that torchrl and tensordict match."""
     from train_RL_agents.utils.provenance import software_versions
 
     installed = software_versions()
@@ -90,12 +90,12 @@ def _packages() -> Iterator[Finding]:
         except Exception as error:  # packages that do not fit together may raise anything
             command = f"pip install --force-reinstall '{_requirement(name)}'"
             advice = f"{first_line(error)}; reinstall with: {command}"
-        yield Finding(name, installed[name], advice)
+        yield CheckResult(name, installed[name], advice)
     pair = [installed[name].split(".")[:2] for name in ("torchrl", "tensordict")]
     text = f"torchrl {installed['torchrl']} with tensordict {installed['tensordict']}"
     series = ".".join(pair[0])
     advice = f"pip install 'tensordict=={series}.*'" if pair[0] != pair[1] else ""
-    yield Finding("pairing", text, advice)
+    yield CheckResult("pairing", text, advice)
 
 
 def _requirement(package: str) -> str:
@@ -107,48 +107,48 @@ def _requirement(package: str) -> str:
     return package
 
 
-def _compiler() -> Finding:
-    """Check the C++ compiler by compiling a line."""
+def _check_compiler() -> CheckResult:
+    """Check the C++ compiler by compiling a line of code, and return the result."""
     from train_RL_agents.utils.toolchain import compiler_problem
 
     problem = compiler_problem()
-    return Finding("C++ compiler", problem.partition(";")[0] or "compiles", problem.partition("; ")[2])
+    return CheckResult("C++ compiler", problem.partition(";")[0] or "compiles", problem.partition("; ")[2])
 
 
-def _gpu() -> Finding:
-    """Check the GPU by running a kernel."""
+def _check_gpu() -> CheckResult:
+    """Check the GPU by running a kernel, and return the result."""
     try:
         torch = import_module("torch")
         if not torch.cuda.is_available():
-            return Finding("GPU", "none that torch can use; runs are on the CPU")
+            return CheckResult("GPU", "none that torch can use; runs are on the CPU")
         name = torch.cuda.get_device_name(0)
         is_correct = float(torch.ones(1000, device="cuda").sum()) == 1000.0
     except Exception as error:  # drivers may raise anything
         advice = "install a driver that fits, or train with --device cpu"
-        return Finding("GPU", first_line(error), advice)
-    return Finding("GPU", f"{name}, runs kernels", "" if is_correct else "its results are wrong")
+        return CheckResult("GPU", first_line(error), advice)
+    return CheckResult("GPU", f"{name}, runs kernels", "" if is_correct else "its results are wrong")
 
 
-def _capacity(path: Path) -> Iterator[Finding]:
-    """Check memory, disk space and write access."""
+def _check_capacity(path: Path) -> Iterator[CheckResult]:
+    """Yield the results of checks of free memory, disk space, and write access to ``path`` and the code cache."""
     from train_RL_agents.utils.toolchain import cache_folder, cache_problem
 
     try:
         free = import_module("psutil").virtual_memory().available
-        advice = "" if free >= _MEMORY else "end other programs, or set a smaller buffer_size"
-        yield Finding("memory", f"{free / 1e9:.1f} GB free", advice)
+        advice = "" if free >= _MIN_FREE_MEMORY else "end other programs, or set a smaller buffer_size"
+        yield CheckResult("memory", f"{free / 1e9:.1f} GB free", advice)
     except ImportError:
-        yield Finding("memory", "not known", "pip install psutil")
+        yield CheckResult("memory", "not known", "pip install psutil")
     folder = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
     free = shutil.disk_usage(folder).free
-    advice = "" if free >= _DISK else f"make room, or train with save_dir elsewhere than {path}"
-    yield Finding("disk", f"{free / 1e9:.1f} GB free for {path}", advice)
+    advice = "" if free >= _MIN_FREE_DISK else f"make room, or train with save_dir elsewhere than {path}"
+    yield CheckResult("disk", f"{free / 1e9:.1f} GB free for {path}", advice)
     try:
         with tempfile.TemporaryFile(dir=folder):
-            yield Finding("runs", f"{path} can be written")
+            yield CheckResult("runs", f"{path} can be written")
     except OSError as error:
-        yield Finding("runs", f"{path} cannot be written ({error.strerror})", "train with save_dir=FOLDER that can")
+        yield CheckResult("runs", f"{path} cannot be written ({error.strerror})", "train with save_dir=FOLDER that can")
     problem = cache_problem()
-    yield Finding(
+    yield CheckResult(
         "code cache", problem.partition(";")[0] or f"{cache_folder()} can be written", problem.partition("; ")[2]
     )

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_choice
+from train_RL_agents.commands.choosing import add_scenario_options
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.tables import Evaluation
 
-_OUTPUTS = ("json", "csv", "markdown", "record")
+_OUTPUT_OPTIONS = ("json", "csv", "markdown", "record")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="the same as an option",
     )
-    add_choice(parser)
+    add_scenario_options(parser)
     add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
     acting = parser.add_mutually_exclusive_group()
     acting.add_argument(
         "--risk",
         metavar="X",
-        type=_risk,
+        type=_parse_risk,
         help="share of the worst outcomes to "
         "act on, for agents that know return distributions; adaptive: clip(distance of the closest "
         "object / 2 boat lengths, 0, 1); by default the policy's own agent.risk",
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--record", metavar="OUT", type=Path, help="write all that happens there (.npz); for one policy")
 
 
-def _risk(text: str) -> float | str:
+def _parse_risk(text: str) -> float | str:
     """Convert a command-line argument to a risk level: ``adaptive``, or a number above 0 and at most 1.
 
     Raises:
@@ -121,8 +121,8 @@ def run(arguments: argparse.Namespace) -> int:
     trained = next((contender.trained for contender in contenders.values() if contender.trained), None)
     for line in describe_vessel(trained.config.world, trained.config.eval_schedule.levels) if trained else ():
         print(line)
-    require_writable_outputs(*(given[name] for name in _OUTPUTS if name in given))
-    with _progress() as progress:
+    require_writable_outputs(*(given[name] for name in _OUTPUT_OPTIONS if name in given))
+    with _progress_bars() as progress:
         evaluation = evaluate_all(contenders, given, device, progress)
     try:
         _write_all(given, evaluation)
@@ -135,8 +135,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar for each policy if standard error is a terminal, and remove it at the end."""
+def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar for each policy if standard error is a terminal, and remove it at the end.
+
+    The context's value is a callback with a policy's name, the number of ended episodes and that of all.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -154,7 +157,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _write_all(given: dict[str, Any], evaluation: Evaluation) -> None:
-    """Write the results of an evaluation to the files that the options name."""
+    """Write an evaluation to the files that the parsed options ``json``, ``csv`` and ``markdown`` name, if given."""
     from train_RL_agents.results.table import Table
     from train_RL_agents.utils.files import write_atomically
 

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Compare an exported file with the examples of its contract, and return the exit status."""
+    """Compare an exported file with the examples in the ``contract.json`` beside it, and return the exit status."""
     reject_excluded(arguments.parser, vars(arguments), "check", ("which", "format", "dtype"))
     if arguments.checkpoint is not None or arguments.out is not None:
         arguments.parser.error("argument --check: takes neither POLICY nor --out")

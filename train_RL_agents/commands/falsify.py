@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from train_RL_agents.commands.choosing import episode_count
+from train_RL_agents.commands.choosing import parse_episode_count
 
-BUDGET, SEED = 4000, 0
-"""Default number of episodes of a search, and default seed."""
-BOTH = "both"
+DEFAULT_EPISODES = 4000
+"""Default number of episodes of each search."""
+DEFAULT_SEED = 0
+BOTH_METHODS = "both"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--episodes",
         metavar="N",
-        type=episode_count,
-        default=BUDGET,
-        help=f"budget of each search; {BUDGET:,} by default",
+        type=parse_episode_count,
+        default=DEFAULT_EPISODES,
+        help=f"budget of each search; {DEFAULT_EPISODES:,} by default",
     )
     add("--vessels", metavar="N", type=int, default=3, help="largest number of vessels, from 2 to 6; 3 by default")
     add(
@@ -46,11 +47,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--method",
-        choices=("cross-entropy", "random", BOTH),
-        default=BOTH,
+        choices=("cross-entropy", "random", BOTH_METHODS),
+        default=BOTH_METHODS,
         help="search by the cross-entropy method, random encounters, or both (default) with the same budget",
     )
-    add("--seed", metavar="N", type=int, default=SEED, help=f"seed of encounters and noise; {SEED} by default")
+    add(
+        "--seed",
+        metavar="N",
+        type=int,
+        default=DEFAULT_SEED,
+        help=f"seed of encounters and noise; {DEFAULT_SEED} by default",
+    )
     add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
 
 
@@ -81,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     contender = find_contender(arguments.policy, given.get("which", "best"), device)
     require_which([contender], given)
     _, world = defaults([contender])
-    methods = ("cross-entropy", "random") if arguments.method == BOTH else (arguments.method,)
+    methods = ("cross-entropy", "random") if arguments.method == BOTH_METHODS else (arguments.method,)
     stops: list[bool] = []
     results: list[SearchResult] = []
 

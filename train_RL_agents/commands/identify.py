@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 IMPORTS = ("train_RL_agents.api",)
-_FITTING = ("page", "result", "frame", "fit", "keep", "name")
-"""Options of a fit, which have no effect with --plan."""
+_FIT_OPTIONS = ("page", "result", "frame", "fit", "keep", "name")
+"""Options of a fit, which are rejected with ``--plan``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,10 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
     given, error = vars(arguments), arguments.parser.error
     if ("plan" in given) == (arguments.log is not None):
         error("either a LOG or --plan is needed")
-    reject_excluded(arguments.parser, given, "plan", _FITTING)
+    reject_excluded(arguments.parser, given, "plan", _FIT_OPTIONS)
     if "plan" in given:
         require_writable_outputs(*(given[name] for name in ("out",) if name in given))
-        _plan(arguments.vessel, given.get("out"))
+        _print_plan(arguments.vessel, given.get("out"))
         return 0
     outputs = [given[name] for name in ("out", "page", "result") if name in given]
     if "out" not in given:
@@ -70,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     return _identify(arguments.log, given)
 
 
-def _plan(vessel: str, out: Path | None) -> None:
-    """Print the manoeuvres that identify a boat, and write their commands if a file is given."""
+def _print_plan(vessel: str, out: Path | None) -> None:
+    """Print the manoeuvres that identify a boat like ``vessel``, and write their commands to ``out`` if it is given."""
     from marinenav_env.vessels import read_vessel
     from train_RL_agents.identification.manoeuvres import plan_manoeuvres, timed_commands
     from train_RL_agents.results.table import Table
@@ -105,7 +105,7 @@ def _plan(vessel: str, out: Path | None) -> None:
 
 
 def _identify(log: Path, given: dict[str, Any]) -> int:
-    """Fit a boat to a log, print the results, write the files, and return the exit status."""
+    """Fit a boat to a log, print the results, write the files that the options name, and return the exit status."""
     from train_RL_agents.figures.identification import make_page
     from train_RL_agents.identification import report
     from train_RL_agents.utils.files import write_atomically

@@ -28,22 +28,22 @@ def run(arguments: argparse.Namespace) -> int:
 
     path: Path | None = arguments.path and resolve_path(arguments.path)
     if path is None:
-        lines = _machine()
+        lines = _machine_lines()
     elif path.is_file() or (path / PUBLISHED).is_file():
-        lines = _policy(path)
+        lines = _policy_lines(path)
     else:
         # Without any run, find_run raises the error for the path itself.
         folders = sorted(runs_below(path)) or [path]
         runs = [
             find_run(folder, "path", "a policy file, a run folder or a shipped policy's name") for folder in folders
         ]
-        lines = [line for run in runs for line in _run(run)]
+        lines = [line for run in runs for line in _run_lines(run)]
     print("\n".join(lines))
     return 0
 
 
-def _machine() -> list[str]:
-    """Return lines with versions, devices, threads and agents."""
+def _machine_lines() -> list[str]:
+    """Return lines on this machine: versions of packages, devices, number of threads, and names of agents."""
     import torch
 
     from train_RL_agents.agents import AGENTS
@@ -58,28 +58,28 @@ def _machine() -> list[str]:
     return [*lines, *(f"agent: {name}" for name in AGENTS)]
 
 
-def differences(config: TrainConfig[Any]) -> list[str]:
-    """Return the settings that differ from the agent's defaults, as key=value."""
-    from train_RL_agents.commands.settings_help import shown
+def changed_settings(config: TrainConfig[Any]) -> list[str]:
+    """Return the settings of a configuration that differ from the agent's defaults, as ``key=value`` each."""
+    from train_RL_agents.commands.settings_help import setting_text
     from train_RL_agents.config.reading import iterate_settings
     from train_RL_agents.config.schema import TrainConfig
 
     defaults = {item.key: item.value for item in iterate_settings(TrainConfig(agent_type=config.agent_type))}
     return [
-        f"{item.key}={shown(item.value)}"
+        f"{item.key}={setting_text(item.value)}"
         for item in iterate_settings(config)
         if item.value != defaults[item.key] or item.key == "agent_type"
     ]
 
 
-def _boat(config: TrainConfig[Any]) -> list[str]:
+def _boat_lines(config: TrainConfig[Any]) -> list[str]:
     """Return lines on the settings that follow from the size of a boat; none for the published vessel."""
     from marinenav_env.vessels import describe_vessel
 
     return describe_vessel(config.world, config.training_schedule.levels)
 
 
-def _policy(path: Path) -> list[str]:
+def _policy_lines(path: Path) -> list[str]:
     """Return the description of a policy file as lines."""
     from train_RL_agents.run.checkpoint import load_policy
 
@@ -87,13 +87,13 @@ def _policy(path: Path) -> list[str]:
     num_weights = sum(parameter.numel() for parameter in loaded.agent.networks.parameters())
     return [
         f"{loaded.path}: policy after {loaded.env_steps:,} env-steps, {num_weights:,} weights",
-        *(f"  {line}" for line in _boat(loaded.config)),
-        *(f"  {line}" for line in differences(loaded.config)),
-        f"  {_metrics(loaded.metrics)}",
+        *(f"  {line}" for line in _boat_lines(loaded.config)),
+        *(f"  {line}" for line in changed_settings(loaded.config)),
+        f"  {_metrics_line(loaded.metrics)}",
     ]
 
 
-def _run(path: Path) -> list[str]:
+def _run_lines(path: Path) -> list[str]:
     """Return the description of a run folder as lines."""
     from train_RL_agents.run.checkpoint import STATE, read_manifest
     from train_RL_agents.run.run_folder import RunFolder
@@ -107,15 +107,15 @@ def _run(path: Path) -> list[str]:
         f"{folder.path}: run, seed {folder.seed}, evaluated up to {steps:,} of "
         f"{folder.config.total_timesteps:,} env-steps, {state}"
     ]
-    lines += [f"  {line}" for line in (*_boat(folder.config), *differences(folder.config))]
+    lines += [f"  {line}" for line in (*_boat_lines(folder.config), *changed_settings(folder.config))]
     for entry in entries:
         names = [name for name in ("latest", "best") if manifest[name] == entry["file"]]
         marks = f" ({', '.join(names)})" if names else ""
-        lines.append(f"  {entry['file']}: {_metrics(entry['metrics'])}{marks}")
+        lines.append(f"  {entry['file']}: {_metrics_line(entry['metrics'])}{marks}")
     return lines
 
 
-def _metrics(metrics: dict[str, Any]) -> str:
+def _metrics_line(metrics: dict[str, Any]) -> str:
     """Return the most important metrics as a line."""
     names = ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return")
     entries = [f"{name} {metrics[name]:.3f}" for name in names if metrics.get(name) is not None]

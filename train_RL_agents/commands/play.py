@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_choice, html_path, reject_excluded
+from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, reject_excluded
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.recording import Recording
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 THREADS = 1
 """Number of CPU threads; with few episodes, several threads would mostly wait for each other."""
-_CHOICES = ("suite", "scenarios", "strict", "levels", "episodes", "seed", "fresh", "which")
+_SCENARIO_OPTIONS = ("suite", "scenarios", "strict", "levels", "episodes", "seed", "fresh", "which")
 """Options that choose the scenarios, which have no effect on recordings."""
-_UNUSED = {"html": ("vessel", "out", "speed"), "overview": ("vessel", "out", "speed"), "frames": ("speed",)}
+_UNUSED_OPTIONS = {"html": ("vessel", "out", "speed"), "overview": ("vessel", "out", "speed"), "frames": ("speed",)}
 """Options that have no effect, by the output that is written in place of an animation."""
-_SPEED = 5.0
+_DEFAULT_SPEED = 5.0
 """Default speed of an animation relative to real time."""
 
 
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="recorded evaluation, in place of a policy; two of the same scenarios with --html",
     )
-    add_choice(parser)
+    add_scenario_options(parser)
     add(
         "--episode",
         metavar="K",
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write these frames (control steps, from 0) as PNG, instead of an animation",
     )
     shape.add_argument(
-        "--html", metavar="FILE", type=html_path, help="write an interactive page, instead of an animation"
+        "--html", metavar="FILE", type=parse_html_path, help="write an interactive page, instead of an animation"
     )
     shape.add_argument(
         "--overview",
@@ -77,27 +77,27 @@ def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav play``, and return its exit status."""
     options = vars(arguments)
     options["policies"] = [*arguments.policies, *arguments.more]
-    _check(arguments.parser, options)
+    _check_options(arguments.parser, options)
     _check_outputs(options)
     if arguments.recording:
         from train_RL_agents.evaluation.recording import load
 
         recordings = [load(path) for path in arguments.recording]
-        _require_few(max(len(recording.steps) for recording in recordings), options)
+        _require_few_episodes(max(len(recording.steps) for recording in recordings), options)
     else:
-        film = _film(options)
+        film = _write_external_video(options)
         if film is not None:
             print(*film, sep="\n")
             return 0
-        recordings = _play(options)
-    sides = [_views(recording, options) for recording in recordings]
-    for path in _write(sides, options):
+        recordings = _record_policies(options)
+    sides = [_episode_views(recording, options) for recording in recordings]
+    for path in _write_views(sides, options):
         print(path)
     return 0
 
 
-def _check(parser: argparse.ArgumentParser, options: dict[str, Any]) -> None:
-    """Reject options that contradict each other or are out of range.
+def _check_options(parser: argparse.ArgumentParser, options: dict[str, Any]) -> None:
+    """Reject parsed options, by name, that contradict each other or are out of range.
 
     Raises:
         SystemExit: if options are rejected, after printing a message.
@@ -108,10 +108,10 @@ def _check(parser: argparse.ArgumentParser, options: dict[str, Any]) -> None:
             "either a POLICY is needed (a run folder, a policy file, a shipped policy's "
             "name or a baseline) or --recording"
         )
-    reject_excluded(parser, options if recordings else (), "recording", _CHOICES)
-    for output, unused in _UNUSED.items():
+    reject_excluded(parser, options if recordings else (), "recording", _SCENARIO_OPTIONS)
+    for output, unused in _UNUSED_OPTIONS.items():
         reject_excluded(parser, options, output, unused)
-    if not 0.1 <= options.get("speed", _SPEED) <= 100.0:
+    if not 0.1 <= options.get("speed", _DEFAULT_SPEED) <= 100.0:
         parser.error(f"argument --speed: must be from 0.1 to 100, not {options['speed']}")
     source = "--recording" if recordings else "POLICY"
     limit, count = 2 if "html" in options else 1, len(recordings or policies)
@@ -121,7 +121,7 @@ def _check(parser: argparse.ArgumentParser, options: dict[str, Any]) -> None:
 
 
 def _check_outputs(options: dict[str, Any]) -> None:
-    """Check that outputs can be written, and drawn with the installed packages, before any work.
+    """Check that the outputs in the parsed options can be written, and drawn with the installed packages.
 
     Raises:
         ConfigError: if an output cannot be written or drawn.
@@ -143,8 +143,11 @@ def _check_outputs(options: dict[str, Any]) -> None:
         require_ffmpeg()
 
 
-def _film(options: dict[str, Any]) -> list[Path] | None:
-    """Write a video that an external environment renders, and return its files; None in the built-in environment."""
+def _write_external_video(options: dict[str, Any]) -> list[Path] | None:
+    """Write a video that an external environment renders, and return its files; None for the built-in environment.
+
+    The options are the parsed arguments by name, of which ``policies``, ``which``, ``seed`` and ``out`` are used.
+    """
     import torch
 
     from marinenav_env.support.validation import require
@@ -156,7 +159,7 @@ def _film(options: dict[str, Any]) -> list[Path] | None:
     if found is None or found.config.env.is_built_in:
         return None
     taken = ("policies", "which", "seed", "out")
-    known = (*_CHOICES, "html", "overview", "frames", "episode", "vessel", "speed")
+    known = (*_SCENARIO_OPTIONS, "html", "overview", "frames", "episode", "vessel", "speed")
     for name in (name for name in known if name in options and name not in taken):
         require(False, f"--{name}", str(options[name]), f"left out: it has no effect in {found.config.env.name}")
     out = options.get("out", Path())
@@ -164,8 +167,8 @@ def _film(options: dict[str, Any]) -> list[Path] | None:
     return write_video(found, options.get("seed", found.config.eval_schedule.seed), out)
 
 
-def _play(options: dict[str, Any]) -> list[Recording]:
-    """Run every policy in the scenarios that are chosen for the first policy, and return the recordings.
+def _record_policies(options: dict[str, Any]) -> list[Recording]:
+    """Run the policies in the parsed options in the scenarios chosen for the first one, and return their recordings.
 
     All scenarios are run even if only one is shown: the noise of an episode depends on its number, so that the
     episode is the same in both cases.
@@ -182,7 +185,7 @@ def _play(options: dict[str, Any]) -> list[Recording]:
     require_which(contenders, options)
     schedule, world = defaults(contenders)
     scenario_set, _ = choose_set(world, schedule, options)
-    _require_few(len(scenario_set), options)
+    _require_few_episodes(len(scenario_set), options)
     acting = ActingOptions(estimates=True)
     recordings = [
         run_set(contender, scenario_set, world, acting, device, contender.label)[1] for contender in contenders
@@ -190,8 +193,8 @@ def _play(options: dict[str, Any]) -> list[Recording]:
     return [recording for recording in recordings if recording is not None]
 
 
-def _require_few(episodes: int, options: dict[str, Any]) -> None:
-    """Check that a page can show the number of episodes, before any is run or packed.
+def _require_few_episodes(episodes: int, options: dict[str, Any]) -> None:
+    """Check, before any is run or packed, that a page of ``--html`` can show so many episodes.
 
     Raises:
         ConfigError: if there are too many episodes.
@@ -203,8 +206,8 @@ def _require_few(episodes: int, options: dict[str, Any]) -> None:
     require(is_few, "--html", f"{episodes} episodes", f"at most {MAX_EPISODES}; --episode shows one")
 
 
-def _views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
-    """Return views of the requested episodes of a recording.
+def _episode_views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
+    """Return views of the episodes of a recording that the parsed options ask for.
 
     Raises:
         ConfigError: if the recording has no such episode.
@@ -217,8 +220,8 @@ def _views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
     return [view_episode(recording, number) for number in numbers]
 
 
-def _write(sides: list[list[EpisodeView]], options: dict[str, Any]) -> list[Path]:
-    """Write the requested output, and return its files."""
+def _write_views(sides: list[list[EpisodeView]], options: dict[str, Any]) -> list[Path]:
+    """Write the output that the parsed options ask for, of one or two recordings' views, and return its files."""
     if "html" in options:
         from train_RL_agents.figures.replay_page import make_page
         from train_RL_agents.utils.files import write_atomically
@@ -234,7 +237,7 @@ def _write(sides: list[list[EpisodeView]], options: dict[str, Any]) -> list[Path
 
 
 def _write_episode(view: EpisodeView, options: dict[str, Any]) -> list[Path]:
-    """Write an animation or stills of one episode, and return the files."""
+    """Write an animation, or the stills ``frames``, of one episode, and return the files."""
     from marinenav_env.support.validation import require
     from train_RL_agents.figures.animation import write_animation
     from train_RL_agents.figures.drawing import EpisodeScene
@@ -253,4 +256,4 @@ def _write_episode(view: EpisodeView, options: dict[str, Any]) -> list[Path]:
         for frame, path in stills.items():
             scene.save_frame(frame, path)
         return list(stills.values())
-    return write_animation(scene, out, name, options.get("speed", _SPEED))
+    return write_animation(scene, out, name, options.get("speed", _DEFAULT_SPEED))

@@ -21,20 +21,20 @@ from train_RL_agents.config.reading import iterate_settings
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Column, Table
 
-_COLUMN = 36
-"""Column at which meanings start; the meaning of a longer key starts on the next line."""
+_MEANING_COLUMN = 36
+"""Column of the text at which meanings start; the meaning of a longer key starts on the next line."""
 
 
-class Section(NamedTuple):
-    """Section of the help: the settings that one dataclass declares."""
+class SettingsSection(NamedTuple):
+    """SettingsSection of the help: the settings that one dataclass declares."""
 
     title: str
     """Heading of the settings."""
     rows: list[list[str]]
-    """Key, default and meaning of each setting."""
+    """[key, default, meaning] of each setting."""
 
 
-def meanings(config_type: type[Any]) -> dict[str, str]:
+def field_docstrings(config_type: type[Any]) -> dict[str, str]:
     """Return the docstrings of a configuration's fields by name, including inherited fields."""
     texts: dict[str, str] = {}
     for base in reversed(config_type.__mro__):
@@ -48,7 +48,7 @@ def meanings(config_type: type[Any]) -> dict[str, str]:
     return texts
 
 
-def sections(config: Any, prefix: str = "") -> list[Section]:
+def settings_sections(config: Any, prefix: str = "") -> list[SettingsSection]:
     """Return the settings of a configuration by section; fields of levels follow the section of their schedule.
 
     Args:
@@ -57,33 +57,35 @@ def sections(config: Any, prefix: str = "") -> list[Section]:
     """
     parts = []
     for kind, settings in groupby(iterate_settings(config, prefix), lambda setting: setting.section):
-        title, texts = (inspect.getdoc(kind) or "").partition("\n")[0], meanings(kind)
+        title, texts = (inspect.getdoc(kind) or "").partition("\n")[0], field_docstrings(kind)
         rows, levels = [], []
         for setting in settings:
             section, _, name = setting.key.rpartition(".")
             is_choice = get_origin(setting.annotation) is Literal
             rules = describe_type(setting.annotation) if is_choice else describe_rules(setting.annotation)
-            default = shown(setting.value)
+            default = setting_text(setting.value)
             if isinstance(setting.value, tuple) and setting.value and isinstance(setting.value[0], Level):
-                default = f"[{shown(setting.value[0])},...]"
-                (level,) = sections(type(setting.value[0])())
+                default = f"[{setting_text(setting.value[0])},...]"
+                (level,) = settings_sections(type(setting.value[0])())
                 levels.append(level._replace(title=f"Fields of each of {setting.key}: {level.title}"))
             rows.append([setting.key, default, texts.get(name, "") + (f" ({rules})" if rules else "")])
-        parts += [Section(f"{section}: {title}" if section else title, rows), *levels]
+        parts += [SettingsSection(f"{section}: {title}" if section else title, rows), *levels]
     return parts
 
 
 def settings_page() -> str:
     """Return all settings of all agents as Markdown, for the documentation."""
-    parts = [part for part in sections(TrainConfig()) if not part.title.startswith(("agent", "trainer"))]
+    parts = [part for part in settings_sections(TrainConfig()) if not part.title.startswith(("agent", "trainer"))]
     others: list[tuple[str, Any, str]] = [(name, kind(), "trainer.") for name, kind in TRAINER_CONFIGS.items()]
     others += [(f"`--agent {name}`", kind.config_type(), "agent.") for name, kind in AGENTS.items()]
     for owner, config, prefix in others:
-        parts += [part._replace(title=f"{part.title.rstrip('.')} ({owner})") for part in sections(config, prefix)]
+        parts += [
+            part._replace(title=f"{part.title.rstrip('.')} ({owner})") for part in settings_sections(config, prefix)
+        ]
     return "\n".join(map(_markdown, parts))
 
 
-def _markdown(section: Section) -> str:
+def _markdown(section: SettingsSection) -> str:
     """Return a section as a heading and a table."""
     rows = [
         {"setting": f"`{key}`", "default": f"`{value}`" if value else "", "meaning": meaning}
@@ -93,10 +95,10 @@ def _markdown(section: Section) -> str:
     return f"## {section.title.rstrip('.')}\n\n{Table(columns, rows).markdown()}"
 
 
-def shown(value: Any) -> str:
+def setting_text(value: Any) -> str:
     """Return the text of a setting's value as it could be given on the command line."""
     if isinstance(value, tuple):
-        return f"[{','.join(map(shown, value))}]"
+        return f"[{','.join(map(setting_text, value))}]"
     if isinstance(value, Level):
         return json.dumps(shortest_level_dict(value))
     if isinstance(value, float):
@@ -114,22 +116,22 @@ def shortest_level_dict(level: Level) -> dict[str, Any]:
     return min(options, key=len)
 
 
-def settings_text(sections: Sequence[Section], width: int) -> str:
-    """Return every key with its default and description, by section.
+def settings_text(sections: Sequence[SettingsSection], width: int) -> str:
+    """Return the help of settings: every key with its default and meaning, by section.
 
     Args:
         sections: settings with their headings.
         width: width of the text, in characters.
     """
     return "\n\n".join(
-        "\n".join([title, *(line for row in rows for line in _entry(row, width))]) for title, rows in sections
+        "\n".join([title, *(line for row in rows for line in _setting_lines(row, width))]) for title, rows in sections
     )
 
 
-def _entry(row: Sequence[str], width: int) -> list[str]:
-    """Return the lines of a setting: key and default left, description right, or below if the key is long."""
+def _setting_lines(row: Sequence[str], width: int) -> list[str]:
+    """Return the lines of a setting [key, default, meaning]: the meaning is at the right, or below a long key."""
     key, value, meaning = row
-    head, room = f"  {key}={value}", max(width - _COLUMN, 20)
+    head, room = f"  {key}={value}", max(width - _MEANING_COLUMN, 20)
     lines = textwrap.wrap(meaning, room, break_on_hyphens=False) or [""]
-    first = [f"{head:<{_COLUMN - 2}}  {lines.pop(0)}"] if len(head) <= _COLUMN - 2 else [head]
-    return [*first, *(" " * _COLUMN + line for line in lines)]
+    first = [f"{head:<{_MEANING_COLUMN - 2}}  {lines.pop(0)}"] if len(head) <= _MEANING_COLUMN - 2 else [head]
+    return [*first, *(" " * _MEANING_COLUMN + line for line in lines)]

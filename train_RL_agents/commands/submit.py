@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from train_RL_agents.commands.choosing import episode_count, reject_excluded
+from train_RL_agents.commands.choosing import parse_episode_count, reject_excluded
 
 if TYPE_CHECKING:
     import torch
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from train_RL_agents.evaluation.entry import Entry, SuiteResult
 
 IMPORTS = ("train_RL_agents.api",)
-_RUNNING = ("which", "episodes", "long", "device")
+_RUN_OPTIONS = ("which", "episodes", "long", "device")
 """Options of running a policy, which have no effect if no policy is run."""
 
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--episodes",
         metavar="N",
-        type=episode_count,
+        type=parse_episode_count,
         help="a quick look: so many a level or group; tables refuse such an entry",
     )
     add(
@@ -60,17 +60,17 @@ def run(arguments: argparse.Namespace) -> int:
     outputs = given.keys() & {"out", "certificate"}
     if ("table" in given) == (arguments.policy is not None):
         error("either a POLICY or --table DIR is needed")
-    reject_excluded(arguments.parser, given, "table", ("certificate", *_RUNNING))
-    for name in _RUNNING:
+    reject_excluded(arguments.parser, given, "table", ("certificate", *_RUN_OPTIONS))
+    for name in _RUN_OPTIONS:
         if name in given and str(arguments.policy).endswith(".json"):
             error(f"argument --{name}: not allowed with an entry, which is not run again")
     if "table" not in given and not outputs:
         error("--out FILE or --certificate FILE is needed")
     require_writable_outputs(*(given[name] for name in outputs))
     if "table" in given:
-        _rank(given["table"], given.get("out"))
+        _print_ranking(given["table"], given.get("out"))
         return 0
-    entry = _entry(arguments)
+    entry = _make_entry(arguments)
     if "out" in given:
         write_atomically(given["out"], entry.content())
     if "certificate" in given:
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _entry(arguments: argparse.Namespace) -> Entry:
+def _make_entry(arguments: argparse.Namespace) -> Entry:
     """Return the entry in a file, or run the benchmark with a policy and return its entry."""
     from train_RL_agents.evaluation import frozen
     from train_RL_agents.evaluation.contenders import require_which
@@ -103,7 +103,10 @@ def _entry(arguments: argparse.Namespace) -> Entry:
 def run_suites(
     contender: Contender, names: Iterable[str], device: torch.device, episodes: int | None = None
 ) -> dict[str, SuiteResult]:
-    """Run suites of the benchmark by ``frozen.run_suite``, print a line for each, and return the results by suite."""
+    """Run suites of the benchmark with a policy, print a line for each, and return the results by name of the suite.
+
+    ``episodes`` is the number per level or group of a suite; None for the suite's own.
+    """
     from train_RL_agents.evaluation import frozen
 
     suites = {}
@@ -119,8 +122,8 @@ def run_suites(
     return suites
 
 
-def _rank(folder: Path, out: Path | None) -> None:
-    """Print the table of a folder's entries, and write it in Markdown if a file is given."""
+def _print_ranking(folder: Path, out: Path | None) -> None:
+    """Print the tables that compare a folder's entries, and write them as Markdown to ``out`` if it is given."""
     from marinenav_env.support.validation import require
     from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
     from train_RL_agents.evaluation.frozen import require_frozen

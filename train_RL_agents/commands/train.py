@@ -21,7 +21,7 @@ TAKES_OVERRIDES = True
 OWN_THREADS = True
 """True, because the command has its own ``--threads``: threads are a setting of the runs."""
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
-_SHORTHANDS = {
+_SETTING_KEYS = {
     "agent": "agent_type",
     "env": "env.name",
     "device": "execution.device",
@@ -32,11 +32,11 @@ _SHORTHANDS = {
     "compile": "execution.compile",
     "strict": "training_schedule.strict",
 }
-"""Key of the setting that each option sets."""
-_QUICK = ("total_timesteps=100000", "eval_freq=100000", "log_freq=5000", "execution.compile=false")
-"""Settings of ``--quick``."""
-_TRACED = 20
-"""Default number of batches of the collector in a trace."""
+"""Key of the setting that an option sets, by the name of the option."""
+_QUICK_SETTINGS = ("total_timesteps=100000", "eval_freq=100000", "log_freq=5000", "execution.compile=false")
+"""Settings that ``--quick`` sets, as ``key=value``."""
+_TRACED_BATCHES = 20
+"""Default number of the collector's batches in a trace of ``--profile-trace``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,9 +84,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         nargs="?",
         type=int,
-        const=_TRACED,
+        const=_TRACED_BATCHES,
         help="write a trace of "
-        f"N batches of the collector with their updates ({_TRACED} if not said), once everything "
+        f"N batches of the collector with their updates ({_TRACED_BATCHES} if not said), once everything "
         "is compiled, into the run folder",
     )
     add(
@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quick",
         action="store_true",
         help="a short run that shows whether all works: "
-        f"{' '.join(_QUICK)}; wins over what a file states, but "
+        f"{' '.join(_QUICK_SETTINGS)}; wins over what a file states, but "
         "not over settings of the command line",
     )
     add("-v", "--verbose", action="store_true", help="print what takes memory, too")
@@ -111,10 +111,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav train``, and return its exit status."""
     options = vars(arguments)
-    quick = list(_QUICK) if "quick" in options else []
-    overrides = quick + _shorthands(options) + arguments.overrides
+    quick = list(_QUICK_SETTINGS) if "quick" in options else []
+    overrides = quick + _setting_overrides(options) + arguments.overrides
     if "help" in options:
-        return _help(arguments, overrides)
+        return _print_help(arguments, overrides)
     trace = options.get("profile_trace", 0)
     if "profile_trace" in options and trace < 1:
         arguments.parser.error(f"argument --profile-trace: must be at least 1, not {trace}")
@@ -154,7 +154,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _train_here(runs: Sequence[Run], trace: int) -> int:
-    """Train runs in this process, one after another, and return the exit status."""
+    """Train runs in this process one by one, with a trace of so many batches if not 0, and return the exit status."""
     from train_RL_agents.experiments.run import run_to_the_end
     from train_RL_agents.torchrl_trainer import DivergedError
     from train_RL_agents.utils.signals import INTERRUPTED_STATUS
@@ -171,16 +171,16 @@ def _train_here(runs: Sequence[Run], trace: int) -> int:
     return 0
 
 
-def _shorthands(options: dict[str, Any]) -> list[str]:
+def _setting_overrides(options: dict[str, Any]) -> list[str]:
     """Return the options that set settings, as ``key=value`` arguments."""
-    values = {key: options[option] for option, key in _SHORTHANDS.items() if option in options}
+    values = {key: options[option] for option, key in _SETTING_KEYS.items() if option in options}
     return [f"{key}={','.join(value) if isinstance(value, list) else value}" for key, value in values.items()]
 
 
-def _help(arguments: argparse.Namespace, overrides: list[str]) -> int:
-    """Print the options, and every setting of the chosen agent with its default."""
+def _print_help(arguments: argparse.Namespace, overrides: list[str]) -> int:
+    """Print the options, and every setting of the chosen agent with its default, and return the exit status."""
     from train_RL_agents.agents import AGENTS
-    from train_RL_agents.commands.settings_help import sections, settings_text
+    from train_RL_agents.commands.settings_help import settings_sections, settings_text
     from train_RL_agents.config.reading import load_config
     from train_RL_agents.config.schema import TrainConfig
 
@@ -188,5 +188,5 @@ def _help(arguments: argparse.Namespace, overrides: list[str]) -> int:
     width = min(max(shutil.get_terminal_size().columns, 60), 100)
     print(arguments.parser.format_help())
     print(f"settings, as key=value or in a file, here for {agent} (agents: {', '.join(AGENTS)}):\n")
-    print(settings_text(sections(TrainConfig(agent_type=agent)), width))
+    print(settings_text(settings_sections(TrainConfig(agent_type=agent)), width))
     return 0

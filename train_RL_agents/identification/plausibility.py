@@ -177,13 +177,9 @@ def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
         distance <= _MAX_DISTANCE, "position", f"{distance:.4g} m away from the others", "in meters, and of one place"
     )
     pose[present[far]] = math.nan
-    steps, divide_log = np.linalg.norm(np.diff(points[~far], axis=0), axis=1), np.diff(times[~far])
-    jumps = np.flatnonzero(steps > fastest * divide_log + 3.0)
-    at = (
-        f"{steps[jumps[0]]:.3g} m in {divide_log[jumps[0]]:.2g} s at {times[~far][jumps[0]]:.0f} s"
-        if len(jumps)
-        else ""
-    )
+    steps, spans = np.linalg.norm(np.diff(points[~far], axis=0), axis=1), np.diff(times[~far])
+    jumps = np.flatnonzero(steps > fastest * spans + 3.0)
+    at = f"{steps[jumps[0]]:.3g} m in {spans[jumps[0]]:.2g} s at {times[~far][jumps[0]]:.0f} s" if len(jumps) else ""
     _require(len(jumps) == 0, "position", at, "without jumps: cut the log there")
     return int(far.sum())
 

@@ -10,13 +10,13 @@ import pytest
 from tests.train_RL_agents.tiny_runs import ROOT
 from train_RL_agents.cli import main
 from train_RL_agents.commands import doctor
-from train_RL_agents.commands.doctor import findings
+from train_RL_agents.commands.doctor import run_checks
 from train_RL_agents.utils import provenance
 
 
 def advised(path):
     """What is to be done, by name."""
-    return {each.name: each.advice for each in findings(path) if each.advice}
+    return {each.name: each.advice for each in run_checks(path) if each.advice}
 
 
 def room(monkeypatch, free):
@@ -87,7 +87,7 @@ def test_a_gpu_runs_a_kernel(tmp_path, monkeypatch, fails):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "X1")
     monkeypatch.setattr(torch, "ones", ones)
     monkeypatch.setattr("train_RL_agents.utils.toolchain.compiler_problem", lambda: "")
-    (found,) = (each for each in findings(tmp_path) if each.name == "GPU")
+    (found,) = (each for each in run_checks(tmp_path) if each.name == "GPU")
     assert found.advice
     assert found.state == ("no kernel image" if fails else "X1, runs kernels")
 

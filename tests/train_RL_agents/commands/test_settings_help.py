@@ -8,10 +8,10 @@ import pytest
 from marinenav_env.levels import LEVELS, NAMED_LEVELS, Level
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.commands.settings_help import (
-    Section,
-    meanings,
-    sections,
+    SettingsSection,
+    field_docstrings,
     settings_page,
+    settings_sections,
     settings_text,
     shortest_level_dict,
 )
@@ -23,12 +23,12 @@ from train_RL_agents.config.schema import TrainConfig
 @pytest.mark.parametrize("agent_type", list(AGENTS))
 def test_help_has_every_setting_with_its_meaning(agent_type):
     config = TrainConfig(agent_type=agent_type)
-    text = settings_text(sections(config), 100)
+    text = settings_text(settings_sections(config), 100)
     assert max(map(len, text.splitlines())) <= 100
     for setting in iterate_settings(config):
         assert f"  {setting.key}=" in text
     for section in (config, config.agent, config.trainer, config.world.vessel):
-        assert meanings(type(section)).keys() >= {item.name for item in fields(section)}
+        assert field_docstrings(type(section)).keys() >= {item.name for item in fields(section)}
     assert "Detection range, to the hull of the object (m). (above 0)" in text
 
 
@@ -48,14 +48,14 @@ def test_meanings_are_inherited():
         second: float = math.pi
         """Another."""
 
-    assert meanings(Derived) == {"first": "One thing.", "second": "Another."}
+    assert field_docstrings(Derived) == {"first": "One thing.", "second": "Another."}
 
 
 ROWS = [["tau", "0.01", "Share of the learned weights"], ["a.very.long.key.of.some.setting", "[1, 2]", "Below"]]
 
 
 def test_meanings_stand_beside_or_below_their_keys():
-    text = settings_text([Section("Trainer", ROWS), Section("Empty", [])], 60)
+    text = settings_text([SettingsSection("Trainer", ROWS), SettingsSection("Empty", [])], 60)
     assert text.splitlines() == [
         "Trainer",
         f"{'  tau=0.01':<36}Share of the learned",
