@@ -3,7 +3,7 @@
 // the same state step by step, the policy steers all.
 const contests = (() => {
   // When a vessel has arrived (control steps), and whether it has collided.
-  function fateOf(session, vessel) {
+  function outcomeOf(session, vessel) {
     const first = (flag) =>
       session.frames.findIndex(({ state }) => state.vessels[vessel]?.[flag]);
     const arrived = first("arrived");
@@ -42,7 +42,7 @@ const contests = (() => {
       rival.advance();
       if (!hasEnded(session, contest.vessel)) return false;
       while (!hasEnded(rival, contest.vessel) && rival.advance());
-      const own = fateOf(session, contest.vessel), other = fateOf(rival, contest.vessel);
+      const own = outcomeOf(session, contest.vessel), other = outcomeOf(rival, contest.vessel);
       const result = compare(own, other);
       contest.score[["lost", "tied", "won"][result + 1]] += 1;
       contest.last = { own, other, result, vessel: contest.vessel };

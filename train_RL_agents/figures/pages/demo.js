@@ -7,7 +7,10 @@
   const contest = contests.make(session, sessions.make(data, session.policy));
   const shown = cards.make(document);
   const SPEEDS = Array.from(byId("speed").options, ({ value }) => Number(value));
-  const MOVE = 0.5, TURN = Math.PI / 36, ZOOM = 1.3, MOST_AT_ONCE = 20, CARDS_EVERY = 90;
+  // What a key moves (m), turns (rad) and zooms by.
+  const MOVE_DISTANCE = 0.5, TURN_ANGLE = Math.PI / 36, ZOOM_FACTOR = 1.3;
+  // Largest number of steps between two pictures, and shortest time between updates of the cards while playing (ms).
+  const MAX_STEPS_PER_PICTURE = 20, CARD_INTERVAL = 90;
   const clock = { playing: false, share: 0, last: 0, next: 0, held: false };
   const pressed = new Set();
   let item = { kind: "vessel", index: 0 }, dragged = null, stale = true, shownFrame = null;
@@ -47,7 +50,7 @@
   function showFrame(frame, at) {
     shownFrame = { frame, chosen: session.chosen };
     shown.show(session, frame);
-    clock.next = clock.last + CARDS_EVERY;
+    clock.next = clock.last + CARD_INTERVAL;
     byId("time").max = session.frames.length - 1;
     byId("time").value = at;
     if (!clock.playing) fillFields();
@@ -120,7 +123,7 @@
     if (clock.playing && !clock.held) {
       clock.share += Math.max(0, now - clock.last) / 1000 * Number(byId("speed").value) / stepTime();
       for (let count = 0; clock.share >= 1 && clock.playing; count++) {
-        clock.share = count < MOST_AT_ONCE ? clock.share - 1 : 0;
+        clock.share = count < MAX_STEPS_PER_PICTURE ? clock.share - 1 : 0;
         if (!advance()) finish();
       }
       stale = true;
@@ -576,16 +579,16 @@
     Home: () => seek(0), End: () => seek(session.frames.length - 1),
     "[": () => changeSpeed(-1), "]": () => changeSpeed(1),
     h: () => takeHelm(session.helm === null), b: beat, i: nextItem,
-    q: () => turn(-TURN), e: () => turn(TURN),
+    q: () => turn(-TURN_ANGLE), e: () => turn(TURN_ANGLE),
     r: () => open(session.scenario), n: () => open((session.scenario + 1) % data.scenarios.length),
     f: () => { byId("follow").checked = !byId("follow").checked; refresh(); },
     c: share,
-    "+": () => { map.zoom(ZOOM); refresh(); }, "-": () => { map.zoom(1 / ZOOM); refresh(); },
+    "+": () => { map.zoom(ZOOM_FACTOR); refresh(); }, "-": () => { map.zoom(1 / ZOOM_FACTOR); refresh(); },
     0: () => { fitScene(); refresh(); },
   };
   const REPEATED = ["q", "e", ",", "."];
-  const ARROWS = { ArrowUp: [MOVE, 0], ArrowDown: [-MOVE, 0], ArrowRight: [0, MOVE],
-    ArrowLeft: [0, -MOVE] };
+  const ARROWS = { ArrowUp: [MOVE_DISTANCE, 0], ArrowDown: [-MOVE_DISTANCE, 0], ArrowRight: [0, MOVE_DISTANCE],
+    ArrowLeft: [0, -MOVE_DISTANCE] };
 
   const steers = (key) => session.helm !== null && key in KEYS;
 

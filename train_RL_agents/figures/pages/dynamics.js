@@ -1,13 +1,15 @@
 "use strict";
 // Motion of a vessel (marinenav_env/physics/dynamics.py, physics/current.py and physics/weather.py), in float64.
 const dynamics = (() => {
-  const TURN = 2 * Math.PI, GRAVITY = 9.81, AIR = 1.225, SURGE = 0.7, SWAY = 0.8, YAW = 0.1;
+  const FULL_TURN = 2 * Math.PI, GRAVITY = 9.81, AIR_DENSITY = 1.225;
+  // Coefficients of the wind's forces and moment.
+  const WIND_SURGE = 0.7, WIND_SWAY = 0.8, WIND_YAW = 0.1;
 
   // To [0, 2 pi).
   function wrap(angle) {
-    let wrapped = angle - TURN * Math.floor(angle / TURN);
-    if (wrapped < 0) wrapped += TURN;
-    return wrapped < TURN ? wrapped : 0;
+    let wrapped = angle - FULL_TURN * Math.floor(angle / FULL_TURN);
+    if (wrapped < 0) wrapped += FULL_TURN;
+    return wrapped < FULL_TURN ? wrapped : 0;
   }
 
   // To [-pi, pi).
@@ -18,7 +20,7 @@ const dynamics = (() => {
     let along = 0, across = 0;
     for (const [coreX, coreY, circulation] of cores) {
       const dx = coreX - x, dy = coreY - y;
-      const strength = circulation / (TURN * Math.max(dx * dx + dy * dy, radius * radius));
+      const strength = circulation / (FULL_TURN * Math.max(dx * dx + dy * dy, radius * radius));
       along -= dy * strength;
       across += dx * strength;
     }
@@ -42,11 +44,11 @@ const dynamics = (() => {
 
   function wind({ theta, gx, gy }, { wind: speed, direction }, k, height) {
     const x = speed * Math.cos(direction) - gx, y = speed * Math.sin(direction) - gy;
-    const cos = Math.cos(theta), sin = Math.sin(theta), pressure = 0.5 * AIR * height;
+    const cos = Math.cos(theta), sin = Math.sin(theta), pressure = 0.5 * AIR_DENSITY * height;
     const along = cos * x + sin * y, across = cos * y - sin * x, relative = Math.hypot(along, across);
-    return [SURGE * pressure * k.width * relative * along,
-      SWAY * pressure * k.length * relative * across,
-      -2 * YAW * pressure * k.length * k.length * along * across];
+    return [WIND_SURGE * pressure * k.width * relative * along,
+      WIND_SWAY * pressure * k.length * relative * across,
+      -2 * WIND_YAW * pressure * k.length * k.length * along * across];
   }
 
   const sinc = (x) => (x ? Math.sin(x) / x : 1);
@@ -80,9 +82,9 @@ const dynamics = (() => {
   // A control step with a force from outside: what changes of the vessel, and its path [x, y, yaw]
   // after each substep.
   function move(vessel, rates, k, outer, cores, coreRadius, dt, substeps) {
-    const [left, right] = actuators.limited(
+    const [left, right] = actuators.limitSetpoints(
       vessel.left + dt * substeps * rates[0], vessel.right + dt * substeps * rates[1], k);
-    const target = actuators.target([left, right], k), path = [];
+    const target = actuators.steadyState([left, right], k), path = [];
     let { x, y, theta, wx, wy, r, actuator } = vessel, gx = 0, gy = 0, gr = 0;
     for (let substep = 0; substep < substeps; substep++) {
       const [cx, cy] = current(x, y, cores, coreRadius);
@@ -91,7 +93,7 @@ const dynamics = (() => {
       const cos = Math.cos(theta), sin = Math.sin(theta);
       const u = cos * gx + sin * gy, v = cos * gy - sin * gx;
       let ur = cos * wx + sin * wy, vr = cos * wy - sin * wx;
-      actuator = actuators.follow(actuator, target, k, dt);
+      actuator = actuators.advance(actuator, target, k, dt);
       const tau = actuators.forces(actuator, vessel.angles, ur, vr, r, k, dt).map((force, axis) => force + outer[axis]);
       const [du, dv, dr] = acceleration(u, v, ur, vr, r, tau, k);
       [ur, vr, r] = [ur + dt * du, vr + dt * dv, r + dt * dr];

@@ -1,8 +1,8 @@
 "use strict";
 // Keys of a page, which work whatever control has the focus.
 const keys = (() => {
-  const TYPED = 'input[type="text"], input[type="number"]', MOVED = 'input[type="range"], select';
-  const MOVES = ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End"];
+  const TYPED_FIELDS = 'input[type="text"], input[type="number"]', MOVED_CONTROLS = 'input[type="range"], select';
+  const MOVING_KEYS = ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End"];
 
   const nameOf = (event) => (event.key.length === 1 ? event.key.toLowerCase() : event.key);
 
@@ -13,8 +13,8 @@ const keys = (() => {
     const used = new Set();
     document.addEventListener("keydown", (event) => {
       const { target } = event, key = nameOf(event);
-      if (event.ctrlKey || event.metaKey || event.altKey || target.matches(TYPED)) return;
-      if (target.matches(MOVED) && MOVES.includes(key) && !wants(key)) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || target.matches(TYPED_FIELDS)) return;
+      if (target.matches(MOVED_CONTROLS) && MOVING_KEYS.includes(key) && !wants(key)) return;
       if (key === "Enter" && target.matches('[type="checkbox"]')) target.click();
       if (!press(key, event)) return;
       used.add(key);

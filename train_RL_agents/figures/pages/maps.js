@@ -2,7 +2,12 @@
 // The map: to scale, north up. It draws a frame of a session, of the demo or of a recording, and
 // tells what lies under a pointer.
 const maps = (() => {
-  const MARGIN = 4, FOLLOWED = 22, CLOSEST = 6, AHEAD = 2, THRUST = 0.5, REACH = 20, HANDLE = 5.5;
+  // Margin around all that is in view, half the width of a view that follows a vessel, and half the smallest width (m).
+  const SCENE_MARGIN = 4, FOLLOWING_HALF_WIDTH = 22, MIN_HALF_WIDTH = 6;
+  // Time ahead of an object to which its arrow points (s); length of the arrow of the largest thrust, in hull lengths.
+  const ARROW_SECONDS = 2, THRUST_ARROW_LENGTH = 0.5;
+  // Distance at which a pointer hits an item (pixels), and of the handle that turns a vessel from its centre (m).
+  const HIT_DISTANCE = 20, HANDLE_DISTANCE = 5.5;
   const DASHES = [[], [7, 4], [7, 3, 2, 3], [2, 3], [12, 3], [3, 2]];
 
   // Where a point of a body's frame is in the world.
@@ -60,18 +65,18 @@ const maps = (() => {
       const north = all.map(([x]) => x), east = all.map(([, y]) => y);
       const [low, high] = [Math.min(...north), Math.max(...north)];
       const [left, right] = [Math.min(...east), Math.max(...east)];
-      widest = Math.max(high - low, right - left) / 2 + MARGIN;
+      widest = Math.max(high - low, right - left) / 2 + SCENE_MARGIN;
       view = lens ?? { x: (low + high) / 2, y: (left + right) / 2, half: widest };
       if (following) {
         const [x, y] = poses[session.chosen];
-        view = { x, y, half: lens?.half ?? FOLLOWED };
+        view = { x, y, half: lens?.half ?? FOLLOWING_HALF_WIDTH };
       }
       view.scale = size / (2 * view.half);
     }
 
     // Zoom in (by more than 1) or out; the point of the canvas stays where it is.
     function zoom(by, across = size / 2, down = size / 2) {
-      const half = Math.max(CLOSEST, view.half / by), [x, y] = toWorld(across, down);
+      const half = Math.max(MIN_HALF_WIDTH, view.half / by), [x, y] = toWorld(across, down);
       const scale = size / (2 * half);
       lens = half >= widest ? null
         : { x: x + (down - size / 2) / scale, y: y - (across - size / 2) / scale, half };
@@ -235,7 +240,7 @@ const maps = (() => {
       const mark = now.collided ? "×" : now.arrived ? "✓" : "";
       text(`${vessel + 1}${mark}`, x, y);
       if (!now.active) return;
-      const side = hull.width / 2 + 0.1 * hull.length, scale = THRUST * hull.length / hull.max_thrust;
+      const side = hull.width / 2 + 0.1 * hull.length, scale = THRUST_ARROW_LENGTH * hull.length / hull.max_thrust;
       const thrusters = actuators.isSteered(hull)
         ? [[hull.actuators.position || -hull.length / 2, 0, now.left, now.actuator[1]]]
         : [[0, -side, now.left, 0], [0, side, now.right, 0]];
@@ -255,7 +260,7 @@ const maps = (() => {
       seen.seen.forEach((_, slot) => {
         const [px, py, vx, vy, radius] = seen.objects_state.subarray(5 * slot, 5 * slot + 5);
         const [x, y] = fromBody(now.x, now.y, now.theta, px, py);
-        const [toX, toY] = fromBody(now.x, now.y, now.theta, px + AHEAD * vx, py + AHEAD * vy);
+        const [toX, toY] = fromBody(now.x, now.y, now.theta, px + ARROW_SECONDS * vx, py + ARROW_SECONDS * vy);
         disc(x, y, radius);
         stroke(theme.ink, 1.2, [4, 3]);
         if (Math.hypot(vx, vy) > 0.3) arrow(x, y, toX, toY, theme.ink);
@@ -289,7 +294,7 @@ const maps = (() => {
     }
 
     function handleOf([x, y, yaw]) {
-      return fromBody(x, y, yaw, HANDLE, 0);
+      return fromBody(x, y, yaw, HANDLE_DISTANCE, 0);
     }
 
     function drawItem(item, poses) {
@@ -361,14 +366,14 @@ const maps = (() => {
         const [a, b] = at(x, y);
         return Math.hypot(a - across, b - down);
       };
-      if (item?.kind === "vessel" && away(handleOf(poses[item.index])) < REACH) {
+      if (item?.kind === "vessel" && away(handleOf(poses[item.index])) < HIT_DISTANCE) {
         return { ...item, turning: true };
       }
       const list = (kind, things) => things.map((_, index) => ({ kind, index }));
       const all = [...list("vessel", poses), ...list("goal", state.vessels),
         ...list("obstacle", state.obstacles), ...list("vortex", state.cores)];
       const near = all.map((each) => ({ ...each, away: away(placeOf(each, poses)) }))
-        .filter((each) => each.away < REACH).sort((a, b) => a.away - b.away);
+        .filter((each) => each.away < HIT_DISTANCE).sort((a, b) => a.away - b.away);
       return near.length ? { kind: near[0].kind, index: near[0].index } : null;
     }
 

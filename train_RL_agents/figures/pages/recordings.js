@@ -1,7 +1,7 @@
 "use strict";
 // A recording as a session that maps and cards can show: frames of the chosen episode.
 const recordings = (() => {
-  const ENDLESS = 2 ** 31 - 1;
+  const NON_FINITE_CODE = 2 ** 31 - 1;
 
   // Decompress the data of all episodes.
   const inflate = (sides) => Promise.all(sides.flatMap(({ episodes }) => episodes.map(async (episode) => {
@@ -20,7 +20,7 @@ const recordings = (() => {
       for (let one = 0, place = 0; one < series; one++) {
         for (let frame = 0, sum = 0; frame < frames; frame++, place++) {
           sum = (sum + (byte(0, place) | byte(1, place) | byte(2, place) | byte(3, place))) | 0;
-          values[frame * series + one] = sum === ENDLESS ? Infinity : sum / steps;
+          values[frame * series + one] = sum === NON_FINITE_CODE ? Infinity : sum / steps;
         }
       }
       begin += 4 * count;

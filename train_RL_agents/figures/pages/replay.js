@@ -8,7 +8,7 @@
     return;
   }
   await recordings.inflate(data.sides);
-  const ZOOM = 1.3, SVG_ROW = 20, THUMB = 8;
+  const ZOOM_FACTOR = 1.3, MARK_ROW_HEIGHT = 20, SLIDER_MARGIN = 8;
   const state = { episode: 0, frame: 0, playing: false, share: 0, last: 0, naming: 0, stale: true };
   const sides = data.sides.map(makeSide);
   write(byId("near"), data.near);
@@ -180,13 +180,13 @@
 
   function drawMarks() {
     const strip = byId("marks"), width = strip.clientWidth, last = Math.max(1, frames() - 1);
-    const across = (frame) => THUMB + (width - 2 * THUMB) * frame / last;
-    const svg = cards.shape("svg", { width, height: SVG_ROW * sides.length, viewBox: `0 0 ${width} ${SVG_ROW * sides.length}` });
+    const across = (frame) => SLIDER_MARGIN + (width - 2 * SLIDER_MARGIN) * frame / last;
+    const svg = cards.shape("svg", { width, height: MARK_ROW_HEIGHT * sides.length, viewBox: `0 0 ${width} ${MARK_ROW_HEIGHT * sides.length}` });
     sides.forEach((side, row) => {
-      const top = row * SVG_ROW;
+      const top = row * MARK_ROW_HEIGHT;
       for (const [from, to, rule] of bandsOf(side)) {
         const band = cards.shape("rect", { class: "band", x: across(from), y: top + 2,
-          width: Math.max(2, across(to + 1) - across(from)), height: SVG_ROW - 4 });
+          width: Math.max(2, across(to + 1) - across(from)), height: MARK_ROW_HEIGHT - 4 });
         band.append(cards.shape("title", {}, rule));
         svg.append(band);
       }
@@ -200,7 +200,7 @@
     });
     svg.addEventListener("click", (event) => {
       const box = svg.getBoundingClientRect();
-      seek(Math.round(last * (event.clientX - box.left - THUMB) / (width - 2 * THUMB)));
+      seek(Math.round(last * (event.clientX - box.left - SLIDER_MARGIN) / (width - 2 * SLIDER_MARGIN)));
     });
     strip.replaceChildren(svg);
   }
@@ -381,8 +381,8 @@
   listen("play", "click", toggle);
   listen("previous", "click", () => toMark(-1));
   listen("next", "click", () => toMark(1));
-  listen("in", "click", () => zoom(ZOOM));
-  listen("out", "click", () => zoom(1 / ZOOM));
+  listen("in", "click", () => zoom(ZOOM_FACTOR));
+  listen("out", "click", () => zoom(1 / ZOOM_FACTOR));
   listen("frame", "input", ({ target }) => seek(Number(target.value)));
   listen("episode", "change", ({ target }) => chooseEpisode(Number(target.value)));
   listen("filter", "change", ({ target }) => filter(target.value));
@@ -392,7 +392,7 @@
   const KEYS = {
     " ": toggle, ArrowRight: () => seek(state.frame + 1), ArrowLeft: () => seek(state.frame - 1),
     Home: () => seek(0), End: () => seek(frames() - 1), p: () => toMark(-1), n: () => toMark(1),
-    "+": () => zoom(ZOOM), "-": () => zoom(1 / ZOOM), 0: () => zoom(0),
+    "+": () => zoom(ZOOM_FACTOR), "-": () => zoom(1 / ZOOM_FACTOR), 0: () => zoom(0),
     f: () => follow(!byId("follow").checked),
   };
   keys.listen((key) => {

@@ -2,9 +2,10 @@
 // A session: the states so far, who steers, and what the policy thinks of the present one. It knows
 // nothing of the page.
 const sessions = (() => {
-  const CENTRE_CLEAR = 8, LINK_VERSION = 1;
+  // Distance from all else beyond which the place for a new item no longer counts as better (m).
+  const CENTRE_CLEARANCE = 8, LINK_VERSION = 1;
   // Critics differ on a command if they do by more than this share of the range of all scores.
-  const DOUBT = 0.25;
+  const MAX_DIFFERENCE_SHARE = 0.25;
 
   // Whether critics differ on how much better or worse a command is than the chosen one: the mean
   // returns of both by each critic, and the scores of all commands.
@@ -12,7 +13,7 @@ const sessions = (() => {
     if (!means) return false;
     const better = means.map((value, critic) => value - chosen[critic]);
     const range = Math.max(...scores) - Math.min(...scores);
-    return Math.max(...better) - Math.min(...better) > DOUBT * range;
+    return Math.max(...better) - Math.min(...better) > MAX_DIFFERENCE_SHARE * range;
   }
 
   // data: { config, scenarios, policy } as Python wrote them; policy: as another session has it.
@@ -170,7 +171,7 @@ const sessions = (() => {
       let best = [width / 2, height / 2], room = -1;
       for (let x = 6; x < width; x += 4) {
         for (let y = 6; y < height; y += 4) {
-          const gap = Math.min(CENTRE_CLEAR, ...taken.map((at) => Math.hypot(at[0] - x, at[1] - y)));
+          const gap = Math.min(CENTRE_CLEARANCE, ...taken.map((at) => Math.hypot(at[0] - x, at[1] - y)));
           const middle = -0.01 * Math.hypot(x - width / 2, y - height / 2);
           if (gap + middle > room) [best, room] = [[x, y], gap + middle];
         }
@@ -243,7 +244,7 @@ const sessions = (() => {
       const [wind = 0, direction = 0, waves = 0, ...actual] = rest;
       const k = world.setting(data.config, data.scenarios[scenario].episode);
       state.vessels.forEach((v, i) => {
-        v.actuator = actual.length ? actual.slice(2 * i, 2 * i + 2) : actuators.target([v.left, v.right], k.of(v.kind).hull);
+        v.actuator = actual.length ? actual.slice(2 * i, 2 * i + 2) : actuators.steadyState([v.left, v.right], k.of(v.kind).hull);
       });
       state.weather = { wind, direction, waves };
       session.risk = risk < 0 || !policy.supportsRisk ? null : risk;

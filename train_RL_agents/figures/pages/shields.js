@@ -1,7 +1,8 @@
 "use strict";
 // Safety shield of one vessel (train_RL_agents/boat/shield.py), in float64.
 const shields = (() => {
-  const HORIZON = 28, SUBSTEPS = 2, SWITCHES = [2, 4], MARGIN = 0.4, TOLERANCE = 1e-4;
+  // Length of a manoeuvre and of its first phase (control steps), substeps of a step, margin as a share of a hull's radius.
+  const HORIZON_STEPS = 28, SUBSTEPS = 2, FIRST_PHASE_STEPS = [2, 4], MARGIN_SHARE = 0.4, TOLERANCE = 1e-4;
 
   // Manoeuvres of two phases of constant commands, the second of which may bring the thrusts to zero
   // instead (null); left and right: the lowest, the neutral and the highest command of a side. The
@@ -9,7 +10,7 @@ const shields = (() => {
   function escapes(left, right) {
     const [low, neutral, high] = [0, 1, 2], pair = (i, j) => [left[i], right[j]];
     const firsts = [neutral, high, low].flatMap((i) => [neutral, low, high].map((j) => [i, j]));
-    return SWITCHES.flatMap((steps) => firsts.flatMap(([i, j]) => [neutral, high, null]
+    return FIRST_PHASE_STEPS.flatMap((steps) => firsts.flatMap(([i, j]) => [neutral, high, null]
       .filter((second) => i !== low || j !== low || second !== neutral)
       .map((second) => ({ first: pair(i, j), second: second && pair(second, second), steps }))));
   }
@@ -27,7 +28,7 @@ const shields = (() => {
   function shortfall({ own, objects, hull, seconds }, { first, second, steps }, begin) {
     const delay = begin ? 1 : 0, least = objects.map(({ start }) => start);
     let now = own;
-    for (let step = 0; step < HORIZON; step++) {
+    for (let step = 0; step < HORIZON_STEPS; step++) {
       const command = step < delay ? begin : step - delay < steps ? first : second;
       const most = hull.max_thrust_rate, limit = (part) => Math.max(-1, Math.min(1, part));
       const rates = command ? command.map((part) => part * most)
@@ -48,7 +49,7 @@ const shields = (() => {
     const [, , u, v, r, ...thrusts] = observation.self_state;
     const objects = observation.seen.map((_, slot) => {
       const [x, y, vx, vy, radius] = observation.objects_state.subarray(5 * slot, 5 * slot + 5);
-      const wanted = radius / ratio + (1 + MARGIN) * hull.radius;
+      const wanted = radius / ratio + (1 + MARGIN_SHARE) * hull.radius;
       return { x, y, vx, vy, start: Math.sqrt(x * x + y * y), wanted };
     });
     const own = {

@@ -38,7 +38,7 @@ const world = (() => {
       const [cx, cy] = dynamics.current(x, y, episode.cores, k.core_radius);
       return {
         x, y, theta: dynamics.wrap(episode.heading[i]), wx, wy, r, gx: wx + cx, gy: wy + cy, gr: r,
-        left, right, actuator: actuators.target([left, right], k.of(i).hull), angles: [...episode.thruster_angle[i]], goal: [...episode.goal[i]], kind: i,
+        left, right, actuator: actuators.steadyState([left, right], k.of(i).hull), angles: [...episode.thruster_angle[i]], goal: [...episode.goal[i]], kind: i,
         active: true, present: true, collided: false, arrived: false,
       };
     });
