@@ -10,8 +10,8 @@ import pytest
 
 from marinenav_env import LEVELS, WorldConfig, observation_entries, read_scenarios
 from train_RL_agents.cli import parse
-from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
-from train_RL_agents.evaluation.ranking import page
+from train_RL_agents.evaluation.entry import BENCHMARK_VERSION, read_entry
+from train_RL_agents.evaluation.ranking import markdown_page
 from train_RL_agents.utils.shipped import shipped_paths
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +41,7 @@ def test_commands_are_ones_that_there_are(path):
 def test_the_table_of_the_benchmark_is_made_of_the_entries():
     folder = ROOT / "docs/results/entries"
     entries = {path.stem: read_entry(path) for path in sorted(folder.glob("*.json"))}
-    assert (ROOT / "docs/benchmark.md").read_text() == page(entries, f"Benchmark {BENCHMARK}")
+    assert (ROOT / "docs/benchmark.md").read_text() == markdown_page(entries, f"Benchmark {BENCHMARK_VERSION}")
     policies = {name: entry for name, entry in entries.items() if entry.policy["sha256"]}
     assert policies.keys() == shipped_paths("pretrained").keys()
     for name, entry in policies.items():

@@ -22,9 +22,9 @@ from marinenav_env.physics.current import current_velocity
 from marinenav_env.pictures import drawing as shapes
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.state import Observation
-from train_RL_agents.evaluation.contenders import ActingOptions, find, run_set
+from train_RL_agents.evaluation.contenders import ActingOptions, find_contender, run_set
 from train_RL_agents.evaluation.recording import record
-from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.evaluation.suites import make_scenario_set
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import (
     CROSSING,
@@ -387,11 +387,11 @@ def reward_terms(view: EpisodeView, vessel: int) -> dict[str, np.ndarray]:
 
 def draw_reward() -> Any:
     """Return the figure of the rewards of two policies in a head-on encounter, per step and cumulative."""
-    suite = make_set("rules", WORLD_CONFIG, episodes=1, seed=3)
+    suite = make_scenario_set("rules", WORLD_CONFIG, episodes=1, seed=3)
     figure = shapes.new_figure(11.2, 5.8, "constrained")
     grid = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=(1.0, 1.0))
     for column, name in enumerate((POLICY, "straight")):
-        contender = find(name, "best", CPU)
+        contender = find_contender(name, "best", CPU)
         _, recording = run_set(contender, suite, WORLD_CONFIG, ActingOptions(), CPU, name)
         view, steps = view_episode(recording, 1), int(recording.active[:, 0, 0].sum())
         total = recording.reward[:steps, 0, 0].numpy()

@@ -26,8 +26,8 @@ from tests.train_RL_agents.tiny_runs import begin_in_graphs, new_run, small_pool
 from tools.hashing import iterate_tensors, rounded_bytes, tensor_bytes, unordered_hash
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.frozen import FROZEN, SEED, hash_of
-from train_RL_agents.evaluation.suites import Part, make_set
+from train_RL_agents.evaluation.frozen import BENCHMARK_SEED, FROZEN_SUITES, scenario_hash
+from train_RL_agents.evaluation.suites import Part, make_scenario_set
 from train_RL_agents.run.checkpoint import load_policy
 
 ROOT = Path(__file__).parents[1]
@@ -157,13 +157,13 @@ def _representatives(agents: Sequence[str]) -> list[str]:
 
 def suite_lines(_: Sequence[str]) -> Iterator[Line]:
     """Draw the suites of the benchmark, and yield their published hashes and hashes of their values."""
-    for name, frozen in FROZEN.items():
-        suite = make_set(name, WorldConfig(), frozen.episodes, SEED)
+    for name, frozen in FROZEN_SUITES.items():
+        suite = make_scenario_set(name, WorldConfig(), frozen.episodes, BENCHMARK_SEED)
         values = [tensor for part in suite.parts for tensor in scenario_tensors(part) if tensor.any()]
         yield (
             f"suite {name}",
             {
-                "published": hash_of(suite)[:12],
+                "published": scenario_hash(suite)[:12],
                 "exact": unordered_hash(map(tensor_bytes, values)),
                 "rounded": unordered_hash(map(rounded_bytes, values)),
             },
@@ -191,8 +191,8 @@ def policy_lines(_: Sequence[str]) -> Iterator[Line]:
     for path in sorted((ROOT / "pretrained").glob("*/*.pt")):
         loaded = load_policy(path)
         world = loaded.config.world
-        suite = make_set("paper", world)
-        outcomes, _ = run_set(Contender.of(loaded), suite, world, ActingOptions(), torch.device("cpu"))
+        suite = make_scenario_set("paper", world)
+        outcomes, _ = run_set(Contender.from_loaded(loaded), suite, world, ActingOptions(), torch.device("cpu"))
         # Times are sums of whole steps over robots.
         steps = (outcomes.time * outcomes.robots / (world.dt * world.substeps)).round()
         flags = (outcomes.level, outcomes.success, outcomes.collision, outcomes.robots_arrived, steps)

@@ -22,8 +22,8 @@ import torch
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.commands.submit import run_suites
 from train_RL_agents.evaluation import frozen
-from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult, read_any_version, read_entry
-from train_RL_agents.evaluation.ranking import page
+from train_RL_agents.evaluation.entry import BENCHMARK_VERSION, Entry, SuiteResult, read_any_version, read_entry
+from train_RL_agents.evaluation.ranking import markdown_page
 from train_RL_agents.exporting.exported import find_contender
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.utils.files import write_atomically
@@ -44,7 +44,7 @@ def reusable_suites(path: Path, policy: dict[str, Any]) -> tuple[dict[str, Suite
 
     Args:
         path: file of the entry, which need not exist.
-        policy: description of the policy, see ``frozen.describe``.
+        policy: description of the policy, see ``frozen.describe_policy``.
     """
     if not path.exists():
         return {}, ""
@@ -54,13 +54,13 @@ def reusable_suites(path: Path, policy: dict[str, Any]) -> tuple[dict[str, Suite
         return {}, ""
     suites = {
         name: entry.suites[name]
-        for name, fixed in frozen.FROZEN.items()
+        for name, fixed in frozen.FROZEN_SUITES.items()
         if name in entry.suites
-        and (entry.suites[name].scenarios, entry.suites[name].seed) == (fixed.scenarios, frozen.SEED)
-        and (version == BENCHMARK or not entry.suites[name].compliance)
+        and (entry.suites[name].scenarios, entry.suites[name].seed) == (fixed.scenarios, frozen.BENCHMARK_SEED)
+        and (version == BENCHMARK_VERSION or not entry.suites[name].compliance)
     }
     earlier = str(entry.program.get("kept", ""))
-    before = {*re.split(r"[ ,;]+", earlier)} & frozen.FROZEN.keys()
+    before = {*re.split(r"[ ,;]+", earlier)} & frozen.FROZEN_SUITES.keys()
     if before - suites.keys():  # the text would name a suite that is run again
         suites, earlier = {name: result for name, result in suites.items() if name not in before}, ""
     made = [name for name in suites if name not in before]
@@ -77,17 +77,17 @@ def make_entry(name: str, path: Path, again: bool) -> None:
         again: whether all suites are run.
     """
     contender = find_contender(name, "best", torch.device("cpu"))
-    policy = frozen.describe(contender, name)
+    policy = frozen.describe_policy(contender, name)
     kept, source = ({}, "") if again else reusable_suites(path, policy)
-    missing = [suite for suite in frozen.FROZEN if suite not in kept]
+    missing = [suite for suite in frozen.FROZEN_SUITES if suite not in kept]
     print(f"{name}: {len(kept)} results are kept, {len(missing)} suites are run", flush=True)
     if not missing:
         return
     suites = kept | run_suites(contender, missing, torch.device("cpu"))
-    entry = frozen.make_entry(policy, {suite: suites[suite] for suite in frozen.FROZEN})
+    entry = frozen.make_entry(policy, {suite: suites[suite] for suite in frozen.FROZEN_SUITES})
     if kept:
         entry.program["kept"] = source
-    write_atomically(path, entry.content())
+    write_atomically(path, entry.to_json())
 
 
 def write_card(path: Path, entry: Entry) -> None:
@@ -143,7 +143,7 @@ def main(argv: list[str] | None = None) -> int:
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    write_atomically(arguments.root / PAGE_PATH, page(entries, f"Benchmark {BENCHMARK}"))
+    write_atomically(arguments.root / PAGE_PATH, markdown_page(entries, f"Benchmark {BENCHMARK_VERSION}"))
     for name, entry in entries.items():
         card = arguments.root / "pretrained" / name / "README.md"
         if card.exists():

@@ -160,7 +160,7 @@ def metrics_table() -> str:
         if name == "otter":
             sailed = {manoeuvre: simulate_source(manoeuvre) for manoeuvre in MANOEUVRES}
             rows.append(_table_row("its source", vessel, manoeuvre_metrics(sailed), None))
-    return Table.of(rows).markdown()
+    return Table.from_rows(rows).markdown()
 
 
 def _table_row(name: str, vessel: VesselConfig, metrics: dict[str, float], stated: float | None) -> dict[str, Any]:

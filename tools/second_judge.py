@@ -35,11 +35,11 @@ from marinenav_env.scenarios.common_ocean import DEFAULT_HULL, common_ocean_text
 from marinenav_env.scenarios.situations import Ship, Situation
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.evaluation.contenders import ActingOptions, find, run_set
-from train_RL_agents.evaluation.encounter_suites import KINDS
-from train_RL_agents.evaluation.recording import Recording, present
-from train_RL_agents.evaluation.seamanship import duties
-from train_RL_agents.evaluation.suites import Part, make_set
+from train_RL_agents.evaluation.contenders import ActingOptions, find_contender, run_set
+from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND
+from train_RL_agents.evaluation.recording import Recording, present_robots
+from train_RL_agents.evaluation.seamanship import find_duties
+from train_RL_agents.evaluation.suites import Part, make_scenario_set
 
 SCALE = 20.0
 """Factor by which lengths and times of encounters are multiplied for the judge."""
@@ -100,9 +100,9 @@ def record_encounters(policy: str, episodes: int) -> Recording:
         episodes: number of encounters of each type.
     """
     device = torch.device("cpu")
-    contender = find(policy, "best", device)
+    contender = find_contender(policy, "best", device)
     world = WorldConfig() if contender.trained is None else contender.trained.config.world
-    chosen = make_set("encounters", world, episodes, SEED)
+    chosen = make_scenario_set("encounters", world, episodes, SEED)
     drawn = replace(chosen, parts=tuple(part for part in chosen.parts if _max_vessels(part) == 2))
     _, recording = run_set(contender, drawn, world, ActingOptions(), device, policy)
     if recording is None:
@@ -120,7 +120,7 @@ def our_verdicts(recording: Recording) -> list[dict[str, str]]:
 
     Each has ``duty`` (from DUTIES), ``mark`` (from VERDICTS) and ``part``, the part of the duty that was not done.
     """
-    did, collided = duties(recording), recording.collided.any(0)
+    did, collided = find_duties(recording), recording.collided.any(0)
     rows = []
     for number in range(len(recording.steps)):
         for vessel in (0, 1):
@@ -148,7 +148,7 @@ def enlarged_situation(recording: Recording, number: int, name: str) -> Situatio
     of a sensor, after a state in which both are at rest, and end STEPS_AFTER_CLOSEST steps after the closest approach;
     if an episode ends earlier, vessels keep course and speed.
     """
-    seen = present(recording)[:, number, :2]
+    seen = present_robots(recording)[:, number, :2]
     position = recording.poses[:, number, :2, :2]
     distance = torch.linalg.vector_norm(position[:, 0] - position[:, 1], dim=-1)
     in_range = distance <= (recording.sensor_range + recording.detect_radius.flip(-1))[number, :2].max()
@@ -360,7 +360,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--policies", nargs="*", default=POLICIES, help=f"by default {' '.join(POLICIES)}")
     parser.add_argument(
-        "--episodes", type=int, default=50, help=f"encounters of each of {len(KINDS)} kinds and policy; 50 by default"
+        "--episodes",
+        type=int,
+        default=50,
+        help=f"encounters of each of {len(COURSES_BY_KIND)} kinds and policy; 50 by default",
     )
     parser.add_argument(
         "--ours", nargs="*", choices=[*OUR_PARAMETERS], help="use our values of these parameters; of all without"

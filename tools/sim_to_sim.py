@@ -37,8 +37,8 @@ from tests.oracle.episode import World
 from tests.oracle.perception import reached, sightings
 from tests.ros_stand_in import Link, Ros, stood_in
 from train_RL_agents.boat import runtime
-from train_RL_agents.evaluation.contenders import ActingOptions, find, run_set
-from train_RL_agents.evaluation.selection import choose_set, defaults
+from train_RL_agents.evaluation.contenders import ActingOptions, find_contender, run_set
+from train_RL_agents.evaluation.selection import choose_scenarios, default_schedule_and_world
 from train_RL_agents.exporting.export import export
 from train_RL_agents.figures import drawing
 from train_RL_agents.results.statistics import wilson_interval
@@ -293,9 +293,9 @@ def draw_success(results: dict[str, Any], path: Path) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the missing conditions and draw the figure."""
     args = parse(argv)
-    contender, cpu = find(args.policy, "best", torch.device("cpu")), torch.device("cpu")
-    schedule, world = defaults([contender])
-    scenario_set, _ = choose_set(world, schedule, {"episodes": args.episodes, "seed": args.seed})
+    contender, cpu = find_contender(args.policy, "best", torch.device("cpu")), torch.device("cpu")
+    schedule, world = default_schedule_and_world([contender])
+    scenario_set, _ = choose_scenarios(world, schedule, {"episodes": args.episodes, "seed": args.seed})
     results = json.loads(args.json.read_text()) if args.json.exists() else {}
     if "evaluate" not in results:
         report = run_set(contender, scenario_set, world, ActingOptions(), cpu)[0].report()

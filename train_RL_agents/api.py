@@ -27,7 +27,7 @@ from train_RL_agents.config.overrides import flatten_overrides
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.scoring import evaluate_all
-from train_RL_agents.evaluation.contenders import Contender, find
+from train_RL_agents.evaluation.contenders import Contender, find_contender
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.experiments.run import run_to_the_end
 from train_RL_agents.experiments.seeds import new_runs, resumed_runs
@@ -238,9 +238,11 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **choice: Unpac
         require(name not in contenders, "policies", name, "given once")
         if isinstance(policy, Policy):
             policy.loaded.agent.to(target)
-        contenders[name] = Contender.of(policy.loaded) if isinstance(policy, Policy) else find(name, "best", target)
+        contenders[name] = (
+            Contender.from_loaded(policy.loaded) if isinstance(policy, Policy) else find_contender(name, "best", target)
+        )
     if "others" in stated:
-        stated["others"] = find(stated["others"], "best", target)
+        stated["others"] = find_contender(stated["others"], "best", target)
     return evaluate_all(contenders, stated, target)
 
 
@@ -265,7 +267,7 @@ class TrainedRun:
 
     def _repr_html_(self) -> str:
         rows = [{name: _cell(value) for name, value in metrics.items()} for metrics in self.evaluations]
-        return Table.of(rows).html(f"Evaluations of {self.folder}") or escape(repr(self))
+        return Table.from_rows(rows).html(f"Evaluations of {self.folder}") or escape(repr(self))
 
     def load(self, which: str = "best") -> Policy:
         """Load a policy of the run, as the function ``load`` does."""

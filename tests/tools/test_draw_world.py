@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.evaluation.suites import make_scenario_set
 from train_RL_agents.figures.episode_view import view_episode
 
 pytest.importorskip("matplotlib")
@@ -29,7 +29,7 @@ def test_turns_are_asked_for_within_the_zone_only():
 
 @pytest.mark.heavy
 def test_terms_of_the_reward_are_all_but_the_rules():
-    chosen, device = make_set("rules", WorldConfig(), episodes=1, seed=3), torch.device("cpu")
+    chosen, device = make_scenario_set("rules", WorldConfig(), episodes=1, seed=3), torch.device("cpu")
     _, recording = run_set(Contender("straight"), chosen, WorldConfig(), ActingOptions(), device, "straight")
     view, steps = view_episode(recording, 1), int(recording.active[:, 0, 0].sum())
     terms = draw_world.reward_terms(view, 0)

@@ -3,7 +3,7 @@
 import torch
 
 from train_RL_agents.evaluation.entry import Entry, SuiteResult
-from train_RL_agents.evaluation.frozen import FROZEN, SEED
+from train_RL_agents.evaluation.frozen import BENCHMARK_SEED, FROZEN_SUITES
 from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS, UNRULY_COLUMNS
 from train_RL_agents.results.rows import Episodes
 
@@ -26,13 +26,13 @@ def result(outcome, groups=("all",), suite="currents", **other):
         returns=torch.full((count,), 11.5, dtype=torch.float64),
     )
     given = {
-        "scenarios": FROZEN[suite].scenarios if suite in FROZEN else HASH,
-        "seed": SEED,
+        "scenarios": FROZEN_SUITES[suite].scenarios if suite in FROZEN_SUITES else HASH,
+        "seed": BENCHMARK_SEED,
         "groups": groups,
         "astern": 0.25,
         "compliance": {},
     }
-    return SuiteResult.of(episodes, **given | other)
+    return SuiteResult.from_episodes(episodes, **given | other)
 
 
 def by_role(groups):

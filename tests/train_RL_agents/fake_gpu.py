@@ -26,7 +26,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import make_environment
-from train_RL_agents.evaluation.episodes import draw_scenarios, evaluation_world
+from train_RL_agents.evaluation.episodes import draw_scenarios, make_evaluation_env
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext, OffPolicy
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -224,7 +224,7 @@ class Loop:
         with unset_fake_temporarily():  # their number is read
             scenarios = draw_scenarios(config.world, schedule.levels, schedule.num_episodes, 0)
         with patch("marinenav_env.env.require_robots"):  # reads, and finds 1 in all there is
-            env = evaluation_world(scenarios, config.world, continuous=agent.continuous, device=GPU, seed=0)
+            env = make_evaluation_env(scenarios, config.world, continuous=agent.continuous, device=GPU, seed=0)
             return RepeatedEvaluation(PolicyWrapper(agent), env, 0, execution=config.execution)
 
     def learn(self) -> None:

@@ -140,7 +140,7 @@ def test_scenario_files(folder, data):
 @QUICK
 @given(st.data())
 def test_entries_of_the_benchmark(folder, data):
-    tree = data.draw(damaged_trees(json.loads(entry().content()), SCALARS))
+    tree = data.draw(damaged_trees(json.loads(entry().to_json()), SCALARS))
     path = folder / "entry.json"
     path.write_text(json.dumps(tree))
     if answers(lambda: read_entry(path)):

@@ -165,6 +165,6 @@ def _write_all(given: dict[str, Any], evaluation: Evaluation) -> None:
         content = json.dumps(evaluation.content(), indent=2, allow_nan=False)
         write_atomically(given["json"], content + "\n")
     if "csv" in given:
-        write_atomically(given["csv"], Table.of(evaluation.rows).csv())
+        write_atomically(given["csv"], Table.from_rows(evaluation.rows).csv())
     if "markdown" in given:
         write_atomically(given["markdown"], evaluation.markdown())

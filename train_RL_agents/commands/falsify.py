@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.validation import require
     from train_RL_agents.config.schema import MAX_SEED
     from train_RL_agents.evaluation.contenders import require_which
-    from train_RL_agents.evaluation.selection import defaults
+    from train_RL_agents.evaluation.selection import default_schedule_and_world
     from train_RL_agents.exporting.exported import find_contender
     from train_RL_agents.falsification import trials
     from train_RL_agents.falsification.encounters import Encounters, SearchSpace
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     device = resolve_device(arguments.device)
     contender = find_contender(arguments.policy, given.get("which", "best"), device)
     require_which([contender], given)
-    _, world = defaults([contender])
+    _, world = default_schedule_and_world([contender])
     methods = ("cross-entropy", "random") if arguments.method == BOTH_METHODS else (arguments.method,)
     stops: list[bool] = []
     results: list[SearchResult] = []

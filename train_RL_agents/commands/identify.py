@@ -92,7 +92,7 @@ def _print_plan(vessel: str, out: Path | None) -> None:
         for number, command in enumerate(item.commands)
     ]
     total = sum(item.duration for item in manoeuvres)
-    Table.of(rows).print(
+    Table.from_rows(rows).print(
         f"Manoeuvres for a boat like {boat.name}, {total / 60.0:.1f} minutes; commands are shares of full thrust"
     )
     print("Log at 5 Hz or more; repeat the first two at the end, which is not fitted but predicted.")

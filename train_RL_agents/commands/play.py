@@ -152,10 +152,10 @@ def _write_external_video(options: dict[str, Any]) -> list[Path] | None:
 
     from marinenav_env.support.validation import require
     from train_RL_agents.environments.film import write_video
-    from train_RL_agents.evaluation.contenders import find
+    from train_RL_agents.evaluation.contenders import find_contender
     from train_RL_agents.utils.files import make_folder
 
-    found = find(options["policies"][0], options.get("which", "best"), torch.device("cpu")).trained
+    found = find_contender(options["policies"][0], options.get("which", "best"), torch.device("cpu")).trained
     if found is None or found.config.env.is_built_in:
         return None
     taken = ("policies", "which", "seed", "out")
@@ -175,16 +175,16 @@ def _record_policies(options: dict[str, Any]) -> list[Recording]:
     """
     import torch
 
-    from train_RL_agents.evaluation.contenders import ActingOptions, find, require_which, run_set
-    from train_RL_agents.evaluation.selection import choose_set, defaults
+    from train_RL_agents.evaluation.contenders import ActingOptions, find_contender, require_which, run_set
+    from train_RL_agents.evaluation.selection import choose_scenarios, default_schedule_and_world
     from train_RL_agents.utils.device import keep_freed_memory
 
     keep_freed_memory()
     device = torch.device("cpu")
-    contenders = [find(name, options.get("which", "best"), device) for name in options["policies"]]
+    contenders = [find_contender(name, options.get("which", "best"), device) for name in options["policies"]]
     require_which(contenders, options)
-    schedule, world = defaults(contenders)
-    scenario_set, _ = choose_set(world, schedule, options)
+    schedule, world = default_schedule_and_world(contenders)
+    scenario_set, _ = choose_scenarios(world, schedule, options)
     _require_few_episodes(len(scenario_set), options)
     acting = ActingOptions(estimates=True)
     recordings = [

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     entry = _make_entry(arguments)
     if "out" in given:
-        write_atomically(given["out"], entry.content())
+        write_atomically(given["out"], entry.to_json())
     if "certificate" in given:
         from train_RL_agents.figures.certificate import make_page
 
@@ -95,9 +95,9 @@ def _make_entry(arguments: argparse.Namespace) -> Entry:
     device = resolve_device(given.get("device", "auto"))
     found = find_contender(arguments.policy, given.get("which", "best"), device)
     require_which([found], given)
-    names = (*frozen.FROZEN, *(frozen.OPTIONAL if "long" in given else ()))
+    names = (*frozen.FROZEN_SUITES, *(frozen.OPTIONAL_SUITES if "long" in given else ()))
     suites = run_suites(found, names, device, given.get("episodes"))
-    return frozen.make_entry(frozen.describe(found, arguments.policy), suites)
+    return frozen.make_entry(frozen.describe_policy(found, arguments.policy), suites)
 
 
 def run_suites(
@@ -125,9 +125,9 @@ def run_suites(
 def _print_ranking(folder: Path, out: Path | None) -> None:
     """Print the tables that compare a folder's entries, and write them as Markdown to ``out`` if it is given."""
     from marinenav_env.support.validation import require
-    from train_RL_agents.evaluation.entry import BENCHMARK, read_entry
+    from train_RL_agents.evaluation.entry import BENCHMARK_VERSION, read_entry
     from train_RL_agents.evaluation.frozen import require_frozen
-    from train_RL_agents.evaluation.ranking import leading_tables, page, rank, suites_of, tie_line
+    from train_RL_agents.evaluation.ranking import common_suites, leading_tables, markdown_page, ranking_table, tie_text
     from train_RL_agents.utils.files import write_atomically
 
     paths = sorted(folder.glob("*.json"))
@@ -135,12 +135,12 @@ def _print_ranking(folder: Path, out: Path | None) -> None:
     entries = {path.stem: read_entry(path) for path in paths}
     for path in paths:
         require_frozen(entries[path.stem], path)
-    heading = f"Benchmark {BENCHMARK}"
+    heading = f"Benchmark {BENCHMARK_VERSION}"
     for title, table in leading_tables(entries).items():
         table.print(title)
         print()
-    rank(entries).print(heading)
-    for suite in suites_of(entries):
-        print(f"{suite}: {tie_line(entries, suite)}")
+    ranking_table(entries).print(heading)
+    for suite in common_suites(entries):
+        print(f"{suite}: {tie_text(entries, suite)}")
     if out is not None:
-        write_atomically(out, page(entries, heading))
+        write_atomically(out, markdown_page(entries, heading))

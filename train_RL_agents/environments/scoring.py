@@ -79,7 +79,7 @@ def evaluate_all(
     episodes = int(options.get("episodes", env.eval_episodes))
     acting = ActingOptions(options.get("risk"), "stochastic" in options, seed + 1)
     # The default world is enough, because only baselines and estimates of returns read it.
-    policies = {name: contender.policy(WorldConfig(), acting) for name, contender in contenders.items()}
+    policies = {name: contender.make_policy(WorldConfig(), acting) for name, contender in contenders.items()}
     tables = run_same_episodes(env, policies, episodes, seed, device, progress)
     results = [
         Result(name, contenders[name].about(), {OVERALL: nonfinite_to_none(compute_metrics(table))})

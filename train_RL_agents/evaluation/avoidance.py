@@ -15,32 +15,33 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation import episodes as evaluation
-from train_RL_agents.evaluation.contenders import ActingOptions, others_of, steer_others
-from train_RL_agents.evaluation.others import ACTION
+from train_RL_agents.evaluation.contenders import ActingOptions, combine_with_others, steering_contender
+from train_RL_agents.evaluation.others import ACTION_KEY
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.evaluation.unruly_suite import INSTANT
+from train_RL_agents.evaluation.unruly_suite import INSTANT_BEHAVIOURS
 from train_RL_agents.results.statistics import wilson_interval
 
-SIDES = (-1.0, 0.0, 1.0)
-"""Possible commands to one side of the own vessel in a phase of a manoeuvre, as shares of the largest thrust rate."""
-SWITCHES = (1, 2, 4, 8)
-"""Possible lengths of the first phase of a manoeuvre (control steps); the second lasts until the end."""
-FIRST_BLOCK = 8
+COMMAND_CHOICES = (-1.0, 0.0, 1.0)
+"""Commands to one thruster of the own vessel that a phase of a manoeuvre may have, as shares of the largest thrust
+rate."""
+FIRST_PHASE_STEPS = (1, 2, 4, 8)
+"""Lengths that the first phase of a manoeuvre may have (control steps); the second phase lasts until the end."""
+FIRST_BLOCK_SIZE = 8
 """Number of manoeuvres that are tried first; each further block is twice as large, and is tried only for collisions
 that no manoeuvre has avoided so far."""
-AFTER = 30
+STEPS_AFTER_COLLISION = 30
 """Control steps that are simulated after the latest original collision; a manoeuvre must not collide in them either."""
 
 
 class Manoeuvres(NamedTuple):
-    """M open-loop manoeuvres."""
+    """M open-loop manoeuvres of two phases, each with constant commands."""
 
-    first: Tensor
+    first_command: Tensor
     """[M, 2] commands (left, right) of the first phase, in [-1, 1]."""
-    second: Tensor
+    second_command: Tensor
     """[M, 2] commands (left, right) of the second phase, in [-1, 1]."""
-    switch: Tensor
+    first_steps: Tensor
     """[M] length of the first phase (control steps)."""
 
     def block(self, begin: int, size: int) -> Manoeuvres:
@@ -50,7 +51,7 @@ class Manoeuvres(NamedTuple):
 
 def all_manoeuvres() -> Manoeuvres:
     """Return the manoeuvres of all pairs of commands in both phases and all lengths of the first phase, shuffled."""
-    sides, switches = torch.tensor(SIDES), torch.tensor(SWITCHES)
+    sides, switches = torch.tensor(COMMAND_CHOICES), torch.tensor(FIRST_PHASE_STEPS)
     pairs = torch.cartesian_prod(sides, sides)
     number = torch.arange(len(pairs))
     first, second, switch = torch.cartesian_prod(number, number, torch.arange(len(switches))).unbind(-1)
@@ -59,7 +60,7 @@ def all_manoeuvres() -> Manoeuvres:
     return Manoeuvres(pairs[first[order]], pairs[second[order]], switches[switch[order]])
 
 
-class OpenLoop:
+class OpenLoopPolicy:
     """Policy that repeats recorded commands of robot 0 until a step, and then makes a manoeuvre.
 
     Args:
@@ -73,30 +74,30 @@ class OpenLoop:
         self._number = 0
 
     def __call__(self, step: Any) -> Any:
-        """Write continuous actions for all robots, which are zero except for robot 0."""
+        """Write continuous actions [E, R, 2] for all robots, which are zero except for robot 0."""
         since = self._number - self._begin
         first, second, switch = self._manoeuvres
         made = torch.where((since < switch)[:, None], first, second)
         recorded = self._commands[min(self._number, len(self._commands) - 1)]
         self._number += 1
-        action = made.new_zeros(*step.get((*ACTION[:1], "mask")).shape, 2)
+        action = made.new_zeros(*step.get((*ACTION_KEY[:1], "mask")).shape, 2)
         action[:, 0] = torch.where((since < 0)[:, None], recorded, made)
-        return step.set(ACTION, action)
+        return step.set(ACTION_KEY, action)
 
 
-class Collided(NamedTuple):
+class OwnCollisions(NamedTuple):
     """Collisions of the own vessel in C episodes of a part."""
 
     rows: Tensor
     """[C] indices of the episodes in the part."""
     commands: Tensor
     """[T, C, 2] recorded commands of the own vessel, in [-1, 1]."""
-    last: int
+    last_step: int
     """Number of control steps until the latest of the collisions."""
 
 
-def unavoidable(
-    part: Part, collided: Collided, begin: Tensor, base: WorldConfig, acting: ActingOptions, device: torch.device
+def find_unavoidable(
+    part: Part, collided: OwnCollisions, begin: Tensor, base: WorldConfig, acting: ActingOptions, device: torch.device
 ) -> Tensor:
     """Return which collisions of a part no manoeuvre from a given step on would have avoided, [C] bool.
 
@@ -110,18 +111,18 @@ def unavoidable(
     """
     assert isinstance(part.scenarios, Scenario)
     manoeuvres, left = all_manoeuvres(), torch.arange(len(collided.rows))
-    world = replace(part.world, max_steps=min(part.world.max_steps, collided.last + AFTER))
-    others = others_of(part, acting, device)
+    world = replace(part.world, max_steps=min(part.world.max_steps, collided.last_step + STEPS_AFTER_COLLISION))
+    others = steering_contender(part, acting, device)
     begun = 0
-    while begun < len(manoeuvres.first) and len(left):
-        block = manoeuvres.block(begun, begun + FIRST_BLOCK)
-        size = len(block.first)
+    while begun < len(manoeuvres.first_command) and len(left):
+        block = manoeuvres.block(begun, begun + FIRST_BLOCK_SIZE)
+        size = len(block.first_command)
         begun += size
         each = left.repeat_interleave(size)
         tried = Manoeuvres(*(tensor.repeat(len(left), *[1] * (tensor.ndim - 1)).to(device) for tensor in block))
-        policy: Any = OpenLoop(collided.commands[:, each].to(device), begin[each].to(device), tried)
+        policy: Any = OpenLoopPolicy(collided.commands[:, each].to(device), begin[each].to(device), tried)
         if others is not None:
-            policy = steer_others(policy, others, base)
+            policy = combine_with_others(policy, others, base)
         ended = evaluation.evaluate(
             policy, part.scenarios[collided.rows[each]], world, continuous=True, device=device, drop_ended=False
         )
@@ -150,11 +151,11 @@ def first_misbehaviour_step(recording: Recording) -> Tensor:
     other = 1 + torch.where(recording.robot_mask[:, 1:], distance, torch.inf).argmin(-1)
     onset = (recording.onset[episodes, other] / recording.dt).ceil().to(torch.int64) + 1
     code = recording.behaviour[episodes, other]
-    begins_later = ~torch.isin(code, INSTANT) & (onset < recording.steps)
+    begins_later = ~torch.isin(code, INSTANT_BEHAVIOURS) & (onset < recording.steps)
     return torch.where(begins_later, torch.maximum(sight, onset), sight)
 
 
-def search(
+def collision_masks(
     chosen: ScenarioSet, recording: Recording, world: WorldConfig, acting: ActingOptions, device: torch.device
 ) -> dict[str, Tensor]:
     """Return which episodes had a collision, and which collisions were unavoidable, [E] bool each, by name.
@@ -176,13 +177,13 @@ def search(
         "unavoidable_at_sight": first_detection_step(recording),
     }
     hopeless = {
-        name: unavoidable_from(chosen, recording, collision, begin, world, acting, device)
+        name: find_unavoidable_in_set(chosen, recording, collision, begin, world, acting, device)
         for name, begin in begins.items()
     }
     return {"collision": collision, **hopeless}
 
 
-def unavoidable_from(
+def find_unavoidable_in_set(
     chosen: ScenarioSet,
     recording: Recording,
     examined: Tensor,
@@ -209,17 +210,19 @@ def unavoidable_from(
         if len(rows):
             rate = part.world.vessel.max_thrust_rate
             commands = recording.actions[:, rows, 0] / (rate[0] if isinstance(rate, tuple) else rate)
-            collided = Collided(rows - first, commands, int(recording.steps[rows].max()))
-            hopeless[rows] = unavoidable(part, collided, begin[rows], world, acting, device)
+            collided = OwnCollisions(rows - first, commands, int(recording.steps[rows].max()))
+            hopeless[rows] = find_unavoidable(part, collided, begin[rows], world, acting, device)
         first += len(part.scenarios)
     return hopeless
 
 
-def summary(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
-    """Return the metrics of UNRULY_COLUMNS by name, the first two with Wilson intervals, or None if no episode counts.
+def safety_metrics(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
+    """Return the metrics of UNRULY_COLUMNS by name, the first two with Wilson intervals (``_low`` and ``_high``).
+
+    A metric is None if no episode counts.
 
     Args:
-        found: tensors [E] by name, from ``search``.
+        found: masks [E] by name, from ``collision_masks``.
         rows: [E] bool mask of the episodes that count.
     """
     total = int(rows.sum())

@@ -21,14 +21,14 @@ from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.episodes import Episodes, step_bytes
 from train_RL_agents.evaluation.others import (
-    ACTION,
-    continuous_actions,
-    only_own,
+    ACTION_KEY,
+    control_robot_0,
+    with_continuous_actions,
+    with_object_slots,
     with_others,
-    with_slots,
     without_objects,
 )
-from train_RL_agents.evaluation.recording import DOUBTFUL, Recording, concatenate, record
+from train_RL_agents.evaluation.recording import DOUBTFUL_KEY, Recording, concatenate, record
 from train_RL_agents.evaluation.shield import Shield
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback, StepShare
@@ -39,12 +39,12 @@ from train_RL_agents.run.finding import POLICIES, proposal, resolve_path
 from train_RL_agents.utils.memory import require_memory
 from train_RL_agents.utils.shipped import shipped_paths
 
-BLIND = "blind:"
-"""Prefix of the names of contenders that observe no objects."""
-DOUBT = 0.25
+BLIND_PREFIX = "blind:"
+"""Prefix of the names of policies and baselines that are made to observe no objects."""
+MAX_CRITIC_DISAGREEMENT = 0.25
 """Disagreement of the critics on a command, as a share of the range of all scores, above which its score is doubtful;
 the demo (figures/pages/sessions.js) has the same number."""
-_RECORDED = 300
+_RECORDED_BYTES = 300
 """Estimated size of a recording (bytes) per robot and control step."""
 
 
@@ -70,7 +70,7 @@ class ActingOptions:
 
 @dataclass(frozen=True)
 class Contender:
-    """A baseline or a trained policy that is evaluated."""
+    """A trained policy or a baseline that is evaluated."""
 
     name: str
     """Name of the baseline, or agent type of the policy."""
@@ -80,7 +80,7 @@ class Contender:
     """True if the contender observes no objects, as if every robot were alone."""
 
     @classmethod
-    def of(cls, loaded: LoadedPolicy) -> Contender:
+    def from_loaded(cls, loaded: LoadedPolicy) -> Contender:
         """Return the contender of a trained policy."""
         return cls(loaded.config.agent_type, loaded)
 
@@ -92,13 +92,13 @@ class Contender:
     @property
     def label(self) -> str:
         """Return the name that tables and pictures show, with the env-steps of a trained policy."""
-        name = f"{BLIND}{self.name}" if self.is_blind else self.name
+        name = f"{BLIND_PREFIX}{self.name}" if self.is_blind else self.name
         if self.trained is None:
             return name
         return f"{name} after {self.trained.env_steps:,} env-steps"
 
     def about(self) -> dict[str, Any]:
-        """Return checkpoint path, agent type and env-steps by name; path and env-steps are None for a baseline."""
+        """Return ``checkpoint`` (path), ``agent_type`` and ``env_steps`` by name; None where a baseline has none."""
         trained = self.trained
         return {
             "checkpoint": None if trained is None else str(trained.path.resolve()),
@@ -106,7 +106,7 @@ class Contender:
             "env_steps": None if trained is None else trained.env_steps,
         }
 
-    def observing(self, world: WorldConfig) -> WorldConfig:
+    def with_own_slots(self, world: WorldConfig) -> WorldConfig:
         """Return a world with as many object slots as the policy was trained with; unchanged for a baseline."""
         if self.trained is None:
             return world
@@ -114,7 +114,7 @@ class Contender:
         slots = self.trained.config.world.sensor.max_objects
         return replace(world, sensor=replace(world.sensor, max_objects=slots))
 
-    def policy(self, world: WorldConfig, acting: ActingOptions) -> Policy:
+    def make_policy(self, world: WorldConfig, acting: ActingOptions) -> Policy:
         """Return the policy as a function that writes actions.
 
         Args:
@@ -127,8 +127,8 @@ class Contender:
         if self.is_blind:
             allowed = "one that observes objects only as such, with neither a scan nor custom entries"
             observed = {*self.trained.agent.spec.entries} if self.trained else set[str]()
-            require(observed <= {*observation_entries()}, "policy", f"{BLIND}{self.name}", allowed)
-            return without_objects(replace(self, is_blind=False).policy(world, acting))
+            require(observed <= {*observation_entries()}, "policy", f"{BLIND_PREFIX}{self.name}", allowed)
+            return without_objects(replace(self, is_blind=False).make_policy(world, acting))
         if self.trained is None:
             return BASELINES[self.name](world)
         agent = self.trained.agent
@@ -139,7 +139,7 @@ class Contender:
         return with_estimates(policy, self.trained, world) if acting.estimates else policy
 
 
-def find(name: str, which: str, device: torch.device) -> Contender:
+def find_contender(name: str, which: str, device: torch.device) -> Contender:
     """Return the trained policy or the baseline with a name.
 
     Args:
@@ -151,11 +151,11 @@ def find(name: str, which: str, device: torch.device) -> Contender:
     Raises:
         ConfigError: when there is no such policy or baseline.
     """
-    if name.startswith(BLIND):
-        return replace(find(name.removeprefix(BLIND), which, device), is_blind=True)
+    if name.startswith(BLIND_PREFIX):
+        return replace(find_contender(name.removeprefix(BLIND_PREFIX), which, device), is_blind=True)
     path = resolve_path(Path(name), POLICIES)
     if path.exists():
-        return Contender.of(load_policy(path, which, device))
+        return Contender.from_loaded(load_policy(path, which, device))
     if name in BASELINES:
         return Contender(name)
     near = proposal(path, [*BASELINES, *shipped_paths("pretrained")])
@@ -170,16 +170,16 @@ def find(name: str, which: str, device: torch.device) -> Contender:
 
 def shipped_contender(name: str, device: torch.device) -> Contender:
     """Return the baseline or shipped policy with a name, even if the working directory has a run of that name."""
-    if name.startswith(BLIND):
-        return replace(shipped_contender(name.removeprefix(BLIND), device), is_blind=True)
+    if name.startswith(BLIND_PREFIX):
+        return replace(shipped_contender(name.removeprefix(BLIND_PREFIX), device), is_blind=True)
     return (
         Contender(name)
         if name in BASELINES
-        else Contender.of(load_policy(shipped_paths("pretrained")[name], "best", device))
+        else Contender.from_loaded(load_policy(shipped_paths("pretrained")[name], "best", device))
     )
 
 
-IN_COMMON = ("vessel", "sensor", "dt", "substeps")
+COMPARED_SETTINGS = ("vessel", "sensor", "dt", "substeps")
 """Names of the world settings that must be equal for policies to be compared."""
 
 
@@ -198,8 +198,8 @@ def common_world(contenders: Sequence[Contender]) -> WorldConfig:
         return WorldConfig()
     first = loaded[0]
     for other in loaded[1:]:
-        world = Contender.of(other).observing(first.config.world)
-        for key in IN_COMMON:
+        world = Contender.from_loaded(other).with_own_slots(first.config.world)
+        for key in COMPARED_SETTINGS:
             if getattr(world, key) != getattr(other.config.world, key):
                 raise ConfigError(
                     f"{other.path}: world.{key} is not that of {first.path}, so that they cannot be compared"
@@ -280,15 +280,15 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
 
     def act(step: Any) -> Any:
         acted = policy(step)
-        observation, action = to_observation(acted.get(OBSERVATION_KEY)), acted.get(ACTION)
+        observation, action = to_observation(acted.get(OBSERVATION_KEY)), acted.get(ACTION_KEY)
         quantiles = agent.return_quantiles(observation, action)
         if quantiles is not None:
             acted.set(QUANTILES, quantiles)
         scores: Tensor | None
         if quantiles is not None and agent.continuous:
-            scores, doubtful = _rate(agent, observation, action, pairs.to(action))
+            scores, doubtful = _score_commands(agent, observation, action, pairs.to(action))
             if doubtful is not None:
-                acted.set(DOUBTFUL, doubtful)
+                acted.set(DOUBTFUL_KEY, doubtful)
         else:
             scores = agent.scores(agent.outputs(observation, acted.get(RISK, None)))
         return acted if scores is None else acted.set(SCORES, scores / scale)
@@ -296,8 +296,20 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
     return act
 
 
-def _rate(agent: Agent[Any], observation: Observation, action: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return mean returns [..., A] of pairs of commands [A, 2], and which are doubtful (None: not several critics)."""
+def _score_commands(
+    agent: Agent[Any], observation: Observation, action: Tensor, pairs: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Return scores of pairs of commands, and which of them several critics do not agree on.
+
+    Args:
+        agent: agent with continuous actions.
+        observation: observations [...].
+        action: chosen actions [..., 2].
+        pairs: pairs of commands [A, 2] in [-1, 1].
+
+    Returns:
+        Mean returns [..., A], and a mask [..., A]; None without several critics.
+    """
     others = [pair.expand_as(action) for pair in pairs]
     by_critic: Any = [agent.critic_quantiles(observation, commands) for commands in (action, *others)]
     if by_critic[0] is None:
@@ -310,24 +322,22 @@ def _rate(agent: Agent[Any], observation: Observation, action: Tensor, pairs: Te
 
 
 def critics_differ(means: Tensor, chosen: Tensor, scores: Tensor) -> Tensor:
-    """Return whether the critics differ on how much better each action is than the chosen one.
+    """Return whether the critics differ on how much better each action is than the chosen one, [..., A] bool.
 
-    They differ if the largest and the smallest of these advantages differ by more than DOUBT times the range of scores.
+    They differ if the largest and the smallest of these advantages differ by more than MAX_CRITIC_DISAGREEMENT times
+    the range of scores.
 
     Args:
         means: [C, ..., A] mean returns of A actions by each of C critics.
         chosen: [C, ...] mean returns of the chosen action.
         scores: [..., A] scores of the actions.
-
-    Returns:
-        [..., A] bool.
     """
     better = means - chosen[..., None]
     spread, extent = better.amax(0) - better.amin(0), scores.amax(-1) - scores.amin(-1)
-    return spread > DOUBT * extent[..., None]
+    return spread > MAX_CRITIC_DISAGREEMENT * extent[..., None]
 
 
-def others_of(part: Part, acting: ActingOptions, device: torch.device) -> Contender | None:
+def steering_contender(part: Part, acting: ActingOptions, device: torch.device) -> Contender | None:
     """Return the contender that steers the vessels that the evaluated policy does not control; None if none does.
 
     Args:
@@ -340,7 +350,7 @@ def others_of(part: Part, acting: ActingOptions, device: torch.device) -> Conten
     return acting.others or (shipped_contender(part.others, device) if part.others else None)
 
 
-def steer_others(policy: Policy, others: Contender, world: WorldConfig) -> Policy:
+def combine_with_others(policy: Policy, others: Contender, world: WorldConfig) -> Policy:
     """Combine a policy with continuous actions, for robot 0, with another contender, for all other robots.
 
     Args:
@@ -351,28 +361,31 @@ def steer_others(policy: Policy, others: Contender, world: WorldConfig) -> Polic
     Raises:
         ConfigError: when the other contender observes what the world does not measure.
     """
-    theirs = others.policy(world, ActingOptions())
+    theirs = others.make_policy(world, ActingOptions())
     if others.trained is not None:
-        sensor, needed = others.observing(world).sensor, set(others.trained.agent.spec.entries)
+        sensor, needed = others.with_own_slots(world).sensor, set(others.trained.agent.spec.entries)
         is_measured = needed <= {*observation_entries(world)}
         require(is_measured, "--others", others.name, f"a policy that observes {', '.join(observation_entries(world))}")
-        theirs = with_slots(theirs, sensor.slots)
+        theirs = with_object_slots(theirs, sensor.slots)
         if not others.continuous:
-            theirs = continuous_actions(theirs, command_pairs(others.trained.config.world.vessel))
+            theirs = with_continuous_actions(theirs, command_pairs(others.trained.config.world.vessel))
     return with_others(policy, theirs)
 
 
-def _steer_part(
+def _policy_for_part(
     contender: Contender, policy: Policy, part: Part, world: WorldConfig, acting: ActingOptions, device: torch.device
 ) -> tuple[Policy, bool]:
-    """Return the policy for all robots of a part, and whether its actions are continuous."""
-    others, pairs = others_of(part, acting, device), None if contender.continuous else command_pairs(world.vessel)
+    """Return a policy for all robots of a part, shielded if requested, and whether its actions are continuous."""
+    others, pairs = (
+        steering_contender(part, acting, device),
+        None if contender.continuous else command_pairs(world.vessel),
+    )
     if acting.shield is not None:
         policy = Shield(policy, world, part, contender.continuous, acting.shield)
     if others is not None:
-        return steer_others(continuous_actions(policy, pairs), others, world), True
+        return combine_with_others(with_continuous_actions(policy, pairs), others, world), True
     if part.only_own:
-        policy = only_own(policy, None if contender.continuous else world.vessel)
+        policy = control_robot_0(policy, None if contender.continuous else world.vessel)
     return policy, contender.continuous
 
 
@@ -407,12 +420,12 @@ def run_set(
     _check_fit(contender, chosen)
     for part in chosen.parts:
         require_memory(f"running {len(part.scenarios):,} episodes", _part_bytes(part, name))
-    policy = contender.policy(world, acting)
+    policy = contender.make_policy(world, acting)
     episodes, recordings = [], []
     ended = 0
     for part in chosen.parts:
-        observed = contender.observing(part.world)
-        steers, is_continuous = _steer_part(contender, policy, part, world, acting, device)
+        observed = contender.with_own_slots(part.world)
+        steers, is_continuous = _policy_for_part(contender, policy, part, world, acting, device)
         # If every episode has its own world, the shield has parameters of every environment, so none may be dropped.
         is_fixed = acting.stochastic or (acting.shield is not None and not isinstance(part.scenarios, Scenario))
         options: dict[str, Any] = {
@@ -421,15 +434,15 @@ def run_set(
             "seed": chosen.seed if part.seed is None else part.seed,
             "drop_ended": not is_fixed,
             "on_step": on_step,
-            "progress": _count_all(progress, ended, len(chosen)),
+            "progress": _shifted_progress(progress, ended, len(chosen)),
         }
         ended += len(part.scenarios)
         if name is None:
-            episodes.append(_in_groups(evaluation.evaluate(steers, part.scenarios, observed, **options), part))
+            episodes.append(_with_group_indices(evaluation.evaluate(steers, part.scenarios, observed, **options), part))
             continue
         groups = _group_names(part, chosen.groups)
         seen, recording = record(steers, part.scenarios, observed, name=name, groups=groups, **options)
-        episodes.append(_in_groups(seen, part))
+        episodes.append(_with_group_indices(seen, part))
         recordings.append(recording)
     names = [item.name for item in fields(Episodes)]
     joined = Episodes(**{column: torch.cat([getattr(seen, column) for seen in episodes]) for column in names})
@@ -439,8 +452,8 @@ def run_set(
     return joined, replace(concatenate(recordings), reward_scale=scale)
 
 
-def _count_all(progress: ProgressCallback | None, before: int, total: int) -> ProgressCallback | None:
-    """Return a progress callback for one part of a set that adds the episodes of the parts before it."""
+def _shifted_progress(progress: ProgressCallback | None, before: int, total: int) -> ProgressCallback | None:
+    """Return a progress callback for a part, to whose episodes the ``before`` ones of earlier parts are added."""
     return None if progress is None else lambda ended, _: progress(before + ended, total)
 
 
@@ -453,7 +466,7 @@ def _part_bytes(part: Part, name: str | None) -> int:
             max(len(episode.start) for episode in part.scenarios),
             max(len(episode.obstacles) for episode in part.scenarios),
         )
-    recorded = 0 if name is None else part.world.max_steps * shapes[0] * _RECORDED
+    recorded = 0 if name is None else part.world.max_steps * shapes[0] * _RECORDED_BYTES
     return len(part.scenarios) * (step_bytes(part.world, *shapes) + recorded)
 
 
@@ -476,7 +489,7 @@ def _check_fit(contender: Contender, chosen: ScenarioSet) -> None:
         )
 
 
-def _in_groups(episodes: Episodes, part: Part) -> Episodes:
+def _with_group_indices(episodes: Episodes, part: Part) -> Episodes:
     """Return the episodes of a part with the group indices that the part lists, if it lists any."""
     return episodes if part.levels is None else replace(episodes, level=torch.tensor(part.levels))
 

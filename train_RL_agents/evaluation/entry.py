@@ -32,20 +32,23 @@ from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, RULES_COLUMNS, 
 from train_RL_agents.results.rows import OVERALL, Episodes, count_clear_situations
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 
-FORMAT, BENCHMARK = "marinenav entry", 4
-"""Name of the file format, and version of the benchmark's suites, sizes and seeds (see evaluation.frozen)."""
+FORMAT_NAME = "marinenav entry"
+"""Name of the file format, which files state."""
+BENCHMARK_VERSION = 4
+"""Version of the benchmark's suites, sizes and seeds (see evaluation.frozen)."""
 SUCCESS, COLLISION, TIMEOUT = "sct"
-_NO_SHARES = {"closest_approach", "delay", "detour", "broken_rules"}
-"""Compliance metrics that are not limited to [0, 1]."""
-_ONE_SIDED = "hours_per_"
+"""Letters of the outcomes of episodes in an entry."""
+_UNBOUNDED_METRICS = {"closest_approach", "delay", "detour", "broken_rules"}
+"""Compliance metrics that are no shares, so not limited to [0, 1]."""
+_RATE_PREFIX = "hours_per_"
 """Prefix of the names of metrics that may have only the lower end of their interval."""
-_FARTHEST = 1e4
+_MAX_COORDINATE = 1e4
 """Largest absolute value of a coordinate of a track (m)."""
 
 _HASH = re.compile("[0-9a-f]{32}")
 Hash = Annotated[str, Rule("32 hexadecimal digits", lambda text: bool(_HASH.fullmatch(text)))]
-_IN_FILES = {"compliance": "conduct"}
-"""Names in files by field of SuiteResult, where they differ."""
+_KEYS_IN_FILES = {"compliance": "conduct"}
+"""Keys in files by field of SuiteResult, where they differ."""
 Counts = tuple[NonNegativeInt, ...]
 Numbers = tuple[float, ...]
 
@@ -55,7 +58,7 @@ class SuiteResult:
     """Result of a policy in a suite of N episodes: a row for each episode, and further measurements."""
 
     scenarios: Hash
-    """Hash of the scenarios (see frozen.hash_of)."""
+    """Hash of the scenarios (see frozen.scenario_hash)."""
     seed: NonNegativeInt
     """Seed of scenarios and measurement noise."""
     groups: tuple[str, ...]
@@ -102,7 +105,7 @@ class SuiteResult:
         )
         self._check_compliance()
         is_drawn = len(self.tracks) in (0, len(self.groups)) and all(
-            vessels and all(path and len(path) % 2 == 0 and max(map(abs, path)) <= _FARTHEST for path in vessels)
+            vessels and all(path and len(path) % 2 == 0 and max(map(abs, path)) <= _MAX_COORDINATE for path in vessels)
             for vessels in self.tracks
         )
         require(is_drawn, "tracks", "...", "pairs of coordinates of every group")
@@ -114,7 +117,7 @@ class SuiteResult:
             ConfigError: when they are not.
         """
         rows = [*self.compliance.values()]
-        is_whole = self.compliance.keys() - {OVERALL} in (set(), {*self.groups}) and all(map(_is_compliance, rows))
+        is_whole = self.compliance.keys() - {OVERALL} in (set(), {*self.groups}) and all(map(_is_compliance_row, rows))
         is_whole = is_whole and any(
             all(names.keys() <= row.keys() for row in rows)
             for names in (RULES_COLUMNS, ENCOUNTER_COLUMNS, UNRULY_COLUMNS)
@@ -130,7 +133,7 @@ class SuiteResult:
         require(are_pairs, "duties", "...", "of each role two counts, the first not above the other")
 
     @classmethod
-    def of(cls, episodes: Episodes, **other: Any) -> SuiteResult:
+    def from_episodes(cls, episodes: Episodes, **other: Any) -> SuiteResult:
         """Return the result with the rows of episodes, rounded, and with further fields.
 
         Args:
@@ -159,7 +162,7 @@ class SuiteResult:
 
     @cached_property
     def table(self) -> dict[str, dict[str, Any]]:
-        """Return the metrics by group and overall; see Episodes.metrics."""
+        """Return the metrics by name of the group and overall; see Episodes.metrics."""
         return self.episodes.metrics(self.groups)
 
     @property
@@ -190,20 +193,22 @@ class SuiteResult:
                 continue
             if f"{name}_low" in row:
                 estimates[name] = Estimate(value, row[f"{name}_low"], row[f"{name}_high"])
-            elif name not in _NO_SHARES:
+            elif name not in _UNBOUNDED_METRICS:
                 estimates[name] = Estimate(value, *wilson_interval(round(value * count), count))
         return estimates | {"astern": Estimate(*[self.astern] * 3)}
 
 
-def _is_compliance(row: Any) -> bool:
-    """Return whether a row has only numbers or None, shares in [0, 1], and no one-sided interval except of rates."""
+def _is_compliance_row(row: Any) -> bool:
+    """Return whether a row has only numbers or None, shares in [0, 1], and one-sided intervals only of rates."""
     if not isinstance(row, dict) or not all(value is None or is_number(value) for value in row.values()):
         return False
-    shares = (row[name] for name in row.keys() & {*RULES_COLUMNS, *ENCOUNTER_COLUMNS, *UNRULY_COLUMNS} - _NO_SHARES)
+    shares = (
+        row[name] for name in row.keys() & {*RULES_COLUMNS, *ENCOUNTER_COLUMNS, *UNRULY_COLUMNS} - _UNBOUNDED_METRICS
+    )
     stems = {name.removesuffix("_low").removesuffix("_high") for name in row if name.endswith(("_low", "_high"))}
     parts = ([row.get(f"{stem}{end}") for end in ("", "_low", "_high")] for stem in stems)
     return all(share is None or 0.0 <= share <= 1.0 for share in shares) and all(
-        part.count(None) in (0, 3) or (stem.startswith(_ONE_SIDED) and part[0] is part[2] is None)
+        part.count(None) in (0, 3) or (stem.startswith(_RATE_PREFIX) and part[0] is part[2] is None)
         for stem, part in zip(stems, parts, strict=True)
     )
 
@@ -232,13 +237,13 @@ class Entry:
             # A baseline has no file.
             require(is_printable_text(value) or (value is None and name == "sha256"), f"policy.{name}", value, "text")
 
-    def content(self) -> str:
-        """Return the content of the entry's file."""
+    def to_json(self) -> str:
+        """Return the text of the entry's file, which is JSON."""
         suites = {
-            name: {_IN_FILES.get(key, key): value for key, value in asdict(result).items()}
+            name: {_KEYS_IN_FILES.get(key, key): value for key, value in asdict(result).items()}
             for name, result in self.suites.items()
         }
-        header = {"format": FORMAT, "benchmark": BENCHMARK}
+        header = {"format": FORMAT_NAME, "benchmark": BENCHMARK_VERSION}
         return json.dumps(header | asdict(self) | {"suites": suites}, allow_nan=False) + "\n"
 
 
@@ -248,10 +253,10 @@ def read_entry(path: Path) -> Entry:
     Raises:
         ConfigError: when the file cannot be read, is damaged, or is of another version of the benchmark.
     """
-    content, version = _read(path)
-    expected = f"{BENCHMARK}, which this program runs; run `marinenav submit` with the policy again"
-    require(version == BENCHMARK, f"{path}: benchmark", version, expected)
-    return _entry_of(path, content)
+    content, version = _read_content(path)
+    expected = f"{BENCHMARK_VERSION}, which this program runs; run `marinenav submit` with the policy again"
+    require(version == BENCHMARK_VERSION, f"{path}: benchmark", version, expected)
+    return _entry_from_content(path, content)
 
 
 def read_any_version(path: Path) -> tuple[int, Entry]:
@@ -263,24 +268,24 @@ def read_any_version(path: Path) -> tuple[int, Entry]:
     Raises:
         ConfigError: when the file cannot be read, or is damaged.
     """
-    content, version = _read(path)
-    return version, _entry_of(path, content)
+    content, version = _read_content(path)
+    return version, _entry_from_content(path, content)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], int]:
-    """Return the content of an entry's file without the version of the benchmark, and that version."""
+def _read_content(path: Path) -> tuple[dict[str, Any], int]:
+    """Return the parsed JSON of an entry's file, less the version of the benchmark, and that version."""
     content = files.read_json(path, "an entry of the benchmark")
-    is_entry = isinstance(content, dict) and content.get("format") == FORMAT
-    require(is_entry, str(path), type(content).__name__, f"a {FORMAT}")
+    is_entry = isinstance(content, dict) and content.get("format") == FORMAT_NAME
+    require(is_entry, str(path), type(content).__name__, f"a {FORMAT_NAME}")
     version = content.pop("benchmark", None)
     require(is_nonnegative_int(version), f"{path}: benchmark", version, "a version")
     return content, version
 
 
-def _entry_of(path: Path, content: dict[str, Any]) -> Entry:
-    """Return the entry that the content of a file holds."""
+def _entry_from_content(path: Path, content: dict[str, Any]) -> Entry:
+    """Return the entry in the parsed JSON of a file; ``path`` is named in errors."""
     try:
-        names = {stored: name for name, stored in _IN_FILES.items()}
+        names = {stored: name for name, stored in _KEYS_IN_FILES.items()}
         suites = {
             suite: SuiteResult(**{names.get(key, key): value for key, value in result.items()})
             for suite, result in content.pop("suites").items()

@@ -43,7 +43,7 @@ def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> d
         "core_radius": env.constants.rules.core_radius[:, None].expand(cores.shape),
         "core_mask": cores != 0.0,
     }
-    tensors |= _behaviours(scenario)
+    tensors |= _behaviour_tensors(scenario)
     if scores:
         tensors["commands"] = _command_pairs(vessel).expand(len(robots), -1, 2)
     if not env.config.reward.function:
@@ -53,8 +53,11 @@ def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> d
     return {name: to_host(tensor if rows is None else tensor[rows]) for name, tensor in tensors.items()}
 
 
-def _behaviours(scenario: Scenario) -> dict[str, Tensor]:
-    """Return behaviours (-1: controlled robots) and onsets (s), [E, R] each, by name; empty if all are controlled."""
+def _behaviour_tensors(scenario: Scenario) -> dict[str, Tensor]:
+    """Return ``behaviour`` (index in BEHAVIOURS, -1 for controlled robots) and ``onset`` (s), [E, R] each, by name.
+
+    The dict is empty if all robots are controlled.
+    """
     if scenario.scripted is None:
         return {}
     keep = torch.zeros_like(scenario.scripted, dtype=torch.int64)

@@ -19,18 +19,19 @@ from marinenav_env.config import RewardConfig
 from marinenav_env.scenarios.complete import CompleteSampler, required_draws
 from marinenav_env.scenarios.reset import controlled_robots
 from marinenav_env.state import Scenario
-from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
-from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, ProgressCallback, StepCallback, Tally, Transition
+from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, can_shrink_batch
+from train_RL_agents.evaluation.tally import CHECK_INTERVAL, Policy, ProgressCallback, StepCallback, Tally, Transition
 from train_RL_agents.results.rows import Episodes
 from train_RL_agents.results.statistics import wilson_interval
 from train_RL_agents.utils.memory import require_memory
 
 _BYTES_PER_PAIR = 544
 """Estimated temporary memory of a step (bytes) per pair of a robot and an object."""
-SMALLEST_BATCH = 32
+MIN_BATCH_SIZE = 32
 """Smallest number of episodes to which a batch is reduced."""
-_TENSORS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
-"""Names of the reward settings that compiled code reads from tensors (see Rules), so that they may differ."""
+_VARIABLE_REWARD_SETTINGS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
+"""Names of the reward settings that compiled code reads from tensors, so that they may differ from those it was
+compiled for."""
 
 
 def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
@@ -112,14 +113,14 @@ def evaluate(
         ConfigError: when a scenario has no robot, or an action is not finite or not a valid index.
     """
     options = {"continuous": continuous, "device": device, "dtype": dtype, "seed": seed, "kernel": kernel}
-    env = evaluation_world(scenarios, world, **options)
-    if not may_shrink(env):
+    env = make_evaluation_env(scenarios, world, **options)
+    if not can_shrink_batch(env):
         return RepeatedEvaluation(policy, env, seed).run(on_step, progress)
     step, now = env.reset(), env.world_state
     tally, rows, source = Tally(env), torch.arange(env.num_envs, device=device), env.next_source()
     for number in range(world.max_steps):
         running = controlled_robots(now.now).any(-1)
-        if progress is not None and number % CHECK_EVERY == 0:
+        if progress is not None and number % CHECK_INTERVAL == 0:
             progress(env.num_envs - int(running.sum()), env.num_envs)
         if not running.any():
             break
@@ -140,7 +141,7 @@ def evaluate(
     return tally.episodes(env.scenario)
 
 
-def evaluation_world(scenarios: Scenario | Sequence[Episode], world: WorldConfig, **options: Any) -> MarineNavEnv:
+def make_evaluation_env(scenarios: Scenario | Sequence[Episode], world: WorldConfig, **options: Any) -> MarineNavEnv:
     """Return the environments of an evaluation, one for each scenario, which do not end at the first collision.
 
     Args:
@@ -152,7 +153,7 @@ def evaluation_world(scenarios: Scenario | Sequence[Episode], world: WorldConfig
     return MarineNavEnv(replace(world, ends_at_first_collision=False), scenarios=scenarios, **options)
 
 
-def same_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
+def can_share_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
     """Return whether the compiled step of a training environment can be used for an evaluation.
 
     Args:
@@ -161,7 +162,7 @@ def same_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
     """
 
     def in_code(world: WorldConfig) -> WorldConfig:
-        published = {name: getattr(RewardConfig(), name) for name in _TENSORS}
+        published = {name: getattr(RewardConfig(), name) for name in _VARIABLE_REWARD_SETTINGS}
         return replace(world, reward=replace(world.reward, **published))
 
     ours, theirs = training.world, evaluation.world
@@ -183,7 +184,7 @@ def _rows_to_keep(running: Tensor) -> Tensor | None:
     Args:
         running: [B] bool mask of the episodes that have not ended, at least one.
     """
-    size = max(SMALLEST_BATCH, 1 << (int(running.sum()) - 1).bit_length())
+    size = max(MIN_BATCH_SIZE, 1 << (int(running.sum()) - 1).bit_length())
     if size >= len(running):
         return None
     return running.to(torch.int8).argsort(descending=True, stable=True)[:size].sort().values

@@ -1,6 +1,6 @@
 """Benchmark of suites that are fixed by size, seed and a hash of their scenarios.
 
-A change of the scenarios of a suite changes its hash, and requires a new ``entry.BENCHMARK``.
+A change of the scenarios of a suite changes its hash, and requires a new ``entry.BENCHMARK_VERSION``.
 """
 
 from __future__ import annotations
@@ -23,53 +23,53 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import PUBLISHED_VESSEL, scaled_world
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, shipped_contender
-from train_RL_agents.evaluation.entry import BENCHMARK, Entry, SuiteResult
-from train_RL_agents.evaluation.recording import Recording, present
-from train_RL_agents.evaluation.scoring import run_scored
-from train_RL_agents.evaluation.seamanship import AsternShare, kept_by_role
-from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, LONG, Part, ScenarioSet, make_set
+from train_RL_agents.evaluation.entry import BENCHMARK_VERSION, Entry, SuiteResult
+from train_RL_agents.evaluation.recording import Recording, present_robots
+from train_RL_agents.evaluation.scoring import run_and_score
+from train_RL_agents.evaluation.seamanship import AsternShare, count_duties_by_role
+from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, LONG_SUITE, Part, ScenarioSet, make_scenario_set
 from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.provenance import git_revision, software_versions
 
-SEED = 20_261
+BENCHMARK_SEED = 20_261
 """Seed of the scenarios and the measurement noise of all suites."""
-DRAWN = "imazu"
+TRACKED_SUITE = "imazu"
 """Name of the suite whose tracks are stored in an entry and drawn in the certificate."""
 
 
-class Frozen(NamedTuple):
-    """Fixed suite of the benchmark."""
+class FrozenSuite(NamedTuple):
+    """Suite of the benchmark with a fixed size and fixed scenarios."""
 
     episodes: int
     """Number of episodes, per group or level (see Suite.episodes)."""
     scenarios: str
-    """Hash of its scenarios, see hash_of."""
+    """Hash of its scenarios, see scenario_hash."""
 
 
-FROZEN: dict[str, Frozen] = {
-    "dnv": Frozen(10, "2afd41341b57d5a13afecf3f267829e7"),
-    "dnv_own": Frozen(10, "64ebb7dea3bf877b9b751d42d4550510"),
-    "imazu_ntnu": Frozen(10, "56a586e2157078746bb75a193151f002"),
-    "imazu_ntnu_own": Frozen(10, "602f0a691212e0716585834fc154f3ba"),
-    "unruly": Frozen(25, "c9a2638ed79790acc3825f677cc18c47"),
-    "fresh": Frozen(500, "84489a30e440c4a26970b329ee35068f"),
-    "currents": Frozen(300, "cd55624001f601aa47ed3c97f50053b0"),
-    "crowd": Frozen(100, "606aeedc53b0b9986f251f20090b9bda"),
-    "noise": Frozen(50, "6759d8745f03466dd54e00c0946f323a"),
-    "vessels": Frozen(100, "fa643d6b688dd742ceb57b6b3706839a"),
-    "weather": Frozen(100, "6807b0b5b4c60ee61671812bb0f113dc"),
-    "faults": Frozen(100, "6fbaa7e6ae3fc3e1afa1112fd70f8c1b"),
-    "rules": Frozen(100, "2566abe7f889ef73d09eeab21a0657c8"),
-    "encounters": Frozen(25, "73617b022372958adece8bf2bcd31b5c"),
-    "imazu": Frozen(20, "9e60a1249e0b2e9a731096474454e551"),
-    "encounters_own": Frozen(25, "8bd83129b263325d780a3578acd281d1"),
-    "imazu_own": Frozen(20, "f696bb4fef4500db8560b4012ee4cda0"),
+FROZEN_SUITES: dict[str, FrozenSuite] = {
+    "dnv": FrozenSuite(10, "2afd41341b57d5a13afecf3f267829e7"),
+    "dnv_own": FrozenSuite(10, "64ebb7dea3bf877b9b751d42d4550510"),
+    "imazu_ntnu": FrozenSuite(10, "56a586e2157078746bb75a193151f002"),
+    "imazu_ntnu_own": FrozenSuite(10, "602f0a691212e0716585834fc154f3ba"),
+    "unruly": FrozenSuite(25, "c9a2638ed79790acc3825f677cc18c47"),
+    "fresh": FrozenSuite(500, "84489a30e440c4a26970b329ee35068f"),
+    "currents": FrozenSuite(300, "cd55624001f601aa47ed3c97f50053b0"),
+    "crowd": FrozenSuite(100, "606aeedc53b0b9986f251f20090b9bda"),
+    "noise": FrozenSuite(50, "6759d8745f03466dd54e00c0946f323a"),
+    "vessels": FrozenSuite(100, "fa643d6b688dd742ceb57b6b3706839a"),
+    "weather": FrozenSuite(100, "6807b0b5b4c60ee61671812bb0f113dc"),
+    "faults": FrozenSuite(100, "6fbaa7e6ae3fc3e1afa1112fd70f8c1b"),
+    "rules": FrozenSuite(100, "2566abe7f889ef73d09eeab21a0657c8"),
+    "encounters": FrozenSuite(25, "73617b022372958adece8bf2bcd31b5c"),
+    "imazu": FrozenSuite(20, "9e60a1249e0b2e9a731096474454e551"),
+    "encounters_own": FrozenSuite(25, "8bd83129b263325d780a3578acd281d1"),
+    "imazu_own": FrozenSuite(20, "f696bb4fef4500db8560b4012ee4cda0"),
 }
 """Suites of the benchmark in the order of reports: first external situations and misbehaving vessels."""
-OPTIONAL: dict[str, Frozen] = {LONG: Frozen(66_000, "e5c61d5bae5ccf9a55d1f7d7010f95c8")}
-"""Suites that an entry may have in addition to those of FROZEN."""
-_NOT_HASHED = {*COMMAND_FIELDS, "max_objects", "table_row"}
-"""Names of parameters that are left out of hashes, because policies may choose them or they follow from others."""
+OPTIONAL_SUITES: dict[str, FrozenSuite] = {LONG_SUITE: FrozenSuite(66_000, "e5c61d5bae5ccf9a55d1f7d7010f95c8")}
+"""Suites that an entry may have in addition to those of FROZEN_SUITES."""
+_UNHASHED_PARAMETERS = {*COMMAND_FIELDS, "max_objects", "table_row"}
+"""Names of parameters that hashes leave out, because policies may choose them or they follow from others."""
 
 
 def benchmark_world(contender: Contender) -> WorldConfig:
@@ -97,7 +97,7 @@ def benchmark_world(contender: Contender) -> WorldConfig:
 # Hashes -----------------------------------------------------------------------------------------
 
 
-def hash_of(scenario_set: ScenarioSet) -> str:
+def scenario_hash(scenario_set: ScenarioSet) -> str:
     """Return the hash (half of SHA-256) of everything that episodes depend on except the policy.
 
     Numbers are rounded to 1e-6, so that all machines compute the same hash. Tensors of zeros are left out, so that a
@@ -106,22 +106,22 @@ def hash_of(scenario_set: ScenarioSet) -> str:
     digest = hashlib.sha256(repr(scenario_set.groups).encode())
     for part in scenario_set.parts:
         digest.update(repr((part.only_own, part.world.dt, part.world.substeps, part.world.max_steps)).encode())
-        digest.update((_steering_contender(part.others) + ("" if part.seed is None else f" {part.seed}")).encode())
-        for name, tensor in sorted(_tensors(part)):
+        digest.update((_steering_label(part.others) + ("" if part.seed is None else f" {part.seed}")).encode())
+        for name, tensor in sorted(_named_tensors(part)):
             if tensor.any():
                 rounded = (tensor.double() * 1e6).round().to(torch.int64)
                 digest.update(f"{name} {list(rounded.shape)}".encode() + rounded.numpy().tobytes())
     return digest.hexdigest()[:32]
 
 
-def _steering_contender(others: str) -> str:
-    """Return the name of the contender that steers other vessels, with the SHA-256 of its file if it has one."""
+def _steering_label(others: str) -> str:
+    """Return the name of a contender that steers other vessels, with the SHA-256 of its file if it has one."""
     trained = shipped_contender(others, torch.device("cpu")).trained if others else None
     return others if trained is None else f"{others} {sha256_of(trained.path)}"
 
 
-def _tensors(part: Part) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors of a part's scenarios and worlds, with their names."""
+def _named_tensors(part: Part) -> Iterator[tuple[str, Tensor]]:
+    """Yield (name, tensor) for all tensors of a part's scenarios and worlds."""
     options = torch.device("cpu"), torch.float64
     if isinstance(part.scenarios, Scenario):
         scenario = part.scenarios
@@ -134,7 +134,7 @@ def _tensors(part: Part) -> Iterator[tuple[str, Tensor]]:
     for container in containers:
         for name, tensor in container.items(include_nested=True, leaves_only=True):
             keys = name if isinstance(name, tuple) else (name,)
-            if keys[-1] not in _NOT_HASHED:
+            if keys[-1] not in _UNHASHED_PARAMETERS:
                 yield ".".join(keys), tensor
 
 
@@ -144,16 +144,19 @@ def require_frozen(entry: Entry, path: Path) -> None:
     Raises:
         ConfigError: if a suite is missing or unknown, or its scenarios differ.
     """
-    for name, frozen in (FROZEN | OPTIONAL).items():
-        if name in OPTIONAL and name not in entry.suites:
+    for name, frozen in (FROZEN_SUITES | OPTIONAL_SUITES).items():
+        if name in OPTIONAL_SUITES and name not in entry.suites:
             continue
         scenarios = entry.suites[name].scenarios if name in entry.suites else "missing"
         is_same = scenarios == frozen.scenarios
         require(
-            is_same, f"{path}: scenarios of {name}", scenarios, f"those of benchmark {BENCHMARK}, {frozen.scenarios}"
+            is_same,
+            f"{path}: scenarios of {name}",
+            scenarios,
+            f"those of benchmark {BENCHMARK_VERSION}, {frozen.scenarios}",
         )
-    unknown = ", ".join(entry.suites.keys() - FROZEN.keys() - OPTIONAL.keys())
-    require(not unknown, f"{path}: suites", unknown, f"those of benchmark {BENCHMARK}")
+    unknown = ", ".join(entry.suites.keys() - FROZEN_SUITES.keys() - OPTIONAL_SUITES.keys())
+    require(not unknown, f"{path}: suites", unknown, f"those of benchmark {BENCHMARK_VERSION}")
 
 
 # Running ----------------------------------------------------------------------------------------
@@ -168,18 +171,18 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
         device: device of the world and the policy.
         episodes: number of episodes per level or group; None for that of the benchmark.
     """
-    world, options = benchmark_world(contender), ActingOptions(seed=SEED + 1)
-    count = (FROZEN | OPTIONAL)[name].episodes if episodes is None else episodes
-    scenario_set, counter = make_set(name, world, count, SEED), AsternShare()
-    outcomes, recording, compliance = run_scored(contender, scenario_set, world, options, device, "entry", counter)
+    world, options = benchmark_world(contender), ActingOptions(seed=BENCHMARK_SEED + 1)
+    count = (FROZEN_SUITES | OPTIONAL_SUITES)[name].episodes if episodes is None else episodes
+    scenario_set, counter = make_scenario_set(name, world, count, BENCHMARK_SEED), AsternShare()
+    outcomes, recording, compliance = run_and_score(contender, scenario_set, world, options, device, "entry", counter)
     metrics = {
         group: {name: None if value is None else round(value, 4) for name, value in row.items()}
         for group, row in (compliance or {}).items()
     }
-    result = SuiteResult.of(
+    result = SuiteResult.from_episodes(
         outcomes,
-        scenarios=hash_of(scenario_set),
-        seed=SEED,
+        scenarios=scenario_hash(scenario_set),
+        seed=BENCHMARK_SEED,
         groups=scenario_set.groups,
         astern=round(counter.value, 4),
         compliance=metrics,
@@ -191,14 +194,14 @@ def run_suite(contender: Contender, name: str, device: torch.device, episodes: i
     return replace(
         result,
         astern=metrics["overall"]["astern"] or 0.0,
-        duties=kept_by_role(recording, controlled),
-        tracks=_first_tracks(recording, scenario_set.groups) if name == DRAWN else (),
+        duties=count_duties_by_role(recording, controlled),
+        tracks=_first_tracks(recording, scenario_set.groups) if name == TRACKED_SUITE else (),
     )
 
 
 def _first_tracks(recording: Recording, groups: Sequence[str]) -> tuple[Any, ...]:
     """Return the tracks of all vessels in the first episode of each group, in the form of ``SuiteResult.tracks``."""
-    there, interval = present(recording), round(1.0 / recording.dt)
+    there, interval = present_robots(recording), round(1.0 / recording.dt)
     result = []
     for group in groups:
         number = recording.groups.index(group)
@@ -212,8 +215,8 @@ def _first_tracks(recording: Recording, groups: Sequence[str]) -> tuple[Any, ...
     return tuple(result)
 
 
-def describe(contender: Contender, name: str) -> dict[str, Any]:
-    """Return the description of a contender for the field ``policy`` of an entry.
+def describe_policy(contender: Contender, name: str) -> dict[str, Any]:
+    """Return what an entry says about a contender: name, agent, env-steps, file, its SHA-256, and what it observes.
 
     Args:
         contender: policy or baseline.
@@ -240,7 +243,7 @@ def make_entry(policy: dict[str, Any], suites: dict[str, SuiteResult]) -> Entry:
     """Return an entry with today's date and the versions of the running program.
 
     Args:
-        policy: description of the policy, from ``describe``.
+        policy: description of the policy, from ``describe_policy``.
         suites: results by name of the suite.
     """
     commit, difference = git_revision()

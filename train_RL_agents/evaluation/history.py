@@ -16,14 +16,14 @@ from marinenav_env import MarineNavEnv
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, scenario_text
 from marinenav_env.support.validation import is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent
-from train_RL_agents.evaluation.episodes import Episodes, draw_scenarios, evaluate, evaluation_world, same_code
-from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, may_shrink
+from train_RL_agents.evaluation.episodes import Episodes, can_share_code, draw_scenarios, evaluate, make_evaluation_env
+from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, can_shrink_batch
 from train_RL_agents.evaluation.tally import ProgressCallback, Transition
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import nonfinite_to_none, stored_arrays
 from train_RL_agents.run.run_folder import RunFolder, record_policy
 
-_DRAWING = 0.02
+_MAX_DRAWING_SHARE = 0.02
 """Largest share of a run's time that may be spent on drawing; the last evaluation is always drawn."""
 
 
@@ -97,7 +97,7 @@ class History:
             progress: callback with the number of ended episodes and the number of all episodes.
         """
         elapsed = time.perf_counter() - self._began
-        probe = self._make_probe(agent, self.scenarios.level, last or self._drawing <= _DRAWING * elapsed)
+        probe = self._make_probe(agent, self.scenarios.level, last or self._drawing <= _MAX_DRAWING_SHARE * elapsed)
         if self._evaluate is None or self._agent is not agent:
             self._agent, self._evaluate = agent, self._make_runner(agent)
         episodes = self._evaluate(on_step=probe, progress=progress)
@@ -116,10 +116,10 @@ class History:
             "seed": seed,
             "kernel": config.execution.kernel,
         }
-        evaluation_env = evaluation_world(scenarios, config.world, dtype=torch.float32, **options)
-        if not may_shrink(evaluation_env):
+        evaluation_env = make_evaluation_env(scenarios, config.world, dtype=torch.float32, **options)
+        if not can_shrink_batch(evaluation_env):
             return RepeatedEvaluation(policy, evaluation_env, seed, execution=config.execution).run
-        if env is not None and same_code(env, evaluation_env):
+        if env is not None and can_share_code(env, evaluation_env):
             return RepeatedEvaluation(policy, evaluation_env, seed, env).run
         return partial(evaluate, policy, scenarios, config.world, **options)
 

@@ -6,24 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from train_RL_agents.evaluation.entry import Entry, SuiteResult
-from train_RL_agents.evaluation.suites import LONG, UNRULY
+from train_RL_agents.evaluation.suites import LONG_SUITE, UNRULY_SUITE
 from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, METRIC_COLUMNS, RATE_COLUMNS, UNRULY_COLUMNS
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.table import Column, Table
 
-OTHERS = ("dnv", "dnv_own", "imazu_ntnu", "imazu_ntnu_own")
-"""Suites of external situations."""
-WEAKEST = "encounters_own"
+EXTERNAL_SUITES = ("dnv", "dnv_own", "imazu_ntnu", "imazu_ntnu_own")
+"""Suites of traffic situations that other programs wrote."""
+WEAKEST_GROUP_SUITE = "encounters_own"
 """Suite of random encounters, of which the kind of encounter with the most collisions is shown."""
-FLEETS = (LONG, "fresh", "dnv", "imazu_ntnu")
-"""Suites in LEADING in which the policy controls all vessels."""
-LEADING = (LONG, "fresh", *OTHERS, UNRULY, WEAKEST)
+FULL_CONTROL_SUITES = (LONG_SUITE, "fresh", "dnv", "imazu_ntnu")
+"""Suites among LEADING_SUITES in which the policy controls all vessels."""
+LEADING_SUITES = (LONG_SUITE, "fresh", *EXTERNAL_SUITES, UNRULY_SUITE, WEAKEST_GROUP_SUITE)
 """Suites with metrics at the head of certificates and tables, in their order."""
 
-_COLLISION, _BROKEN = "hours_per_collision", "hours_per_broken_rule"
-_PER_COLLISION = next(column for column in METRIC_COLUMNS if column.name == _COLLISION)
+_COLLISION_RATE, _BROKEN_RATE = "hours_per_collision", "hours_per_broken_rule"
+_PER_COLLISION = next(column for column in METRIC_COLUMNS if column.name == _COLLISION_RATE)
 _PER_BROKEN = Column(
-    _BROKEN, "hours per broken rule", ".3f", (f"{_BROKEN}_low", f"{_BROKEN}_high"), meaning=RATE_COLUMNS[_BROKEN]
+    _BROKEN_RATE,
+    "hours per broken rule",
+    ".3f",
+    (f"{_BROKEN_RATE}_low", f"{_BROKEN_RATE}_high"),
+    meaning=RATE_COLUMNS[_BROKEN_RATE],
 )
 _SITUATIONS = Column(
     "situations",
@@ -48,19 +52,19 @@ _UNAVOIDABLE = Column("unavoidable", "unavoidable", ".3f", meaning=UNRULY_COLUMN
 _WEAKEST_GROUP = Column(
     "weakest", "weakest group", meaning="group with the most collisions, and its share of episodes without one"
 )
-COLUMNS = (_PER_COLLISION, _PER_BROKEN, _SITUATIONS, _KEPT, _AVOIDED, _UNAVOIDABLE, _WEAKEST_GROUP)
+LEADING_COLUMNS = (_PER_COLLISION, _PER_BROKEN, _SITUATIONS, _KEPT, _AVOIDED, _UNAVOIDABLE, _WEAKEST_GROUP)
 """Columns of the leading metrics of a suite."""
 
 
 def leading_row(name: str, result: SuiteResult) -> dict[str, Any]:
-    """Return the leading metrics of a suite by name; see COLUMNS.
+    """Return the leading metrics of a suite by name; see LEADING_COLUMNS.
 
-    Hours per collision are given for FLEETS only, because in other suites most vessels are scripted and only one can
-    collide.
+    Hours per collision are given for FULL_CONTROL_SUITES only, because in other suites most vessels are scripted and
+    only one can collide.
     """
     row: dict[str, Any] = {**result.compliance.get(OVERALL, {}), **result.table[OVERALL]}
-    if name not in FLEETS:
-        for key in (_COLLISION, *(_PER_COLLISION.ends or ())):
+    if name not in FULL_CONTROL_SUITES:
+        for key in (_COLLISION_RATE, *(_PER_COLLISION.ends or ())):
             del row[key]
     if result.clear_situations is not None:
         row["situations"] = "{} of {}".format(*result.clear_situations)
@@ -72,29 +76,33 @@ def leading_row(name: str, result: SuiteResult) -> dict[str, Any]:
 
 def leading_table(entry: Entry) -> Table:
     """Return the table of the leading metrics of an entry, with a row for each suite."""
-    suites = {name: entry.suites[name] for name in LEADING if name in entry.suites}
-    return Table([Column("suite"), *COLUMNS], [{"suite": name} | leading_row(name, r) for name, r in suites.items()])
+    suites = {name: entry.suites[name] for name in LEADING_SUITES if name in entry.suites}
+    return Table(
+        [Column("suite"), *LEADING_COLUMNS], [{"suite": name} | leading_row(name, r) for name, r in suites.items()]
+    )
 
 
 def rates_table(entries: Mapping[str, Entry]) -> Table:
     """Return the table of vessel-hours per collision and per broken rule by suite, with a row for each entry."""
-    return _by_entry(entries, [(suite, column) for column in (_PER_COLLISION, _PER_BROKEN) for suite in LEADING])
+    return _table_by_entry(
+        entries, [(suite, column) for column in (_PER_COLLISION, _PER_BROKEN) for suite in LEADING_SUITES]
+    )
 
 
-def others_table(entries: Mapping[str, Entry]) -> Table:
+def external_table(entries: Mapping[str, Entry]) -> Table:
     """Return the table of results in external situations, among misbehaving vessels and in the weakest encounters.
 
     There is a row for each entry.
     """
-    shown = [(suite, column) for suite in OTHERS for column in (_SITUATIONS, _KEPT)]
-    return _by_entry(entries, [*shown, (UNRULY, _AVOIDED), (WEAKEST, _WEAKEST_GROUP)])
+    shown = [(suite, column) for suite in EXTERNAL_SUITES for column in (_SITUATIONS, _KEPT)]
+    return _table_by_entry(entries, [*shown, (UNRULY_SUITE, _AVOIDED), (WEAKEST_GROUP_SUITE, _WEAKEST_GROUP)])
 
 
-def _by_entry(entries: Mapping[str, Entry], shown: Sequence[tuple[str, Column]]) -> Table:
-    """Return a table with a row for each entry and a column for each suite and metric that some entry has."""
+def _table_by_entry(entries: Mapping[str, Entry], shown: Sequence[tuple[str, Column]]) -> Table:
+    """Return a table with a row for each entry and a column for each pair of a suite and a metric that occurs."""
     rows: list[dict[str, Any]] = []
     for name, entry in entries.items():
-        metrics = {suite: leading_row(suite, entry.suites[suite]) for suite in LEADING if suite in entry.suites}
+        metrics = {suite: leading_row(suite, entry.suites[suite]) for suite in LEADING_SUITES if suite in entry.suites}
         rows.append({f"{suite} {key}": value for suite, row in metrics.items() for key, value in row.items()})
         rows[-1]["entry"] = name
     columns, explained = [Column("entry", "")], set()

@@ -13,11 +13,14 @@ from marinenav_env.config import VesselConfig
 from train_RL_agents.evaluation.tally import Policy
 from train_RL_agents.networks.observation import OBSERVATION_KEY
 
-ACTION, MASK = (GROUP, "action"), (GROUP, "mask")
-_OBJECTS = ("objects_state", "objects_mask")
+ACTION_KEY = (GROUP, "action")
+"""Key of the actions of all robots."""
+MASK_KEY = (GROUP, "mask")
+"""Key of the mask of the robots that act, [E, R] bool."""
+_OBJECT_NAMES = ("objects_state", "objects_mask")
 
 
-def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
+def control_robot_0(policy: Policy, discrete: VesselConfig | None) -> Policy:
     """Wrap a policy so that it controls robot 0 alone; all other robots keep their thrust, as nearly as actions allow.
 
     Args:
@@ -34,14 +37,14 @@ def only_own(policy: Policy, discrete: VesselConfig | None) -> Policy:
 
     def act(step: Any) -> Any:
         acted = policy(step)
-        action = acted.get(ACTION).clone()
+        action = acted.get(ACTION_KEY).clone()
         action[:, 1:] = hold
-        return acted.set(ACTION, action)
+        return acted.set(ACTION_KEY, action)
 
     return act
 
 
-def continuous_actions(policy: Policy, pairs: Tensor | None) -> Policy:
+def with_continuous_actions(policy: Policy, pairs: Tensor | None) -> Policy:
     """Wrap a policy so that it writes continuous actions instead of discrete ones.
 
     Args:
@@ -53,8 +56,8 @@ def continuous_actions(policy: Policy, pairs: Tensor | None) -> Policy:
 
     def act(step: Any) -> Any:
         acted = policy(step)
-        index = acted.get(ACTION)
-        return acted.set(ACTION, pairs.to(index.device)[index])
+        index = acted.get(ACTION_KEY)
+        return acted.set(ACTION_KEY, pairs.to(index.device)[index])
 
     return act
 
@@ -69,17 +72,17 @@ def with_others(policy: Policy, others: Policy) -> Policy:
 
     def act(step: Any) -> Any:
         theirs = step.clone(recurse=False)
-        theirs.set(MASK, torch.ones_like(step.get(MASK)))
-        commands = others(theirs).get(ACTION)
+        theirs.set(MASK_KEY, torch.ones_like(step.get(MASK_KEY)))
+        commands = others(theirs).get(ACTION_KEY)
         acted = policy(step)
-        action = acted.get(ACTION).clone()
+        action = acted.get(ACTION_KEY).clone()
         action[:, 1:] = commands[:, 1:].to(action)
-        return acted.set(ACTION, action)
+        return acted.set(ACTION_KEY, action)
 
     return act
 
 
-def with_slots(policy: Policy, slots: int) -> Policy:
+def with_object_slots(policy: Policy, slots: int) -> Policy:
     """Wrap a policy so that it observes ``slots`` object slots: the nearest objects, then empty slots if needed."""
 
     def fit(objects: Tensor) -> Tensor:
@@ -97,13 +100,13 @@ def without_objects(policy: Policy) -> Policy:
 
 
 def _with_objects(policy: Policy, change: Callable[[Tensor], Tensor]) -> Policy:
-    """Wrap a policy so that ``change`` is applied to the object tensors that it observes; only its actions are kept."""
+    """Wrap a policy so that ``change`` is applied to the tensors of objects that it observes; only actions are kept."""
 
     def act(step: Any) -> Any:
         changed = step.clone(recurse=False)
         observation = step.get(OBSERVATION_KEY).clone(recurse=False)
-        for name in _OBJECTS:
+        for name in _OBJECT_NAMES:
             observation.set(name, change(observation.get(name)))
-        return step.set(ACTION, policy(changed.set(OBSERVATION_KEY, observation)).get(ACTION))
+        return step.set(ACTION_KEY, policy(changed.set(OBSERVATION_KEY, observation)).get(ACTION_KEY))
 
     return act

@@ -32,8 +32,11 @@ from train_RL_agents.policy_wrapper import QUANTILES, SCORES
 from train_RL_agents.utils.arrays import MAX_FILE_SIZE, read_arrays
 from train_RL_agents.utils.files import write_atomically
 
-FORMAT, VERSION = "marinenav recording", 4
-DOUBTFUL = (GROUP, "doubtful")
+FORMAT_NAME = "marinenav recording"
+"""Name of the file format, which files state."""
+FORMAT_VERSION = 4
+"""Version of the file format."""
+DOUBTFUL_KEY = (GROUP, "doubtful")
 """Key of the scores that a policy's critics do not agree on, [E, R, A] bool."""
 
 
@@ -152,22 +155,22 @@ class Recording:
         return ["collision" if hit else "success" if good else "timeout" for hit, good in pairs]
 
 
-def present(recording: Recording) -> Tensor:
+def present_robots(recording: Recording) -> Tensor:
     """Return which robots are present in each frame, [T+1, E, R] bool: those that acted in the step before it."""
     # The last position of a robot counts, too, although the robot is not active there any more.
     return torch.cat((recording.active[:1], recording.active[:-1]))
 
 
-_TEXTS = ("dt", "policy", "groups", "rules", "seed", "reward_scale")
+_JSON_FIELDS = ("dt", "policy", "groups", "rules", "seed", "reward_scale")
 _TENSORS: dict[str, tuple[type, list[str]]] = {
     name: (hint.__metadata__[0], hint.__metadata__[1].split(", "))
     for name, hint in get_type_hints(Recording, include_extras=True).items()
-    if name not in _TEXTS
+    if name not in _JSON_FIELDS
 }
 TENSORS = tuple(_TENSORS)
 """Names of the tensors, which are those of the arrays in the file."""
-_HELD = ("poses", "velocities", "thrust")
-_SIZES = (
+_HELD_TENSORS = ("poses", "velocities", "thrust")
+_NONNEGATIVE_TENSORS = (
     "goal_distance",
     "vessel_length",
     "vessel_width",
@@ -177,10 +180,12 @@ _SIZES = (
     "obstacle_radius",
     "core_radius",
 )
-_NO_BEHAVIOUR = {"behaviour": -1, "onset": 0.0}
-"""Values that episodes without behaviours get where other episodes of the same recording have some."""
-_SHORTEST, _LONGEST = 1e-4, 1e3
-"""Limits of the length of a control step (s)."""
+_VALUES_WITHOUT_BEHAVIOUR = {"behaviour": -1, "onset": 0.0}
+"""Values of tensors for episodes without behaviours where other episodes of the same recording have some."""
+_MIN_STEP_SECONDS = 1e-4
+"""Smallest length of a control step (s)."""
+_MAX_STEP_SECONDS = 1e3
+"""Largest length of a control step (s)."""
 
 
 class Recorder:
@@ -199,14 +204,14 @@ class Recorder:
         """Record a control step; see StepCallback."""
         active = transition.before.now.state.active[..., None]
         observation = transition.acted.get((GROUP, "observation"))
-        tensors = _frame(transition.after.now.state)
+        tensors = _frame_tensors(transition.after.now.state)
         tensors |= {name: observation.get(name) for name in ("self_state", "objects_state", "objects_mask")}
         outcome = transition.outcome
         tensors |= {name: getattr(outcome, name) for name in ("reward", "colregs", "phi", "collided", "arrived")}
         to_rates = thrust_rates_of_commands if env.continuous else thrust_rates_of_indices
         vessel = transition.before.parameters.vessel
         tensors["actions"] = to_rates(transition.acted.get((GROUP, "action")), vessel) * active
-        for key in (QUANTILES, SCORES, DOUBTFUL):
+        for key in (QUANTILES, SCORES, DOUBTFUL_KEY):
             if key in transition.acted.keys(True):
                 tensors[key[-1]] = transition.acted.get(key) * active
         tensors["begins"] = transition.before.now.state.steps == 0
@@ -240,7 +245,7 @@ class Recorder:
         if begun.any():  # episodes that began later are moved to the first step
             number = (begun + torch.arange(steps_seen)[:, None]).clamp_max(steps_seen - 1)
             stacked = {name: tensor[number, torch.arange(len(begun))] for name, tensor in stacked.items()}
-        for name, start in _frame(env.state).items():
+        for name, start in _frame_tensors(env.state).items():
             stacked[name] = torch.cat((to_host(self._select(start))[None], stacked[name]))
         constants = episode_constants(env, self._rows, "scores" in stacked)
         steps = _episode_steps(stacked, constants.get("behaviour"))
@@ -248,7 +253,7 @@ class Recorder:
         last = int(steps.max())
         time = torch.arange(last + 1)[:, None]
         for name, tensor in stacked.items():
-            if name in _HELD:
+            if name in _HELD_TENSORS:
                 stacked[name] = tensor[torch.minimum(time, steps), torch.arange(len(steps))]
             else:
                 cut = tensor[: last + (name == "active")]
@@ -266,7 +271,8 @@ class Recorder:
         )
 
 
-def _frame(state: State) -> dict[str, Tensor]:
+def _frame_tensors(state: State) -> dict[str, Tensor]:
+    """Return poses, velocities, thrusts and the mask of active robots of a state, by their names in Recording."""
     return {
         "poses": state.pose,
         "velocities": state.velocity_ground,
@@ -276,7 +282,12 @@ def _frame(state: State) -> dict[str, Tensor]:
 
 
 def _episode_steps(stacked: Mapping[str, Tensor], behaviour: Tensor | None = None) -> Tensor:
-    """Return the control steps [E] until every controlled robot has ended, or up to the first collision."""
+    """Return the number of control steps [E] until every controlled robot has ended, or up to the first collision.
+
+    Args:
+        stacked: tensors ``active`` [T+1, E, R] and ``collided`` [T, E, R] by name.
+        behaviour: [E, R] as in Recording; None if the policy controls all robots.
+    """
     active = stacked["active"][1:]
     active = active if behaviour is None else active & (behaviour < 0)
     over = stacked["collided"].any(-1) | ~active.any(-1)
@@ -337,23 +348,23 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
     joined: dict[str, Any] = {}
     for name in TENSORS:
         tensors = [getattr(recording, name) for recording in recordings]
-        if name in _NO_BEHAVIOUR and any(tensor is not None for tensor in tensors):
+        if name in _VALUES_WITHOUT_BEHAVIOUR and any(tensor is not None for tensor in tensors):
             tensors = [
-                torch.full(recording.robot_mask.shape, _NO_BEHAVIOUR[name]) if tensor is None else tensor
+                torch.full(recording.robot_mask.shape, _VALUES_WITHOUT_BEHAVIOUR[name]) if tensor is None else tensor
                 for recording, tensor in zip(recordings, tensors, strict=True)
             ]
         if tensors[0] is None:
             continue
-        if name in _HELD:
+        if name in _HELD_TENSORS:
             time = torch.arange(last + 1)
             tensors = [tensor[time.clamp_max(tensor.shape[0] - 1)] for tensor in tensors]
-        joined[name] = _join(tensors, _TENSORS[name][1].index("E"))
+        joined[name] = _concatenate_padded(tensors, _TENSORS[name][1].index("E"))
     groups = tuple(group for recording in recordings for group in recording.groups)
-    texts = {name: getattr(first, name) for name in _TEXTS} | {"groups": groups}
+    texts = {name: getattr(first, name) for name in _JSON_FIELDS} | {"groups": groups}
     return Recording(**joined, **texts)
 
 
-def _join(tensors: Sequence[Tensor], axis: int) -> Tensor:
+def _concatenate_padded(tensors: Sequence[Tensor], axis: int) -> Tensor:
     """Concatenate tensors along an axis, with other axes padded with zeros to the largest size."""
     largest = [max(sizes) for sizes in zip(*(tensor.shape for tensor in tensors), strict=True)]
     padded = []
@@ -371,8 +382,8 @@ def save(recording: Recording, path: Path) -> None:
     Raises:
         ConfigError: when the file cannot be written, or the recording is too large to be read again.
     """
-    header = {"format": FORMAT, "version": VERSION}
-    header |= {name: getattr(recording, name) for name in _TEXTS}
+    header = {"format": FORMAT_NAME, "version": FORMAT_VERSION}
+    header |= {name: getattr(recording, name) for name in _JSON_FIELDS}
     header["rules"] = asdict(recording.rules)
     tensors = {name: getattr(recording, name) for name in TENSORS}
     arrays = {name: tensor.numpy() for name, tensor in tensors.items() if tensor is not None}
@@ -394,18 +405,23 @@ def load(path: Path) -> Recording:
     try:
         header = parse_json(str(arrays.pop("about")), f"{path}: about", "JSON")
         kind = header.get("format")
-        require(kind == FORMAT, str(path), kind, f"a {FORMAT}")
+        require(kind == FORMAT_NAME, str(path), kind, f"a {FORMAT_NAME}")
         version = header["version"]
-        is_old = is_nonnegative_int(version) and version < VERSION
+        is_old = is_nonnegative_int(version) and version < FORMAT_VERSION
         hint = "it is of an earlier version, record it again" if is_old else "update marinenav"
-        require(is_nonnegative_int(version) and version == VERSION, f"{path}: version", version, f"{VERSION}; {hint}")
+        require(
+            is_nonnegative_int(version) and version == FORMAT_VERSION,
+            f"{path}: version",
+            version,
+            f"{FORMAT_VERSION}; {hint}",
+        )
         tensors: Any = {name: torch.from_numpy(array) for name, array in arrays.items()}
         # JSON has lists for pairs.
         pairs = {key: tuple(value) for key, value in header["rules"].items() if isinstance(value, list)}
-        texts: Any = {name: header[name] for name in _TEXTS}
+        texts: Any = {name: header[name] for name in _JSON_FIELDS}
         texts |= {"groups": tuple(header["groups"]), "rules": ColregsConfig(**(header["rules"] | pairs))}
         recording = Recording(**tensors, **texts)
-        mismatch = _find_error(recording)
+        mismatch = _describe_error(recording)
     except ConfigError as error:
         raise error if str(error).startswith(str(path)) else ConfigError(refusal) from error
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -415,7 +431,7 @@ def load(path: Path) -> Recording:
     return recording
 
 
-def _find_error(recording: Recording) -> str:
+def _describe_error(recording: Recording) -> str:
     """Return a description of the first error in the tensors or texts of a recording; empty if there is none."""
     sizes: dict[str, int] = {}
     kinds = {bool: "b", int: "i", float: "f"}
@@ -431,7 +447,7 @@ def _find_error(recording: Recording) -> str:
                 return f"{name} is of another shape"
         if kind is float and not (tensor.abs() <= MAX_FLOAT).all():
             return f"{name} is out of range"
-        if name in _SIZES and not (tensor >= 0.0).all():
+        if name in _NONNEGATIVE_TENSORS and not (tensor >= 0.0).all():
             return f"{name} is negative"
     longest = sizes["T"]
     if sizes["E"] < 1 or not ((recording.steps >= 1) & (recording.steps <= longest)).all():
@@ -441,7 +457,7 @@ def _find_error(recording: Recording) -> str:
     texts = [recording.policy, *recording.groups]
     if len(recording.groups) != sizes["E"] or not all(map(is_printable_text, texts)):
         return "policy or groups are out of shape"
-    if not is_number(recording.dt) or not _SHORTEST <= recording.dt <= _LONGEST:
+    if not is_number(recording.dt) or not _MIN_STEP_SECONDS <= recording.dt <= _MAX_STEP_SECONDS:
         return "dt is out of range"
     scale = 1.0 if recording.reward_scale is None else recording.reward_scale
     if not is_number(scale) or not 0.0 < scale <= MAX_FLOAT:

@@ -14,20 +14,20 @@ from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
 from marinenav_env.state import Outcome, WorldState
-from train_RL_agents.evaluation.tally import CHECK_EVERY, Policy, ProgressCallback, StepCallback, Tally, Transition
+from train_RL_agents.evaluation.tally import CHECK_INTERVAL, Policy, ProgressCallback, StepCallback, Tally, Transition
 from train_RL_agents.results.rows import Episodes
 
-REFILL_EVERY = 5
+REFILL_INTERVAL = 5
 """Vector steps between two checks for environments in which the next episode can begin."""
 
 
-def may_shrink(env: MarineNavEnv) -> bool:
+def can_shrink_batch(env: MarineNavEnv) -> bool:
     """Return whether ended episodes may leave a batch, that is, whether counting them does not sync the device."""
     return true_indices(env.state.active[:, 0]) is not None
 
 
-_Running = tuple[WorldState, dict[str, Tensor]]
-"""State of a running evaluation: the world, and the sums of its episodes."""
+_RunState = tuple[WorldState, dict[str, Tensor]]
+"""State of a running evaluation: the world, and the sums of its episodes by name (see Tally.initial_sums)."""
 
 
 class RepeatedEvaluation:
@@ -39,7 +39,7 @@ class RepeatedEvaluation:
     On a CPU the compiled step of a training environment can be used instead of the evaluation's own step, which is not
     compiled and takes ten times as long. The training's code is compiled for a fixed number of environments; if there
     are more scenarios, the next one begins in an environment whose episode has ended. For this, ended episodes are
-    looked for at least every REFILL_EVERY steps.
+    looked for at least every REFILL_INTERVAL steps.
 
     Args:
         policy: policy in evaluation mode, which writes actions.
@@ -85,12 +85,12 @@ class RepeatedEvaluation:
         self.loop.state, waiting = self._begin(), total - count
         most, rounds = self._env.config.max_steps, -(-total // count)
         # A divisor of the largest number of steps, so that no episode continues when its time is up.
-        every = CHECK_EVERY if rounds == 1 else math.gcd(most, REFILL_EVERY)
+        every = CHECK_INTERVAL if rounds == 1 else math.gcd(most, REFILL_INTERVAL)
         for number in range(most * rounds):
             if number % every == 0:
                 running = self._running()
                 ended = total - waiting - int(running.sum())
-                if progress is not None and number % CHECK_EVERY == 0:
+                if progress is not None and number % CHECK_INTERVAL == 0:
                     progress(ended, total)
                 if ended == total:
                     break
@@ -98,18 +98,18 @@ class RepeatedEvaluation:
                     waiting = self._refill(running, waiting)
             self._has_callback = on_step is not None
             seen = self.loop()
-            if on_step is not None and on_step(Transition(self._rows, *seen).first(count), self._env) is False:
+            if on_step is not None and on_step(Transition(self._rows, *seen).first_episodes(count), self._env) is False:
                 on_step = None
         self._store(slice(count))
         return self._tally.episodes(self._env.scenario)
 
-    def _begin(self) -> _Running:
+    def _begin(self) -> _RunState:
         """Return the state at the start of the first B scenarios."""
         source = self._source.environment
         # With fewer scenarios than environments, the others run the last scenario; their results are not read.
         self._rows = torch.arange(len(source), device=source.device).clamp_max(self._env.num_envs - 1)
         source.copy_(self._rows)
-        return self._env.world.begin(self._start, self._rows), self._tally.blank(len(source))
+        return self._env.world.begin(self._start, self._rows), self._tally.initial_sums(len(source))
 
     def _running(self) -> Tensor:
         """Return the bool mask [min(B, N)] of environments whose episode goes on, of B environments and N scenarios."""
@@ -141,7 +141,7 @@ class RepeatedEvaluation:
         now.statistics = None  # only training environments have them
         world = reset_environments(begins, NewEpisodes(self._start, self._rows), WorldState(now, parameters))
         world.now.state.active &= (running | begins)[:, None]
-        for name, blank in self._tally.blank(len(free)).items():
+        for name, blank in self._tally.initial_sums(len(free)).items():
             sums[name][free] = blank
         self.loop.state = world, sums
         return waiting - len(free)
@@ -151,7 +151,7 @@ class RepeatedEvaluation:
         for name, total in self.loop.state[1].items():
             self._tally.sums[name][self._rows[environments]] = total[environments]
 
-    def _step(self, state: _Running) -> tuple[_Running, tuple[TensorDictBase, WorldState, WorldState, Outcome]]:
+    def _step(self, state: _RunState) -> tuple[_RunState, tuple[TensorDictBase, WorldState, WorldState, Outcome]]:
         """Make a control step of all environments, and return the fields of a Transition after ``rows``; see Loop."""
         world, sums = state
         if self.loop.captures:  # the transition must share no memory with the state
@@ -161,7 +161,7 @@ class RepeatedEvaluation:
         # A separate tensor, as in training, because compiled code depends on which arguments are the same tensor.
         noise = self._source._replace(step=world.now.state.steps.clone())
         result = self._stepper.world.step(world, action, noise, self._episodes)
-        sums = self._tally.after(sums, world.now, action, result.outcome)
+        sums = self._tally.updated_sums(sums, world.now, action, result.outcome)
         after = WorldState(result.world.now, world.parameters)
         return (after, sums), (acted, world, after, result.outcome)
 

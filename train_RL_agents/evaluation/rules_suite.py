@@ -23,14 +23,20 @@ from marinenav_env.rules.duties import SUBSTANTIAL_SLOWING, SUBSTANTIAL_TURN
 from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.state import Scenario
 from marinenav_env.vessels import holding_setpoints
-from train_RL_agents.evaluation.recording import Recording, present
+from train_RL_agents.evaluation.recording import Recording, present_robots
 
-CENTRE, RUN = 27.5, 20.0
-"""Meeting point of the courses on both axes of the map (m), and distance from it to the goals (m)."""
-VESSEL_THRUST = 1000.0
-"""Largest thrust per side of the published vessel (N)."""
-OFFSET, TURN, SPEED = 1.0, math.radians(2.5), 0.15
-"""Largest variations of a start (m), a course (rad) and a speed (share)."""
+MEETING_COORDINATE = 27.5
+"""Coordinate of the meeting point of the courses on both axes of the map (m)."""
+GOAL_DISTANCE = 20.0
+"""Distance from the meeting point to the goals (m)."""
+DEFAULT_MAX_THRUST = 1000.0
+"""Largest thrust of the default vessel per side (N)."""
+MAX_START_OFFSET = 1.0
+"""Largest random offset of a start along either axis (m)."""
+MAX_COURSE_OFFSET = math.radians(2.5)
+"""Largest random offset of a course (rad)."""
+MAX_SPEED_DEVIATION = 0.15
+"""Largest random deviation of a speed, as a share of it."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +63,12 @@ ENCOUNTERS: dict[str, Encounter] = {
 }
 
 
-def slow_thrust(world: WorldConfig, thrust: float) -> float:
-    """Return the largest thrust per side of a slow vessel (N): ``thrust``, scaled for a boat with a name."""
+def slow_vessel_thrust(world: WorldConfig, thrust: float) -> float:
+    """Return the largest thrust of a slow vessel per side (N): ``thrust``, scaled for a boat with a name."""
     if world.vessel.name == VesselConfig.name:
         return thrust
     most = world.vessel.max_thrust
-    return thrust / VESSEL_THRUST * (max(most) if isinstance(most, tuple) else most)
+    return thrust / DEFAULT_MAX_THRUST * (max(most) if isinstance(most, tuple) else most)
 
 
 def with_slow_vessel(world: WorldConfig, robots: int, slot: int, thrust: float) -> WorldConfig:
@@ -104,15 +110,15 @@ def encounter_scenarios(
     course = torch.tensor([0.0, encounter.course], dtype=torch.float64).expand(episodes, 2)
     direction = torch.stack((course.cos(), course.sin()), -1)
     distance = torch.tensor(encounter.distance, dtype=torch.float64)[:, None]
-    start = CENTRE - distance * direction + draw_variation(OFFSET, 2)
-    heading = course + draw_variation(TURN)
-    speed = torch.tensor(encounter.speed, dtype=torch.float64) * (1.0 + draw_variation(SPEED))
+    start = MEETING_COORDINATE - distance * direction + draw_variation(MAX_START_OFFSET, 2)
+    heading = course + draw_variation(MAX_COURSE_OFFSET)
+    speed = torch.tensor(encounter.speed, dtype=torch.float64) * (1.0 + draw_variation(MAX_SPEED_DEVIATION))
     mask = torch.ones(episodes, 2, dtype=torch.bool)
-    goal = CENTRE + RUN * direction
-    return in_motion(scale[0] * start, scale[0] * goal, heading, scale[1] * speed, mask, vessel)
+    goal = MEETING_COORDINATE + GOAL_DISTANCE * direction
+    return moving_vessels(scale[0] * start, scale[0] * goal, heading, scale[1] * speed, mask, vessel)
 
 
-def in_motion(
+def moving_vessels(
     start: Tensor, goal: Tensor, heading: Tensor, speed: Tensor, mask: Tensor, vessel: VesselConfig
 ) -> Scenario:
     """Return scenarios of vessels in motion, with the thrust that keeps their speed, and nothing else.
@@ -136,8 +142,8 @@ def in_motion(
 
 
 @dataclass(frozen=True)
-class Manoeuvres:
-    """Outcomes of N encounters; pairs are of the own and the other vessel."""
+class EncounterOutcomes:
+    """What vessels did in N encounters of two; pairs are of the own and the other vessel."""
 
     gap: Tensor
     """[N] smallest distance between the discs of the hulls (m); negative if they overlap."""
@@ -151,13 +157,13 @@ class Manoeuvres:
     """[N] bool: true if a vessel collided."""
 
 
-def manoeuvres(recording: Recording) -> Manoeuvres:
+def encounter_outcomes(recording: Recording) -> EncounterOutcomes:
     """Return turns, slowing, crossings, gaps and collisions of the two vessels of each encounter.
 
     Args:
-        recording: recording of episodes with two robots.
+        recording: recording of N episodes with two robots.
     """
-    pose, both = recording.poses, present(recording).all(-1)
+    pose, both = recording.poses, present_robots(recording).all(-1)
     position, heading = pose[..., :2], pose[..., 2]
     distance = torch.linalg.vector_norm(position[..., 0, :] - position[..., 1, :], dim=-1)
     distance = torch.where(both, distance, torch.inf)
@@ -173,7 +179,7 @@ def manoeuvres(recording: Recording) -> Manoeuvres:
     slowed = (speed < (1.0 - SUBSTANTIAL_SLOWING) * speed.cummax(0).values) & until_closest[..., None]
 
     ahead = torch.stack([_passes_ahead(pose, vessel, both) for vessel in (0, 1)], -1)
-    return Manoeuvres(
+    return EncounterOutcomes(
         gap=distance.amin(0) - recording.vessel_radius.sum(-1),
         turn=turn,
         gave_way=(turned | slowed).any(0),
@@ -183,7 +189,7 @@ def manoeuvres(recording: Recording) -> Manoeuvres:
 
 
 def _passes_ahead(pose: Tensor, vessel: int, both: Tensor) -> Tensor:
-    """Return whether a vessel passes from one side of the other to the other side, ahead of it, [N]."""
+    """Return whether a vessel (0 or 1) passes from one side of the other to the other side, ahead of it, [N] bool."""
     other = 1 - vessel
     offset = pose[:, :, vessel, :2] - pose[:, :, other, :2]
     # Sides refer to the initial course of the other vessel, so that turns of that vessel change no side.
@@ -194,7 +200,7 @@ def _passes_ahead(pose: Tensor, vessel: int, both: Tensor) -> Tensor:
     return (passes & (along[1:] > 0.0)).any(0)
 
 
-def complies(encounter: Encounter, result: Manoeuvres) -> Tensor:
+def complies(encounter: Encounter, result: EncounterOutcomes) -> Tensor:
     """Return whether encounters complied with the rules, [N] bool.
 
     Head-on: both turned to starboard. Otherwise: the give-way vessel gave way and, if crossing, did not pass ahead of
@@ -214,7 +220,7 @@ def complies(encounter: Encounter, result: Manoeuvres) -> Tensor:
     return is_compliant & ~result.collision
 
 
-def summary(encounter: Encounter, result: Manoeuvres, rows: Sequence[bool]) -> dict[str, float]:
+def compliance_metrics(encounter: Encounter, result: EncounterOutcomes, rows: Sequence[bool]) -> dict[str, float]:
     """Return shares and means over encounters of one kind by name; see RULES_COLUMNS in tables.
 
     Args:
@@ -223,7 +229,7 @@ def summary(encounter: Encounter, result: Manoeuvres, rows: Sequence[bool]) -> d
         rows: flag of each encounter, true for those of this kind.
     """
     mask = torch.tensor(rows)
-    result = Manoeuvres(*(tensor[mask] for tensor in vars(result).values()))
+    result = EncounterOutcomes(*(tensor[mask] for tensor in vars(result).values()))
     own, other = result.gave_way.unbind(-1)
     turns = result.turn[:, torch.tensor(encounter.gives_way)]
     turned = (turns != 0).sum().clamp_min(1)

@@ -19,19 +19,23 @@ from train_RL_agents.evaluation import avoidance
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect, run_set
 from train_RL_agents.evaluation.episodes import Episodes
 from train_RL_agents.evaluation.recording import Recording
-from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, manoeuvres
-from train_RL_agents.evaluation.rules_suite import summary as summary_of_two
-from train_RL_agents.evaluation.seamanship import broken_rates, compliance, steps_and_paths, summary
-from train_RL_agents.evaluation.selection import choose_set, defaults
-from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES, UNRULY, ScenarioSet
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, compliance_metrics, encounter_outcomes
+from train_RL_agents.evaluation.seamanship import (
+    broken_duty_rates,
+    compliance_summary,
+    measure_compliance,
+    steps_and_paths,
+)
+from train_RL_agents.evaluation.selection import choose_scenarios, default_schedule_and_world
+from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES_SUITE, UNRULY_SUITE, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback, StepShare
 from train_RL_agents.results.rows import count_clear_situations, group_masks, paired_differences
 from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import software_versions
 
-Compliance = dict[str, dict[str, Any]]
-"""Metrics of compliance with the rules of the sea, or of safety, by group and name."""
+MetricsByGroup = dict[str, dict[str, Any]]
+"""Metrics of compliance with the rules of the sea, or of safety, by name of the group and of the metric."""
 
 
 def evaluate_built_in(
@@ -52,8 +56,8 @@ def evaluate_built_in(
         ConfigError: when an option cannot be used, or the policies cannot be compared.
     """
     require_effect(contenders, options.get("risk"), "stochastic" in options)
-    schedule, world = defaults(list(contenders.values()))
-    chosen, levels = choose_set(world, schedule, options)
+    schedule, world = default_schedule_and_world(list(contenders.values()))
+    chosen, levels = choose_scenarios(world, schedule, options)
     others = options.get("others")
     is_alone = others is None or all(part.only_own for part in chosen.parts)
     require(is_alone, "--others", "...", "left out but for suites in which the policy controls one vessel (*_own)")
@@ -61,7 +65,7 @@ def evaluate_built_in(
     acting = ActingOptions(
         options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options, others, shield
     )
-    results, recording = _results(contenders, chosen, world, acting, device, progress)
+    results, recording = _evaluate_contenders(contenders, chosen, world, acting, device, progress)
     setting = {
         **(results[0].about if len(results) == 1 else {}),
         "suite": options.get("suite"),
@@ -80,7 +84,7 @@ def evaluate_built_in(
     return Evaluation(results, setting, recording)
 
 
-def _results(
+def _evaluate_contenders(
     contenders: Mapping[str, Contender],
     chosen: ScenarioSet,
     world: WorldConfig,
@@ -94,24 +98,24 @@ def _results(
     recording = None
     for name, contender in contenders.items():
         report = None if progress is None else partial(progress, name)
-        acting = _with_new_count(acting)
-        episodes, recording, compliance = run_scored(contender, chosen, world, acting, device, name, progress=report)
+        acting = _with_new_counter(acting)
+        episodes, recording, compliance = run_and_score(contender, chosen, world, acting, device, name, progress=report)
         first = first or episodes
         metrics = episodes.metrics(chosen.groups)
         compared = paired_differences(first, episodes, chosen.groups) if results else None
-        clear = clear_situations(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None
+        clear = count_clear(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None
         shielded = None if acting.shield is None else acting.shield.value
         results.append(Result(name, contender.about(), metrics, compared, compliance, clear, shielded))
     return results, recording if acting.estimates else None
 
 
-def _with_new_count(acting: ActingOptions) -> ActingOptions:
+def _with_new_counter(acting: ActingOptions) -> ActingOptions:
     """Return the options with a new counter of the shield's steps, if there is a shield."""
     return acting if acting.shield is None else replace(acting, shield=StepShare())
 
 
-def clear_situations(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
-    """Return the number of situations without a collision in any of their episodes, and of all situations, by name.
+def count_clear(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
+    """Return numbers of situations: ``without_collision`` in any of their episodes, and ``all``.
 
     Args:
         chosen: set of scenarios.
@@ -121,7 +125,7 @@ def clear_situations(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
     return {"without_collision": clear, "all": total}
 
 
-def run_scored(
+def run_and_score(
     contender: Contender,
     chosen: ScenarioSet,
     world: WorldConfig,
@@ -130,26 +134,26 @@ def run_scored(
     name: str,
     on_step: StepCallback | None = None,
     progress: ProgressCallback | None = None,
-) -> tuple[Episodes, Recording | None, Compliance | None]:
+) -> tuple[Episodes, Recording | None, MetricsByGroup | None]:
     """Run a set of scenarios, and score it as its suite requires; see ``run_set`` for the arguments.
 
     Returns:
         The episodes; the recording, None if not made; compliance or safety by group, None if the suite is not scored.
     """
     if chosen.name in ENCOUNTER_SUITES:
-        return run_encounters(contender, chosen, world, acting, device, name, progress)
+        return run_and_score_encounters(contender, chosen, world, acting, device, name, progress)
     # Compliance is computed from the recording.
-    recorded_as = name if acting.estimates or chosen.name in (RULES, UNRULY) else None
+    recorded_as = name if acting.estimates or chosen.name in (RULES_SUITE, UNRULY_SUITE) else None
     episodes, recording = run_set(contender, chosen, world, acting, device, recorded_as, on_step, progress)
-    if recording is not None and chosen.name == UNRULY:
-        found = avoidance.search(chosen, recording, world, acting, device)
+    if recording is not None and chosen.name == UNRULY_SUITE:
+        found = avoidance.collision_masks(chosen, recording, world, acting, device)
         masks = group_masks(recording.groups)
-        return episodes, recording, {name: avoidance.summary(found, mask) for name, mask in masks.items()}
-    if recording is None or chosen.name != RULES:
+        return episodes, recording, {name: avoidance.safety_metrics(found, mask) for name, mask in masks.items()}
+    if recording is None or chosen.name != RULES_SUITE:
         return episodes, recording, None
-    seen, groups = manoeuvres(recording), recording.groups
-    by_group: Compliance = {
-        name: summary_of_two(ENCOUNTERS[name], seen, [group == name for group in groups]) for name in chosen.groups
+    seen, groups = encounter_outcomes(recording), recording.groups
+    by_group: MetricsByGroup = {
+        name: compliance_metrics(ENCOUNTERS[name], seen, [group == name for group in groups]) for name in chosen.groups
     }
     for level, row in enumerate(by_group.values()):
         broken = round((1.0 - row["compliance"]) * groups.count(chosen.groups[level]))
@@ -158,7 +162,7 @@ def run_scored(
     return episodes, recording, by_group
 
 
-def run_encounters(
+def run_and_score_encounters(
     contender: Contender,
     chosen: ScenarioSet,
     world: WorldConfig,
@@ -166,7 +170,7 @@ def run_encounters(
     device: torch.device,
     name: str,
     progress: ProgressCallback | None = None,
-) -> tuple[Episodes, Recording, Compliance]:
+) -> tuple[Episodes, Recording, MetricsByGroup]:
     """Run and score a set of encounters, for which every vessel also runs alone; see ``run_set`` for the arguments.
 
     Returns:
@@ -179,21 +183,23 @@ def run_encounters(
     robots = recording.robot_mask.shape[-1]
     columns = []
     for slot in range(1 if only_own else robots):
-        _, alone = run_set(contender, _alone(chosen, slot), world, _with_new_count(acting), device, **named)
+        _, alone = run_set(
+            contender, _single_vessel_set(chosen, slot), world, _with_new_counter(acting), device, **named
+        )
         assert alone is not None
         steps, path, _ = steps_and_paths(alone)
         columns.append((steps.sum(-1), path.sum(-1)))
     undisturbed = tuple(_stack_padded(column, robots) for column in zip(*columns, strict=True))
     scored = recording.robot_mask.clone()
     scored[:, len(columns) :] = False
-    measured = compliance(recording, (undisturbed[0], undisturbed[1]), scored)
+    measured = measure_compliance(recording, (undisturbed[0], undisturbed[1]), scored)
     rows = group_masks(recording.groups)
-    rates = broken_rates(recording, scored & recording.robot_mask, [*rows.values()])
+    rates = broken_duty_rates(recording, scored & recording.robot_mask, [*rows.values()])
     pairs = zip(rows.items(), rates, strict=True)
-    return episodes, recording, {name: summary(measured, kept) | rate for (name, kept), rate in pairs}
+    return episodes, recording, {name: compliance_summary(measured, kept) | rate for (name, kept), rate in pairs}
 
 
-def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
+def _single_vessel_set(chosen: ScenarioSet, slot: int) -> ScenarioSet:
     """Return the scenarios with one vessel each: the one in the slot, or the last one if there are fewer vessels."""
     parts = []
     for part in chosen.parts:
@@ -212,6 +218,6 @@ def _alone(chosen: ScenarioSet, slot: int) -> ScenarioSet:
 
 
 def _stack_padded(columns: tuple[Tensor, ...], robots: int) -> Tensor:
-    """Stack per-robot columns [E] into [E, R]; robots without a column get 1 and are not scored."""
+    """Stack columns [E], one per robot, into [E, R]; robots without a column get 1 and are not scored."""
     blank = torch.ones_like(columns[0])
     return torch.stack([*columns, *[blank] * (robots - len(columns))], -1).double()

@@ -28,13 +28,13 @@ from marinenav_env.rules.roles import (
     relative_motion,
     roles,
 )
-from train_RL_agents.evaluation.recording import Recording, present
+from train_RL_agents.evaluation.recording import Recording, present_robots
 from train_RL_agents.evaluation.tally import StepShare, Transition
 from train_RL_agents.results.statistics import Estimate, hours_per, normal_estimate, wilson_interval
 
-ASTERN = -0.05
-"""Speed ahead below which a vessel goes astern (m/s)."""
-SHARES = (
+ASTERN_SPEED = -0.05
+"""Speed ahead below which a vessel counts as going astern (m/s)."""
+SHARE_METRICS = (
     "all_kept",
     "rules_kept",
     "substantial",
@@ -84,13 +84,13 @@ class Duties:
         return (self.keeps_clear & ~kept) | (self.stands_on & ~self.stood_on)
 
 
-def duties(recording: Recording) -> Duties:
+def find_duties(recording: Recording) -> Duties:
     """Return the duties of every vessel towards every other, and what it did about them.
 
     Args:
         recording: recording of E encounters, whose rules of the sea define a risk of collision.
     """
-    there, radius, rules = present(recording), recording.vessel_radius, recording.rules
+    there, radius, rules = present_robots(recording), recording.vessel_radius, recording.rules
     heading = recording.poses[..., 2]
     speed = torch.linalg.vector_norm(recording.velocities[..., :2], dim=-1)
     met = relative_motion(recording.poses.flatten(0, 1), recording.velocities.flatten(0, 1))
@@ -104,7 +104,7 @@ def duties(recording: Recording) -> Duties:
     close = (time > 0.0) & (time <= rules.horizon) & (miss.abs() < rules.domain)
     risk = both & close & (distance <= reach)
     frame = torch.arange(len(role))[:, None, None, None]
-    began = _first(risk)
+    began = _first_frame(risk)
     closest = torch.where(both & (frame >= began), distance, torch.inf).argmin(0)
     during = risk.any(0) & (frame >= began) & (frame <= closest)
 
@@ -115,35 +115,35 @@ def duties(recording: Recording) -> Duties:
     share = speed[..., None] / at(speed[..., None], began).clamp_min(1e-6)
     turned = during & (off.abs() >= SUBSTANTIAL_TURN)
     acted = turned | (during & (share < 1.0 - SUBSTANTIAL_SLOWING))
-    turn = torch.where(turned.any(0), at(off, _first(turned)).sign(), 0.0)
+    turn = torch.where(turned.any(0), at(off, _first_frame(turned)).sign(), 0.0)
     # Sides refer to the other vessel's course at the beginning, so that turns of that vessel change no side.
     aspect = wrap_to_pi(by_frame(met.aspect) + heading[:, :, None] - at(heading[:, :, None], began))
     ahead = (aspect[1:] * aspect[:-1] <= 0.0) & (aspect[1:].abs() < 0.5 * math.pi)
     ahead = ahead & (both & (frame > began) & (distance <= reach))[1:]
     role = torch.where(risk.any(0), at(role, began), 0)
     free = (frame > began) & ((distance < rules.stand_on_until) | (miss.abs() >= rules.domain))
-    holding = during & (frame < _first(free))
+    holding = during & (frame < _first_frame(free))
     left = holding & ((off.abs() >= SUBSTANTIAL_TURN) | ((share - 1.0).abs() >= SUBSTANTIAL_SLOWING))
     contact = radius[..., None] + radius[:, None]
     soon = torch.minimum(0.5 * (at(distance, began) + contact), torch.tensor(rules.stand_on_until))
     return Duties(
         role=role,
         substantial=acted.any(0),
-        early=acted.any(0) & (at(distance, _first(acted)) >= soon),
+        early=acted.any(0) & (at(distance, _first_frame(acted)) >= soon),
         right_side=torch.where(role == HEAD_ON, turn > 0.0, turn >= 0.0),
         crossed_ahead=ahead.any(0),
         stood_on=~left.any(0),
     )
 
 
-def _first(happens: Tensor) -> Tensor:
-    """Return the index of the first frame [...] in which something [T+1, ...] happens; T + 1 if it never does."""
+def _first_frame(happens: Tensor) -> Tensor:
+    """Return the index [...] of the first of T+1 frames in which a mask [T+1, ...] is true; T + 1 if it never is."""
     return torch.where(happens.any(0), happens.to(torch.int8).argmax(0), len(happens))
 
 
-def safety(recording: Recording) -> Tensor:
+def safety_scores(recording: Recording) -> Tensor:
     """Return the safety [E, R], from 0 at a contact to 1 where no other vessel came closer than the domain."""
-    position, there, radius = recording.poses[..., :2], present(recording), recording.vessel_radius
+    position, there, radius = recording.poses[..., :2], present_robots(recording), recording.vessel_radius
     distance = torch.linalg.vector_norm(position[..., None, :] - position[..., None, :, :], dim=-1)
     both = there[..., None] & there[..., None, :]
     both = both & ~torch.eye(position.shape[-2], dtype=torch.bool)
@@ -156,10 +156,10 @@ def safety(recording: Recording) -> Tensor:
 def steps_and_paths(recording: Recording) -> tuple[Tensor, Tensor, Tensor]:
     """Return the control steps of each vessel, its path (m), and its control steps astern; [E, R] each."""
     step = recording.poses[1:, ..., :2] - recording.poses[:-1, ..., :2]
-    moving = present(recording)[1:]
+    moving = present_robots(recording)[1:]
     heading = recording.poses[1:, ..., 2]
     vx, vy = recording.velocities[1:, ..., :2].unbind(-1)
-    astern = moving & (heading.cos() * vx + heading.sin() * vy < ASTERN)
+    astern = moving & (heading.cos() * vx + heading.sin() * vy < ASTERN_SPEED)
     path = (torch.linalg.vector_norm(step, dim=-1) * moving).sum(0)
     return moving.sum(0), path, astern.sum(0)
 
@@ -180,7 +180,7 @@ class Compliance:
     astern: Tensor
 
 
-def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor) -> Compliance:
+def measure_compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor) -> Compliance:
     """Measure the compliance of every vessel of a recording.
 
     Args:
@@ -188,7 +188,7 @@ def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tenso
         alone: control steps and path (m) of every vessel without the others, [E, R] each.
         scored: [E, R] bool, which vessels are scored.
     """
-    did = duties(recording)
+    did = find_duties(recording)
     clear, crossing = did.keeps_clear, did.role == GIVE_WAY
     sided = crossing | (did.role == HEAD_ON)
     arrived = recording.arrived.any(0)
@@ -201,7 +201,7 @@ def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tenso
 
     kept = share(~did.broken, clear | did.stands_on)
     metrics = Compliance(
-        safety=safety(recording),
+        safety=safety_scores(recording),
         rules_kept=torch.where(recording.collided.any(0), 0.0 * kept, kept),
         substantial=share(did.substantial, clear),
         early=share(did.early, clear),
@@ -216,7 +216,7 @@ def compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tenso
     return Compliance(**masked)
 
 
-def kept_by_role(recording: Recording, vessels: int) -> dict[str, tuple[int, int]]:
+def count_duties_by_role(recording: Recording, vessels: int) -> dict[str, tuple[int, int]]:
     """Return the numbers of kept and of all duties by role; a vessel has one duty towards every other vessel.
 
     Args:
@@ -236,7 +236,7 @@ def count_duties(recording: Recording, scored: Tensor) -> tuple[Tensor, Tensor]:
         recording: recording of E encounters.
         scored: [E, R] bool, which vessels are scored.
     """
-    did = duties(recording)
+    did = find_duties(recording)
     asked = (did.keeps_clear | did.stands_on) & scored[..., None]
     kept = asked & ~did.broken & ~recording.collided.any(0)[..., None]
     by_role = did.role[..., None] == torch.arange(1, len(ROLES))
@@ -244,7 +244,7 @@ def count_duties(recording: Recording, scored: Tensor) -> tuple[Tensor, Tensor]:
     return kept, asked
 
 
-def broken_rates(recording: Recording, scored: Tensor, rows: Sequence[Tensor]) -> list[dict[str, float | None]]:
+def broken_duty_rates(recording: Recording, scored: Tensor, rows: Sequence[Tensor]) -> list[dict[str, float | None]]:
     """Return vessel-hours per duty that was not kept, of all roles and by role, for several groups of encounters.
 
     Args:
@@ -279,10 +279,10 @@ class AsternShare(StepShare):
         """Count a control step; see StepCallback."""
         state, active = transition.after.now.state, transition.before.now.state.active
         heading, (vx, vy) = state.pose[..., 2], state.velocity_ground[..., :2].unbind(-1)
-        self.add(heading.cos() * vx + heading.sin() * vy < ASTERN, active)
+        self.add(heading.cos() * vx + heading.sin() * vy < ASTERN_SPEED, active)
 
 
-def summary(measured: Compliance, rows: Tensor) -> dict[str, float | None]:
+def compliance_summary(measured: Compliance, rows: Tensor) -> dict[str, float | None]:
     """Return the mean of every metric with its 95% interval, by name; None if it applies to no vessel.
 
     ``all_kept`` is the share of encounters in which every vessel that has a duty kept the rules.
@@ -297,13 +297,13 @@ def summary(measured: Compliance, rows: Tensor) -> dict[str, float | None]:
     result: dict[str, float | None] = {}
     for name, value in {"all_kept": everyone, **values}.items():
         counted = value[~value.isnan()]
-        metrics = _interval(counted, name in SHARES) if len(counted) else (None, None, None)
+        metrics = _mean_with_interval(counted, name in SHARE_METRICS) if len(counted) else (None, None, None)
         result |= dict(zip((name, f"{name}_low", f"{name}_high"), metrics, strict=True))
     return result
 
 
-def _interval(values: Tensor, is_share: bool) -> Estimate:
-    """Return the mean with its 95% interval: Wilson's interval of a share, else the normal one."""
+def _mean_with_interval(values: Tensor, is_share: bool) -> Estimate:
+    """Return the mean of values [N] with its 95% interval: Wilson's interval of a share, else the normal one."""
     count, mean = len(values), float(values.mean())
     if is_share:
         return Estimate(mean, *wilson_interval(int(values.sum()), count))

@@ -15,10 +15,10 @@ from train_RL_agents.config.levels import convert_levels
 from train_RL_agents.config.schema import MAX_SEED, EvalSchedule
 from train_RL_agents.evaluation.contenders import Contender, common_world
 from train_RL_agents.evaluation.episodes import draw_scenarios
-from train_RL_agents.evaluation.suites import Part, ScenarioSet, level_names, make_set
+from train_RL_agents.evaluation.suites import Part, ScenarioSet, level_names, make_scenario_set
 
 
-def defaults(contenders: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig]:
+def default_schedule_and_world(contenders: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig]:
     """Return the evaluation schedule and the world of the first trained policy; the published ones if there is none.
 
     Raises:
@@ -31,7 +31,7 @@ def defaults(contenders: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig
     return EvalSchedule(), WorldConfig()
 
 
-def choose_set(
+def choose_scenarios(
     world: WorldConfig, schedule: EvalSchedule, options: dict[str, Any]
 ) -> tuple[ScenarioSet, dict[str, Any] | None]:
     """Read or draw the scenarios that the options of a command request.
@@ -53,10 +53,10 @@ def choose_set(
     fresh = secrets.randbelow(2**31) if "fresh" in options else None
     if "suite" in options:
         seed = options.get("seed", fresh)
-        return make_set(options["suite"], world, options.get("episodes"), seed), None
+        return make_scenario_set(options["suite"], world, options.get("episodes"), seed), None
     seed = int(options.get("seed", schedule.seed) if fresh is None else fresh)
     if "scenarios" not in options:
-        return _draw(world, schedule, seed, options)
+        return _draw_levels(world, schedule, seed, options)
 
     file = str(options["scenarios"])
     require("episodes" not in options, "--episodes", options.get("episodes"), f"left out: {file} has its own")
@@ -65,10 +65,14 @@ def choose_set(
     return ScenarioSet("scenarios", (), (Part(world, episodes),), seed), None
 
 
-def _draw(
+def _draw_levels(
     world: WorldConfig, schedule: EvalSchedule, seed: int, options: dict[str, Any]
 ) -> tuple[ScenarioSet, dict[str, Any]]:
-    """Draw all levels and keep the requested ones, so that a level's scenarios do not depend on the request."""
+    """Draw all levels and keep the requested ones, so that a level's scenarios do not depend on the request.
+
+    Returns:
+        The scenarios, and the settings and number of episodes of each level by name.
+    """
     levels, counts = convert_levels(Level, schedule.levels), schedule.num_episodes
     if "episodes" in options:
         counts = (options["episodes"],) * len(levels)

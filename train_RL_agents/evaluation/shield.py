@@ -28,16 +28,16 @@ from train_RL_agents.boat.shield import (
     escape_manoeuvres,
     select_escape,
 )
-from train_RL_agents.evaluation.others import ACTION, MASK
+from train_RL_agents.evaluation.others import ACTION_KEY, MASK_KEY
 from train_RL_agents.evaluation.suites import Part
 from train_RL_agents.evaluation.tally import Policy, StepShare
 from train_RL_agents.networks.observation import OBSERVATION_KEY
 
-EXTRA = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMIT_FACTORS}
+ACTUATOR_FIELDS = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMIT_FACTORS}
 """Names of fields of ActuatorParameters by name of the parameter in the shield's prediction; the field ``spacing`` is
 the width if the setting is 0."""
-LEAST_RATIO = 0.1
-"""Lower bound of the ratio by which measured radii are divided."""
+MIN_RADIUS_RATIO = 0.1
+"""Lower bound of the ratio of measured to true radii, by which measured radii are divided."""
 
 
 class Shield:
@@ -67,7 +67,7 @@ class Shield:
     def __call__(self, step: Any) -> Any:
         """Write the policy's actions, replaced where no escape manoeuvre would be left after them."""
         acted = self._policy(step)
-        action, active, observation = acted.get(ACTION), acted.get(MASK), acted.get(OBSERVATION_KEY)
+        action, active, observation = acted.get(ACTION_KEY), acted.get(MASK_KEY), acted.get(OBSERVATION_KEY)
         own, objects, seen = (observation.get(name) for name in OBSERVED_ENTRIES)
         if not seen.shape[-1]:
             return acted
@@ -90,9 +90,9 @@ class Shield:
         counted = slice(0, 1) if self._part.only_own else slice(None)
         self._count.add(replaced[:, counted], active[:, counted])
         if self._continuous:
-            return acted.set(ACTION, torch.where(replaced[..., None], new.to(action), action))
+            return acted.set(ACTION_KEY, torch.where(replaced[..., None], new.to(action), action))
         index = (new[..., None, :] - pairs).square().sum(-1).argmin(-1)
-        return acted.set(ACTION, torch.where(replaced, index.to(action), action))
+        return acted.set(ACTION_KEY, torch.where(replaced, index.to(action), action))
 
     def _worlds(self, robots: int) -> list[WorldConfig]:
         """Return the world that all scenarios share, or the world of each scenario."""
@@ -113,17 +113,23 @@ class Shield:
             worlds = [replace(world, vessel=replace(world.vessel, radius=self._radius)) for world in worlds]
         parameters, _ = build_parameters(worlds, robots, device, dtype)
         vessel, extras = parameters.vessel, build_extras(worlds, robots, device=device, dtype=dtype)
-        numbers = {name: getattr(vessel, name) for name in ("radius", *VESSEL_PARAMETERS) if name not in EXTRA}
-        numbers |= {name: getattr(extras, field) for name, field in EXTRA.items()}
-        numbers["ratio"] = parameters.sensor.r_mean_ratio.clamp_min(LEAST_RATIO)
+        numbers = {
+            name: getattr(vessel, name) for name in ("radius", *VESSEL_PARAMETERS) if name not in ACTUATOR_FIELDS
+        }
+        numbers |= {name: getattr(extras, field) for name, field in ACTUATOR_FIELDS.items()}
+        numbers["ratio"] = parameters.sensor.r_mean_ratio.clamp_min(MIN_RADIUS_RATIO)
         most = vessel.max_thrust_rate[..., None]
         left, right = ((getattr(vessel, name) / most).clamp(-1.0, 1.0) for name in COMMAND_FIELDS)
         pairs = torch.stack(torch.broadcast_tensors(left[..., :, None], right[..., None, :]), -1).flatten(-3, -2)
-        sides = left.new_tensor(SIDE_COMMANDS) if self._continuous else torch.stack([_ends(left), _ends(right)], -2)
+        sides = (
+            left.new_tensor(SIDE_COMMANDS)
+            if self._continuous
+            else torch.stack([_extreme_commands(left), _extreme_commands(right)], -2)
+        )
         return numbers, escape_manoeuvres(torch, sides, device=device), pairs
 
 
-def _ends(commands: Tensor) -> Tensor:
+def _extreme_commands(commands: Tensor) -> Tensor:
     """Return the lowest, the neutral and the highest command [..., 3] of commands [..., n]."""
     neutral = commands.take_along_dim(commands.abs().argmin(-1, True), -1)
     return torch.cat((commands.amin(-1, True), neutral, commands.amax(-1, True)), -1)
@@ -148,35 +154,35 @@ def safe_commands(
     def short(rows: Any, some: EscapeManoeuvres, begin: Tensor | None) -> Tensor:
         chosen = Scene(*(column[rows] for column in scene))
         parameters = {name: value[rows] for name, value in vessel.items()}
-        return clearance_shortfall(torch, chosen, parameters, seconds, _in_rows(some, rows), begin)
+        return clearance_shortfall(torch, chosen, parameters, seconds, _select_plans(some, rows), begin)
 
     def after(some: EscapeManoeuvres) -> Callable[[Any], Tensor]:
         return lambda rows: short(rows, some, command[rows]).amin(-1)
 
     def best(rows: Any) -> Tensor:
         shorts = short(rows, plans, None)
-        number = select_escape(torch, command[rows], shorts, _in_rows(plans, rows))
+        number = select_escape(torch, command[rows], shorts, _select_plans(plans, rows))
         return torch.where(left[rows] - shorts.amin(-1) > SHORTFALL_TOLERANCE, number, -1).to(left)
 
     # After most commands the first manoeuvre is safe, so that all others are tried in few rows.
     like = scene.own_radius[:, 0]
-    left = _where(scene.is_object.any(-1), after(plans.subset(0, 1)), like, 0.0)
-    left = _where(left > SHORTFALL_TOLERANCE, after(plans), like, 0.0)
-    number = _where(left > SHORTFALL_TOLERANCE, best, like, -1.0).long()
+    left = _evaluate_where(scene.is_object.any(-1), after(plans.subset(0, 1)), like, 0.0)
+    left = _evaluate_where(left > SHORTFALL_TOLERANCE, after(plans), like, 0.0)
+    number = _evaluate_where(left > SHORTFALL_TOLERANCE, best, like, -1.0).long()
     replaced = number >= 0
     first = plans.first_commands.take_along_dim(number.clamp_min(0)[:, None, None], 1)[:, 0]
     return torch.where(replaced[:, None], first, command), replaced
 
 
-def _in_rows(plans: EscapeManoeuvres, rows: Any) -> EscapeManoeuvres:
-    """Return the manoeuvres of some vessels."""
+def _select_plans(plans: EscapeManoeuvres, rows: Any) -> EscapeManoeuvres:
+    """Return the escape manoeuvres of the vessels that indices or a slice select."""
     return plans._replace(first_commands=plans.first_commands[rows], second_commands=plans.second_commands[rows])
 
 
-def _where(mask: Tensor, function: Callable[[Any], Tensor], like: Tensor, other: float) -> Tensor:
-    """Return a function's values [N] where a mask is true, and a number elsewhere, of the type of ``like``.
+def _evaluate_where(mask: Tensor, function: Callable[[Any], Tensor], like: Tensor, other: float) -> Tensor:
+    """Return a function's values [N] where a mask [N] is true, and ``other`` elsewhere, of the type of ``like``.
 
-    On a CPU the function is called for these rows alone.
+    The function takes the indices of rows. On a CPU it is called for the rows of the mask alone.
     """
     rows = true_indices(mask)
     if rows is None:

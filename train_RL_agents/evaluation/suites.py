@@ -21,17 +21,17 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import scaled_level
 from train_RL_agents.evaluation.encounter_suites import (
-    FLEETS,
-    IMAZU,
-    KINDS,
-    imazu,
-    in_group,
+    COURSES_BY_KIND,
+    IMAZU_COURSES,
+    LARGER_SIZES,
+    imazu_scenarios,
     random_encounters,
+    with_group,
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.packaged_suites import packaged_suite
-from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios, slow_thrust, with_slow_vessel
-from train_RL_agents.evaluation.unruly_suite import GROUPS, unruly_scenarios
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios, slow_vessel_thrust, with_slow_vessel
+from train_RL_agents.evaluation.unruly_suite import GROUP_NAMES, unruly_scenarios
 from train_RL_agents.utils.closest import did_you_mean
 
 
@@ -106,49 +106,49 @@ def level_names(count: int) -> tuple[str, ...]:
     return tuple(f"level {number}" for number in range(1, count + 1))
 
 
-def levels_for(world: WorldConfig, levels: tuple[Level, ...] = LEVELS) -> tuple[Level, ...]:
+def scaled_levels(world: WorldConfig, levels: tuple[Level, ...] = LEVELS) -> tuple[Level, ...]:
     """Return levels scaled by the factors of a world on lengths and speeds; unchanged if both are 1."""
     scale, speed = world.scenario.scale, world.scenario.speed_scale
     return levels if scale == speed == 1.0 else tuple(scaled_level(level, scale, speed) for level in levels)
 
 
-def _levels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+def _make_levels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return scenarios of the six published levels."""
-    drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
     return level_names(len(LEVELS)), (Part(world, drawn),)
 
 
-LONG_BATCH = 1_500
+MAX_LONG_BATCH = 1_500
 """Largest number of episodes in a batch of ``long``; such a batch fits into a CPU cache."""
 
 
-def _long(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+def _make_long(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return scenarios of the six published levels in batches, each of one level and with its own seeds."""
-    levels = levels_for(world)
-    sizes = [min(LONG_BATCH, episodes - first) for first in range(0, episodes, LONG_BATCH)]
+    levels = scaled_levels(world)
+    sizes = [min(MAX_LONG_BATCH, episodes - first) for first in range(0, episodes, MAX_LONG_BATCH)]
     batches = [(index, size) for index in range(len(levels)) for size in sizes]
     seeds = torch.randint(2**31, (len(batches), 2), generator=torch.Generator().manual_seed(seed)).tolist()
     parts = [
-        Part(world, in_group(draw_scenarios(world, (levels[index],), (size,), drawn), index), seed=noise)
+        Part(world, with_group(draw_scenarios(world, (levels[index],), (size,), drawn), index), seed=noise)
         for (index, size), (drawn, noise) in zip(batches, seeds, strict=True)
     ]
     return level_names(len(levels)), tuple(parts)
 
 
-def _currents(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+def _make_currents(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return scenarios with strong currents in a crowded map."""
-    drawn = draw_scenarios(world, levels_for(world, (Level(6, 8, 8, 40.0),)), (episodes,), seed)
+    drawn = draw_scenarios(world, scaled_levels(world, (Level(6, 8, 8, 40.0),)), (episodes,), seed)
     return ("6 robots, 8 obstacles, 8 cores",), (Part(world, drawn),)
 
 
-CROWDS = (10, 20, 30, 40, 50)
+CROWD_SIZES = (10, 20, 30, 40, 50)
 """Numbers of robots of the groups of ``crowd``."""
 
 
-def _crowd(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+def _make_crowd(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return scenarios on maps that grow with the number of robots, as dense in robots and obstacles as level 6."""
     parts = []
-    for index, robots in enumerate(CROWDS):
+    for index, robots in enumerate(CROWD_SIZES):
         map_config, growth = world.scenario, math.sqrt(robots / LEVELS[-1].num_robots)
         large_map = replace(map_config, width=growth * map_config.width, height=growth * map_config.height)
         large_world = replace(world, scenario=large_map)
@@ -156,36 +156,39 @@ def _crowd(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
         parts.append(
             Part(
                 large_world,
-                in_group(draw_scenarios(large_world, levels_for(world, (level,)), (episodes,), seed), index),
+                with_group(draw_scenarios(large_world, scaled_levels(world, (level,)), (episodes,), seed), index),
             )
         )
-    return tuple(f"{robots} robots" for robots in CROWDS), tuple(parts)
+    return tuple(f"{robots} robots" for robots in CROWD_SIZES), tuple(parts)
 
 
-NOISE = (0, 1, 2, 4)
+NOISE_FACTORS = (0, 1, 2, 4)
 """Noise factors of the groups of ``noise``."""
 
 
-def _noise(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+def _make_noise(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return the same scenarios of all levels with different noise on positions and velocities."""
-    drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
     parts = []
-    for index, factor in enumerate(NOISE):
+    for index, factor in enumerate(NOISE_FACTORS):
         sensor = world.sensor
         noisy = replace(sensor, pos_std=_scale(sensor.pos_std, factor), vel_std=_scale(sensor.vel_std, factor))
-        parts.append(Part(replace(world, sensor=noisy), in_group(drawn, index)))
-    return tuple(f"noise x {factor}" for factor in NOISE), tuple(parts)
+        parts.append(Part(replace(world, sensor=noisy), with_group(drawn, index)))
+    return tuple(f"noise x {factor}" for factor in NOISE_FACTORS), tuple(parts)
 
 
-VESSELS = 2.0
+MAX_VESSEL_FACTOR = 2.0
 """Largest factor by which mass, inertia and thrust of vessels in the suite ``vessels`` grow or shrink."""
 
 
-def _vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
-    """Return scenarios of all levels with vessels whose mass (with inertia) and thrust are drawn independently."""
-    drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
+def _make_vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios of all levels whose vessels have random masses (with moments of inertia) and thrust limits.
+
+    ``episodes`` is the number per level; both factors of a vessel are drawn independently.
+    """
+    drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
-    factors = VESSELS ** (2.0 * torch.rand(2, *drawn.robot_mask.shape, generator=generator) - 1.0)
+    factors = MAX_VESSEL_FACTOR ** (2.0 * torch.rand(2, *drawn.robot_mask.shape, generator=generator) - 1.0)
     base, varied = world.vessel, []
     for episode, mass_factors, thrust_factors in zip(
         episodes_from_scenarios(drawn, world, seed), *factors.tolist(), strict=True
@@ -202,9 +205,9 @@ def _vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     return ("random vessels",), (Part(world, varied),)
 
 
-def _weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+def _make_weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return scenarios of all levels in moderate wind and waves."""
-    drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
     uniform = torch.rand(len(drawn), 2, generator=generator, dtype=torch.float64)
     varied = []
@@ -224,11 +227,11 @@ def _weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     return ("wind and waves",), (Part(world, varied),)
 
 
-def _faults(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+def _make_faults(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return scenarios of all levels with delayed commands and missed detections."""
-    drawn = draw_scenarios(world, levels_for(world), (episodes,) * len(LEVELS), seed)
+    drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
     calm = replace(MODERATE_WEATHER, wind_speed=0.0, wave_height=0.0)
-    return ("late and missed",), (Part(replace(world, weather=calm), in_group(drawn, 0)),)
+    return ("late and missed",), (Part(replace(world, weather=calm), with_group(drawn, 0)),)
 
 
 def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
@@ -237,7 +240,7 @@ def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, 
     return tuple(number * factor for number, factor in zip(values, factors, strict=False))
 
 
-def _rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+def _make_rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return encounters of two vessels, a group for each of ENCOUNTERS."""
     parts = []
     for index, encounter in enumerate(ENCOUNTERS.values()):
@@ -246,56 +249,56 @@ def _rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
         # A vessel that is overtaken has weaker thrusters.
         thrust, encounter_world = encounter.other_thrust, world
         if thrust is not None:
-            encounter_world = with_slow_vessel(world, 2, 1, slow_thrust(world, thrust))
-        parts.append(Part(encounter_world, in_group(drawn, index)))
+            encounter_world = with_slow_vessel(world, 2, 1, slow_vessel_thrust(world, thrust))
+        parts.append(Part(encounter_world, with_group(drawn, index)))
     return tuple(ENCOUNTERS), tuple(parts)
 
 
-GHOST = 0.01
-"""Collision radius (m) of vessels that are not controlled, which would otherwise collide with each other; that of the
+GHOST_RADIUS = 0.01
+"""Collision radius of vessels that are not controlled (m), so that they do not collide with each other; that of the
 own vessel is enlarged by the difference."""
 
 
-def _imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
+def _make_imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
     """Return Imazu's problems; the seed is only that of the measurement noise."""
     parts = tuple(
         replace(_make_part(*drawn, only_own), situations=tuple(drawn[1].level.tolist()))
-        for drawn in imazu(world, episodes)
+        for drawn in imazu_scenarios(world, episodes)
     )
-    return tuple(f"case {number}" for number in range(1, len(IMAZU) + 1)), parts
+    return tuple(f"case {number}" for number in range(1, len(IMAZU_COURSES) + 1)), parts
 
 
-def _encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
+def _make_encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
     """Return random encounters of two to six vessels."""
     parts = tuple(_make_part(*drawn, only_own) for drawn in random_encounters(world, episodes, seed))
-    return (*KINDS, *(f"{robots} vessels" for robots in FLEETS)), parts
+    return (*COURSES_BY_KIND, *(f"{robots} vessels" for robots in LARGER_SIZES)), parts
 
 
-def _unruly(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+def _make_unruly(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return encounters with vessels that misbehave or are steered by other policies."""
     parts = (
         replace(_make_part(drawn.world, drawn.scenarios, bool(drawn.others)), others=drawn.others)
         for drawn in unruly_scenarios(world, episodes, seed)
     )
-    return GROUPS, tuple(parts)
+    return GROUP_NAMES, tuple(parts)
 
 
 def _make_part(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
-    """Return scenarios as a part of a suite; vessels that are not controlled collide only with the own vessel."""
+    """Return scenarios as a part of a suite; with ``only_own``, the other vessels collide only with the own one."""
     if only_own:
         world = _with_ghosts(world, scenarios.robot_mask.shape[-1])
     return Part(world, scenarios, only_own)
 
 
 def _with_ghosts(world: WorldConfig, robots: int) -> WorldConfig:
-    """Return a world in which all vessels but the first collide only with the first."""
+    """Return a world of ``robots`` vessels in which all but the first collide only with the first."""
     base = world.vessel.radius
     contact = 2.0 * (base[0] if isinstance(base, tuple) else base)
-    radius = (contact - GHOST, *[GHOST] * (robots - 1))
+    radius = (contact - GHOST_RADIUS, *[GHOST_RADIUS] * (robots - 1))
     return replace(world, vessel=replace(world.vessel, radius=radius))
 
 
-def _packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
+def _make_packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
     """Return the external situations of the package, each repeated; the seed is only that of the measurement noise."""
     groups, levels, scaled = packaged_suite(name, world)
     if only_own:
@@ -312,40 +315,46 @@ def _packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own:
 
 
 def _scale(value: PerRobot, factor: float) -> PerRobot:
-    """Return a value multiplied by a factor."""
+    """Return a value, or the value of every robot, multiplied by a factor."""
     if isinstance(value, tuple):
         return tuple(factor * number for number in value)
     return factor * value
 
 
-RULES, UNRULY = "rules", "unruly"
-"""Names of the suite of two vessels scored by the rules of the sea, and of that scored by unavoidable collisions."""
+RULES_SUITE = "rules"
+"""Name of the suite of two vessels that is scored by the rules of the sea."""
+UNRULY_SUITE = "unruly"
+"""Name of the suite of misbehaving vessels, in which unavoidable collisions are counted."""
 
-LONG = "long"
+LONG_SUITE = "long"
 """Name of the suite whose many episodes measure the rate of rare collisions."""
 
 SUITES: dict[str, Suite] = {
-    "paper": Suite("the fixed 60: ten scenarios of each published level", _levels, 10, fixed=True),
-    "fresh": Suite("the published levels, scenarios never seen before", _levels, 100, None),
-    LONG: Suite("fresh for 10,000 vessel-hours, for rare collisions", _long, 66_000, None),
-    "currents": Suite("6 robots among 8 obstacles and 8 vortex cores", _currents, 60),
-    "crowd": Suite("10 to 50 robots on maps that grow with their number", _crowd, 10),
-    "noise": Suite("the published levels with sensor noise x 0, 1, 2 and 4", _noise, 10),
-    "vessels": Suite("the levels, vessels of mass and thrust x 0.5 to 2", _vessels, 100),
-    "weather": Suite("the levels in moderate wind and waves", _weather, 100),
-    "faults": Suite("the levels with late commands and missed detections", _faults, 100),
-    RULES: Suite("two vessels head-on, crossing and overtaking, scored by the rules", _rules, 25),
-    "imazu": Suite("Imazu's 22 problems, scored by safety, rules and delay", _imazu, 20),
-    "encounters": Suite("random encounters of 2 to 6 vessels, scored likewise", _encounters, 25),
-    "imazu_own": Suite("imazu, the others keeping course and speed", partial(_imazu, only_own=True), 20),
-    "encounters_own": Suite("encounters, the others keeping course and speed", partial(_encounters, only_own=True), 25),
-    "dnv": Suite("DNV's 55 traffic situations, scored likewise", partial(_packaged, "dnv"), 10),
-    "dnv_own": Suite("dnv, the others keeping course and speed", partial(_packaged, "dnv", only_own=True), 10),
-    "imazu_ntnu": Suite("Imazu's problems as NTNU wrote them, scored likewise", partial(_packaged, "imazu_ntnu"), 10),
-    "imazu_ntnu_own": Suite(
-        "imazu_ntnu, the others keeping course and speed", partial(_packaged, "imazu_ntnu", only_own=True), 10
+    "paper": Suite("the fixed 60: ten scenarios of each published level", _make_levels, 10, fixed=True),
+    "fresh": Suite("the published levels, scenarios never seen before", _make_levels, 100, None),
+    LONG_SUITE: Suite("fresh for 10,000 vessel-hours, for rare collisions", _make_long, 66_000, None),
+    "currents": Suite("6 robots among 8 obstacles and 8 vortex cores", _make_currents, 60),
+    "crowd": Suite("10 to 50 robots on maps that grow with their number", _make_crowd, 10),
+    "noise": Suite("the published levels with sensor noise x 0, 1, 2 and 4", _make_noise, 10),
+    "vessels": Suite("the levels, vessels of mass and thrust x 0.5 to 2", _make_vessels, 100),
+    "weather": Suite("the levels in moderate wind and waves", _make_weather, 100),
+    "faults": Suite("the levels with late commands and missed detections", _make_faults, 100),
+    RULES_SUITE: Suite("two vessels head-on, crossing and overtaking, scored by the rules", _make_rules, 25),
+    "imazu": Suite("Imazu's 22 problems, scored by safety, rules and delay", _make_imazu, 20),
+    "encounters": Suite("random encounters of 2 to 6 vessels, scored likewise", _make_encounters, 25),
+    "imazu_own": Suite("imazu, the others keeping course and speed", partial(_make_imazu, only_own=True), 20),
+    "encounters_own": Suite(
+        "encounters, the others keeping course and speed", partial(_make_encounters, only_own=True), 25
     ),
-    UNRULY: Suite("one vessel among others that misbehave or are steered by other policies", _unruly, 25),
+    "dnv": Suite("DNV's 55 traffic situations, scored likewise", partial(_make_packaged, "dnv"), 10),
+    "dnv_own": Suite("dnv, the others keeping course and speed", partial(_make_packaged, "dnv", only_own=True), 10),
+    "imazu_ntnu": Suite(
+        "Imazu's problems as NTNU wrote them, scored likewise", partial(_make_packaged, "imazu_ntnu"), 10
+    ),
+    "imazu_ntnu_own": Suite(
+        "imazu_ntnu, the others keeping course and speed", partial(_make_packaged, "imazu_ntnu", only_own=True), 10
+    ),
+    UNRULY_SUITE: Suite("one vessel among others that misbehave or are steered by other policies", _make_unruly, 25),
 }
 ENCOUNTER_SUITES = (
     "imazu",
@@ -360,7 +369,9 @@ ENCOUNTER_SUITES = (
 """Suites that are scored by the role of every vessel (see seamanship)."""
 
 
-def make_set(name: str, world: WorldConfig, episodes: int | None = None, seed: int | None = None) -> ScenarioSet:
+def make_scenario_set(
+    name: str, world: WorldConfig, episodes: int | None = None, seed: int | None = None
+) -> ScenarioSet:
     """Return the scenarios of a suite; with a seed, they are the same in every call.
 
     Args:

@@ -67,7 +67,7 @@ EXTERNAL_METRIC_COLUMNS = (
 
 
 def metric_columns(results: Sequence[Result]) -> tuple[Column, ...]:
-    """Return the columns of the metrics that the reports of results have."""
+    """Return the columns of the metrics that results have: METRIC_COLUMNS, or those of external environments."""
     row = next(iter(results[0].metrics.values()))
     if "collision_rate" in row:
         return METRIC_COLUMNS
@@ -90,8 +90,10 @@ def difference_column(header: str, meaning: str) -> Column:
     )
 
 
-DIFFERENCE = difference_column("than the first", "success rate less that of the first policy on the same episodes")
-COMPARISON_COLUMN_MEANINGS = COLUMN_MEANINGS | {DIFFERENCE.title: DIFFERENCE.meaning}
+DIFFERENCE_COLUMN = difference_column(
+    "than the first", "success rate less that of the first policy on the same episodes"
+)
+COMPARISON_COLUMN_MEANINGS = COLUMN_MEANINGS | {DIFFERENCE_COLUMN.title: DIFFERENCE_COLUMN.meaning}
 """Meaning of each column by title in the table of a comparison."""
 
 RULES_COLUMNS = {
@@ -126,9 +128,9 @@ ENCOUNTER_COLUMNS = {
 }
 """Columns of the table of compliance in the suites of encounters, with their meanings."""
 
-_BROKEN = "vessel-hours of scored vessels per duty that was not kept, a collision breaking all of a vessel"
+_BROKEN_DUTY = "vessel-hours of scored vessels per duty that was not kept, a collision breaking all of a vessel"
 RATE_COLUMNS = {
-    "hours_per_broken_rule": f"{_BROKEN} (in the suite rules, per encounter in which rules were broken), with the "
+    "hours_per_broken_rule": f"{_BROKEN_DUTY} (in the suite rules, per encounter in which rules were broken), with the "
     "exact 95% Poisson interval; without one its lower end",
     **{f"hours_per_broken_{role.replace('-', '_')}": f"the same of the role {role}" for role in ROLES[1:]},
 }
@@ -151,11 +153,12 @@ class Result:
     name: str
     """Name of the policy on the command line."""
     about: dict[str, Any]
-    """Checkpoint, agent and env-steps."""
+    """``checkpoint``, ``agent_type`` and ``env_steps``, see Contender.about."""
     metrics: dict[str, dict[str, Any]]
-    """Metrics by group and overall; see Episodes.metrics."""
+    """Metrics by name of the group and overall; see Episodes.metrics."""
     differences: dict[str, dict[str, Any]] | None = None
-    """Differences from the first policy by group and overall; None for the first policy."""
+    """Differences of success rates from the first policy by group and overall, see rows.paired_difference; None for
+    the first policy."""
     compliance: dict[str, dict[str, Any]] | None = None
     """Compliance with the rules of the sea, or safety, by group; None for suites without such scores."""
     situations: dict[str, int] | None = None
@@ -189,7 +192,7 @@ class Result:
         return RULES_COLUMNS
 
     def short(self) -> str:
-        """Return the name of the policy with its first metric, such as success, in a few words."""
+        """Return the name of the policy with its first metric, such as the success rate, in a few words."""
         row = self.overall
         column = metric_columns([self])[0]
         return f"{self.name}, {column.title} {column.text(row)} of {row['episodes']} episodes"
@@ -208,7 +211,7 @@ class Result:
         return f"{self.name}: situations without a collision: {total}{fewest if row['collision_rate'] else ''}"
 
     def whom(self) -> str:
-        """Return a description of the policy in a few words."""
+        """Return a description of the policy in a few words: agent, env-steps and file."""
         agent, file = self.about["agent_type"], self.about["checkpoint"]
         return str(agent) if file is None else f"{agent} after {self.about['env_steps']:,} env-steps, {file}"
 
@@ -248,11 +251,11 @@ class Evaluation:
         return [row | self.acting for row in group_rows(self.results, "metrics", "differences", "compliance")]
 
     def content(self) -> dict[str, Any]:
-        """Return the content of the evaluation's JSON file."""
+        """Return what the evaluation's JSON file holds: setting, meanings of columns, and metrics of each policy."""
         first, alone = self.results[0], len(self.results) == 1
         columns = {column.title: column.meaning for column in metric_columns(self.results)}
         compared = not alone and metric_columns(self.results) is METRIC_COLUMNS
-        columns |= {DIFFERENCE.title: DIFFERENCE.meaning} if compared else {}
+        columns |= {DIFFERENCE_COLUMN.title: DIFFERENCE_COLUMN.meaning} if compared else {}
         content: dict[str, Any] = {"setting": self.setting, "columns": columns}
         # In files, compliance is named ``conduct``, and metrics are named ``figures``.
         if alone:
@@ -279,7 +282,7 @@ class Evaluation:
             print(f"\n{line}")
 
     def _lines(self) -> list[str]:
-        """Return the lines below the tables."""
+        """Return the sentences below the tables: situations without a collision, shield, and ties."""
         lines = [line for result in self.results if (line := result.collisions_line) is not None]
         for result in self.results:
             if result.shielded is not None:
@@ -302,9 +305,9 @@ class Evaluation:
         return notebook_text(self.results, self.heading)
 
 
-_IMPORTANT = (
+_IMPORTANT_TITLES = (
     "success",
-    DIFFERENCE.title,
+    DIFFERENCE_COLUMN.title,
     "collision",
     "hours per collision",
     "time-out",
@@ -314,6 +317,7 @@ _IMPORTANT = (
     "return",
     "energy",
 )
+"""Titles of columns that are left out last where a line is too short, the most important first."""
 
 
 def group_rows(results: Sequence[Result], *parts: str) -> list[dict[str, Any]]:
@@ -334,16 +338,16 @@ def group_rows(results: Sequence[Result], *parts: str) -> list[dict[str, Any]]:
 
 
 def metric_table(results: Sequence[Result]) -> Table:
-    """Make the table of the metrics, group by group."""
+    """Return the table of the metrics, with a row for each group and policy."""
     group, several = Column("group", ""), len(results) > 1
     keys = [group, Column("policy")] if several else [group]
-    compared = [DIFFERENCE] if several and metric_columns(results) is METRIC_COLUMNS else []
+    compared = [DIFFERENCE_COLUMN] if several and metric_columns(results) is METRIC_COLUMNS else []
     rows = group_rows(results, "metrics", "differences")
-    return Table([*keys, Column("episodes"), *metric_columns(results), *compared], rows, len(keys), _IMPORTANT)
+    return Table([*keys, Column("episodes"), *metric_columns(results), *compared], rows, len(keys), _IMPORTANT_TITLES)
 
 
 def compliance_table(results: Sequence[Result]) -> Table:
-    """Make the table of compliance with the rules of the sea, or of safety, by group and policy."""
+    """Return the table of compliance with the rules of the sea, or of safety, by group and policy."""
     columns = [
         Column(name, name.replace("_", " "), ".2f", (f"{name}_low", f"{name}_high"), meaning=text)
         for name, text in results[0].compliance_columns.items()
@@ -360,17 +364,21 @@ def _tie_lines(results: Sequence[Result]) -> list[str]:
     if not compared:
         return []
     names = [name for name, pair in compared.items() if sign_test(*pair) >= SIGNIFICANCE_LEVEL]
-    shown = smallest_text(first.overall["episodes"], min(map(sum, compared.values())))
+    shown = smallest_difference_text(first.overall["episodes"], min(map(sum, compared.values())))
     return [f"tied with {first.name}: {', '.join(names) or 'none'}; {shown}"]
 
 
-def smallest_text(episodes: int, discordant: int) -> str:
-    """Return a description of the smallest difference that a suite can show; see ``smallest_difference``."""
+def smallest_difference_text(episodes: int, discordant: int) -> str:
+    """Return a description of the smallest difference of success rates that a number of episodes shows.
+
+    ``discordant`` is the number of episodes in which only one of two policies succeeds; see
+    ``smallest_detectable_difference``.
+    """
     smallest = smallest_detectable_difference(episodes, discordant)
     return f"smallest difference of success rates that {episodes:,} episodes show: {smallest:.4f}"
 
 
-TIED = (
+TIE_MEANING = (
     "policies are tied where the exact sign test of the episodes in which only one of the two succeeds does not "
     "separate them (p >= 0.05); the smallest difference is that which the test shows with a probability of 0.8"
 )

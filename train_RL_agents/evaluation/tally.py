@@ -17,10 +17,12 @@ from marinenav_env.support.validation import ConfigError
 from train_RL_agents.results.rows import Episodes
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
-GAMMA = 0.99
-CHECK_EVERY = 25
-"""Vector steps between reports of progress, and between checks whether all episodes have ended, which synchronise the
-GPU."""
+"""Function that takes the observations of all robots as a TensorDict, and returns it with their actions."""
+DISCOUNT = 0.99
+"""Discount factor of the rewards in returns, per control step."""
+CHECK_INTERVAL = 25
+"""Vector steps between two reports of progress, and between two checks whether all episodes have ended, which
+synchronise the GPU."""
 
 
 class Transition(NamedTuple):
@@ -33,12 +35,12 @@ class Transition(NamedTuple):
     rows: Tensor
     """[B] int64 indices of the batch's episodes among all N."""
     acted: TensorDictBase
-    """Input and action of the policy."""
+    """The policy's observations, with its actions."""
     before: WorldState
     after: WorldState
     outcome: Outcome
 
-    def first(self, count: int) -> Transition:
+    def first_episodes(self, count: int) -> Transition:
         """Return the control step of the first ``count`` episodes of the batch."""
         if count == len(self.outcome):
             return self
@@ -93,12 +95,16 @@ class Tally:
 
     def __init__(self, env: MarineNavEnv) -> None:
         self._robots = env.state.pose[:1, :, 0]
-        self.sums = self.blank(env.num_envs)
+        self.sums = self.initial_sums(env.num_envs)
         self.seconds = env.config.dt * env.config.substeps
         self._pairs = None if env.continuous else env.num_discrete_actions
 
-    def blank(self, count: int) -> dict[str, Tensor]:
-        """Return the sums of ``count`` episodes before their first step, by name."""
+    def initial_sums(self, count: int) -> dict[str, Tensor]:
+        """Return the sums of ``count`` episodes before their first step, by name.
+
+        They are masks [count] ``counting`` (up to the first collision), ``collided`` and ``unusable`` (had an invalid
+        action), a mask [count, R] ``arrived``, and ``time`` (s), ``energy`` (N s) and ``return``, [count, R] each.
+        """
         robots = self._robots.new_zeros(count, self._robots.shape[1])
         flags = torch.zeros_like(robots[:, 0], dtype=torch.bool)
         names = ("time", "energy", "return")
@@ -110,7 +116,7 @@ class Tally:
             **{name: robots.clone() for name in names},
         }
 
-    def after(
+    def updated_sums(
         self,
         sums: dict[str, Tensor],
         before: ResetState,
@@ -120,7 +126,7 @@ class Tally:
         """Return the sums of some episodes after a step.
 
         Args:
-            sums: sums before the step, [B, ...] each.
+            sums: sums before the step by name, see ``initial_sums``, [B, ...] each.
             before: state before the step, batch [B].
             action: actions of all robots, [B, R, 2] or indices [B, R].
             outcome: outcome of the step, batch [B].
@@ -129,7 +135,7 @@ class Tally:
         active = controlled_robots(before) & counting[:, None]
         collided = outcome.collided.any(-1)
         wrong = invalid_actions(action, controlled_robots(before), self._pairs)
-        discount = (GAMMA ** before.state.steps.double())[:, None].to(outcome.reward)
+        discount = (DISCOUNT ** before.state.steps.double())[:, None].to(outcome.reward)
         return {
             "counting": counting & ~collided & ~outcome.episode_done,
             "collided": sums["collided"] | (collided & counting),
@@ -151,7 +157,7 @@ class Tally:
         """
         chosen: Tensor | slice = rows if len(rows) < len(self.sums["counting"]) else slice(None)
         sums = {name: total[chosen] for name, total in self.sums.items()}
-        for name, value in self.after(sums, before, action, outcome).items():
+        for name, value in self.updated_sums(sums, before, action, outcome).items():
             self.sums[name][chosen] = value
 
     def episodes(self, scenario: Scenario) -> Episodes:

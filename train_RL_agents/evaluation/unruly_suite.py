@@ -19,7 +19,13 @@ from marinenav_env.scenarios.encounter_sampler import ONSET_LEAD_TIMES
 from marinenav_env.scenarios.encounters import draw_courses
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
-from train_RL_agents.evaluation.encounter_suites import KINDS, SIDE, SLOW_SLOT, in_group, scenarios_of
+from train_RL_agents.evaluation.encounter_suites import (
+    COURSES_BY_KIND,
+    MAP_SIDE,
+    SLOW_VESSEL_SLOTS,
+    meeting_scenarios,
+    with_group,
+)
 
 BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
     "keeps course and speed": ("keep",),
@@ -33,17 +39,17 @@ BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
 """Behaviours of the other vessels by group; in a group with two, encounters and vessels alternate between them."""
 POLICY_GROUPS = {"steered by orca": "orca", "steered by ppo": "ppo", "steered by a blind ppo": "blind:ppo"}
 """Names of the policies that steer the other vessels by group, see contenders.shipped_contender."""
-INSTANT = torch.tensor([KEEP, SEE_NOTHING])
+INSTANT_BEHAVIOURS = torch.tensor([KEEP, SEE_NOTHING])
 """Indices of the behaviours that begin with the episode."""
-GROUPS = (*BEHAVIOUR_GROUPS, *POLICY_GROUPS)
+GROUP_NAMES = (*BEHAVIOUR_GROUPS, *POLICY_GROUPS)
 """Names of all groups of the suite."""
-MORE = (3, 4)
+SIZES_ABOVE_TWO = (3, 4)
 """Numbers of vessels in the encounters with more than two vessels."""
 MAX_STEPS = 200
 """Control steps after which an episode ends; the goals are reached in about half of them."""
 
 
-class Drawn(NamedTuple):
+class EncounterBatch(NamedTuple):
     """Scenarios that are run in one batch."""
 
     world: WorldConfig
@@ -52,7 +58,7 @@ class Drawn(NamedTuple):
     """Name of the policy that steers the other vessels; empty if they have behaviours."""
 
 
-def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[Drawn]:
+def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[EncounterBatch]:
     """Return ``episodes`` encounters of each group, in batches.
 
     Args:
@@ -64,39 +70,39 @@ def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[Drawn
     course, mask, kind = _draw_courses(episodes, generator)
     lead = torch.rand(course.shape, generator=generator, dtype=course.dtype)
     # In encounters of more than two vessels, none is slow.
-    slots = [*map(SLOW_SLOT.get, KINDS), *[None] * len(MORE)]
+    slots = [*map(SLOW_VESSEL_SLOTS.get, COURSES_BY_KIND), *[None] * len(SIZES_ABOVE_TWO)]
     drawn = []
     for slow in (None, 1, 0):
         rows = torch.tensor([slots[number] == slow for number in kind])
         if not rows.any():
             continue
         robots = int(mask[rows].sum(-1).max())
-        new_world, scenarios = scenarios_of(course[rows, :robots], mask[rows, :robots], slow, 0, world)
+        new_world, scenarios = meeting_scenarios(course[rows, :robots], mask[rows, :robots], slow, 0, world)
         new_world = replace(new_world, max_steps=MAX_STEPS)
         behaving = [
             _with_behaviour(scenarios, group, codes, lead[rows, :robots], new_world)
             for group, codes in enumerate(BEHAVIOUR_GROUPS.values())
         ]
-        drawn.append(Drawn(new_world, Scenario.cat(behaving), ""))
+        drawn.append(EncounterBatch(new_world, Scenario.cat(behaving), ""))
         for group, name in enumerate(POLICY_GROUPS.values(), start=len(BEHAVIOUR_GROUPS)):
-            drawn.append(Drawn(new_world, in_group(scenarios, group), name))
+            drawn.append(EncounterBatch(new_world, with_group(scenarios, group), name))
     return drawn
 
 
 def _draw_courses(episodes: int, generator: torch.Generator) -> tuple[Tensor, Tensor, list[int]]:
     """Return the courses [N, R] (rad) and the mask [N, R] of the vessels, and the index of each encounter's kind."""
-    most = MORE[-1]
-    kind = [number % (len(KINDS) + len(MORE)) for number in range(episodes)]
+    most = SIZES_ABOVE_TWO[-1]
+    kind = [number % (len(COURSES_BY_KIND) + len(SIZES_ABOVE_TWO)) for number in range(episodes)]
     present = torch.ones(episodes, most, dtype=torch.bool)
     course = draw_courses(present, GeneratorDraws(generator, episodes, torch.float64))
     deviation = 2.0 * torch.rand(episodes, generator=generator, dtype=torch.float64) - 1.0
     sizes = []
-    ranges = list(KINDS.values())
+    ranges = list(COURSES_BY_KIND.values())
     for row, number in enumerate(kind):
         if number < len(ranges):
             mean, spread = ranges[number]
             course[row, 1] = torch.deg2rad(mean + spread * deviation[row])
-        sizes.append(2 if number < len(ranges) else MORE[number - len(ranges)])
+        sizes.append(2 if number < len(ranges) else SIZES_ABOVE_TWO[number - len(ranges)])
     return course, torch.arange(most) < torch.tensor(sizes)[:, None], kind
 
 
@@ -109,20 +115,20 @@ def _with_behaviour(
         scenarios: P scenarios.
         group: index of the group.
         names: names of the behaviours, which vessels have in turn.
-        lead: [P, R] times from the onset to the meeting, as shares in [0, 1] of the range ONSET.
+        lead: [P, R] times from the onset to the meeting, as shares in [0, 1] of the range ONSET_LEAD_TIMES.
         world: world of the scenarios, with the factors on their lengths and times.
     """
-    behaving = in_group(scenarios, group)
+    behaving = with_group(scenarios, group)
     present = scenarios.robot_mask
     is_other = present & (torch.arange(present.shape[-1]) > 0)
     codes = torch.tensor([BEHAVIOURS.index(name) for name in names])
     turn = torch.arange(len(present))[:, None] + torch.arange(present.shape[-1])
     speed = scenarios.velocity[:, :1, :2].norm(dim=-1)
-    time = (scenarios.start[:, :1] - 0.5 * world.scenario.scale * SIDE).norm(dim=-1) / speed
+    time = (scenarios.start[:, :1] - 0.5 * world.scenario.scale * MAP_SIDE).norm(dim=-1) / speed
     low, high = (limit * world.scenario.time_scale for limit in ONSET_LEAD_TIMES)
     onset = (time - (low + (high - low) * lead)).clamp_min(0.0)
     behaving.scripted = is_other
     behaving.behaviour = torch.where(is_other, codes[turn % len(codes)], 0)
-    begins_later = is_other & ~torch.isin(behaving.behaviour, INSTANT)
+    begins_later = is_other & ~torch.isin(behaving.behaviour, INSTANT_BEHAVIOURS)
     behaving.onset = torch.where(begins_later, onset, 0.0)
     return behaving

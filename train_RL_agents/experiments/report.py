@@ -93,7 +93,7 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
         SECTIONS="".join(sections),
         TIMES=_run_summary_table(study, [*times.values()]).html("Runs and time"),
     )
-    write_atomically(out / TABLE_NAME, Table.of(rows).csv())
+    write_atomically(out / TABLE_NAME, Table.from_rows(rows).csv())
     write_atomically(out / PAGE_NAME, page)
     return [out / PAGE_NAME, out / TABLE_NAME]
 
@@ -205,7 +205,7 @@ def _settings_table(study: Study) -> str:
     ]
     if not rows:
         return ""
-    table = Table.of(rows).html("Settings that differ")
+    table = Table.from_rows(rows).html("Settings that differ")
     return f"<h2>Settings</h2>\n<p>Those that differ; all others are the same.</p>\n{table}"
 
 

@@ -21,9 +21,9 @@ from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import MAX_SEED, TrainConfig
 from train_RL_agents.environments.episodes import run_same_episodes
-from train_RL_agents.evaluation.contenders import IN_COMMON, ActingOptions, Contender, common_world, run_set
-from train_RL_agents.evaluation.frozen import hash_of
-from train_RL_agents.evaluation.suites import SUITES, make_set
+from train_RL_agents.evaluation.contenders import COMPARED_SETTINGS, ActingOptions, Contender, common_world, run_set
+from train_RL_agents.evaluation.frozen import scenario_hash
+from train_RL_agents.evaluation.suites import SUITES, make_scenario_set
 from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import OVERALL
@@ -106,7 +106,7 @@ def read_study(path: Path) -> Study:
     are_distinct = len({_slug(title) for title in groups}) == len(agents) * len(settings)
     require(are_distinct, f"{path}: agents", agents, "of different names")
     first, *others = groups
-    for name, key in product(others, IN_COMMON):
+    for name, key in product(others, COMPARED_SETTINGS):
         is_same = getattr(groups[first].world, key) == getattr(groups[name].world, key)
         require(is_same, f"{path}: {name}", f"world.{key}", f"that of {first}, to be compared")
         is_same = groups[first].env.episode_settings == groups[name].env.episode_settings
@@ -160,7 +160,7 @@ def check_suites(study: Study) -> None:
     """
     world = next(iter(study.groups.values())).world
     for suite in study.suites if study.is_built_in else ():
-        make_set(suite.name, world, suite.episodes, suite.seed)
+        make_scenario_set(suite.name, world, suite.episodes, suite.seed)
 
 
 # Training ---------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
         if env_steps_done(path) >= study.groups[key[0]].total_timesteps
     }
     policies = {key: load_policy(path, study.evaluated_policy, device) for key, path in done.items()}
-    world = common_world([*map(Contender.of, policies.values())]) if study.is_built_in else WorldConfig()
+    world = common_world([*map(Contender.from_loaded, policies.values())]) if study.is_built_in else WorldConfig()
     folder = path_inside(out, "evaluations")
     make_folder(folder)
     evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
@@ -279,9 +279,9 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
 
 def _suite_evaluator(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[CompletenessCheck, Evaluator]:
     """Return a function that checks whether saved results on a suite are complete, and one that evaluates a policy."""
-    scenarios = make_set(suite.name, world, suite.episodes, suite.seed)
+    scenarios = make_scenario_set(suite.name, world, suite.episodes, suite.seed)
     # The world is that of the first group, which may be another one than when the file was written.
-    code = hash_of(scenarios)
+    code = scenario_hash(scenarios)
 
     def is_complete(content: dict[str, Any]) -> bool:
         success, groups = content.get("success"), content.get("group")
@@ -296,7 +296,7 @@ def _suite_evaluator(suite: Suite, world: WorldConfig, device: torch.device) -> 
         )
 
     def evaluate(policy: LoadedPolicy) -> dict[str, Any]:
-        episodes, _ = run_set(Contender.of(policy), scenarios, world, ActingOptions(), device)
+        episodes, _ = run_set(Contender.from_loaded(policy), scenarios, world, ActingOptions(), device)
         return {
             "scenarios": code,
             "success": episodes.success.int().tolist(),

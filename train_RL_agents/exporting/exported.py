@@ -89,7 +89,7 @@ def find_contender(name: str, which: str, device: torch.device) -> Contender:
     content = read_json(contract) if path.is_file() and contract.is_file() else {}
     # A checkpoint may also be in the folder of a contract.
     if f'"{path.name}"' not in json.dumps(content.get("files")):
-        return contenders.find(name, which, device)
+        return contenders.find_contender(name, which, device)
     call = load_checked(path)
     saved, steps = content.get("config"), content.get("env_steps")
     if not isinstance(saved, dict) or not is_nonnegative_int(steps):
@@ -111,4 +111,4 @@ def find_contender(name: str, which: str, device: torch.device) -> Contender:
         require(is_plausible, f"{contract}: config.agent", f"{size:,} bytes", f"that of {path.name}")
     agent = make_agent(config, actions, torch.device("cpu"), spec)
     loaded = FileAgent(agent, call).eval()
-    return Contender.of(LoadedPolicy(cast("Agent[Any]", loaded), config, path, steps, {}))
+    return Contender.from_loaded(LoadedPolicy(cast("Agent[Any]", loaded), config, path, steps, {}))

@@ -22,16 +22,16 @@ from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.encounter_sampler import ONSET_LEAD_TIMES
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
-from train_RL_agents.evaluation.encounter_suites import KINDS, SLOW_SHARE, SLOW_THRUST, SPEED
-from train_RL_agents.evaluation.rules_suite import in_motion, slow_thrust, with_slow_vessel
-from train_RL_agents.evaluation.unruly_suite import INSTANT
+from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND, SLOW_MAX_THRUST, SLOW_SPEED_SHARE, VESSEL_SPEED
+from train_RL_agents.evaluation.rules_suite import moving_vessels, slow_vessel_thrust, with_slow_vessel
+from train_RL_agents.evaluation.unruly_suite import INSTANT_BEHAVIOURS
 
 COURSE, PASSING_SIDE, PACE, DISTANCE, LEAD = range(5)
 """Indices of the continuous parameters of a vessel: course, passing distance, speed, initial distance, and time from
 the onset of its behaviour to the closest approach."""
 NUM_PARAMETERS = 5
 """Number of continuous parameters of a vessel."""
-NUM_CELLS = len(KINDS) * len(BEHAVIOURS)
+NUM_CELLS = len(COURSES_BY_KIND) * len(BEHAVIOURS)
 """Number of pairs of a kind of encounter and a behaviour (cells), of which the behaviour changes fastest."""
 MAX_VESSELS = 6
 """Largest number of vessels of an encounter."""
@@ -59,7 +59,7 @@ MAX_STEPS = 160
 """Control steps after which an episode ends."""
 PARTS_PER_RANGE = 4
 """Number of equal parts of a continuous parameter's range; failures within one part count as the same."""
-_KIND_NAMES = tuple(KINDS)
+_KIND_NAMES = tuple(COURSES_BY_KIND)
 _OVERTAKING, _OVERTAKEN = (_KIND_NAMES.index(name) for name in ("overtaking", "overtaken"))
 Rows = TypeVar("Rows", bound=tuple[Any, ...])
 
@@ -125,7 +125,7 @@ class SearchSpace:
 
         It is 0 for behaviours that are not allowed.
         """
-        allowed = torch.tensor([name in self.behaviours for name in BEHAVIOURS]).repeat(len(KINDS)).double()
+        allowed = torch.tensor([name in self.behaviours for name in BEHAVIOURS]).repeat(len(COURSES_BY_KIND)).double()
         return allowed / allowed.sum()
 
     def draw(self, episodes: int, generator: torch.Generator) -> Encounters:
@@ -164,14 +164,14 @@ def encounter_batches(encounters: Encounters, world: WorldConfig) -> Iterator[En
             continue
         chosen, slowed = encounters.rows(rows), world
         if slow:
-            slowed = with_slow_vessel(world, 1 + chosen.cell.shape[1], 0, slow_thrust(world, SLOW_THRUST))
+            slowed = with_slow_vessel(world, 1 + chosen.cell.shape[1], 0, slow_vessel_thrust(world, SLOW_MAX_THRUST))
         yield EncounterBatch(rows, slowed, _scenarios(chosen, slow, world))
 
 
 def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenario:
     """Return the scenarios of encounters; the own vessel is slow in all of them, or in none."""
     unit, kind, present = encounters.unit, encounters.kind, encounters.present
-    own_speed = SPEED * SLOW_SHARE if slow else SPEED
+    own_speed = VESSEL_SPEED * SLOW_SPEED_SHARE if slow else VESSEL_SPEED
     course, speed = _courses(kind, unit[..., COURSE]), _speeds(kind, unit[..., PACE], own_speed)
     ahead = torch.stack((course.cos(), course.sin()), -1)
     own_velocity = torch.tensor([own_speed, 0.0], dtype=unit.dtype)
@@ -189,7 +189,7 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
     own_goal = origin + torch.stack((own_speed * latest + OWN_GOAL_DISTANCE, torch.zeros_like(latest)), -1)
     zero = torch.zeros_like(course[:, :1])
     length, pace = world.scenario.scale, world.scenario.speed_scale
-    scenarios = in_motion(
+    scenarios = moving_vessels(
         length * torch.cat((origin.expand(len(course), 1, 2), start), 1),
         length * torch.cat((own_goal[:, None], start + run[..., None] * ahead), 1),
         torch.cat((zero, course), 1),
@@ -199,7 +199,7 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
     )
     low, high = ONSET_LEAD_TIMES
     onset = (time - (low + (high - low) * unit[..., LEAD])).clamp_min(0.0) * world.scenario.time_scale
-    onset = torch.where(torch.isin(encounters.behaviour, INSTANT), 0.0, onset)
+    onset = torch.where(torch.isin(encounters.behaviour, INSTANT_BEHAVIOURS), 0.0, onset)
     scenarios.level = torch.zeros_like(encounters.others)
     scenarios.scripted = torch.nn.functional.pad(present, (1, 0))
     scenarios.behaviour = torch.nn.functional.pad(torch.where(present, encounters.behaviour, 0), (1, 0))
@@ -209,7 +209,7 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
 
 def _courses(kind: Tensor, unit: Tensor) -> Tensor:
     """Return courses (rad) from indices of kinds in KINDS and parameters in [0, 1], all [P, V]."""
-    ranges = torch.tensor([*KINDS.values()], dtype=unit.dtype)[kind]
+    ranges = torch.tensor([*COURSES_BY_KIND.values()], dtype=unit.dtype)[kind]
     return (ranges[..., 0] + ranges[..., 1] * (2.0 * unit - 1.0)) * (math.pi / 180.0)
 
 
@@ -233,7 +233,7 @@ def signatures(encounters: Encounters, hit: Tensor) -> Tensor:
     row = torch.arange(len(hit))
     quarter = (PARTS_PER_RANGE * encounters.unit[row, hit]).to(torch.int64).clamp_max(PARTS_PER_RANGE - 1)
     behaviour = encounters.behaviour[row, hit]
-    lead = torch.where(torch.isin(behaviour, INSTANT), 0, quarter[:, LEAD])
+    lead = torch.where(torch.isin(behaviour, INSTANT_BEHAVIOURS), 0, quarter[:, LEAD])
     columns = (encounters.others, encounters.kind[row, hit], behaviour, quarter[:, COURSE], quarter[:, PASSING_SIDE])
     return torch.stack((*columns, quarter[:, PACE], lead), -1)
 

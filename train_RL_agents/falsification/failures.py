@@ -16,7 +16,7 @@ from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from train_RL_agents.config.schema import MAX_SEED
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.encounter_suites import KINDS
+from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.falsification.encounters import (
@@ -92,7 +92,7 @@ class SearchResult:
             "per_1000_high": high,
             "distinct": len(self.distinct),
             "seconds": round(self.seconds, 1),
-            "by_kind": dict(Counter([*KINDS][kind] for kind in kinds)),
+            "by_kind": dict(Counter([*COURSES_BY_KIND][kind] for kind in kinds)),
             "by_behaviour": dict(Counter(BEHAVIOURS[code] for code in codes)),
         }
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from train_RL_agents.evaluation.avoidance import first_detection_step, first_misbehaviour_step, unavoidable_from
+from train_RL_agents.evaluation.avoidance import find_unavoidable_in_set, first_detection_step, first_misbehaviour_step
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.recording import Recording, present
+from train_RL_agents.evaluation.recording import Recording, present_robots
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.falsification.encounters import Encounters, encounter_batches
 from train_RL_agents.falsification.searches import Trials
@@ -37,10 +37,12 @@ def run_encounters(
     assert recording is not None
     collision = recording.collided[:, :, 0].any(0)
     gap, hit = smallest_clearance(recording)
-    unavoidable = unavoidable_from(
+    unavoidable = find_unavoidable_in_set(
         chosen, recording, collision, first_misbehaviour_step(recording), world, acting, device
     )
-    at_sight = unavoidable_from(chosen, recording, unavoidable, first_detection_step(recording), world, acting, device)
+    at_sight = find_unavoidable_in_set(
+        chosen, recording, unavoidable, first_detection_step(recording), world, acting, device
+    )
     gap = torch.where(collision, gap.clamp_max(-MIN_OVERLAP), gap)
     order = torch.cat([batch.rows for batch in placed]).argsort()
     return Trials(gap, collision, unavoidable, at_sight, hit).rows(order)
@@ -59,6 +61,6 @@ def smallest_clearance(recording: Recording) -> tuple[Tensor, Tensor]:
     """
     position, radius = recording.poses[..., :2], recording.vessel_radius
     gap = (position[:, :, 1:] - position[:, :, :1]).norm(dim=-1) - radius[:, 1:] - radius[:, :1]
-    there = present(recording)
+    there = present_robots(recording)
     gap = torch.where(there[:, :, 1:] & there[:, :, :1], gap, torch.inf).amin(0)
     return gap.min(-1)

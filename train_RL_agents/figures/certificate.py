@@ -7,10 +7,9 @@ from html import escape
 
 import numpy as np
 
-from train_RL_agents.evaluation.entry import BENCHMARK, COLLISION, Entry, SuiteResult
-from train_RL_agents.evaluation.frozen import FROZEN, OPTIONAL
-from train_RL_agents.evaluation.leading import COLUMNS as LEADING_COLUMNS
-from train_RL_agents.evaluation.leading import leading_row, leading_table
+from train_RL_agents.evaluation.entry import BENCHMARK_VERSION, COLLISION, Entry, SuiteResult
+from train_RL_agents.evaluation.frozen import FROZEN_SUITES, OPTIONAL_SUITES
+from train_RL_agents.evaluation.leading import LEADING_COLUMNS, leading_row, leading_table
 from train_RL_agents.evaluation.suites import SUITES
 from train_RL_agents.evaluation.tables import (
     COLUMN_MEANINGS,
@@ -62,14 +61,14 @@ def make_page(entry: Entry) -> str:
     policy = entry.policy
     steps = policy.get("env_steps")
     trained = f" after {steps:,} env-steps" if isinstance(steps, int) else ""
-    values = [threshold.measured(entry) for threshold in THRESHOLDS]
+    values = [threshold.estimate_in(entry) for threshold in THRESHOLDS]
     return assemble_page(
         "certificate",
         NAME=escape(policy["name"]),
-        WHOM=escape(f"{policy['agent']}{trained}, benchmark {BENCHMARK}, {entry.made}"),
+        WHOM=escape(f"{policy['agent']}{trained}, benchmark {BENCHMARK_VERSION}, {entry.made}"),
         TILES="".join(_tile_elements(entry, values)),
         RATES=_leading_html(entry),
-        THRESHOLDS=Table.of([*_threshold_rows(values)]).html("Thresholds"),
+        THRESHOLDS=Table.from_rows([*_threshold_rows(values)]).html("Thresholds"),
         SUITES="".join(_suite_html(name, result) for name, result in entry.suites.items()),
         SOURCES=_sources_html(entry),
     )
@@ -94,7 +93,7 @@ def _threshold_rows(values: Iterable[Estimate | None]) -> Iterator[dict[str, str
     for threshold, value in zip(THRESHOLDS, values, strict=True):
         is_share, bound = threshold.metric != "avg_time", threshold.bound
         digits = ".3f" if is_share else ".1f"
-        passed = value is not None and threshold.passed(value.value)
+        passed = value is not None and threshold.is_reached_by(value.value)
         word = "✓ pass" if passed else "✗ miss"
         word += ", close" if value is not None and value.low < bound < value.high else ""
         yield {
@@ -146,7 +145,7 @@ def _tile_elements(entry: Entry, values: Sequence[Estimate | None]) -> Iterator[
     for title, value, ends in _leading_tiles(entry):
         yield tile(escape(title), escape(value), escape(ends))
     measured = [*zip(THRESHOLDS, values, strict=True)]
-    passed = sum(value is not None and threshold.passed(value.value) for threshold, value in measured)
+    passed = sum(value is not None and threshold.is_reached_by(value.value) for threshold, value in measured)
     yield tile("thresholds passed", f"{passed} of {len(THRESHOLDS)}")
     shown = []
     if "fresh" in entry.suites:
@@ -296,7 +295,7 @@ def _sources_html(entry: Entry) -> str:
     """Return HTML tables of the scenarios (seeds, hashes), the policy and the program (versions)."""
     suites = []
     for name, result in entry.suites.items():
-        fixed = FROZEN | OPTIONAL
+        fixed = FROZEN_SUITES | OPTIONAL_SUITES
         same = name in fixed and result.scenarios == fixed[name].scenarios
         suites.append(
             {
@@ -304,7 +303,7 @@ def _sources_html(entry: Entry) -> str:
                 "episodes": f"{len(result.level):,}",
                 "seed": str(result.seed),
                 "hash of the scenarios": result.scenarios,
-                f"of benchmark {BENCHMARK}": "yes" if same else "no: a quick look, or another program",
+                f"of benchmark {BENCHMARK_VERSION}": "yes" if same else "no: a quick look, or another program",
             }
         )
     facts = [
@@ -312,4 +311,4 @@ def _sources_html(entry: Entry) -> str:
         for part in (entry.policy, entry.program)
         for name, value in part.items()
     ]
-    return Table.of(suites).html("Scenarios") + Table.of(facts).html("Policy and program")
+    return Table.from_rows(suites).html("Scenarios") + Table.from_rows(facts).html("Policy and program")

@@ -14,7 +14,7 @@ from marinenav_env.pictures.drawing import COLOURS
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
-from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.evaluation.suites import make_scenario_set
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, zone_outline
 from train_RL_agents.figures.page import assemble_page, read_page_part
 
@@ -107,7 +107,7 @@ def make_scenarios(config: WorldConfig) -> list[dict[str, Any]]:
     """Return the scenarios of the page, each with ``suite``, ``group``, ``name`` and ``episode``, its initial state."""
     entries = []
     for suite, count, title in SCENARIO_SUITES:
-        scenario_set = make_set(suite, config, count)
+        scenario_set = make_scenario_set(suite, config, count)
         by_group: dict[str, list[Episode]] = {group: [] for group in scenario_set.groups}
         for part in scenario_set.parts:
             assert isinstance(part.scenarios, Scenario)  # as all of these suites draw them

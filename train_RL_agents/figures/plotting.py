@@ -277,7 +277,7 @@ def write_figures(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
         if not rows:
             continue
         files += [out / f"{name}.{kind}" for kind in ("csv", *FILE_FORMATS)]
-        write_atomically(files[-len(FILE_FORMATS) - 1], Table.of(rows).csv())
+        write_atomically(files[-len(FILE_FORMATS) - 1], Table.from_rows(rows).csv())
         picture = FIGURES[name].draw(_escape_dollars(rows))
         for path in files[-len(FILE_FORMATS) :]:
             save_figure(picture, path, dpi=130)

@@ -93,7 +93,7 @@ class Table:
     """Titles of columns, the most important first; other columns follow in the order of the table."""
 
     @classmethod
-    def of(cls, rows: Sequence[Mapping[str, Any]]) -> Table:
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Table:
         """Make a table with a column for every name in any of the rows."""
         return cls([Column(name) for name in dict.fromkeys(name for row in rows for name in row)], rows)
 

@@ -209,7 +209,7 @@ class LoadedPolicy:
 
     def _repr_html_(self) -> str:
         rows = [{"": name, "policy": value} for name, value in self._summary().items()]
-        return Table.of(rows).html(f"Policy {self.path}")
+        return Table.from_rows(rows).html(f"Policy {self.path}")
 
     def _summary(self) -> dict[str, str]:
         """Return the properties of the policy as text by name."""

@@ -293,7 +293,7 @@ class RunFolder:
             arrays: arrays with one entry per evaluation along the first axis, for evaluations.npz.
         """
         # Rows of a resumed run may lack metrics that a later version added.
-        self._write("evaluations.csv", Table.of(rows).csv())
+        self._write("evaluations.csv", Table.from_rows(rows).csv())
         file = io.BytesIO()
         np.savez(file, **arrays)
         self._write("evaluations.npz", file.getvalue())

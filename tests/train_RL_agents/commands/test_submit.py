@@ -13,12 +13,12 @@ from train_RL_agents.evaluation import frozen
 @pytest.fixture(autouse=True)
 def few(monkeypatch, tmp_path):
     """The benchmark of a few suites."""
-    monkeypatch.setattr(frozen, "FROZEN", {name: frozen.FROZEN[name] for name in entry().suites})
+    monkeypatch.setattr(frozen, "FROZEN_SUITES", {name: frozen.FROZEN_SUITES[name] for name in entry().suites})
     monkeypatch.chdir(tmp_path)
 
 
 def test_a_policy_is_run_and_gets_entry_and_page(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(frozen, "FROZEN", {"rules": frozen.FROZEN["rules"]})
+    monkeypatch.setattr(frozen, "FROZEN_SUITES", {"rules": frozen.FROZEN_SUITES["rules"]})
     words = ["submit", "straight", "--episodes", "1"]
     assert main([*words, "--out", "a.json", "--certificate", "a.html"]) == 0
     assert capsys.readouterr().out.startswith("rules: 4 episodes, success 0.")
@@ -31,7 +31,7 @@ def test_a_policy_is_run_and_gets_entry_and_page(monkeypatch, tmp_path, capsys):
 
 
 def test_an_entry_may_have_the_suite_long(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(frozen, "FROZEN", {})
+    monkeypatch.setattr(frozen, "FROZEN_SUITES", {})
     assert main(["submit", "straight", "--episodes", "1", "--long", "--out", "a.json"]) == 0
     assert capsys.readouterr().out.startswith("long: 6 episodes, success ")
     assert json.loads((tmp_path / "a.json").read_text())["suites"].keys() == {"long"}
@@ -39,7 +39,7 @@ def test_an_entry_may_have_the_suite_long(monkeypatch, tmp_path, capsys):
 
 def test_a_folder_of_entries_makes_a_table(tmp_path, capsys):
     for name, outcome in (("one", "sscs"), ("two", "sscc")):
-        (tmp_path / f"{name}.json").write_text(entry(outcome).content())
+        (tmp_path / f"{name}.json").write_text(entry(outcome).to_json())
     assert main(["submit", "--table", ".", "--out", "table.md"]) == 0
     shown, table = capsys.readouterr().out, (tmp_path / "table.md").read_text()
     assert "\nimazu: 1 to 2 tied; smallest difference" in shown

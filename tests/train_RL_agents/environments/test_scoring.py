@@ -31,7 +31,7 @@ def contender(tmp_path, agent_type="AC-IQN", seed=0, *words):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         agent = AGENTS[agent_type](config.agent, 0, ExternalEnvironment(config).spec)
-    return Contender.of(LoadedPolicy(agent.eval(), config, tmp_path / "policy.pt", 10, {}))
+    return Contender.from_loaded(LoadedPolicy(agent.eval(), config, tmp_path / "policy.pt", 10, {}))
 
 
 def test_every_environment_runs_its_share_of_the_episodes():

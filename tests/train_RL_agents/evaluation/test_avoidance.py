@@ -11,18 +11,18 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.evaluation import avoidance
 from train_RL_agents.evaluation.avoidance import (
-    FIRST_BLOCK,
+    FIRST_BLOCK_SIZE,
     Manoeuvres,
-    OpenLoop,
+    OpenLoopPolicy,
     all_manoeuvres,
+    collision_masks,
     first_detection_step,
     first_misbehaviour_step,
-    search,
-    summary,
+    safety_metrics,
 )
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.rules_suite import in_motion
-from train_RL_agents.evaluation.scoring import evaluate_built_in, run_scored
+from train_RL_agents.evaluation.rules_suite import moving_vessels
+from train_RL_agents.evaluation.scoring import evaluate_built_in, run_and_score
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tables import UNRULY_COLUMNS
 from train_RL_agents.results.rows import group_masks
@@ -34,17 +34,20 @@ GROUPS = ("near", "far", "late")
 
 def test_every_manoeuvre_is_there_once():
     manoeuvres = all_manoeuvres()
-    rows = torch.cat((manoeuvres.first, manoeuvres.second, manoeuvres.switch[:, None]), -1)
+    rows = torch.cat((manoeuvres.first_command, manoeuvres.second_command, manoeuvres.first_steps[:, None]), -1)
     assert len(rows) == len(torch.unique(rows, dim=0)) == 9 * 9 * 4
     # The first ones are of every kind.
-    assert len(torch.unique(manoeuvres.block(0, 64).first, dim=0)) == 9 and len(manoeuvres.block(320, 64).first) == 4
-    assert len(manoeuvres.block(0, FIRST_BLOCK).first) == FIRST_BLOCK
+    assert (
+        len(torch.unique(manoeuvres.block(0, 64).first_command, dim=0)) == 9
+        and len(manoeuvres.block(320, 64).first_command) == 4
+    )
+    assert len(manoeuvres.block(0, FIRST_BLOCK_SIZE).first_command) == FIRST_BLOCK_SIZE
 
 
 def test_commands_are_repeated_and_then_come_two_phases():
     recorded = torch.tensor([[[0.1, 0.2]] * 2, [[0.3, 0.4]] * 2])
     made = Manoeuvres(torch.tensor([[1.0, -1.0]] * 2), torch.tensor([[0.0, 1.0]] * 2), torch.tensor([1, 2]))
-    policy = OpenLoop(recorded, torch.tensor([1, 2]), made)
+    policy = OpenLoopPolicy(recorded, torch.tensor([1, 2]), made)
     given = TensorDict({GROUP: {"mask": torch.ones(2, 3, dtype=torch.bool)}}, [2])
     actions = torch.stack([policy(given).get((GROUP, "action")) for _ in range(5)])
     assert not actions[:, :, 1:].any()
@@ -63,7 +66,7 @@ def encounters(*others):
     start = torch.stack((x, y), -1)
     goal = start + 100.0 * torch.stack((heading.cos(), heading.sin()), -1)
     mask = torch.ones(rows, 2, dtype=torch.bool)
-    scenarios = in_motion(start, goal, heading, speed, mask, VesselConfig())
+    scenarios = moving_vessels(start, goal, heading, speed, mask, VesselConfig())
     scenarios.level = torch.arange(rows)
     scenarios.scripted = mask & torch.tensor([False, True])
     code = torch.tensor([BEHAVIOURS.index(row[4]) for row in others])
@@ -81,7 +84,7 @@ LATE = (15.0, -6.5, 0.0, 2.0, "stop", 60.0)
 def test_a_collision_is_unavoidable_if_no_manoeuvre_avoids_it():
     chosen = encounters(NEAR, FAR)
     _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
-    found = search(chosen, recording, WORLD, ACTING, CPU)
+    found = collision_masks(chosen, recording, WORLD, ACTING, CPU)
     assert {name: tensor.tolist() for name, tensor in found.items()} == {
         "collision": [True, True],
         "unavoidable": [True, False],
@@ -95,7 +98,7 @@ def test_misbehaviour_may_come_too_late_to_be_avoided():
     chosen = encounters((2.0, 8.0, 0.0, 2.6, "turn_wrong", 1.0))
     _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     assert first_detection_step(recording).tolist() == [0] and first_misbehaviour_step(recording).tolist() == [3]
-    found = search(chosen, recording, WORLD, ACTING, CPU)
+    found = collision_masks(chosen, recording, WORLD, ACTING, CPU)
     assert found["unavoidable_at_sight"] <= found["unavoidable"] <= found["collision"]
 
 
@@ -127,14 +130,14 @@ def test_the_others_do_the_same_while_manoeuvres_are_tried(monkeypatch):
 
     _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     monkeypatch.setattr(avoidance.evaluation, "evaluate", noted)
-    found = search(chosen, recording, WORLD, ACTING, CPU)
+    found = collision_masks(chosen, recording, WORLD, ACTING, CPU)
     assert found["unavoidable"].tolist() == [True] and tried == 2 * [8, 16, 32, 64, 128, 76]
 
 
 def test_metrics_count_unavoidable_collisions_apart():
     flags = {"collision": [1, 1, 1, 0, 0], "unavoidable": [1, 1, 0, 0, 0], "unavoidable_at_sight": [1, 0, 0, 0, 0]}
     found = {name: torch.tensor(values, dtype=torch.bool) for name, values in flags.items()}
-    metrics = {name: summary(found, mask) for name, mask in group_masks(("a", "a", "b", "b", "b")).items()}
+    metrics = {name: safety_metrics(found, mask) for name, mask in group_masks(("a", "a", "b", "b", "b")).items()}
     assert metrics["overall"]["no_collision"] == 0.4 and metrics["overall"]["avoided"] == pytest.approx(2 / 3)
     assert metrics["overall"]["unavoidable"] == 0.4 and metrics["overall"]["unavoidable_at_sight"] == 0.2
     assert metrics["b"]["no_collision"] == metrics["b"]["avoided"] == pytest.approx(2 / 3)
@@ -161,7 +164,7 @@ def test_only_the_own_vessel_counts():
     scenarios = encounters((0.0, 80.0, 0.0, 2.0, "stop", 0.0))
     part = replace(scenarios.parts[0], world=replace(WORLD, max_steps=150))
     chosen = replace(scenarios, parts=(part,))
-    episodes, recording, metrics = run_scored(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    episodes, recording, metrics = run_and_score(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     assert episodes.success.tolist() == [True] and episodes.robots.tolist() == [1]
     assert episodes.robots_arrived.tolist() == [1] and metrics["overall"]["no_collision"] == 1.0
     assert recording.outcomes == ["success"] and recording.steps.item() == round(episodes.time.item() / 0.5)

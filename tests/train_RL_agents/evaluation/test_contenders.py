@@ -13,22 +13,21 @@ from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation import contenders
 from train_RL_agents.evaluation.contenders import (
-    ACTION,
-    DOUBT,
+    MAX_CRITIC_DISAGREEMENT,
     ActingOptions,
     Contender,
     common_world,
     critics_differ,
-    find,
-    others_of,
+    find_contender,
     returns_scale,
     run_set,
+    steering_contender,
     with_estimates,
     with_risk,
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, step_bytes
-from train_RL_agents.evaluation.others import only_own
-from train_RL_agents.evaluation.recording import DOUBTFUL
+from train_RL_agents.evaluation.others import ACTION_KEY, control_robot_0
+from train_RL_agents.evaluation.recording import DOUBTFUL_KEY
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.figures.page import read_page_part
 from train_RL_agents.networks.observation import DEFAULT_SPEC
@@ -48,7 +47,7 @@ def untrained(agent_type, *overrides):
 
 
 def contender(*given):
-    return Contender.of(untrained(*given))
+    return Contender.from_loaded(untrained(*given))
 
 
 CPU_PATH = type("P", (), {"resolve": lambda self: "there", "__str__": lambda self: "there"})()
@@ -60,9 +59,9 @@ def test_others_of_a_suite_are_shipped_whatever_the_working_directory_holds(tmp_
     (tmp_path / "ppo").mkdir()
     (tmp_path / "orca").mkdir()
     part = replace(two_parts().parts[0], only_own=True, others=name)
-    found = others_of(part, ActingOptions(), CPU)
+    found = steering_contender(part, ActingOptions(), CPU)
     assert found.name == agent and found.is_blind == name.startswith("blind:")
-    assert others_of(replace(part, others=""), ActingOptions(), CPU) is None
+    assert steering_contender(replace(part, others=""), ActingOptions(), CPU) is None
 
 
 def two_parts():
@@ -73,13 +72,13 @@ def two_parts():
 
 def test_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert find("apf", "best", CPU) == Contender("apf")
+    assert find_contender("apf", "best", CPU) == Contender("apf")
     with pytest.raises(ConfigError, match=r"^nobody: neither a checkpoint nor a baseline \(str"):
-        find("nobody", "best", CPU)
+        find_contender("nobody", "best", CPU)
     # A folder comes before a baseline.
     (tmp_path / "apf").mkdir()
     with pytest.raises(ConfigError, match="must be a policy file or a run folder"):
-        find("apf", "best", CPU)
+        find_contender("apf", "best", CPU)
     assert Contender("apf").about()["agent_type"] == Contender("apf").label == "apf"
     dqn = contender("DQN")
     assert (dqn.about()["env_steps"], dqn.label) == (7, "DQN after 7 env-steps")
@@ -186,7 +185,7 @@ def test_all_episodes_of_a_file_take_as_much_as_the_largest(monkeypatch):
 @pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])
 def test_estimates_are_recorded_where_they_are_known(agent_type, count):
     loaded = untrained(agent_type)
-    _, recording = run_set(Contender.of(loaded), two_parts(), WORLD, ActingOptions(estimates=True), CPU, "x")
+    _, recording = run_set(Contender.from_loaded(loaded), two_parts(), WORLD, ActingOptions(estimates=True), CPU, "x")
     if count is None:
         assert recording.quantiles is None
     else:
@@ -214,11 +213,11 @@ def test_vessels_that_are_not_steered_hold_their_thrust():
     vessel = replace(
         WORLD.vessel, left_thrust_change=(-500.0, 1000.0, 0.0), right_thrust_change=(10.0, -1000.0, 500.0, 0.5)
     )
-    indices = only_own(lambda step: step, vessel)(of_robots(action=torch.tensor([[5, 6, 7]])))
+    indices = control_robot_0(lambda step: step, vessel)(of_robots(action=torch.tensor([[5, 6, 7]])))
     # The least change is the third to the left and the last of four to the right.
-    assert indices.get(ACTION).tolist() == [[5, 11, 11]]
-    rates = only_own(lambda step: step, None)(of_robots(action=torch.ones(1, 3, 2)))
-    assert rates.get(ACTION).tolist() == [[[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]]
+    assert indices.get(ACTION_KEY).tolist() == [[5, 11, 11]]
+    rates = control_robot_0(lambda step: step, None)(of_robots(action=torch.ones(1, 3, 2)))
+    assert rates.get(ACTION_KEY).tolist() == [[[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]]
 
 
 @pytest.mark.parametrize(("risk", "level"), [(0.25, [0.25] * 3), ("adaptive", [0.5, 1.0, 1.0])])
@@ -250,7 +249,7 @@ def test_every_pair_of_commands_has_the_mean_of_its_return_quantiles():
     # Pair 7 is a change of -500 and -1,000 N/s, in units of 1,000 N/s.
     assert acted.get(SCORES).shape == (1, 3, 25)
     assert acted.get(SCORES)[..., 7].tolist() == [[(-1.5 + 1.0) / 0.5] * 3]
-    assert DOUBTFUL not in acted.keys(True)
+    assert DOUBTFUL_KEY not in acted.keys(True)
 
 
 class Divided(Knowing):
@@ -269,7 +268,7 @@ def test_scores_that_critics_differ_on_are_doubtful():
     step = of_robots(observation=TensorDict({}, [1, 3]), action=torch.full((1, 3, 2), 0.25))
     acted = with_estimates(lambda step: step, loaded, WORLD)(step)
     pairs = command_pairs(WORLD.vessel)
-    assert acted.get(DOUBTFUL).tolist() == [[(pairs[:, 1] == -1.0).tolist()] * 3]
+    assert acted.get(DOUBTFUL_KEY).tolist() == [[(pairs[:, 1] == -1.0).tolist()] * 3]
     assert acted.get(SCORES)[..., 7].tolist() == [[(-1.5 + 1.0 + 4.0) / 0.5] * 3]
 
 
@@ -278,7 +277,7 @@ def test_critics_that_all_add_the_same_do_not_differ():
     assert critics_differ(means, torch.tensor([1.0, 11.0]), scores).tolist() == [False, False]
     assert critics_differ(means, torch.tensor([1.0, 9.5]), scores).tolist() == [True, True]
     page = read_page_part("sessions.js")
-    assert f"DOUBT = {DOUBT};" in page
+    assert f"DOUBT = {MAX_CRITIC_DISAGREEMENT};" in page
 
 
 def test_only_policies_without_chance_may_leave_a_batch(monkeypatch):

@@ -9,10 +9,10 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from train_RL_agents.evaluation.encounter_suites import (
-    IMAZU,
-    KINDS,
-    SIDE,
-    imazu,
+    COURSES_BY_KIND,
+    IMAZU_COURSES,
+    MAP_SIDE,
+    imazu_scenarios,
     random_encounters,
 )
 
@@ -36,18 +36,18 @@ def apart(drawn):
 
 
 def test_all_vessels_meet_at_one_time_in_the_centre():
-    for world, drawn in (*imazu(WORLD, 2), *random_encounters(WORLD, 4, 0)):
-        assert (world.scenario.width, world.scenario.height) == (SIDE, SIDE)
-        to_centre = 0.5 * SIDE - drawn.start
+    for world, drawn in (*imazu_scenarios(WORLD, 2), *random_encounters(WORLD, 4, 0)):
+        assert (world.scenario.width, world.scenario.height) == (MAP_SIDE, MAP_SIDE)
+        to_centre = 0.5 * MAP_SIDE - drawn.start
         along = (to_centre * drawn.velocity[..., :2]).sum(-1) / drawn.velocity.square().sum(-1)
         assert torch.allclose(drawn.velocity[..., :2] * along[..., None], to_centre)
         there = drawn.robot_mask
         assert torch.allclose(along[there], along[:, :1].expand_as(along)[there])
-        assert drawn.start.min() >= 0.0 and drawn.start.max() <= SIDE
+        assert drawn.start.min() >= 0.0 and drawn.start.max() <= MAP_SIDE
 
 
 def test_vessels_start_apart_and_out_of_sight_unless_they_are_nearly_parallel():
-    for _, drawn in imazu(WORLD, 1):
+    for _, drawn in imazu_scenarios(WORLD, 1):
         distance = apart(drawn)
         assert distance.min() >= 10.0
         off = (drawn.heading - drawn.heading[:, :1]).cos()
@@ -57,7 +57,7 @@ def test_vessels_start_apart_and_out_of_sight_unless_they_are_nearly_parallel():
 
 
 def test_every_problem_has_its_courses():
-    drawn = imazu(WORLD, 3)
+    drawn = imazu_scenarios(WORLD, 3)
     found = {}
     for world, part in drawn:
         for row in range(len(part)):
@@ -66,12 +66,12 @@ def test_every_problem_has_its_courses():
             found.setdefault(int(part.level[row]), []).append(courses)
             weak = isinstance(world.vessel.max_thrust, tuple)
             assert weak == (courses[1] == 0)
-    assert found == {row: [[0, *others]] * 3 for row, others in enumerate(IMAZU)}
+    assert found == {row: [[0, *others]] * 3 for row, others in enumerate(IMAZU_COURSES)}
     assert drawn[1][0].vessel.max_thrust == (1000.0, 120.0, 1000.0, 1000.0)
 
 
 def test_the_roles_of_the_first_four_problems():
-    plain, slow = (part for _, part in imazu(WORLD, 1))
+    plain, slow = (part for _, part in imazu_scenarios(WORLD, 1))
     rows = {int(level): row for row, level in enumerate(plain.level)}
     expected = {0: "head-on", 1: "give-way", 3: "stand-on"}
     assert {row: named(plain, 0, 1)[rows[row]] for row in expected} == expected
@@ -86,8 +86,8 @@ def test_random_encounters_have_the_roles_of_their_group():
     assert [sum(map(len, parts)) for parts in of_group.values()] == [20] * 9
     expected = ("head-on", "give-way", "stand-on", "overtaking", "overtaken")
     for (kind, parts), role in zip(of_group.items(), expected, strict=False):
-        assert set(named(parts[0], 0, 1)) == {role}, list(KINDS)[kind]
-    for robots, parts in zip((3, 4, 5, 6), list(of_group.values())[len(KINDS) :], strict=True):
+        assert set(named(parts[0], 0, 1)) == {role}, list(COURSES_BY_KIND)[kind]
+    for robots, parts in zip((3, 4, 5, 6), list(of_group.values())[len(COURSES_BY_KIND) :], strict=True):
         assert all(part.robot_mask.shape[-1] == robots for part in parts)
         assert all(apart(part).min() > 8.0 for part in parts)
         assert set(named(parts[1], 0, 1)) == {"overtaking"} and list(map(len, parts)) == [10, 10]
@@ -115,7 +115,7 @@ def test_random_encounters_repeat_and_vary(episodes):
 
 def test_times_to_meet_equal_scalar_code():
     kinds = set()
-    for _, drawn in (*imazu(WORLD, 1), *random_encounters(WORLD, 6, 4)):
+    for _, drawn in (*imazu_scenarios(WORLD, 1), *random_encounters(WORLD, 6, 4)):
         for one in drawn:
             there = one.robot_mask
             parts = (one.velocity[:, :2], one.start, one.goal)
@@ -137,8 +137,8 @@ def test_times_to_meet_equal_scalar_code():
 
 def test_problems_are_those_of_the_literature():
     """The first four have two vessels, the next seven three, the others four."""
-    assert [len(each) for each in IMAZU] == [1] * 4 + [2] * 7 + [3] * 11
-    one, two, three = IMAZU[:4], IMAZU[4:11], IMAZU[11:]
+    assert [len(each) for each in IMAZU_COURSES] == [1] * 4 + [2] * 7 + [3] * 11
+    one, two, three = IMAZU_COURSES[:4], IMAZU_COURSES[4:11], IMAZU_COURSES[11:]
     assert [course for (course,) in one] == [180, 270, 0, 45]
     assert [first for first, _ in two] == [180, -10, 0, 180, -30, -90, 90]
     assert [second for _, second in two] == [-90, -45, -45, -90, -90, 15, -30]

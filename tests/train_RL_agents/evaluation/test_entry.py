@@ -8,12 +8,12 @@ import torch
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.entries import by_role, entry, result
-from train_RL_agents.evaluation.entry import BENCHMARK, SuiteResult, read_entry
+from train_RL_agents.evaluation.entry import BENCHMARK_VERSION, SuiteResult, read_entry
 from train_RL_agents.evaluation.tables import RULES_COLUMNS, UNRULY_COLUMNS
 
 
 def written(path, change=lambda content: None):
-    content = json.loads(entry().content())
+    content = json.loads(entry().to_json())
     change(content)
     path.write_text(json.dumps(content))
     return path
@@ -21,7 +21,7 @@ def written(path, change=lambda content: None):
 
 def test_entry_is_read_as_it_was_written(tmp_path):
     read = read_entry(written(tmp_path / "a.json"))
-    assert read == entry() and read.content() == entry().content()
+    assert read == entry() and read.to_json() == entry().to_json()
 
 
 def test_episodes_give_the_metrics_that_they_had():
@@ -40,7 +40,9 @@ def test_numbers_of_episodes_are_rounded():
     exact = replace(
         own.episodes, time=torch.tensor([20.256]), energy=torch.tensor([2999.6]), returns=torch.tensor([11.504])
     )
-    found = SuiteResult.of(exact, scenarios=own.scenarios, seed=1, groups=("all",), astern=0.0, compliance={})
+    found = SuiteResult.from_episodes(
+        exact, scenarios=own.scenarios, seed=1, groups=("all",), astern=0.0, compliance={}
+    )
     assert (found.time, found.energy, found.returns) == ((20.26,), (3000,), (11.5,))
 
 
@@ -99,7 +101,7 @@ def change(*keys, value):
     ("damage", "sentence"),
     [
         (change("format", value="other"), "must be a marinenav entry"),
-        (change("benchmark", value=BENCHMARK - 1), "benchmark=3: must be 4.*run `marinenav submit`"),
+        (change("benchmark", value=BENCHMARK_VERSION - 1), "benchmark=3: must be 4.*run `marinenav submit`"),
         (change("suites", "currents", "outcome", value="ssc"), "level=4: must be as long as"),
         (change("suites", "currents", "outcome", value="ssc?"), "must be letters of sct"),
         (change("suites", "currents", "level", value=[0, 0, 0, 1]), "numbers of all groups"),

@@ -20,7 +20,7 @@ from train_RL_agents.evaluation.episodes import (
     draw_scenarios,
     drawing_bytes,
     evaluate,
-    evaluation_world,
+    make_evaluation_env,
     step_bytes,
     wilson_interval,
 )
@@ -294,7 +294,7 @@ def test_stops_soon_after_the_last_episode():
 
 def repeated(policy, episodes, world, seed):
     """An evaluation to be run again and again, as on a GPU."""
-    env = evaluation_world(episodes, world, continuous=True, device=CPU, seed=seed)
+    env = make_evaluation_env(episodes, world, continuous=True, device=CPU, seed=seed)
     return RepeatedEvaluation(policy, env, seed, execution=Execution(compile=False))
 
 
@@ -307,7 +307,7 @@ def noisy(step):
 
 def test_episodes_that_have_ended_leave_the_batch_and_change_nothing(monkeypatch):
     """Of 40 episodes those with noise see others' noise if it does not follow their number."""
-    monkeypatch.setattr(episodes_module, "SMALLEST_BATCH", 2)
+    monkeypatch.setattr(episodes_module, "MIN_BATCH_SIZE", 2)
     pair = [replace(each, world=replace(each.world, sensor=SensorConfig())) for each in (EPISODES[6], EPISODES[2])]
     many = [*EPISODES[4:6] * 10, *pair * 10]
     sizes, seen = [], []
@@ -366,7 +366,7 @@ def test_on_a_gpu_the_same_is_run_again(monkeypatch):
 
 
 def test_a_policy_that_draws_random_numbers_keeps_the_whole_batch(monkeypatch):
-    monkeypatch.setattr(episodes_module, "SMALLEST_BATCH", 1)
+    monkeypatch.setattr(episodes_module, "MIN_BATCH_SIZE", 1)
     sizes = []
 
     def counted(step):

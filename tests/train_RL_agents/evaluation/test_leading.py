@@ -1,7 +1,7 @@
 """Metrics at the head of certificates and tables."""
 
 from tests.train_RL_agents.entries import entry, leading_entry, result
-from train_RL_agents.evaluation.leading import leading_row, leading_table, others_table, rates_table
+from train_RL_agents.evaluation.leading import external_table, leading_row, leading_table, rates_table
 
 
 def test_a_suite_has_rates_situations_and_its_weakest_group():
@@ -28,7 +28,7 @@ def test_entries_are_compared_by_suite_and_metric():
     rates = rates_table(entries)
     assert rates.titles[:3] == ["", "fresh: hours per collision", "dnv_own: hours per broken rule"]
     assert rates.titles[-1] == "encounters_own: hours per broken rule" and rates.cells[0][-1] == "0.125 [0.100, 0.250]"
-    others = others_table(entries)
+    others = external_table(entries)
     assert others.titles == [
         "",
         "dnv_own: situations without collision",

@@ -10,17 +10,24 @@ from tensordict import TensorDict
 from marinenav_env import GROUP, ConfigError, WorldConfig, observation_entries
 from marinenav_env.config import SensorConfig
 from tests.train_RL_agents.evaluation.test_contenders import CPU, contender, two_parts
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find, others_of, run_set, steer_others
+from train_RL_agents.evaluation.contenders import (
+    ActingOptions,
+    Contender,
+    combine_with_others,
+    find_contender,
+    run_set,
+    steering_contender,
+)
 from train_RL_agents.evaluation.others import (
-    ACTION,
-    MASK,
-    continuous_actions,
+    ACTION_KEY,
+    MASK_KEY,
+    with_continuous_actions,
+    with_object_slots,
     with_others,
-    with_slots,
     without_objects,
 )
 from train_RL_agents.evaluation.scoring import evaluate_built_in
-from train_RL_agents.evaluation.suites import Part, make_set
+from train_RL_agents.evaluation.suites import Part, make_scenario_set
 
 WORLD = WorldConfig(max_steps=6)
 
@@ -39,7 +46,7 @@ def constant(value, seen=None):
     def act(given):
         if seen is not None:
             seen.append(given)
-        return given.set(ACTION, torch.full((*given.get(MASK).shape, 2), value))
+        return given.set(ACTION_KEY, torch.full((*given.get(MASK_KEY).shape, 2), value))
 
     return act
 
@@ -48,21 +55,21 @@ def test_the_first_vessel_is_steered_by_one_policy_and_the_others_by_another():
     ours, theirs = [], []
     given = step()
     acted = with_others(constant(0.25, ours), constant(-0.5, theirs))(given)
-    assert acted.get(ACTION)[:, 0].eq(0.25).all() and acted.get(ACTION)[:, 1:].eq(-0.5).all()
+    assert acted.get(ACTION_KEY)[:, 0].eq(0.25).all() and acted.get(ACTION_KEY)[:, 1:].eq(-0.5).all()
     # Vessels that are not controlled are masked in the environment, but not for who steers them.
-    assert theirs[0].get(MASK).all() and ours[0].get(MASK).sum() == 2
-    assert given.get(MASK).sum() == 2
+    assert theirs[0].get(MASK_KEY).all() and ours[0].get(MASK_KEY).sum() == 2
+    assert given.get(MASK_KEY).sum() == 2
 
 
 def test_indices_become_commands():
     pairs = torch.tensor([[0.0, 0.5], [1.0, -1.0]])
 
     def act(given):
-        return given.set(ACTION, torch.tensor([[0, 1, 1]] * 2))
+        return given.set(ACTION_KEY, torch.tensor([[0, 1, 1]] * 2))
 
-    action = continuous_actions(act, pairs)(step()).get(ACTION)
+    action = with_continuous_actions(act, pairs)(step()).get(ACTION_KEY)
     assert action[0].tolist() == [[0.0, 0.5], [1.0, -1.0], [1.0, -1.0]]
-    assert continuous_actions(act, None) is act
+    assert with_continuous_actions(act, None) is act
 
 
 @pytest.mark.parametrize("slots", [2, 5, 8])
@@ -70,7 +77,7 @@ def test_a_policy_has_the_slots_that_it_was_trained_with(slots):
     seen = []
     given = step()
     before = given.clone()
-    with_slots(constant(0.0, seen), slots)(given)
+    with_object_slots(constant(0.0, seen), slots)(given)
     observed = seen[0].get((GROUP, "observation"))
     kept = min(slots, 5)
     assert observed["objects_state"].shape == (2, 3, slots, 5) and observed["objects_mask"].shape == (2, 3, slots)
@@ -85,34 +92,36 @@ def test_a_blind_policy_observes_no_objects():
     without_objects(constant(0.0, seen))(step())
     observed = seen[0].get((GROUP, "observation"))
     assert not observed["objects_mask"].any() and not observed["objects_state"].any() and observed["self_state"].all()
-    assert find("blind:orca", "best", CPU) == Contender("orca", is_blind=True)
-    assert find("blind:orca", "best", CPU).label == "blind:orca"
+    assert find_contender("blind:orca", "best", CPU) == Contender("orca", is_blind=True)
+    assert find_contender("blind:orca", "best", CPU).label == "blind:orca"
     with pytest.raises(ConfigError, match=r"^orka: neither a checkpoint nor a baseline"):
-        find("blind:orka", "best", CPU)
+        find_contender("blind:orka", "best", CPU)
 
 
 def test_a_policy_that_observes_more_than_objects_cannot_be_blind():
     scanning = replace(WORLD, sensor=replace(WORLD.sensor, scan_beams=8))
     trained = SimpleNamespace(agent=SimpleNamespace(spec=SimpleNamespace(entries=observation_entries(scanning))))
     with pytest.raises(ConfigError, match=r"^policy='blind:DQN': must be one that observes objects only as such"):
-        Contender("DQN", trained, is_blind=True).policy(scanning, ActingOptions())
+        Contender("DQN", trained, is_blind=True).make_policy(scanning, ActingOptions())
     # What the world offers to others does not matter.
-    assert callable(Contender("orca", is_blind=True).policy(scanning, ActingOptions()))
+    assert callable(Contender("orca", is_blind=True).make_policy(scanning, ActingOptions()))
 
 
 @pytest.mark.heavy
 def test_a_blind_policy_steers_as_if_it_were_alone():
     chosen = two_parts()
-    straight, blind = (run_set(find(name, "best", CPU), chosen, WORLD, ActingOptions(), CPU, "x")[1] for name in
-                       ("straight", "blind:apf"))  # fmt: skip
+    steered = (find_contender(name, "best", CPU) for name in ("straight", "blind:apf"))
+    straight, blind = (run_set(each, chosen, WORLD, ActingOptions(), CPU, "x")[1] for each in steered)
     assert straight.actions.shape == blind.actions.shape
     assert not torch.equal(straight.actions, blind.actions)
-    seeing = run_set(find("apf", "best", CPU), chosen, WORLD, ActingOptions(), CPU, "x")[1]
+    seeing = run_set(find_contender("apf", "best", CPU), chosen, WORLD, ActingOptions(), CPU, "x")[1]
     alone = [replace(part, scenarios=part.scenarios.clone()) for part in chosen.parts]
     for part in alone:
         part.scenarios.robot_mask[:, 1:] = False
         part.scenarios.obstacle_mask[:] = False
-    single = run_set(find("apf", "best", CPU), replace(chosen, parts=tuple(alone)), WORLD, ActingOptions(), CPU, "x")[1]
+    single = run_set(
+        find_contender("apf", "best", CPU), replace(chosen, parts=tuple(alone)), WORLD, ActingOptions(), CPU, "x"
+    )[1]
     torch.testing.assert_close(blind.actions[:, :, 0], single.actions[:, :, 0])
     assert not torch.allclose(seeing.actions[:, :, 0], single.actions[:, :, 0])
 
@@ -120,10 +129,10 @@ def test_a_blind_policy_steers_as_if_it_were_alone():
 def test_who_steers_the_vessels_of_a_part():
     scenarios = two_parts().parts[0].scenarios
     orca, acting = Contender("orca"), ActingOptions(others=Contender("apf"))
-    assert others_of(Part(WORLD, scenarios), acting, CPU) is None
-    assert others_of(Part(WORLD, scenarios, True), ActingOptions(), CPU) is None
-    assert others_of(Part(WORLD, scenarios, True, others="orca"), ActingOptions(), CPU) == orca
-    assert others_of(Part(WORLD, scenarios, True, others="orca"), acting, CPU) == Contender("apf")
+    assert steering_contender(Part(WORLD, scenarios), acting, CPU) is None
+    assert steering_contender(Part(WORLD, scenarios, True), ActingOptions(), CPU) is None
+    assert steering_contender(Part(WORLD, scenarios, True, others="orca"), ActingOptions(), CPU) == orca
+    assert steering_contender(Part(WORLD, scenarios, True, others="orca"), acting, CPU) == Contender("apf")
 
 
 @pytest.mark.heavy
@@ -132,7 +141,7 @@ def test_both_policies_do_what_they_would_do(own):
     """Whether they have commands or indices, and other numbers of slots."""
     ours = Contender(own) if own == "straight" else contender(own)
     theirs = contender("DQN", "world.sensor.max_objects=2")
-    chosen = replace(make_set("imazu_own", WORLD, 1, 0))
+    chosen = replace(make_scenario_set("imazu_own", WORLD, 1, 0))
     chosen = replace(chosen, parts=chosen.parts[:1])
     _, both = run_set(ours, chosen, WORLD, ActingOptions(others=theirs), CPU, "x")
     _, alone = run_set(ours, chosen, WORLD, ActingOptions(), CPU, "x")
@@ -147,7 +156,7 @@ def test_both_policies_do_what_they_would_do(own):
 def test_what_is_refused():
     scanning = contender("PPO", "world.sensor.scan_beams=8")
     with pytest.raises(ConfigError, match=r"--others='PPO': must be a policy that observes self_state"):
-        steer_others(lambda given: given, scanning, WORLD)
+        combine_with_others(lambda given: given, scanning, WORLD)
     with pytest.raises(ConfigError, match=r"--others='\.\.\.': must be left out but for suites"):
         evaluate_built_in(
             {"a": Contender("straight")}, {"suite": "rules", "episodes": 1, "others": Contender("orca")}, CPU

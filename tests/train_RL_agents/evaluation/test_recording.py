@@ -66,7 +66,7 @@ def test_drawn_scenarios_have_the_map_of_the_world():
 
 
 def test_a_batch_that_shrinks_is_recorded_alike(whole, monkeypatch):
-    monkeypatch.setattr(episodes_module, "SMALLEST_BATCH", 1)
+    monkeypatch.setattr(episodes_module, "MIN_BATCH_SIZE", 1)
     shrunk = recorded(EPISODES)[1]
     for name in TENSORS:
         ours, theirs = getattr(shrunk, name), getattr(whole[1], name)

@@ -13,9 +13,9 @@ from tests.train_RL_agents.evaluation.test_episodes import EPISODES, noisy
 from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, evaluation_world, same_code
+from train_RL_agents.evaluation.episodes import can_share_code, draw_scenarios, evaluate, make_evaluation_env
 from train_RL_agents.evaluation.recording import TENSORS, Recorder
-from train_RL_agents.evaluation.repeated_evaluation import REFILL_EVERY, RepeatedEvaluation
+from train_RL_agents.evaluation.repeated_evaluation import REFILL_INTERVAL, RepeatedEvaluation
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 WORLD = WorldConfig(max_steps=40)
@@ -38,7 +38,7 @@ def training_env(agent, num_envs, **options):
 
 
 def world_of(agent, config=WORLD, scenarios=SCENARIOS):
-    return evaluation_world(scenarios, config, continuous=agent.continuous, device=CPU, seed=3)
+    return make_evaluation_env(scenarios, config, continuous=agent.continuous, device=CPU, seed=3)
 
 
 def batched(agent, env, config=WORLD):
@@ -78,7 +78,7 @@ def test_training_scenarios_may_be_of_another_kind(kind):
     levels = Curriculum((replace(OTHERS[kind], num_robots=robots),), pool_size=16, refresh_size=16)
     env = MarineNavEnv(TRAINING, 9, scenarios=levels, continuous=agent.continuous, seed=9, episode_statistics=True)
     own = world_of(agent)
-    assert same_code(env, own)
+    assert can_share_code(env, own)
     found = RepeatedEvaluation(PolicyWrapper(agent), own, 3, env).run().state_dict()
     torch.testing.assert_close(found, in_one_batch(agent).state_dict(), rtol=1e-5, atol=1e-4)
 
@@ -120,7 +120,7 @@ def refilled(num_envs, episodes=MANY, world=WORLD):
     """An evaluation that starts waiting episodes where others have ended."""
     options = {"scenarios": episodes, "dtype": torch.float64, "seed": 1}
     env = MarineNavEnv(world, num_envs, episode_statistics=True, **options)
-    own = evaluation_world(episodes, world, continuous=True, device=CPU, dtype=torch.float64, seed=3)
+    own = make_evaluation_env(episodes, world, continuous=True, device=CPU, dtype=torch.float64, seed=3)
     return RepeatedEvaluation(noisy, own, 3, env)
 
 
@@ -150,7 +150,7 @@ def test_recordings_are_the_same_wherever_and_whenever_episodes_begin(num_envs, 
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(("max_steps", "every"), [(40, REFILL_EVERY), (41, 1)])
+@pytest.mark.parametrize(("max_steps", "every"), [(40, REFILL_INTERVAL), (41, 1)])
 def test_an_episode_begins_where_another_has_ended(max_steps, every):
     """The steps of each follow one another, and none goes on when its time is up."""
     long, short = MANY[5], MANY[4]
@@ -210,15 +210,15 @@ def env_of(config=WORLD, levels=LEVELS[:4], **options):
     ],
 )
 def test_only_weights_of_the_reward_may_differ(training, same):
-    assert same_code(env_of(training), world_of(agent_of("AC-IQN"))) is same
+    assert can_share_code(env_of(training), world_of(agent_of("AC-IQN"))) is same
     ends = replace(WORLD, ends_at_first_collision=True)
-    assert not same or same_code(env_of(training), world_of(agent_of("AC-IQN"), ends))
+    assert not same or can_share_code(env_of(training), world_of(agent_of("AC-IQN"), ends))
 
 
 @pytest.mark.parametrize("robots", [2, 6])
 def test_fleets_of_another_size_have_code_of_their_own(robots):
     env = env_of(levels=(Level(robots, 0, 0, 30.0),))
-    assert not same_code(env, world_of(agent_of("AC-IQN")))
+    assert not can_share_code(env, world_of(agent_of("AC-IQN")))
 
 
 def test_scenarios_with_other_noise_have_code_of_their_own():
@@ -226,10 +226,10 @@ def test_scenarios_with_other_noise_have_code_of_their_own():
     for kappa, same in ((1.0, True), (0.5, False)):
         sensor = SensorConfig(r_kappa=kappa)
         episodes = episodes_from_scenarios(SCENARIOS, replace(WORLD, sensor=sensor), 0)
-        assert same_code(env_of(scenarios=episodes), evaluation) is same
+        assert can_share_code(env_of(scenarios=episodes), evaluation) is same
     # Episodes without weather have that of the world.
     stormy = replace(WORLD, weather=WeatherConfig(missed=0.5))
-    assert same_code(
+    assert can_share_code(
         env_of(stormy, scenarios=episodes_from_scenarios(SCENARIOS, WORLD, 0)), world_of(agent_of("AC-IQN"), stormy)
     )
 

@@ -13,13 +13,13 @@ from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.rules_suite import (
     ENCOUNTERS,
-    Manoeuvres,
+    EncounterOutcomes,
+    compliance_metrics,
     complies,
+    encounter_outcomes,
     encounter_scenarios,
-    manoeuvres,
-    summary,
 )
-from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.evaluation.suites import make_scenario_set
 
 STEPS = 60
 CROSSING = ENCOUNTERS["crossing from starboard"]
@@ -57,13 +57,13 @@ def recorded(own, other, collided_at=None):
 
 def seen(*encounter):
     """Manoeuvres of one encounter."""
-    return manoeuvres(recorded(*encounter))
+    return encounter_outcomes(recorded(*encounter))
 
 
 def joined(*parts):
     """Manoeuvres in several encounters."""
     columns = zip(*(vars(each).values() for each in parts), strict=True)
-    return Manoeuvres(*map(torch.cat, columns))
+    return EncounterOutcomes(*map(torch.cat, columns))
 
 
 def test_only_an_overtaken_vessel_has_another_thrust():
@@ -163,7 +163,7 @@ def test_manoeuvres_equal_scalar_code():
             tracks.append(track(start, course, draw.uniform(1.0, 2.5), changes))
         encounters.append((*tracks, draw.choice([None, None, 8, 20])))
     parts = [vars(recorded(*each)) for each in encounters]
-    found = manoeuvres(
+    found = encounter_outcomes(
         SimpleNamespace(
             **{
                 name: torch.cat([each[name] for each in parts], 0 if name == "vessel_radius" else 1)
@@ -269,7 +269,7 @@ def test_a_vessel_that_stays_right_ahead_has_crossed_ahead():
 
 def test_summary_of_two_kinds():
     good = seen(track((0.0, 0.0), 0.0, 2.0, {5: (0.9, 2.0), 28: (-0.9, 2.0)}), FROM_STARBOARD)
-    row = summary(CROSSING, good, [True])
+    row = compliance_metrics(CROSSING, good, [True])
     assert (row["compliance"], row["only_own_gave_way"], row["starboard_turns"]) == (1.0, 1.0, 1.0)
     assert row["both_gave_way"] == row["nobody_gave_way"] == row["only_other_gave_way"] == 0.0
     assert row["closest_approach"] == pytest.approx(max(0.0, good.gap.item()))
@@ -286,7 +286,7 @@ def test_summary_counts_only_its_rows_and_means_over_them():
         seen(to_port, other_turns),
         seen(straight, FROM_STARBOARD, 19),
     ]
-    row = summary(CROSSING, joined(*found, found[0]), [True] * 4 + [False])
+    row = compliance_metrics(CROSSING, joined(*found, found[0]), [True] * 4 + [False])
     assert row["compliance"] == 0.5
     names = ("only_own_gave_way", "only_other_gave_way", "both_gave_way", "nobody_gave_way")
     assert [row[name] for name in names] == [0.25] * 4
@@ -294,17 +294,17 @@ def test_summary_counts_only_its_rows_and_means_over_them():
     gaps = [max(each.gap.item(), 0.0) for each in found]
     assert row["closest_approach"] == pytest.approx(sum(gaps) / 4)
     # Where nobody turned there is no share of turns.
-    assert summary(CROSSING, found[3], [True])["starboard_turns"] == 0.0
+    assert compliance_metrics(CROSSING, found[3], [True])["starboard_turns"] == 0.0
 
 
 @pytest.mark.heavy
 def test_going_straight_breaks_every_rule():
-    chosen = make_set("rules", WorldConfig(max_steps=60), 4)
+    chosen = make_scenario_set("rules", WorldConfig(max_steps=60), 4)
     _, recording = run_set(Contender("straight"), chosen, WorldConfig(), ActingOptions(), torch.device("cpu"), "x")
-    found = manoeuvres(recording)
+    found = encounter_outcomes(recording)
     for name, encounter in ENCOUNTERS.items():
         rows = [group == name for group in recording.groups]
         assert sum(rows) == 4
-        assert summary(encounter, found, rows)["compliance"] == 0.0
+        assert compliance_metrics(encounter, found, rows)["compliance"] == 0.0
     assert found.collision.double().mean() > 0.8
     assert found.gave_way.double().mean() < 0.3

@@ -54,7 +54,7 @@ def test_a_recording_is_kept_where_it_was_asked_for():
 def short(monkeypatch):
     """Episodes of two seconds."""
     world = WorldConfig(max_steps=4)
-    monkeypatch.setattr(scoring, "defaults", lambda found: (EvalSchedule(), world))
+    monkeypatch.setattr(scoring, "default_schedule_and_world", lambda found: (EvalSchedule(), world))
 
 
 @pytest.mark.usefixtures("short")
@@ -109,7 +109,7 @@ def test_random_numbers_of_a_policy_are_not_those_of_the_noise(monkeypatch):
     given, run = [], scoring.run_set
     monkeypatch.setattr(scoring, "run_set", lambda *args: given.append(args[3]) or run(*args))
     options = {"levels": [1], "episodes": 1, "seed": 3}
-    sampling, quantiles = Contender.of(make_policy("PPO")), Contender.of(make_policy("IQN"))
+    sampling, quantiles = Contender.from_loaded(make_policy("PPO")), Contender.from_loaded(make_policy("IQN"))
     found = evaluate_built_in({"a": sampling}, options | {"stochastic": True}, CPU)
     evaluate_built_in({"b": quantiles}, options | {"risk": 0.5}, CPU)
     assert given == [ActingOptions(stochastic=True, seed=4), ActingOptions(risk=0.5, seed=4)]

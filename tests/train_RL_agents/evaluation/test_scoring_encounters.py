@@ -13,8 +13,8 @@ from train_RL_agents.cli import main
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.episodes import evaluate
-from train_RL_agents.evaluation.scoring import clear_situations, run_encounters
-from train_RL_agents.evaluation.suites import Part, make_set
+from train_RL_agents.evaluation.scoring import count_clear, run_and_score_encounters
+from train_RL_agents.evaluation.suites import Part, make_scenario_set
 
 STRAIGHT = Contender("straight")
 CPU, ACTING = torch.device("cpu"), ActingOptions()
@@ -23,7 +23,7 @@ WORLD = WorldConfig(max_steps=120)
 
 def some(name, episodes, kept):
     """Some groups of a suite."""
-    chosen = make_set(name, WORLD, episodes)
+    chosen = make_scenario_set(name, WORLD, episodes)
     parts = []
     for part in chosen.parts:
         wanted = torch.isin(part.scenarios.level, torch.tensor(kept))
@@ -41,7 +41,7 @@ def sets_run(monkeypatch, chosen):
         return run_set(found, given, *rest, **options)
 
     monkeypatch.setattr(scoring, "run_set", noted)
-    run_encounters(STRAIGHT, chosen, world, ACTING, CPU, "x")
+    run_and_score_encounters(STRAIGHT, chosen, world, ACTING, CPU, "x")
     return sets
 
 
@@ -62,7 +62,7 @@ def test_every_vessel_is_run_alone(monkeypatch):
 
 def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
     chosen = some("encounters", 2, [0, 1, 2])
-    episodes, recording, table = run_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    episodes, recording, table = run_and_score_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     assert list(table) == [*chosen.groups[:3], "overall"] and len(recording.groups) == 6
     assert episodes.collision.all()
     for group in table.values():
@@ -74,7 +74,7 @@ def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
 
 def test_an_avoiding_policy_is_later_than_alone():
     chosen = some("imazu", 1, [1])
-    _, _, table = run_encounters(Contender("apf"), chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x")
+    _, _, table = run_and_score_encounters(Contender("apf"), chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x")
     row = table["case 2"]
     assert row["safety"] > 0.0 and row["delay"] > 0.0 and row["detour"] > 0.0
     assert 0.0 <= row["astern"] < 1.0
@@ -82,7 +82,7 @@ def test_an_avoiding_policy_is_later_than_alone():
 
 def few_of(name, numbers, repetitions):
     """Some situations that others wrote."""
-    chosen = make_set(name, WORLD, repetitions)
+    chosen = make_scenario_set(name, WORLD, repetitions)
     (part,) = chosen.parts
     rows = [row for row, number in enumerate(part.situations) if number in numbers]
     picked = {name: tuple(getattr(part, name)[row] for row in rows) for name in ("levels", "situations")}
@@ -91,12 +91,12 @@ def few_of(name, numbers, repetitions):
 
 def test_situations_that_others_wrote_are_scored_by_group(monkeypatch):
     chosen = few_of("dnv", (0, 5, 20), 2)
-    episodes, recording, table = run_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    episodes, recording, table = run_and_score_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     assert list(table) == ["head on", "2 others", "3 others", "overall"]
     assert episodes.level.tolist() == [0, 0, 5, 5, 6, 6] and episodes.robots.tolist() == [2, 2, 3, 3, 4, 4]
     assert recording.groups == ("head on",) * 2 + ("2 others",) * 2 + ("3 others",) * 2
     assert episodes.collision.all() and table["head on"]["rules_kept"] == 0.0
-    assert clear_situations(chosen, episodes) == {"without_collision": 0, "all": 3}
+    assert count_clear(chosen, episodes) == {"without_collision": 0, "all": 3}
     whole, *alone = sets_run(monkeypatch, chosen)
     assert whole is chosen and len(alone) == 4
     for slot, one in enumerate(alone):
@@ -119,21 +119,21 @@ def test_situations_without_a_collision_are_counted():
     chosen = few_of("dnv", (0, 5, 20), 2)
     rows = torch.zeros(6, dtype=torch.bool)
     episodes = SimpleNamespace(collision=rows)
-    assert clear_situations(chosen, episodes) == {"without_collision": 3, "all": 3}
+    assert count_clear(chosen, episodes) == {"without_collision": 3, "all": 3}
     rows[3] = True
-    assert clear_situations(chosen, episodes) == {"without_collision": 2, "all": 3}
+    assert count_clear(chosen, episodes) == {"without_collision": 2, "all": 3}
     rows[2] = True
-    assert clear_situations(chosen, episodes) == {"without_collision": 2, "all": 3}
+    assert count_clear(chosen, episodes) == {"without_collision": 2, "all": 3}
     rows[0] = True
-    assert clear_situations(chosen, episodes) == {"without_collision": 1, "all": 3}
-    problems = make_set("imazu", WORLD, 2)
-    assert clear_situations(problems, SimpleNamespace(collision=torch.zeros(44))) == {
+    assert count_clear(chosen, episodes) == {"without_collision": 1, "all": 3}
+    problems = make_scenario_set("imazu", WORLD, 2)
+    assert count_clear(problems, SimpleNamespace(collision=torch.zeros(44))) == {
         "without_collision": 22,
         "all": 22,
     }
     drawn = some("encounters_own", 2, [0, 2])  # every one is a situation of its own
     flags = torch.tensor([True, False, False, False])
-    assert clear_situations(drawn, SimpleNamespace(collision=flags)) == {"without_collision": 3, "all": 4}
+    assert count_clear(drawn, SimpleNamespace(collision=flags)) == {"without_collision": 3, "all": 4}
 
 
 @pytest.mark.parametrize("name", ["straight", "apf"])
@@ -147,13 +147,13 @@ def test_others_keep_course_and_speed_where_only_the_own_vessel_is_steered(name)
     speed = recording.velocities[1:, :, 1, :2].norm(dim=-1)
     assert (speed[under_way] - 2.0).abs().max() < 1e-3
     assert recording.actions[:, :, 0].any()
-    *_, table = run_encounters(Contender(name), chosen, WORLD, ACTING, CPU, "x")
+    *_, table = run_and_score_encounters(Contender(name), chosen, WORLD, ACTING, CPU, "x")
     assert table["case 4"]["stood_on"] is not None and table["case 2"]["stood_on"] is None
 
 
 @pytest.mark.parametrize("name", ["imazu_own", "encounters_own"])
 def test_others_that_nobody_steers_hit_nobody_but_the_own_vessel(name):
-    chosen, episodes, hit = make_set(name, WORLD, 2), [], []
+    chosen, episodes, hit = make_scenario_set(name, WORLD, 2), [], []
     for part in chosen.parts:
         radius = torch.tensor(part.world.vessel.radius)
         assert (radius[0] + radius[1:] - 2.0 * WORLD.vessel.radius).abs().max() < 1e-6
@@ -175,7 +175,7 @@ def test_others_that_nobody_steers_hit_nobody_but_the_own_vessel(name):
 
 def test_the_command_prints_compliance_with_intervals(tmp_path, capsys, monkeypatch):
     path, few = tmp_path / "compliance.json", some("encounters_own", 1, [0, 2])
-    monkeypatch.setattr("train_RL_agents.evaluation.selection.make_set", lambda *given: few)
+    monkeypatch.setattr("train_RL_agents.evaluation.selection.make_scenario_set", lambda *given: few)
     command = ["evaluate", "--policy", "straight", "--suite", "encounters_own", "--episodes", "1"]
     assert main([*command, "--json", str(path)]) == 0
     printed = capsys.readouterr().out
@@ -191,7 +191,7 @@ def test_the_command_prints_compliance_with_intervals(tmp_path, capsys, monkeypa
 
 @pytest.mark.parametrize("name", ["dnv_own", "imazu_ntnu_own"])
 def test_who_keeps_course_and_speed_is_hit_in_every_situation_that_others_wrote(name):
-    (part,) = make_set(name, WORLD, 1).parts
+    (part,) = make_scenario_set(name, WORLD, 1).parts
 
     def hold(step):
         return step.set((GROUP, "action"), torch.zeros(*step.get((GROUP, "observation", "self_state")).shape[:2], 2))

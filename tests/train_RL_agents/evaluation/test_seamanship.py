@@ -12,21 +12,21 @@ from marinenav_env.config import ColregsConfig
 from marinenav_env.rules.duties import DutyState, update_duties
 from marinenav_env.rules.roles import ROLES
 from tests.oracle import seamanship as oracle
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find, run_set
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find_contender, run_set
 from train_RL_agents.evaluation.recording import record
 from train_RL_agents.evaluation.seamanship import (
     AsternShare,
     Compliance,
     Duties,
-    broken_rates,
-    compliance,
-    duties,
-    kept_by_role,
-    safety,
+    broken_duty_rates,
+    compliance_summary,
+    count_duties_by_role,
+    find_duties,
+    measure_compliance,
+    safety_scores,
     steps_and_paths,
-    summary,
 )
-from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.evaluation.suites import make_scenario_set
 from train_RL_agents.results.statistics import poisson_interval
 
 STEPS, RANGE, RADIUS = 40, 20.0, 2.8
@@ -69,7 +69,7 @@ BACK = (18, (-30.0, 2.0))
 
 
 def found(*vessels):
-    did = duties(tracks(*vessels))
+    did = find_duties(tracks(*vessels))
     return did, [ROLES[number] for number in did.role[0, [0, 1], [1, 0]].tolist()]
 
 
@@ -95,9 +95,9 @@ def test_an_encounter_begins_at_first_sight_whatever_the_collision_radii():
     """Where vessel 1 alone is controlled, the others collide at almost 0 m, but sensors see all of them."""
     seen = tracks(track(*NORTH, ((5, (30.0, 2.0)),)), FROM_STARBOARD)  # at 22.8 m, which is the reach of the sensors
     seen.vessel_radius[:] = torch.tensor([2.0 * RADIUS - 0.01, 0.01])
-    assert not duties(seen).broken[0, 0, 1]
+    assert not find_duties(seen).broken[0, 0, 1]
     seen.detect_radius[:] = 0.01
-    assert duties(seen).broken[0, 0, 1]
+    assert find_duties(seen).broken[0, 0, 1]
 
 
 def test_why_a_give_way_vessel_broke_the_rule():
@@ -170,7 +170,7 @@ def test_early_for_vessels_that_are_close_from_the_start():
 def test_who_must_keep_clear_of_one_need_not_stand_on_for_another():
     own = track(*NORTH, ((9, (40.0, 2.0)),))
     from_port = track((20.0, -20.0), 90.0, 2.0)
-    did = duties(tracks(own, FROM_STARBOARD, from_port))
+    did = find_duties(tracks(own, FROM_STARBOARD, from_port))
     assert ROLES[int(did.role[0, 0, 2])] == "stand-on"
     assert did.stands_on[0].tolist() == [[False] * 3, [False] * 3, [False] * 3]
     assert not did.broken[0, 0].any()
@@ -216,7 +216,7 @@ def test_random_tracks_equal_the_oracle(until):
             course = 180.0 * float(uniform(1))
             start = (-20.0 * math.cos(math.radians(course)), -20.0 * math.sin(math.radians(course)))
             vessels.append(track(start, course, 2.0, (change,)))
-        did = duties(tracks(*vessels, rules=replace(RULES, stand_on_until=until)))
+        did = find_duties(tracks(*vessels, rules=replace(RULES, stand_on_until=until)))
         for one in range(3):
             for two in set(range(3)) - {one}:
                 expected = oracle.duty(vessels[one], vessels[two], RANGE + RADIUS, 2.0 * RADIUS, until=until)
@@ -233,22 +233,22 @@ def test_random_tracks_equal_the_oracle(until):
 
 def test_safety_from_those_that_are_still_there():
     seen = tracks(track((0.0, 0.0), 0.0, 0.0), track((100.0, 0.0), 180.0, 5.0))
-    assert safety(seen).tolist() == [[0.0, 0.0]]
+    assert safety_scores(seen).tolist() == [[0.0, 0.0]]
     seen.active[9:, :, 0] = False
-    assert safety(seen).tolist() == [[1.0, 1.0]]
+    assert safety_scores(seen).tolist() == [[1.0, 1.0]]
 
 
 def test_safety_from_contact_to_domain():
     seen = tracks(track(*NORTH), track((40.0, 6.8), 180.0, 2.0), track((0.0, -30.0), 0.0, 2.0))
     expected = [(6.8 - 5.6) / (8.0 - 5.6)] * 2 + [1.0]
-    assert safety(seen)[0].tolist() == pytest.approx(expected, abs=1e-6)
+    assert safety_scores(seen)[0].tolist() == pytest.approx(expected, abs=1e-6)
     # Only the sum of two radii counts, as where vessel 1 alone is controlled.
     seen.vessel_radius[:] = torch.tensor([2.0 * RADIUS - 0.01, 0.01, 0.01])
-    assert safety(seen)[0, [0, 2]].tolist() == pytest.approx([0.5, 1.0], abs=1e-6)
+    assert safety_scores(seen)[0, [0, 2]].tolist() == pytest.approx([0.5, 1.0], abs=1e-6)
 
 
 def test_a_vessel_alone_is_safe():
-    assert safety(tracks(track(*NORTH))).tolist() == [[1.0]]
+    assert safety_scores(tracks(track(*NORTH))).tolist() == [[1.0]]
 
 
 def test_sailed():
@@ -273,7 +273,7 @@ def test_marks_by_hand(keeps):
     both = torch.ones(1, 2, dtype=torch.bool)
     vars(recording).update(arrived=arrived, dt=0.5, robot_mask=both.clone())
     alone = torch.tensor([[36, 40]]), torch.tensor([[32.0, 40.0]])
-    given = {name: each[0].tolist() for name, each in vars(compliance(recording, alone, both)).items()}
+    given = {name: each[0].tolist() for name, each in vars(measure_compliance(recording, alone, both)).items()}
     nan, kept = math.nan, float(keeps)
     assert given["rules_kept"] == [kept, 1.0]
     for name, own in (("substantial", kept), ("early", kept), ("right_side", 1.0)):
@@ -282,11 +282,11 @@ def test_marks_by_hand(keeps):
     assert given["delay"] == pytest.approx([2.0, nan], nan_ok=True)  # 4 steps more
     assert given["detour"] == pytest.approx([40.0 / 32.0 - 1.0, nan], nan_ok=True)
     assert given["astern"] == [0.0, 0.0]
-    counts = kept_by_role(recording, 2)
+    counts = count_duties_by_role(recording, 2)
     assert counts["give-way"] == (int(keeps), 1) and counts["stand-on"] == (1, 1)
     # Hours of both vessels, of the one that is scored, and of no encounter.
     hours = float(steps_and_paths(recording)[0].sum()) * 0.5 / 3600.0
-    whole, none = broken_rates(recording, both, [torch.tensor([True]), torch.tensor([False])])
+    whole, none = broken_duty_rates(recording, both, [torch.tensor([True]), torch.tensor([False])])
     assert whole["broken_rules"] == 1 - int(keeps) and whole["hours_per_broken_head_on_low"] is None
     low, high = poisson_interval(1 - int(keeps))
     assert whole["hours_per_broken_rule"] == (None if keeps else pytest.approx(hours))
@@ -294,12 +294,12 @@ def test_marks_by_hand(keeps):
     assert whole["hours_per_broken_rule_low"] == pytest.approx(hours / high)
     assert whole["hours_per_broken_stand_on_low"] == pytest.approx(hours / poisson_interval(0)[1])
     assert none["broken_rules"] == 0 and none["hours_per_broken_rule_low"] is None
-    (other,) = broken_rates(recording, torch.tensor([[False, True]]), [torch.tensor([True])])
+    (other,) = broken_duty_rates(recording, torch.tensor([[False, True]]), [torch.tensor([True])])
     assert other["broken_rules"] == 0 and other["hours_per_broken_give_way_low"] is None
     assert other["hours_per_broken_rule_low"] == pytest.approx(0.5 * hours / poisson_interval(0)[1])
     # A collision breaks all rules that a vessel had to keep; who is not scored has no metrics.
     recording.collided[0, 0, 1], both[0, 0] = True, False
-    found = vars(compliance(recording, alone, both))
+    found = vars(measure_compliance(recording, alone, both))
     assert found["rules_kept"][0].tolist() == pytest.approx([nan, 0.0], nan_ok=True)
     assert all(each[0, 0].isnan() for each in found.values())
 
@@ -310,7 +310,7 @@ def test_summary_counts_encounters_and_vessels():
     rows["rules_kept"] = torch.tensor([[1.0, nan], [0.0, 1.0], [nan, nan]], dtype=torch.float64)
     rows["delay"] = torch.tensor([[1.0, 3.0], [nan, 2.0], [9.0, 9.0]], dtype=torch.float64)
     rows["stood_on"] = rows["stood_on"] * nan
-    seen = summary(Compliance(**rows), torch.tensor([True, True, False]))
+    seen = compliance_summary(Compliance(**rows), torch.tensor([True, True, False]))
     assert seen["all_kept"] == 0.5 and seen["rules_kept"] == pytest.approx(2 / 3)
     assert seen["delay"] == 2.0 and seen["delay_low"] == pytest.approx(2.0 - 1.96 * (2 / 9) ** 0.5, abs=1e-3)
     assert seen["delay_high"] - seen["delay"] == pytest.approx(seen["delay"] - seen["delay_low"])
@@ -323,7 +323,7 @@ def test_share_of_steps_astern_is_that_of_the_recording():
         return step.set(("robots", "action"), torch.full((*mask.shape, 2), -1.0))
 
     world, counter = WorldConfig(max_steps=20), AsternShare()
-    chosen = make_set("rules", world, 2, 0).parts[0]
+    chosen = make_scenario_set("rules", world, 2, 0).parts[0]
     _, recording = record(
         backwards,
         chosen.scenarios,
@@ -356,13 +356,13 @@ def test_the_share_astern_counts_active_vessels_by_their_speed_along_the_bow():
 
 def test_duties_are_counted_by_role():
     world = WorldConfig(max_steps=60)
-    chosen = make_set("rules", world, 2, 0)
+    chosen = make_scenario_set("rules", world, 2, 0)
     starboard = replace(chosen, parts=chosen.parts[1:2])
     straight, cpu = Contender("straight"), torch.device("cpu")
     _, recording = run_set(straight, starboard, world, ActingOptions(), cpu, "x")
-    counts = kept_by_role(recording, 2)
+    counts = count_duties_by_role(recording, 2)
     assert counts["give-way"] == (0, 2) and counts["stand-on"] == (0, 2)  # both collide
-    assert kept_by_role(recording, 1)["stand-on"] == (0, 0)
+    assert count_duties_by_role(recording, 1)["stand-on"] == (0, 0)
 
 
 @pytest.mark.heavy
@@ -380,12 +380,12 @@ def test_duties_are_counted_by_role():
 def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite, share):
     """For rewards, which cannot wait for the closest approach; see marinenav_env.rules.duties."""
     world = WorldConfig()
-    chosen, cpu = make_set(suite, world, 3, 5), torch.device("cpu")
-    contender = find(steered_by, "best", cpu)
+    chosen, cpu = make_scenario_set(suite, world, 3, 5), torch.device("cpu")
+    contender = find_contender(steered_by, "best", cpu)
     same = asked = 0
     for part in chosen.parts:
         _, recording = run_set(contender, replace(chosen, parts=(part,)), world, ActingOptions(), cpu, "x")
-        mask, judged = recording.robot_mask, duties(recording)
+        mask, judged = recording.robot_mask, find_duties(recording)
         known = torch.zeros(*judged.role.shape, len(DutyState._fields))
         parameters = SimpleNamespace(
             vessel=SimpleNamespace(radius=recording.vessel_radius, detect_radius=recording.detect_radius),

@@ -15,7 +15,7 @@ from train_RL_agents.config.levels import convert_levels
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import MAX_SEED, EvalSchedule
 from train_RL_agents.evaluation.contenders import Contender
-from train_RL_agents.evaluation.selection import choose_set, defaults
+from train_RL_agents.evaluation.selection import choose_scenarios, default_schedule_and_world
 
 WORLD = WorldConfig()
 DATA = Path(__file__).parents[2] / "data"
@@ -23,7 +23,7 @@ SCHEDULE = from_dict({"eval_schedule": {"num_episodes": [2, 1, 0, 1, 1, 1], "see
 
 
 def test_without_options_it_is_the_fixed_set():
-    chosen, described = choose_set(WORLD, SCHEDULE, {})
+    chosen, described = choose_scenarios(WORLD, SCHEDULE, {})
     (part,) = chosen.parts
     assert (chosen.seed, len(part.scenarios)) == (7, 6)
     assert {name: each["episodes"] for name, each in described.items()} == {
@@ -37,13 +37,13 @@ def test_without_options_it_is_the_fixed_set():
 
 
 def test_levels_are_counted_from_one():
-    chosen, described = choose_set(WORLD, SCHEDULE, {"levels": [6, 2], "episodes": 3})
+    chosen, described = choose_scenarios(WORLD, SCHEDULE, {"levels": [6, 2], "episodes": 3})
     assert chosen.parts[0].scenarios.level.tolist() == [1] * 3 + [5] * 3
     assert list(described) == ["level 2", "level 6"]
 
 
 def test_fresh_seeds_differ():
-    seeds = {choose_set(WORLD, SCHEDULE, {"fresh": True, "levels": [1]})[0].seed for _ in range(2)}
+    seeds = {choose_scenarios(WORLD, SCHEDULE, {"fresh": True, "levels": [1]})[0].seed for _ in range(2)}
     assert len(seeds) == 2
 
 
@@ -58,39 +58,39 @@ def test_fresh_seeds_differ():
 )
 def test_what_cannot_be_chosen_is_refused(given, message):
     with pytest.raises(ConfigError) as caught:
-        choose_set(WORLD, SCHEDULE, given)
+        choose_scenarios(WORLD, SCHEDULE, given)
     assert str(caught.value).startswith(message)
 
 
 def test_baselines_are_evaluated_in_the_published_world():
-    assert defaults([Contender("orca"), Contender("apf")]) == (EvalSchedule(), WorldConfig())
+    assert default_schedule_and_world([Contender("orca"), Contender("apf")]) == (EvalSchedule(), WorldConfig())
 
 
 def test_seed_and_levels_are_those_given():
-    chosen, described = choose_set(WORLD, SCHEDULE, {"seed": MAX_SEED, "levels": [2]})
+    chosen, described = choose_scenarios(WORLD, SCHEDULE, {"seed": MAX_SEED, "levels": [2]})
     assert chosen.seed == MAX_SEED and len(chosen.parts[0].scenarios) == 1
     assert chosen.groups == tuple(f"level {number}" for number in range(1, 7))
     (level,) = convert_levels(Level, SCHEDULE.levels[1:2])
     assert described == {"level 2": {**asdict(level), "episodes": 1}}
-    fixed, _ = choose_set(WORLD, SCHEDULE, {})
-    again, _ = choose_set(WORLD, SCHEDULE, {"seed": 7})
+    fixed, _ = choose_scenarios(WORLD, SCHEDULE, {})
+    again, _ = choose_scenarios(WORLD, SCHEDULE, {"seed": 7})
     assert torch.equal(fixed.parts[0].scenarios.start, again.parts[0].scenarios.start)
     with pytest.raises(ConfigError, match=f"--seed={MAX_SEED + 1}"):
-        choose_set(WORLD, SCHEDULE, {"seed": MAX_SEED + 1})
+        choose_scenarios(WORLD, SCHEDULE, {"seed": MAX_SEED + 1})
 
 
 def test_suites_take_episodes_and_a_seed_given_or_fresh(monkeypatch):
-    chosen, described = choose_set(WORLD, SCHEDULE, {"suite": "rules", "episodes": 2, "seed": 5})
+    chosen, described = choose_scenarios(WORLD, SCHEDULE, {"suite": "rules", "episodes": 2, "seed": 5})
     assert (chosen.name, chosen.seed, len(chosen), described) == ("rules", 5, 8, None)
     monkeypatch.setattr("secrets.randbelow", lambda limit: limit - 1)
     fresh = {"suite": "rules", "episodes": 1, "fresh": True}
-    assert choose_set(WORLD, SCHEDULE, fresh)[0].seed == 2**31 - 1
+    assert choose_scenarios(WORLD, SCHEDULE, fresh)[0].seed == 2**31 - 1
 
 
 def test_a_file_has_scenarios_of_its_own(tmp_path):
     path = tmp_path / "mine.json"
     write_scenarios(path, [simple_episode([(5, 5, 0)], [(20, 20)])] * 3)
-    chosen, described = choose_set(WORLD, SCHEDULE, {"scenarios": path})
+    chosen, described = choose_scenarios(WORLD, SCHEDULE, {"scenarios": path})
     assert (chosen.name, chosen.groups, len(chosen), chosen.seed) == ("scenarios", (), 3, 7)
     assert described is None
 
@@ -99,22 +99,22 @@ def test_an_odd_file_is_counted_or_refused(tmp_path):
     path = tmp_path / "odd.json"
     write_scenarios(path, [simple_episode([(5, 5, 0), (6, 5, 0)], [(20, 20), (9, 9)])])
     with pytest.warns(UserWarning, match="1 episodes with 2 starts that touch another robot"):
-        choose_set(WORLD, SCHEDULE, {"scenarios": path})
+        choose_scenarios(WORLD, SCHEDULE, {"scenarios": path})
     with pytest.raises(ConfigError, match="1 episodes with 2 starts that touch another robot"):
-        choose_set(WORLD, SCHEDULE, {"scenarios": path, "strict": True})
+        choose_scenarios(WORLD, SCHEDULE, {"scenarios": path, "strict": True})
     with pytest.raises(ConfigError, match="--strict=True: must be left out without --scenarios"):
-        choose_set(WORLD, SCHEDULE, {"strict": True})
+        choose_scenarios(WORLD, SCHEDULE, {"strict": True})
 
 
 def test_the_first_trained_policy_says_levels_and_world():
     config = from_dict({"world": {"max_steps": 9}, "eval_schedule": {"seed": 3}})
     policies = [Contender("DQN", SimpleNamespace(config=each)) for each in (config, from_dict({}))]
-    assert defaults([Contender("orca"), *policies]) == (config.eval_schedule, config.world)
+    assert default_schedule_and_world([Contender("orca"), *policies]) == (config.eval_schedule, config.world)
 
 
 def test_situations_of_other_programs_have_the_vessels_of_the_world():
     world = replace(WORLD, vessel=replace(WORLD.vessel, m=410.0))
-    chosen, _ = choose_set(world, SCHEDULE, {"scenarios": DATA / "dnv_generated.json"})
+    chosen, _ = choose_scenarios(world, SCHEDULE, {"scenarios": DATA / "dnv_generated.json"})
     (part,) = chosen.parts
     (episode,) = part.scenarios
     assert len(episode.start) == 3 and episode.world.vessel.m == 410.0
@@ -123,5 +123,5 @@ def test_situations_of_other_programs_have_the_vessels_of_the_world():
 def test_a_folder_of_situations_is_chosen(tmp_path):
     for number in (1, 2):
         shutil.copy(DATA / "dnv_generated.json", tmp_path / f"{number}.json")
-    chosen, _ = choose_set(WORLD, SCHEDULE, {"scenarios": tmp_path, "strict": True})
+    chosen, _ = choose_scenarios(WORLD, SCHEDULE, {"scenarios": tmp_path, "strict": True})
     assert (len(chosen), chosen.groups) == (2, ())

@@ -19,7 +19,7 @@ from train_RL_agents.evaluation import episodes as batches
 from train_RL_agents.evaluation import shield as module
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.episodes import draw_scenarios
-from train_RL_agents.evaluation.others import ACTION
+from train_RL_agents.evaluation.others import ACTION_KEY
 from train_RL_agents.evaluation.shield import Shield
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tally import StepShare
@@ -50,14 +50,14 @@ def step_of(seed=1):
 
 
 def acting(action):
-    return lambda step: step.set(ACTION, action)
+    return lambda step: step.set(ACTION_KEY, action)
 
 
 @pytest.mark.heavy
 def test_it_equals_the_shield_on_board():
     step, command = step_of()
     count = StepShare()
-    found = Shield(acting(command), EXACT, DRAWN, True, count)(step).get(ACTION)
+    found = Shield(acting(command), EXACT, DRAWN, True, count)(step).get(ACTION_KEY)
     board, replaced = BoatShield(VESSEL, SECONDS), 0
     entries = [step[GROUP, "observation", name].numpy() for name in ("self_state", "objects_state", "objects_mask")]
     for e in range(ENVS):
@@ -71,17 +71,17 @@ def test_it_equals_the_shield_on_board():
 
 def test_it_computes_the_same_without_host_reads(monkeypatch):
     step, command = step_of()
-    usual = Shield(acting(command), EXACT, DRAWN, True, StepShare())(step.clone()).get(ACTION)
+    usual = Shield(acting(command), EXACT, DRAWN, True, StepShare())(step.clone()).get(ACTION_KEY)
     monkeypatch.setattr(module, "true_indices", lambda mask: None)
-    assert Shield(acting(command), EXACT, DRAWN, True, StepShare())(step.clone()).get(ACTION).equal(usual)
+    assert Shield(acting(command), EXACT, DRAWN, True, StepShare())(step.clone()).get(ACTION_KEY).equal(usual)
 
 
 def test_discrete_actions_become_indices_of_the_safe_commands():
     step, _ = step_of()
     index = torch.arange(ENVS * ROBOTS).view(ENVS, ROBOTS) % 25
     pairs = command_pairs(EXACT.vessel)
-    found = Shield(acting(index), EXACT, DRAWN, False, StepShare())(step.clone()).get(ACTION)
-    commands = Shield(acting(pairs[index].double()), EXACT, DRAWN, True, StepShare())(step).get(ACTION)
+    found = Shield(acting(index), EXACT, DRAWN, False, StepShare())(step.clone()).get(ACTION_KEY)
+    commands = Shield(acting(pairs[index].double()), EXACT, DRAWN, True, StepShare())(step).get(ACTION_KEY)
     assert pairs[found].double().equal(commands)
     assert 0 < (found != index).sum() < ENVS * ROBOTS
 
@@ -100,7 +100,7 @@ def test_the_hull_is_that_of_the_policys_world():
     step, command = step_of()
     larger = replace(EXACT, vessel=replace(EXACT.vessel, radius=(5.6, 0.01, 0.01)))
     results = [
-        Shield(acting(command), EXACT, part_of(world, only_own=True), True, StepShare())(step.clone()).get(ACTION)
+        Shield(acting(command), EXACT, part_of(world, only_own=True), True, StepShare())(step.clone()).get(ACTION_KEY)
         for world in (EXACT, larger)
     ]
     assert results[0].equal(results[1])
@@ -119,7 +119,7 @@ def test_thrusters_of_every_robot_are_thrusters():
     listed = replace(EXACT, vessel=replace(EXACT.vessel, actuators=ActuatorConfig(steering=("thrusters",) * ROBOTS)))
     step, command = step_of()
     results = [
-        Shield(acting(command), EXACT, part_of(world), True, StepShare())(step.clone()).get(ACTION)
+        Shield(acting(command), EXACT, part_of(world), True, StepShare())(step.clone()).get(ACTION_KEY)
         for world in (EXACT, listed)
     ]
     assert results[0].equal(results[1])
@@ -147,7 +147,7 @@ def test_episodes_have_vessels_commands_and_a_control_step_of_their_own(continuo
 
     def commands(part):
         acted = Shield(acting(action), EXACT, part, continuous, StepShare())(step.clone())
-        return acted.get(ACTION)[:, :2]
+        return acted.get(ACTION_KEY)[:, :2]
 
     together = commands(Part(EXACT, episodes))
     for number, world in enumerate((light, heavy)):
@@ -159,7 +159,7 @@ def test_episodes_have_vessels_commands_and_a_control_step_of_their_own(continuo
 
 def test_episodes_with_a_world_of_their_own_stay_in_the_batch(monkeypatch):
     """Those that have ended would otherwise leave it, and the rows of the parameters be others."""
-    monkeypatch.setattr(batches, "SMALLEST_BATCH", 1)
+    monkeypatch.setattr(batches, "MIN_BATCH_SIZE", 1)
     world = WorldConfig(max_steps=3)
     episodes = episodes_from_scenarios(draw_scenarios(world, (Level(1, 0, 0, 20.0),), (3,), 0), world)
     episodes[0] = replace(episodes[0], goal=[[x + 0.5 for x in episodes[0].start[0]]])
@@ -180,7 +180,7 @@ def test_sides_that_differ_equal_those_on_board(continuous, vessel):
     index = torch.arange(ENVS * ROBOTS).view(ENVS, ROBOTS) % len(pairs)
     world = replace(EXACT, vessel=vessel)
     part, action = part_of(world), command if continuous else index
-    found = Shield(acting(action), world, part, continuous, StepShare())(step).get(ACTION)
+    found = Shield(acting(action), world, part, continuous, StepShare())(step).get(ACTION_KEY)
     board, replaced = BoatShield.from_contract(asdict(vessel), LIMITS, SECONDS, None if continuous else pairs), 0
     entries = [step[GROUP, "observation", name].numpy() for name in ("self_state", "objects_state", "objects_mask")]
     for e in range(ENVS // 2):
@@ -199,7 +199,7 @@ def test_policies_that_observe_no_objects_are_left_alone(monkeypatch):
     for name in ("objects_state", "objects_mask"):
         group[name] = group[name][:, :, :0]
     monkeypatch.setattr(module, "true_indices", lambda mask: None)
-    assert Shield(acting(command), EXACT, DRAWN, True, StepShare())(step).get(ACTION) is command
+    assert Shield(acting(command), EXACT, DRAWN, True, StepShare())(step).get(ACTION_KEY) is command
 
 
 @pytest.mark.heavy

@@ -9,7 +9,7 @@ from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation import suites
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios
-from train_RL_agents.evaluation.suites import CROWDS, NOISE, SUITES, make_set
+from train_RL_agents.evaluation.suites import CROWD_SIZES, NOISE_FACTORS, SUITES, make_scenario_set
 
 WORLD = WorldConfig()
 
@@ -24,36 +24,36 @@ def equal(one, other):
 def test_paper_is_the_fixed_set_of_training():
     schedule = EvalSchedule()
     fixed = draw_scenarios(WORLD, schedule.levels, schedule.num_episodes, schedule.seed)
-    paper = make_set("paper", WORLD)
+    paper = make_scenario_set("paper", WORLD)
     assert (len(paper), paper.seed) == (60, 0)
     assert equal(paper.parts[0].scenarios, fixed)
     assert paper.groups == tuple(f"level {number}" for number in range(1, 7))
 
 
 def test_fresh_is_new_each_time_but_for_its_seed():
-    first, again, other = (make_set("fresh", WORLD, 2, seed) for seed in (3, 3, None))
+    first, again, other = (make_scenario_set("fresh", WORLD, 2, seed) for seed in (3, 3, None))
     assert len(first) == len(other) == 12
     assert equal(first.parts[0].scenarios, again.parts[0].scenarios)
     assert not equal(first.parts[0].scenarios, other.parts[0].scenarios)
-    assert make_set("fresh", WORLD, 2, other.seed).seed == other.seed
+    assert make_scenario_set("fresh", WORLD, 2, other.seed).seed == other.seed
 
 
 def test_long_has_the_published_levels_in_batches_of_their_own(monkeypatch):
-    monkeypatch.setattr(suites, "LONG_BATCH", 4)
-    chosen = make_set("long", WORLD, 6, 3)
+    monkeypatch.setattr(suites, "MAX_LONG_BATCH", 4)
+    chosen = make_scenario_set("long", WORLD, 6, 3)
     assert chosen.groups == tuple(f"level {number}" for number in range(1, 7)) and len(chosen) == 36
     assert [len(part.scenarios) for part in chosen.parts] == [4, 2] * 6
     assert [part.scenarios.level.unique().tolist() for part in chosen.parts] == [[n] for n in range(6) for _ in "ab"]
     assert [part.scenarios.robot_mask.shape[-1] for part in chosen.parts[::2]] == [3, 4, 5, 5, 5, 5]
     first, second = chosen.parts[4].scenarios.start, chosen.parts[5].scenarios.start
     assert not torch.equal(first[:2], second) and len({part.seed for part in chosen.parts}) == 12
-    again = make_set("long", WORLD, 6, 3)
+    again = make_scenario_set("long", WORLD, 6, 3)
     assert all(equal(part.scenarios, other.scenarios) for part, other in zip(chosen.parts, again.parts, strict=True))
     assert [part.seed for part in again.parts] == [part.seed for part in chosen.parts]
 
 
 def test_currents():
-    (part,) = make_set("currents", WORLD, 20).parts
+    (part,) = make_scenario_set("currents", WORLD, 20).parts
     drawn = part.scenarios
     assert drawn.robot_mask.shape == (20, 6)
     # Where 500 draws leave no room there are fewer.
@@ -66,9 +66,9 @@ def test_currents():
 
 
 def test_crowds_have_the_density_of_the_published_map():
-    chosen = make_set("crowd", WORLD, 2)
+    chosen = make_scenario_set("crowd", WORLD, 2)
     published = 5 / (55.0 * 55.0)
-    for index, (robots, part) in enumerate(zip(CROWDS, chosen.parts, strict=True)):
+    for index, (robots, part) in enumerate(zip(CROWD_SIZES, chosen.parts, strict=True)):
         room = part.world.scenario
         assert robots / (room.width * room.height) == pytest.approx(published)
         assert part.scenarios.robot_mask.sum(-1).tolist() == [robots] * 2
@@ -108,15 +108,15 @@ def test_numbers_of_episodes_by_default():
 
 def test_without_a_seed_one_of_31_bits_is_drawn(monkeypatch):
     monkeypatch.setattr("secrets.randbelow", lambda limit: limit - 1)
-    assert make_set("fresh", WORLD, 1).seed == 2**31 - 1
-    assert make_set("rules", WORLD, 1).seed == 0
+    assert make_scenario_set("fresh", WORLD, 1).seed == 2**31 - 1
+    assert make_scenario_set("rules", WORLD, 1).seed == 0
 
 
 def test_noise_changes_nothing_but_the_sensors():
     world = replace(WORLD, sensor=replace(WORLD.sensor, vel_std=(0.1,) * 5))
-    chosen = make_set("noise", world, 1)
+    chosen = make_scenario_set("noise", world, 1)
     assert chosen.groups == ("noise x 0", "noise x 1", "noise x 2", "noise x 4")
-    for factor, part in zip(NOISE, chosen.parts, strict=True):
+    for factor, part in zip(NOISE_FACTORS, chosen.parts, strict=True):
         assert equal(part.scenarios, chosen.parts[0].scenarios)
         sensor = part.world.sensor
         assert sensor.pos_std == pytest.approx(factor * 0.05)
@@ -127,7 +127,7 @@ def test_noise_changes_nothing_but_the_sensors():
 
 def test_vessels_differ_in_mass_and_thrust():
     world = replace(WORLD, vessel=replace(WORLD.vessel, m=(400.0, 500.0, 400.0, 400.0, 400.0)))
-    (part,) = make_set("vessels", world, 2).parts
+    (part,) = make_scenario_set("vessels", world, 2).parts
     ratios = []
     for episode in part.scenarios:
         vessel = episode.world.vessel
@@ -144,7 +144,7 @@ def test_vessels_differ_in_mass_and_thrust():
 
 
 def test_rules_are_two_vessels_each():
-    chosen = make_set("rules", WORLD, 3)
+    chosen = make_scenario_set("rules", WORLD, 3)
     assert chosen.groups == tuple(ENCOUNTERS)
     for index, part in enumerate(chosen.parts):
         assert part.scenarios.robot_mask.tolist() == [[True, True]] * 3
@@ -154,7 +154,7 @@ def test_rules_are_two_vessels_each():
 
 
 def test_encounters_of_each_kind_have_a_seed_of_their_own():
-    chosen = make_set("rules", WORLD, 2, 5)
+    chosen = make_scenario_set("rules", WORLD, 2, 5)
     for seed, (encounter, part) in enumerate(zip(ENCOUNTERS.values(), chosen.parts, strict=True), 5):
         drawn = encounter_scenarios(encounter, WORLD.vessel, 2, seed)
         assert torch.equal(part.scenarios.start, drawn.start)
@@ -162,7 +162,7 @@ def test_encounters_of_each_kind_have_a_seed_of_their_own():
 
 def test_who_overtakes_has_the_strongest_thrusters_there_are():
     strong = replace(WORLD, vessel=replace(WORLD.vessel, max_thrust=(900.0, 1100.0)))
-    parts = make_set("rules", strong, 1).parts
+    parts = make_scenario_set("rules", strong, 1).parts
     assert [part.world.vessel.max_thrust for part in parts] == [*[(900.0, 1100.0)] * 3, (1100.0, 120.0)]
 
 
@@ -170,7 +170,7 @@ def test_who_overtakes_has_the_strongest_thrusters_there_are():
     ("name", "first", "last", "groups"), [("imazu", "case 1", "case 22", 22), ("encounters", "head-on", "6 vessels", 9)]
 )
 def test_all_vessels_are_steered_unless_the_name_says_other(name, first, last, groups):
-    chosen = make_set(name, WORLD, 1)
+    chosen = make_scenario_set(name, WORLD, 1)
     assert (chosen.groups[0], chosen.groups[-1], len(chosen.groups)) == (first, last, groups)
     assert {int(level) for part in chosen.parts for level in part.scenarios.level} == {*range(groups)}
     assert not any(part.only_own for part in chosen.parts)
@@ -181,7 +181,7 @@ def test_all_vessels_are_steered_unless_the_name_says_other(name, first, last, g
 def test_vessels_that_are_not_steered_meet_at_a_point(name, usual):
     """And the own vessel is hit at the distance of two vessels like her."""
     own = usual if isinstance(usual, float) else usual[0]
-    for part in make_set(name, replace(WORLD, vessel=replace(WORLD.vessel, radius=usual)), 1).parts:
+    for part in make_scenario_set(name, replace(WORLD, vessel=replace(WORLD.vessel, radius=usual)), 1).parts:
         first, *others = part.world.vessel.radius
         assert part.only_own and others == [0.01] * (part.scenarios.start.shape[1] - 1)
         assert first + 0.01 == pytest.approx(2.0 * own)
@@ -191,7 +191,7 @@ def test_vessels_that_are_not_steered_meet_at_a_point(name, usual):
     ("name", "count", "first", "last"), [("dnv", 55, "head on", "3 others"), ("imazu_ntnu", 22, "case 1", "case 22")]
 )
 def test_situations_that_others_wrote(name, count, first, last):
-    chosen = make_set(name, WORLD, 3)
+    chosen = make_scenario_set(name, WORLD, 3)
     (part,) = chosen.parts
     assert len(chosen) == 3 * count and not part.only_own
     assert (chosen.groups[0], chosen.groups[-1]) == (first, last)
@@ -215,7 +215,10 @@ def test_situations_that_others_wrote(name, count, first, last):
 
 @pytest.mark.parametrize("name", ["dnv_own", "imazu_ntnu_own"])
 def test_the_own_vessel_is_hit_where_others_pass_through_each_other(name):
-    steered, (part,) = make_set(name.removesuffix("_own"), WORLD, 1).parts[0], make_set(name, WORLD, 1).parts
+    steered, (part,) = (
+        make_scenario_set(name.removesuffix("_own"), WORLD, 1).parts[0],
+        make_scenario_set(name, WORLD, 1).parts,
+    )
     assert part.only_own and not steered.only_own
     for episode, other in zip(part.scenarios, steered.scenarios, strict=True):
         first, *ghosts = episode.world.vessel.radius
@@ -227,7 +230,7 @@ def test_the_own_vessel_is_hit_where_others_pass_through_each_other(name):
 def test_every_suite_repeats():
     for name in SUITES:
         count = None if name == "paper" else 1
-        first, again = (make_set(name, WORLD, count, 5) for _ in range(2))
+        first, again = (make_scenario_set(name, WORLD, count, 5) for _ in range(2))
         assert (first.name, first.seed, len(first)) == (name, 5, len(again))
         for one, other in zip(first.parts, again.parts, strict=True):
             assert one.world == other.world
@@ -236,9 +239,9 @@ def test_every_suite_repeats():
 
 def test_what_is_refused():
     with pytest.raises(ConfigError, match="--suite='papr': must be one of paper, fresh"):
-        make_set("papr", WORLD)
+        make_scenario_set("papr", WORLD)
     with pytest.raises(ConfigError, match="--episodes=5: must be left out: paper is a fixed set"):
-        make_set("paper", WORLD, 5)
+        make_scenario_set("paper", WORLD, 5)
 
 
 def test_starts_of_encounters():
@@ -249,7 +252,7 @@ def test_starts_of_encounters():
         "crossing from port": -math.pi / 4,
         "overtaking": 0.0,
     }
-    for name, part in zip(ENCOUNTERS, make_set("rules", WORLD, 20).parts, strict=True):
+    for name, part in zip(ENCOUNTERS, make_scenario_set("rules", WORLD, 20).parts, strict=True):
         drawn = part.scenarios
         to_other = drawn.start[:, 1] - drawn.start[:, 0]
         bearing = torch.atan2(to_other[:, 1], to_other[:, 0]) - drawn.heading[:, 0]
@@ -263,7 +266,7 @@ def test_starts_of_encounters():
 
 
 def test_weather_blows_from_anywhere_and_faults_come_in_a_calm():
-    storm, calm = (make_set(name, WORLD, 20, 0).parts[0] for name in ("weather", "faults"))
+    storm, calm = (make_scenario_set(name, WORLD, 20, 0).parts[0] for name in ("weather", "faults"))
     own = [each.world.weather for each in storm.scenarios]
     assert len({each.wave_seed for each in own}) == 120
     assert {(each.wind_speed, each.wave_height) for each in own} == {(8.0, 0.4)}

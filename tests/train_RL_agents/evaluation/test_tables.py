@@ -4,7 +4,7 @@ import csv
 
 from train_RL_agents.evaluation.tables import (
     COLUMN_MEANINGS,
-    DIFFERENCE,
+    DIFFERENCE_COLUMN,
     ENCOUNTER_COLUMNS,
     METRIC_COLUMNS,
     RULES_COLUMNS,
@@ -52,8 +52,8 @@ def test_cells_by_hand():
     assert [column.text(ROW) for column in METRIC_COLUMNS] == SHOWN[1:]
     assert [column.text(FAILED) for column in METRIC_COLUMNS][4:6] == ["-", "-"]
     assert len(METRIC_COLUMNS) == len(COLUMN_MEANINGS)
-    assert DIFFERENCE.text(BETTER) == "+0.050 [-0.010, +0.100]"
-    assert DIFFERENCE.text({}) == "-"
+    assert DIFFERENCE_COLUMN.text(BETTER) == "+0.050 [-0.010, +0.100]"
+    assert DIFFERENCE_COLUMN.text({}) == "-"
 
 
 def test_a_row_for_each_group_and_policy():
@@ -77,7 +77,7 @@ def test_markdown_and_csv_hold_the_same():
     assert lines[:2] == ["apf, on paper, seed 3", ""]
     assert lines[3].count("---") == 2 + len(COLUMN_MEANINGS)
     assert lines[4] == f"| level 1 | {' | '.join(SHOWN)} |"
-    rows = list(csv.DictReader(Table.of(evaluated(results()).rows).csv().splitlines()))
+    rows = list(csv.DictReader(Table.from_rows(evaluated(results()).rows).csv().splitlines()))
     assert [row["policy"] for row in rows] == ["a", "b", "a", "b"]
     assert (rows[1]["difference"], rows[0]["difference"], rows[2]["avg_time"]) == ("0.05", "", "")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.train_RL_agents.entries import entry, result
-from train_RL_agents.evaluation.frozen import FROZEN
+from train_RL_agents.evaluation.frozen import FROZEN_SUITES
 from train_RL_agents.evaluation.thresholds import THRESHOLDS, Threshold
 from train_RL_agents.results.statistics import wilson_interval
 
@@ -25,22 +25,22 @@ from train_RL_agents.results.statistics import wilson_interval
     ],
 )
 def test_metrics_come_with_their_intervals(threshold, value):
-    assert threshold.measured(entry()) == (value if value is None else pytest.approx(value))
+    assert threshold.estimate_in(entry()) == (value if value is None else pytest.approx(value))
 
 
 def test_vessels_that_all_arrive_have_an_interval():
-    measured = Threshold("", "currents", "robot_success_rate", 0.9).measured(entry("ssss"))
+    measured = Threshold("", "currents", "robot_success_rate", 0.9).estimate_in(entry("ssss"))
     assert measured == pytest.approx((1.0, *wilson_interval(4, 4)))
 
 
 def test_there_is_no_time_without_a_success():
-    assert Threshold("", "currents", "avg_time", 9.0).measured(entry(currents=result("ct"))) is None
+    assert Threshold("", "currents", "avg_time", 9.0).estimate_in(entry(currents=result("ct"))) is None
 
 
 def test_a_bound_may_be_an_upper_one():
-    assert Threshold("", "a", "b", 0.5).passed(0.5) and not Threshold("", "a", "b", 0.5).passed(0.4)
+    assert Threshold("", "a", "b", 0.5).is_reached_by(0.5) and not Threshold("", "a", "b", 0.5).is_reached_by(0.4)
     upper = Threshold("", "a", "b", 0.5, at_most=True)
-    assert upper.passed(0.5) and upper.passed(0.4) and not upper.passed(0.6)
+    assert upper.is_reached_by(0.5) and upper.is_reached_by(0.4) and not upper.is_reached_by(0.6)
 
 
 def test_what_a_policy_has_to_reach():
@@ -76,4 +76,4 @@ def test_what_a_policy_must_not_exceed():
 
 
 def test_thresholds_are_of_suites_of_the_benchmark():
-    assert {threshold.suite for threshold in THRESHOLDS} <= FROZEN.keys()
+    assert {threshold.suite for threshold in THRESHOLDS} <= FROZEN_SUITES.keys()

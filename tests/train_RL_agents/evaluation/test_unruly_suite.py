@@ -5,10 +5,10 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.vessels import scaled_world
-from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.evaluation.suites import make_scenario_set
 from train_RL_agents.evaluation.unruly_suite import (
     BEHAVIOUR_GROUPS,
-    GROUPS,
+    GROUP_NAMES,
     MAX_STEPS,
     POLICY_GROUPS,
     unruly_scenarios,
@@ -18,8 +18,8 @@ WORLD = WorldConfig()
 
 
 def test_every_group_has_the_same_encounters():
-    chosen = make_set("unruly", WORLD, 14)
-    assert chosen.groups == GROUPS and len(chosen) == 14 * len(chosen.groups)
+    chosen = make_scenario_set("unruly", WORLD, 14)
+    assert chosen.groups == GROUP_NAMES and len(chosen) == 14 * len(chosen.groups)
     starts, sizes = {}, {}
     for part in chosen.parts:
         for row, group in enumerate(part.scenarios.level.tolist()):
@@ -66,7 +66,7 @@ def test_encounters_of_boats_are_those_of_published_vessels_to_scale():
 
 
 def test_few_episodes_have_few_parts():
-    (first, *others) = make_set("unruly", WORLD, 1).parts
+    (first, *others) = make_scenario_set("unruly", WORLD, 1).parts
     assert len(others) == len(POLICY_GROUPS) and first.scenarios.robot_mask.shape[1] == 2
     assert [part.only_own for part in (first, *others)] == [False] + [True] * len(POLICY_GROUPS)
     assert [part.others for part in others] == [*POLICY_GROUPS.values()]

@@ -9,7 +9,7 @@ from marinenav_env import ConfigError, WorldConfig
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.scoring import evaluate_built_in
-from train_RL_agents.evaluation.suites import make_set
+from train_RL_agents.evaluation.suites import make_scenario_set
 from train_RL_agents.exporting.export import CONTRACT_FILE, export
 from train_RL_agents.exporting.exported import find_contender
 from train_RL_agents.exporting.torchscript import file_name
@@ -23,9 +23,10 @@ def test_a_file_steers_as_its_policy(name, tmp_path):
     export(policy, tmp_path, ["torchscript"])
     found = find_contender(str(tmp_path / file_name(name)), "best", CPU)
     world = WorldConfig(max_steps=6)
-    chosen = make_set("rules", world, 1, 3)
+    chosen = make_scenario_set("rules", world, 1, 3)
     runs = [
-        run_set(each, chosen, world, ActingOptions(estimates=True), CPU, "x") for each in (Contender.of(policy), found)
+        run_set(each, chosen, world, ActingOptions(estimates=True), CPU, "x")
+        for each in (Contender.from_loaded(policy), found)
     ]
     torch.testing.assert_close(runs[0][1].poses, runs[1][1].poses, rtol=0.0, atol=1e-3)
     assert torch.allclose(runs[0][0].returns, runs[1][0].returns, atol=1e-3)

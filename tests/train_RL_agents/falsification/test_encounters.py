@@ -8,7 +8,7 @@ import torch
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.vessels import scaled_world
-from train_RL_agents.evaluation.encounter_suites import KINDS, SLOW_SHARE, SLOW_THRUST, SPEED
+from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND, SLOW_MAX_THRUST, SLOW_SPEED_SHARE, VESSEL_SPEED
 from train_RL_agents.falsification.encounters import (
     COURSE,
     INITIAL_DISTANCES,
@@ -24,7 +24,7 @@ from train_RL_agents.falsification.encounters import (
     signatures,
 )
 
-WORLD, NAMES = WorldConfig(), [*KINDS]
+WORLD, NAMES = WorldConfig(), [*COURSES_BY_KIND]
 
 
 def drawn(episodes=400, **space):
@@ -43,7 +43,7 @@ def test_random_encounters_have_what_is_allowed_and_all_of_it():
     encounters = drawn(vessels=4, behaviours=("stop", "keep"))
     assert encounters.others.unique().tolist() == [1, 2, 3]
     assert {BEHAVIOURS[code] for code in encounters.behaviour.unique()} == {"stop", "keep"}
-    assert encounters.kind.unique().tolist() == [*range(len(KINDS))]
+    assert encounters.kind.unique().tolist() == [*range(len(COURSES_BY_KIND))]
     assert 0.0 <= encounters.unit.min() < 0.01 and 0.99 < encounters.unit.max() <= 1.0
     assert (encounters.present.sum(-1) == encounters.others).all()
 
@@ -61,7 +61,7 @@ def test_vessels_pass_at_the_distance_and_on_the_course_of_their_parameters():
         expected = MAX_PASSING_DISTANCE * (2.0 * chosen.unit[..., PASSING_SIDE] - 1.0).abs()
         torch.testing.assert_close(closest, expected)
         assert (time <= MAX_APPROACH_TIME + 1e-9).all() and (relative.norm(dim=-1) <= INITIAL_DISTANCES[1] + 1e-9).all()
-        mean, spread = torch.tensor([*KINDS.values()])[chosen.kind].unbind(-1)
+        mean, spread = torch.tensor([*COURSES_BY_KIND.values()])[chosen.kind].unbind(-1)
         off = (torch.rad2deg(scenarios.heading[:, 1:]) - mean + 180.0) % 360.0 - 180.0
         assert (off.abs() <= spread + 1e-6).all()
         # Everything is on the map, with the goals ahead.
@@ -91,17 +91,17 @@ def test_the_own_vessel_is_slow_only_where_it_is_overtaken():
     both = concatenate_batches([encounter("overtaken"), encounter("overtaking")])
     fast, slow = encounter_batches(both, WORLD)
     assert fast.rows.tolist() == [1] and slow.rows.tolist() == [0]
-    assert fast.scenarios.velocity[0, 0, 0] == SPEED and fast.world.vessel == WORLD.vessel
-    assert slow.scenarios.velocity[0, 0, 0] == pytest.approx(SLOW_SHARE * SPEED)
-    assert slow.world.vessel.max_thrust == (SLOW_THRUST, WORLD.vessel.max_thrust)
-    assert slow.scenarios.velocity[0, 1, 0] > SPEED * SLOW_SHARE > 0.0
-    assert 0.0 < fast.scenarios.velocity[0, 1, 0] < SPEED
+    assert fast.scenarios.velocity[0, 0, 0] == VESSEL_SPEED and fast.world.vessel == WORLD.vessel
+    assert slow.scenarios.velocity[0, 0, 0] == pytest.approx(SLOW_SPEED_SHARE * VESSEL_SPEED)
+    assert slow.world.vessel.max_thrust == (SLOW_MAX_THRUST, WORLD.vessel.max_thrust)
+    assert slow.scenarios.velocity[0, 1, 0] > VESSEL_SPEED * SLOW_SPEED_SHARE > 0.0
+    assert 0.0 < fast.scenarios.velocity[0, 1, 0] < VESSEL_SPEED
 
 
 def test_behaviours_begin_before_the_closest_approach():
     both = concatenate_batches([encounter("head-on", "stop"), encounter("head-on", "see_nothing")])
     (batch,) = encounter_batches(both, WORLD)
-    time = ((batch.scenarios.start[:, 1, 0] - batch.scenarios.start[:, 0, 0]) / (SPEED + 1.75))[0]
+    time = ((batch.scenarios.start[:, 1, 0] - batch.scenarios.start[:, 0, 0]) / (VESSEL_SPEED + 1.75))[0]
     onset = batch.scenarios.onset
     assert onset[0, 1] == pytest.approx(float(time) - 5.0) and not onset[:, 0].any() and onset[1, 1] == 0.0
     names = [BEHAVIOURS[code] for code in batch.scenarios.behaviour[:, 1]]

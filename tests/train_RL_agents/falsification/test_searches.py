@@ -3,7 +3,7 @@
 import torch
 
 from marinenav_env.levels import BEHAVIOURS
-from train_RL_agents.evaluation.encounter_suites import KINDS
+from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND
 from train_RL_agents.falsification.encounters import COURSE, PACE, PASSING_SIDE, SearchSpace
 from train_RL_agents.falsification.failures import POPULATION_SIZE, run_search
 from train_RL_agents.falsification.searches import Trials
@@ -24,10 +24,12 @@ def narrow(*regions, hopeless=()):
         gaps = []
         for name, *point in regions:
             away = (unit[:, [COURSE, PASSING_SIDE, PACE]] - torch.tensor(point)).norm(dim=-1)
-            gaps.append(10.0 * (away - 0.1) + 3.0 * (kind != [*KINDS].index(name)))
+            gaps.append(10.0 * (away - 0.1) + 3.0 * (kind != [*COURSES_BY_KIND].index(name)))
         gap = torch.stack(gaps).amin(0)
         collision = gap < 0.0
-        unavoidable = collision & torch.isin(kind, torch.tensor([[*KINDS].index(name) for name in hopeless]).long())
+        unavoidable = collision & torch.isin(
+            kind, torch.tensor([[*COURSES_BY_KIND].index(name) for name in hopeless]).long()
+        )
         return Trials(gap, collision, unavoidable, unavoidable, torch.zeros_like(encounters.others))
 
     return run

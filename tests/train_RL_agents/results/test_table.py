@@ -106,11 +106,11 @@ def test_without_a_terminal_lines_have_no_end(monkeypatch):
 
 
 def test_tables_escape_all_but_markup():
-    text = Table.of([{"a<b": "1 & 2", "link": Markup("<b>x</b>")}]).html('of "some"')
+    text = Table.from_rows([{"a<b": "1 & 2", "link": Markup("<b>x</b>")}]).html('of "some"')
     assert '<th scope="col">a&lt;b</th>' in text
     assert "<td>1 &amp; 2</td><td><b>x</b></td>" in text
     assert 'aria-label="of &quot;some&quot;"' in text
-    assert Table.of([]).html("nothing") == ""
+    assert Table.from_rows([]).html("nothing") == ""
 
 
 def test_a_table_is_shown_in_html():
@@ -154,7 +154,7 @@ def test_markdown_has_what_is_shown():
 def test_csv_has_the_metrics_as_they_are_by_name():
     text = METRICS.csv()
     assert text.startswith("group,rate,time,steps\na,0.5,20.04,1500\n")
-    rows = list(csv.DictReader(Table.of(METRICS.rows).csv().splitlines()))
+    rows = list(csv.DictReader(Table.from_rows(METRICS.rows).csv().splitlines()))
     assert rows[1] == {"group": "b", "rate": "1.0", "low": "0.5", "high": "", "time": "", "steps": "", "other": "7"}
 
 
