@@ -18,6 +18,8 @@ SEGMENT_SECONDS = (5.0, 10.0, 20.0)
 LAST_SEGMENT_SECONDS = SEGMENT_SECONDS[-1]
 _MIN_LENGTH_SHARE = 0.4
 """Shortest segment, as a share of the longest."""
+_MIN_POSES = 2
+"""Smallest number of measured poses in a segment, since fewer say nothing about the motion."""
 MAX_COMMAND_GAP = 2.0
 """Longest time without a row of the log within a segment (s)."""
 MAX_POSE_GAP = 5.0
@@ -56,6 +58,8 @@ def divide_log(
 ) -> list[tuple[float, float]]:
     """Divide the parts of a log between gaps into segments, and return their first and last times (s).
 
+    Segments without poses, such as those before a sensor has its first fix, are left out.
+
     Args:
         log: log of the boat.
         begin: earliest time at which a segment may begin (s).
@@ -81,7 +85,7 @@ def divide_log(
         if high - low >= _MIN_LENGTH_SHARE * seconds:
             length = (high - low) / count
             found += [(low + number * length, low + (number + 1) * length) for number in range(count)]
-    return found
+    return [(low, high) for low, high in found if np.count_nonzero((poses >= low) & (poses <= high)) >= _MIN_POSES]
 
 
 def _gaps(times: Array, longest: float) -> list[tuple[float, float]]:
