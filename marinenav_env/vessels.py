@@ -55,6 +55,8 @@ _VESSEL_SETTINGS = tuple(item.name for item in fields(VesselConfig) if item.name
 _REQUIRED_SETTINGS = ("length", "width", "m", "Izz", "min_thrust", "max_thrust")
 _DAMPING_COEFFICIENTS = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
 """Names of the damping coefficients of surge, sway and yaw, each due to that motion itself; all must be at most 0."""
+_SHARED_SETTINGS = ("left_thrust_change", "right_thrust_change")
+"""Settings that are one list of numbers for all robots; in other settings a list has a number for each robot."""
 _TEXT_KEYS = ("name", "about", "source", "licence")
 _FILE_KEYS = ("format", "version", *_TEXT_KEYS, "approximated", "vessel")
 _FULL_THRUST_TIME = 1.0
@@ -299,12 +301,9 @@ def value_for_robot(value: Any, robot: int) -> Any:
 
 
 def _robot_settings(vessel: VesselConfig) -> list[dict[str, Any]]:
-    """Return the settings of each robot by dotted name; one dict if all share size, thrust, mass and damping."""
+    """Return the settings of each robot by dotted name; one dict if all robots share all settings."""
     settings = _all_settings(vessel)
-    values = [
-        settings[name]
-        for name in (*_REQUIRED_SETTINGS, *_DAMPING_COEFFICIENTS, "xDotU", "yDotV", "nDotR", "yDotR", "nDotV")
-    ]
+    values = [value for name, value in settings.items() if name not in _SHARED_SETTINGS]
     count = max(len(value) if isinstance(value, tuple) else 1 for value in values)
     return [{name: value_for_robot(value, robot) for name, value in settings.items()} for robot in range(count)]
 

@@ -126,6 +126,8 @@ def test_top_speed_balances_drag_and_thrust():
     steered = replace(cubic, actuators=ActuatorConfig(steering="azimuth"))
     assert top_speed(steered) == pytest.approx(4.0 ** (1.0 / 3.0))
     assert top_speed(replace(cubic, max_thrust=(1000.0, 3375.0))) == pytest.approx(3.0)
+    mixed = replace(cubic, actuators=ActuatorConfig(steering=("azimuth", "thrusters")))
+    assert top_speed(mixed) == top_speed(mixed, 1) == top_speed(cubic) and top_speed(mixed, 0) == top_speed(steered)
 
 
 def test_lengths_speeds_and_times_are_scaled():
@@ -285,6 +287,7 @@ CHANGED = [
     ({"actuators": {"dead_band": "much"}}, "actuators.dead_band='much': must be a number"),
     ({"length": [2.0, -1.0]}, "must be above 0"),
     ({"length": {"value": {"value": 2.0}}}, "must be a number, or a list of numbers"),
+    ({"radius": [1.0, 1e6]}, "radius=1000000.0: must be at most 10 lengths (2 m)"),
     ({"m": 1e-9}, "Izz=20.0: must be such that sqrt(Izz / m)"),
     ({"max_thrust": 1e-12}, "max_thrust=1e-12: must be larger: the top speed of"),
     ({"xU": -1e12}, "max_thrust=120.0: must be larger: the top speed of"),
@@ -298,6 +301,7 @@ CHANGED = [
     ({"power_coefficient": -1.0}, "power_coefficient=-1.0: must be at least 0"),
     ({"right_thrust_change": ["x"]}, "right_thrust_change=['x']: must be a number"),
     ({"actuators": {"lag": 1e9}}, "actuators.lag=1000000000.0: must be at most 60 s"),
+    ({"actuators": {"lag": [0.1, 1e9]}}, "actuators.lag=1000000000.0: must be at most 60 s"),
     ({"actuators": {"speed_exponent": 0.0}}, "actuators.speed_exponent=0.0: must be above 0"),
     ({"actuators": {"speed_exponent": 1e9}}, "actuators.speed_exponent=1000000000.0: must be from 0.1 to 10"),
     ({"actuators": {"dead_band": 1.0}}, "actuators.dead_band=1.0: must be below 1"),
