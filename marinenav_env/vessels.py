@@ -52,6 +52,8 @@ UNITS_BY_SETTING = {
 """Unit of every number of a vessel file, by name; names of VesselConfig or ActuatorConfig."""
 _ACTUATOR_SETTINGS = tuple(item.name for item in fields(ActuatorConfig))
 _VESSEL_SETTINGS = tuple(item.name for item in fields(VesselConfig) if item.name not in ("name", "actuators"))
+HYDRODYNAMIC_COEFFICIENTS = tuple(name for name in _VESSEL_SETTINGS if name[0] in "xyn" and name[1] in "DUVR")
+"""Names of the added masses and damping coefficients of a vessel; those that a vessel file does not state are 0."""
 _REQUIRED_SETTINGS = ("length", "width", "m", "Izz", "min_thrust", "max_thrust")
 _DAMPING_COEFFICIENTS = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
 """Names of the damping coefficients of surge, sway and yaw, each due to that motion itself; all must be at most 0."""
@@ -189,8 +191,7 @@ def _parse_vessel_file(content: Any) -> VesselFile:
     settings |= dict(_read_numbers(actuators, _ACTUATOR_SETTINGS, "actuators."))
     for name in _REQUIRED_SETTINGS:
         require(name in settings, name, None, f"stated, in {UNITS_BY_SETTING[name]}")
-    coefficients = [name for name in _VESSEL_SETTINGS if name[0] in "xyn" and name[1] in "DUVR"]
-    usual = dict.fromkeys(coefficients, 0.0) | {"single_rotation": 1.0}
+    usual = dict.fromkeys(HYDRODYNAMIC_COEFFICIENTS, 0.0) | {"single_rotation": 1.0}
     settings = usual | settings | {"name": texts["name"]}
     _check_plausibility(make_vessel(settings))
     return VesselFile(texts["name"], texts["about"], texts["source"], texts["licence"], tuple(notes), settings)

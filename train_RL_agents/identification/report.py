@@ -11,6 +11,7 @@ from typing import Any
 
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import (
+    HYDRODYNAMIC_COEFFICIENTS,
     PUBLISHED_VESSEL,
     UNITS_BY_SETTING,
     VESSEL_FILE_FORMAT,
@@ -130,11 +131,10 @@ def _vessel_settings(result: Identification) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for key, value in stated.items():
         field_name = key.rpartition(".")[2]
-        if key == "name" or (
-            value == 0.0 and field_name not in estimates and key not in ("min_thrust", "single_rotation")
-        ):
-            continue
         estimate = estimates.get(field_name)
+        is_fitted = estimate is not None and estimate.is_fitted
+        if key == "name" or (key in HYDRODYNAMIC_COEFFICIENTS and value == 0.0 and not is_fitted):
+            continue
         if isinstance(value, str):
             settings[key] = value
             continue
@@ -144,8 +144,6 @@ def _vessel_settings(result: Identification) -> dict[str, Any]:
         if estimate is not None:
             entry["value"] = _rounded(estimate.value)
             entry["source"] = _source_text(estimate)
-        if entry["value"] == 0.0 and estimate is not None and not estimate.is_fitted:
-            continue
         settings[key] = entry
     return settings
 

@@ -64,6 +64,16 @@ def test_a_written_boat_is_read_with_the_fitted_numbers(name, is_in_newtons, tmp
     assert any("Prediction over 20 s" in line for line in content["approximated"])
 
 
+def test_a_dead_side_stays_dead(tmp_path):
+    preset, mine = tmp_path / "preset.json", tmp_path / "mine.json"
+    content = json.loads(vessel_files()["otter"].read_text()) | {"name": "lame"}
+    content["vessel"]["actuators"] |= {"left_limit": 0.0, "left_strength": 0.0}
+    preset.write_text(json.dumps(content))
+    mine.write_text(vessel_text(identification(str(preset)), "mine"))
+    written, read = read_vessel(mine).actuators, read_vessel(preset).actuators
+    assert (written.left_limit, written.left_strength) == (read.left_limit, read.left_strength) == (0.0, 0.0)
+
+
 def test_the_metrics_name_what_would_tell_the_rest():
     result = identification("otter")
     content = json.loads(result_text(result))
