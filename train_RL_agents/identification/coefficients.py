@@ -161,6 +161,6 @@ def _make_coefficient(vessel: VesselConfig, name: str) -> Coefficient:
     elif name == "position":
         scale, low, high = 0.2 * length, -length, length
     else:
-        scale = 0.5 * abs(preset)
+        scale = 0.5 * (abs(preset) or coefficient_value(vessel, "max_thrust"))
         low, high = (-math.inf, -1e-3 * force) if name == "min_thrust" else (1e-3 * force, math.inf)
     return Coefficient(name, preset, scale, low, high, reference)
