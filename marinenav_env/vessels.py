@@ -180,7 +180,7 @@ def _parse_vessel_file(content: Any) -> VesselFile:
     texts = {name: content.get(name, "") for name in _TEXT_KEYS}
     for name, text in texts.items():
         require(is_printable_text(text), name, text, "text without control characters")
-    require(texts["name"] not in ("", PUBLISHED_VESSEL), "name", texts["name"], f"a name other than {PUBLISHED_VESSEL}")
+    check_vessel_name(texts["name"])
     notes = content.get("approximated", [])
     require(isinstance(notes, list) and all(map(is_printable_text, notes)), "approximated", notes, "a list of texts")
     numbers = content.get("vessel")
@@ -195,6 +195,20 @@ def _parse_vessel_file(content: Any) -> VesselFile:
     settings = usual | settings | {"name": texts["name"]}
     _check_plausibility(make_vessel(settings))
     return VesselFile(texts["name"], texts["about"], texts["source"], texts["licence"], tuple(notes), settings)
+
+
+def check_vessel_name(name: str, key: str = "name") -> None:
+    """Refuse a name that a vessel file cannot have.
+
+    Args:
+        name: name of a vessel.
+        key: key or option that states the name, for the message.
+
+    Raises:
+        ConfigError: when the name is empty, is PUBLISHED_VESSEL, or has control characters.
+    """
+    is_allowed = is_printable_text(name) and name not in ("", PUBLISHED_VESSEL)
+    require(is_allowed, key, name, f"a name other than {PUBLISHED_VESSEL}, without control characters")
 
 
 def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -106,15 +106,17 @@ def _print_plan(vessel: str, out: Path | None) -> None:
 
 def _identify(log: Path, given: dict[str, Any]) -> int:
     """Fit a boat to a log, print the results, write the files that the options name, and return the exit status."""
+    from marinenav_env.vessels import check_vessel_name
     from train_RL_agents.figures.identification import make_page
     from train_RL_agents.identification import report
     from train_RL_agents.utils.files import write_atomically
 
+    name = given.get("name", given["out"].stem)
+    check_vessel_name(name, "--name")
     result = report.identify(
         log, given["vessel"], given.get("frame", "ned"), given.get("fit", ()), given.get("keep", ()),
         lambda text: print(text, flush=True),
     )  # fmt: skip
-    name = given.get("name", given["out"].stem)
     report.coefficient_table(result.fit).print(f"{name}, from {result.preset.name}")
     north, east = result.fit.current
     print(f"Current: {north:.3f} m/s to the north, {east:.3f} m/s to the east, to {result.fit.current_width:.3f} m/s.")
