@@ -20,7 +20,8 @@ from train_RL_agents.identification.plausibility import check_motion, check_unit
 
 Array = NDArray[np.float64]
 FRAMES = ("ned", "enu")
-"""Frames of a log: x north, y east, yaw clockwise from north; or x east, y north, yaw anticlockwise from east."""
+"""Frames of a log: x north, y east, yaw clockwise from north; or x east, y north, yaw anticlockwise from east. The
+angle of a thruster or rudder has the sense of the yaw, as seen from above."""
 _MIN_ROWS = 100
 _MAX_SHOWN = 40
 """Largest number of characters of a file's text in a message."""
@@ -45,7 +46,7 @@ class BoatLog:
     """[T] time since the first sample (s)."""
     commands: Array
     """[T, 2] setpoints of the left and the right side as shares of the largest thrusts, or of the thrust and the
-    angle; each command applies until the next sample."""
+    angle (clockwise as seen from above); each command applies until the next sample."""
     pose: Array
     """[T, 3] x to the north, y to the east (m), yaw clockwise from north, not wrapped (rad); NaN where missing."""
     is_in_newtons: bool
@@ -65,8 +66,8 @@ def read_log(path: Path, vessel: VesselConfig, frame: str = "ned") -> BoatLog:
     Columns, in any order, with the names in the first line: ``time`` (s); ``left`` and ``right`` (N), or
     ``left_command`` and ``right_command``, from -1 to 1; ``x`` and ``y``, or ``north`` and ``east`` (m), or
     ``latitude`` and ``longitude`` (degrees); ``yaw`` (rad) or ``yaw_deg``. Boats with an azimuth thruster or a rudder
-    have ``thrust`` (N) and ``angle`` (rad), or ``thrust_command`` and ``angle_command``. Other columns are ignored.
-    Missing values are empty or nan.
+    have ``thrust`` (N) and ``angle`` (rad), or ``thrust_command`` and ``angle_command``; FRAMES states the sense of the
+    angle. Other columns are ignored. Missing values are empty or nan.
 
     Args:
         path: CSV file.
@@ -111,6 +112,8 @@ def _parse(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
         if position_columns[0] == "x":
             pose[:, :2] = pose[:, 1::-1]
         pose[:, 2] = 0.5 * math.pi - pose[:, 2]
+        if is_steered:
+            commands[:, 1] = -commands[:, 1]
     pose[~np.isfinite(pose).all(1)] = math.nan
     time = time - time[0]
     dropped = drop_jumps(time, pose, vessel)
@@ -118,7 +121,7 @@ def _parse(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     present = np.isfinite(pose[:, 0])
     notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
     pose[present, 2] = np.unwrap(pose[present, 2])
-    check_motion(time, commands, pose, is_steered)
+    check_motion(time, commands, pose, vessel)
     return BoatLog(time, commands, pose, is_in_newtons, tuple(notes))
 
 

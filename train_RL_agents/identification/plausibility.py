@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.validation import ConfigError
 from marinenav_env.vessels import top_speed
+from train_RL_agents.identification.coefficients import coefficient_value
 
 Array = NDArray[np.float64]
 _MIN_SECONDS, _MAX_SECONDS = 60.0, 7200.0
@@ -33,6 +34,8 @@ _MAX_JUMPS = 0.05
 """Largest share of poses that the boat cannot have jumped to."""
 _MIN_TRACK_EXTENT, _MIN_YAW_CHANGE = 5.0, math.radians(20.0)
 """Smallest extent of the track (m), and smallest range of the yaw (rad), in a log."""
+_MIN_TURN_CORRELATION = -0.2
+"""Smallest correlation of the yaw rate with the turning effect of the commands, after which the yaw rate may lag."""
 
 
 def _require(condition: bool, key: str, value: str, allowed: str) -> None:
@@ -133,6 +136,7 @@ def _check_commands(commands: Array, names: Sequence[str], vessel: VesselConfig)
         f"{commands[0, 0]:g} and {commands[0, 1]:g} in every row",
         "commands that change",
     )
+    of_shares = f"name columns of shares {names[0]}_command and {names[1]}_command"
     for name, values in zip(names, commands.T, strict=True):
         low, high = limits.get(name, (-1.0, 1.0))
         span = f"{values.min():.4g} to {values.max():.4g}"
@@ -142,12 +146,10 @@ def _check_commands(commands: Array, names: Sequence[str], vessel: VesselConfig)
             continue
         is_inside = bool(values.min() >= 1.01 * low - 1e-9 and values.max() <= 1.01 * high + 1e-9)
         unit = "rad" if name == "angle" else "N"
-        advice = (
-            "; state its limits in a vessel file of your own, or name columns of shares left_command and right_command"
-        )
+        advice = f"; state its limits in a vessel file of your own, or {of_shares}"
         _require(is_inside, name, span, f"from {low:g} to {high:g} {unit}, the limits of {vessel.name}{advice}")
         is_share = name != "angle" and bool(np.abs(commands).max() <= 1.001) and high > 20.0
-        _require(not is_share, name, span, "in newtons: name columns of shares left_command and right_command")
+        _require(not is_share, name, span, f"in newtons: {of_shares}")
 
 
 def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
@@ -184,18 +186,19 @@ def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     return int(far.sum())
 
 
-def check_motion(time: Array, commands: Array, pose: Array, is_steered: bool) -> None:
+def check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig) -> None:
     """Refuse a log whose motion does not follow its commands, or is in another frame.
 
     Args:
         time: [T] times (s).
         commands: [T, 2] commands as shares of the limits.
         pose: [T, 3] poses, yaw not wrapped, NaN where they are missing.
-        is_steered: whether the second command is an angle.
+        vessel: boat whose steering the commands are for.
 
     Raises:
         ConfigError: when the log is refused.
     """
+    is_steered = vessel.actuators.steering != "thrusters"
     present = np.isfinite(pose[:, 0])
     grid = np.arange(time[present][0], time[present][-1], 0.5)
     x, y, yaw = (_smooth(np.interp(grid, time[present], values)) for values in pose[present].T)
@@ -218,12 +221,18 @@ def check_motion(time: Array, commands: Array, pose: Array, is_steered: bool) ->
     if moving.sum() >= 40:
         course = np.arctan2(east, north)[moving]
         _check_heading(course, yaw[moving])
-    if not is_steered:
-        difference = _smooth(_smooth(held[:, 0] - held[:, 1]))
-        is_varied = float(difference.std()) > 0.02 and float(turn.std()) > 0.01
-        follows = float(np.corrcoef(difference, _smooth(turn))[0, 1]) if is_varied else 1.0
+    if is_steered:
+        # A positive angle pushes the hull to starboard, at the stern if no other position is stated.
+        turning = np.sign(coefficient_value(vessel, "position") or -1.0) * held[:, 0] * held[:, 1]
+        cause = "turning as the angle pushes the stern: is it clockwise from above, or with --frame enu anticlockwise?"
+    else:
+        turning = held[:, 0] - held[:, 1]
         cause = "turning to starboard with more thrust at the left: are the sides exchanged, or is it --frame enu?"
-        _require(follows > -0.3, "yaw", f"against the thrusts (correlation {follows:.2f})", cause)
+    turning = _smooth(_smooth(turning))
+    is_varied = float(turning.std()) > 0.02 and float(turn.std()) > 0.01
+    follows = float(np.corrcoef(turning, _smooth(turn))[0, 1]) if is_varied else 1.0
+    against = "angle" if is_steered else "thrusts"
+    _require(follows > _MIN_TURN_CORRELATION, "yaw", f"against the {against} (correlation {follows:.2f})", cause)
 
 
 def _check_stuck_sensors(time: Array, commands: Array, pose: Array) -> None:

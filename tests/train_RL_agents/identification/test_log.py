@@ -1,6 +1,7 @@
 """Logs: what is read, repaired and refused."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -203,6 +204,11 @@ FERRY = read_vessel("milliampere")
 STEERED = "time,thrust,angle,x,y,yaw"
 STEERED_ROWS = {
     "angle in degrees": (STEERED, lambda rows: changed(RIGHT, lambda v: v - 40.0)(rows), "from -1.0472 to 1.0472 rad"),
+    "thrusts as shares": (
+        STEERED,
+        lambda rows: changed(LEFT, lambda v: v / 100)(changed(RIGHT, lambda v: v / 100)(rows)),
+        "name columns of shares thrust_command and angle_command",
+    ),
     "thrusts of two": (HEADER, lambda rows: rows, "there is no column thrust and angle"),
     "a rudder by name": ("time,thrust,rudder,x,y,yaw", lambda rows: rows, "there is no column angle"),
     "shares in degrees": (
@@ -225,6 +231,23 @@ def test_absurd_logs_of_steered_boats_are_refused_in_one_sentence(name, tmp_path
     with pytest.raises(ConfigError) as error:
         read(tmp_path, text_of(change(simple_rows()), header), vessel=FERRY)
     assert sentence in str(error.value) and "\n" not in str(error.value)
+
+
+def test_angles_have_the_sense_of_the_yaw(tmp_path):
+    ned = simple_rows()
+    # A thruster at the stern that pushes it to port turns the bow to starboard.
+    ned[:, [LEFT, RIGHT]] = np.stack((5.0 * ned[:, LEFT : RIGHT + 1].sum(1), 0.01 * (ned[:, RIGHT] - ned[:, LEFT])), 1)
+    enu = ned[:, [TIME, LEFT, RIGHT, Y, X, YAW]]
+    enu[:, [RIGHT, YAW]] = np.stack((-ned[:, RIGHT], math.pi / 2 - ned[:, YAW]), 1)
+    log = read(tmp_path, text_of(ned, STEERED), vessel=FERRY)
+    assert log.commands[0, 1] == pytest.approx(-0.6 / FERRY.actuators.angle_limit)
+    assert read(tmp_path, text_of(enu, STEERED), "enu", FERRY).commands == pytest.approx(log.commands)
+    for rows, frame in ((ned, "ned"), (enu, "enu")):
+        rows[:, RIGHT] *= -1.0
+        with pytest.raises(ConfigError, match=r"yaw: against the angle .* is it clockwise from above"):
+            read(tmp_path, text_of(rows, STEERED), frame, FERRY)
+    ahead = replace(FERRY, actuators=replace(FERRY.actuators, position=1.8))
+    assert read(tmp_path, text_of(ned, STEERED), vessel=ahead).commands == pytest.approx(-log.commands * (-1, 1))
 
 
 def refuse(folder, text, sentence):
