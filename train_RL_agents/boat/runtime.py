@@ -40,6 +40,19 @@ MAX_SPEED = 1e2
 """Largest plausible speed (m/s) and yaw rate (rad/s) of an input."""
 MAX_TRACKS = 1000
 """Largest number of tracks, which bounds the time of a decision."""
+DEFAULT_VESSEL_SETTINGS: dict[str, float | str] = {
+    **dict.fromkeys(("single_rotation", "power_coefficient"), 1.0),
+    **dict.fromkeys(("left_limit", "right_limit", "left_strength", "right_strength"), 1.0),
+    **{"steering": THRUSTERS, "speed_exponent": 0.5},
+    **{"angle_limit": math.radians(35.0), "angle_rate": math.radians(20.0)},
+}
+"""Values of the settings that a vessel file does not state, by name; settings without a name here are 0 then."""
+DERIVED_VESSEL_SETTINGS = (
+    *("name", "actuators", "radius", "detect_radius", "goal_distance"),
+    *("max_thrust_rate", "left_thrust_change", "right_thrust_change"),
+)
+"""Settings of a vessel that follow from its other numbers, or are no numbers: a vessel file that does not state them is
+not compared with the contract in them."""
 
 
 @dataclass(frozen=True)
@@ -504,7 +517,8 @@ def _checked_name(file: Path, vessel: dict[str, Any]) -> str:
         stated = content["vessel"]
         groups = [(stated, vessel), (stated.get("actuators", {}), vessel.get("actuators", {}))]
         for numbers, own in groups:
-            for key, given in numbers.items():
+            unstated = {key: DEFAULT_VESSEL_SETTINGS.get(key, 0.0) for key in own if key not in DERIVED_VESSEL_SETTINGS}
+            for key, given in (unstated | numbers).items():
                 if key != "actuators":
                     value = given["value"] if isinstance(given, dict) else given
                     same = own.get(key) == value

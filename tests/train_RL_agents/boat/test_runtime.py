@@ -271,10 +271,18 @@ def test_the_numbers_of_a_boat_are_compared_with_its_file(tmp_path):
     numbers = content["vessel"]
     refused("the policy is for a boat with m=80.0, not 90.0", vessel=numbers | {"m": 90.0})
     refused(r"with lag=1.0, not 0.5", vessel=numbers | {"actuators": {"lag": {"value": 0.5}}})
+    refused("with lag=1.0, not 0.0", vessel={key: numbers[key] for key in numbers if key != "actuators"})
+    refused("with nUV=77.0, not 0.0", vessel={key: numbers[key] for key in numbers if key != "nUV"})
     refused("the policy is for the boat otter, not for mine", name="mine")
     file.write_text("{")
     with pytest.raises(BoatError, match=r"boat\.json: no vessel file"):
         Pilot(contract, None, Settings(boat=str(file)))
+
+
+@pytest.mark.parametrize("name", vessel_files())
+def test_numbers_that_a_vessel_file_leaves_out_are_known_on_board(name, tmp_path):
+    contract = contract_of(make_policy("DQN", **{"world.vessel": name}), tmp_path)
+    assert Pilot(contract, None, Settings(boat=str(vessel_files()[name]))).steering == contract["boat"]["steering"]
 
 
 def test_an_angle_keeps_its_limit_whatever_the_thrust_may_be(tmp_path):
