@@ -15,7 +15,9 @@ from train_RL_agents.identification.segments import (
     LAST_SEGMENT_SECONDS,
     MAX_COMMAND_GAP,
     MAX_POSE_GAP,
+    SETTLING_SECONDS,
     cut_segments,
+    find_gaps,
     guess_initial_states,
 )
 from train_RL_agents.identification.shooting import FitProblem, Unknowns, minimise
@@ -90,7 +92,8 @@ def predict(
         begin: time from which on predictions start (s).
     """
     horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.duration] or [HORIZONS[0]]
-    starts, longest = _start_times(log, begin, horizons), horizons[-1]
+    windows, longest = prediction_windows(log, begin, horizons), horizons[-1]
+    starts, ends = windows.T
     if not len(starts):
         return Prediction(np.zeros(0), np.zeros((0, 1, 3)), np.zeros((0, 0)), np.zeros((0, 0, 3)), ())
     simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
@@ -100,7 +103,6 @@ def predict(
     point = Unknowns(np.array(values) / problem.scale, np.array(current), guess_initial_states(before))
     point, _, _ = minimise(problem, point, (), _TOLERANCE, _MAX_ITERATIONS, with_current=False)
     # The simulation goes on from the run-up, whose end is the start of the prediction.
-    ends = np.minimum(starts + longest, log.duration)
     whole = cut_segments(log, [*zip(starts - _RUN_UP_SECONDS, ends, strict=True)], targets, _RUN_UP_SECONDS + longest)
     poses = problem.poses(whole, point.coefficients[None], point.initial[None])[0]
     poses[..., :2] += (np.arange(poses.shape[1]) * TIME_STEP)[:, None] * point.current
@@ -112,27 +114,44 @@ def predict(
     return Prediction(starts, poses, stamp, measured, tuple(error for error in errors if error.count))
 
 
-def _start_times(log: BoatLog, begin: float, horizons: Sequence[float]) -> Array:
-    """Return the times [W] at which predictions start (s): those from ``begin`` on around which the log has no gaps."""
+def prediction_windows(log: BoatLog, begin: float, horizons: Sequence[float]) -> Array:
+    """Return the windows [W, 2] of a log in which a boat is predicted: times at which predictions start and end (s).
+
+    A prediction ends at the largest horizon, or earlier where the commands are not known any more. It reaches at least
+    the smallest horizon, and has poses and commands in the run-up before it.
+
+    Args:
+        log: log of the boat.
+        begin: earliest time at which a prediction may start (s).
+        horizons: times after which predictions are compared with the log (s), in ascending order.
+    """
     latest = log.duration - horizons[0]
-    starts = [
-        time
-        for time in np.arange(max(begin, _RUN_UP_SECONDS), latest + 1e-9, START_INTERVAL)
-        if _is_without_gaps(log, time)
+    starts = np.arange(max(begin, _RUN_UP_SECONDS), latest + 1e-9, START_INTERVAL)
+    windows = [
+        (start, min(start + horizons[-1], _commands_known_until(log, start)))
+        for start in starts
+        if _has_poses_before(log, start)
     ]
-    return np.array(starts)
+    return np.reshape([window for window in windows if window[1] >= window[0] + horizons[0] - 1e-9], (-1, 2))
 
 
-def _is_without_gaps(log: BoatLog, start: float) -> bool:
-    """Return whether a log has no gap of poses or rows from the run-up before a start to the first horizon."""
-    inside = (log.time >= start - _RUN_UP_SECONDS - MAX_POSE_GAP) & (log.time <= start + HORIZONS[0])
-    rows = log.time[inside]
-    poses = log.time[inside & np.isfinite(log.pose[:, 0])]
-    poses = poses[poses >= start - _RUN_UP_SECONDS]
-    enough = (
-        len(poses) >= 10 and float(np.diff(poses).max()) <= MAX_POSE_GAP and poses[0] <= start - 0.5 * _RUN_UP_SECONDS
-    )
-    return bool(enough and float(np.diff(rows).max(initial=0.0)) <= MAX_COMMAND_GAP)
+def _commands_known_until(log: BoatLog, start: float) -> float:
+    """Return the end of the commands that a prediction from ``start`` on can use (s).
+
+    It is the time at which a gap of rows begins, the first one after which the actuators have not settled yet when the
+    run-up begins; without such a gap, it is the end of the log.
+    """
+    run_up = start - _RUN_UP_SECONDS
+    later = [low for low, high in find_gaps(log.time, MAX_COMMAND_GAP) if high + SETTLING_SECONDS > run_up]
+    return min([*later, log.duration])
+
+
+def _has_poses_before(log: BoatLog, start: float) -> bool:
+    """Return whether a log has enough poses, without a gap, in the run-up before a prediction from ``start`` on."""
+    inside = (log.time >= start - _RUN_UP_SECONDS) & (log.time <= start) & np.isfinite(log.pose[:, 0])
+    poses = log.time[inside]
+    enough = len(poses) >= 10 and poses[0] <= start - 0.5 * _RUN_UP_SECONDS
+    return bool(enough and float(np.diff(poses, append=start).max()) <= MAX_POSE_GAP)
 
 
 def _horizon_error(horizon: float, poses: Array, stamp: Array, measured: Array, ends: Array) -> HorizonError:

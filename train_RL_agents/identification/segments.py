@@ -70,9 +70,9 @@ def divide_log(
     rows, poses = log.time[inside], log.time[inside & np.isfinite(log.pose[:, 0])]
     if len(poses) < 2:
         return []
-    unknown = [(low, high + SETTLING_SECONDS) for low, high in _gaps(rows, MAX_COMMAND_GAP)]
+    unknown = [(low, high + SETTLING_SECONDS) for low, high in find_gaps(rows, MAX_COMMAND_GAP)]
     unknown.append((log.time[0], log.time[0] + SETTLING_SECONDS))
-    edges = sorted([(poses[0], poses[0]), *unknown, *_gaps(poses, MAX_POSE_GAP), (poses[-1], poses[-1])])
+    edges = sorted([(poses[0], poses[0]), *unknown, *find_gaps(poses, MAX_POSE_GAP), (poses[-1], poses[-1])])
     parts: list[tuple[float, float]] = []
     last = edges[0][0]
     for low, high in edges:
@@ -88,7 +88,7 @@ def divide_log(
     return [(low, high) for low, high in found if np.count_nonzero((poses >= low) & (poses <= high)) >= _MIN_POSES]
 
 
-def _gaps(times: Array, longest: float) -> list[tuple[float, float]]:
+def find_gaps(times: Array, longest: float) -> list[tuple[float, float]]:
     """Return the first and last times of the gaps between consecutive times [T] that exceed ``longest`` (s)."""
     wide = np.flatnonzero(np.diff(times) > longest)
     return [(float(times[place]), float(times[place + 1])) for place in wide]
