@@ -183,7 +183,8 @@ def summary_lines(result: Identification) -> list[str]:
         f"{horizon:g}" for horizon in HORIZONS if horizon not in [item.seconds for item in result.prediction.errors]
     ]
     if missing:
-        lines.append(f"The part that was not fitted is too short for predictions over {' and '.join(missing)} s.")
+        over = f"for predictions over {' and '.join(missing)} s"
+        lines.append(f"The part that was not fitted is too short, or has too many gaps, {over}.")
     return lines
 
 

@@ -83,13 +83,13 @@ def test_the_metrics_name_what_would_tell_the_rest():
     assert [error["seconds"] for error in content["prediction"]] == [5.0, 20.0]
     lines = undetermined_lines(result)
     assert lines[0].startswith("The log cannot tell xDotU alone; what would: accelerate and coast")
-    assert summary_lines(result)[-1] == "The part that was not fitted is too short for predictions over 60 s."
+    assert summary_lines(result)[-1] == (
+        "The part that was not fitted is too short, or has too many gaps, for predictions over 60 s."
+    )
 
 
 def test_pages_escape_names_and_show_tracks():
     page = make_page(identification("otter"), "my <boat>")
     assert "my &lt;boat&gt;" in page and "<boat>" not in page and "<lost>" not in page
     assert page.count("<figure>") == 3 and "0.20 m" in page and "nan" not in page.lower().replace("finance", "")
-    assert "too short for predictions over 5 and 20 and 60 s" in make_page(
-        identification("otter", predicted=False), "b"
-    )
+    assert "gaps, for predictions over 5 and 20 and 60 s" in make_page(identification("otter", predicted=False), "b")
